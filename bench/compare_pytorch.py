@@ -1,23 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Berth against PyTorch + transformers on the same SQuAD features, in one run on one machine.
+"""Compares Berth with PyTorch + transformers on the same SQuAD features, in one run on one machine.
 
-Each mode is <job>-<precision>-<batches>: train or predict, on SQuAD, or classify, which trains a
-classifier on the pairs of MRPC (--mrpc); bf16 (autocast) or fp32; padded (every
-sequence to --max_seq_length, in classify to 128, as the original scripts do) or sorted (batches of neighbours in length,
-each padded to its longest member). Berth, which pads nothing, is the same in both.
+Each mode is <job>-<precision>-<batches>: train or predict on SQuAD, or classify, which trains a classifier on
+the pairs of MRPC (--mrpc); bf16 (autocast) or fp32; padded (every sequence to --max_seq_length, in classify
+to 128, as the original scripts do) or sorted (batches of similar lengths, each padded to its longest
+sequence). Berth, which pads nothing, is the same in both.
 
-Of the settings named by --settings PyTorch gets the one that is fastest in the mode: attention sdpa or
-eager, as it is or through torch.compile. Training is forward, loss, backward, global clip and fused
-AdamW with dropout 0.1; prediction runs in inference mode. Warm-up and compilation are left out. Then
-`berth bench` and PyTorch take turns for --rounds rounds, and the median of the rounds' ratios of
-samples per second counts. A ratio that would need an MFU of Berth above 0.80 (classify: 0.75) is met
-by that.
+PyTorch runs with the fastest of --settings in each mode: attention sdpa or eager, with or without
+torch.compile. Training is forward, loss, backward, global clip and fused AdamW with dropout 0.1; prediction
+runs in inference mode. Warm-up and compilation are not measured. `berth bench` and PyTorch alternate for
+--rounds rounds; the result is the median of the rounds' ratios of samples per second. A target ratio that
+would need an MFU of Berth above 0.80 (classify: 0.75) counts as met at that MFU.
 
-Sorted batches are measured on --strata batches that stand for equal shares of the file's tokens.
-PyTorch's part runs in processes of its own, which sleep while Berth is measured.
+Sorted batches are measured on --strata batches, each representing an equal share of the file's tokens.
+PyTorch runs in separate processes, which sleep while Berth is measured.
 
-What it leaves out: quality (quality_pytorch.py), more than one process, GPUs.
+Leaves out: quality (quality_pytorch.py), several processes, GPUs.
 
     compare_pytorch.py --berth build/berth --data train-v1.1.json --vocab vocab.txt
     compare_pytorch.py ... --modes train-bf16-padded,predict-bf16-padded --settings sdpa --rounds 5
@@ -46,7 +45,8 @@ CLASSIFY_TARGET, CLASSIFY_ENOUGH_MFU, CLASSIFY_LENGTH = 2.2, 0.75, 128
 # --- PyTorch's side: a process that answers every line on stdin with one measured round ----------
 
 def strata(lengths, tokens, count):
-    """(rows, weight) of `count` length-sorted batches; weight: samples of the file it stands for."""
+    """(rows, weight) of `count` length-sorted batches; weight: the number of samples of the file that each
+    represents."""
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])
     share = sum(lengths) / count
     groups, filled = [[]], 0

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tokens a second of Berth and of Hugging Face's `tokenizers`, one core each, in one run.
+"""Compares the tokens per second of Berth and of Hugging Face's `tokenizers`, on one core each.
 
     compare_tokenizer.py BENCH_TOKENIZER VOCAB SQUAD_JSON [--seconds S] [--rounds N]
 
-BENCH_TOKENIZER is the program that tests/text builds from bench/tokenizer.c. The text is the
-contexts of SQUAD_JSON. Both programs take turns, N rounds each; `tokenizers` encodes without its
-thread pool, one text a call and all in one call, whichever is faster counts. Prints one JSON object
-with the median and the best of each and the ratio of the bests.
+BENCH_TOKENIZER is the program that tests/text builds from bench/tokenizer.c. The text is the contexts of
+SQUAD_JSON. Both programs alternate for N rounds. `tokenizers` runs without its thread pool, with one text per
+call and with all texts in one call, and the faster one counts. Prints one JSON object with the median and the
+best of each and the ratio of the bests.
 """
 import argparse
 import json

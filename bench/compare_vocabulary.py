@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Vocabularies of `berth vocab` beside those of tokenizers' WordPiece trainer.
+"""Compares vocabularies of `berth vocab` with those of tokenizers' WordPiece trainer.
 
-Trains both on the same text at several sizes and prints, for held-out text, the tokens per word of
-each (by tokenizers' BERT tokenizer), how many pieces are the same, and the seconds.
+Trains both on the same text at several sizes. Prints, for held-out text, the tokens per word of each (by
+tokenizers' BERT tokenizer), the number of common pieces, and the seconds.
 
     compare_vocabulary.py --berth build/release/berth --train corpus.txt --test held-out.txt
 """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MRPC's raw files as inputs for PyTorch, through transformers' own tokenizer: [CLS] a [SEP] b [SEP],
-cut to max_seq. What it leaves out: other tasks, other layouts.
+"""Reads MRPC's raw files as inputs for PyTorch, with transformers' own tokenizer: [CLS] a [SEP] b [SEP],
+truncated to max_seq. Leaves out other tasks and other layouts.
 """
 from dataclasses import dataclass
 

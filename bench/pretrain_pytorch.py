@@ -1,27 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Berth's pre-training against PyTorch + transformers on the same unpacked HDF5 rows.
+"""Compares Berth's pre-training with PyTorch + transformers on the same unpacked HDF5 rows.
 
-Speed: each mode is <precision>-<length>; bf16 (autocast) or fp32. PyTorch trains
-BertForPreTraining on the rows as they are stored, padded to their length, with an attention mask, as the
-reference scripts do; its decoder sees the masked tokens only, in masked language model and next
-sentence loss, then global clip and fused AdamW, dropout 0.1. Of the settings named by --settings it
-gets the one that is fastest in the mode: attention sdpa or eager, as it is or through torch.compile;
-warm-up and compilation are left out. `berth bench pretrain` trains with the same optimizer on the
-same files without their padding. Both take turns for --rounds rounds, and the median of the rounds'
-ratios of real tokens per second counts.
+Speed: each mode is <precision>-<length>; bf16 (autocast) or fp32. PyTorch trains BertForPreTraining on the
+stored rows, padded to their length, with an attention mask, as the reference scripts do; its decoder gets
+only the masked tokens. The loss is masked language model plus next sentence, then global clip and fused
+AdamW, dropout 0.1. PyTorch runs with the fastest of --settings: attention sdpa or eager, with or without
+torch.compile; warm-up and compilation are not measured. `berth bench pretrain` trains with the same optimizer
+on the same files without their padding. Both alternate for --rounds rounds; the result is the median of the
+rounds' ratios of real tokens per second.
 
     pretrain_pytorch.py --berth build/release/berth --data_128 DIR --data_512 DIR
     pretrain_pytorch.py ... --modes bf16-512 --settings sdpa --rounds 5
 
-Loss: --curve trains a small model for some updates on the rows of one file in the order in which they
-lie there, dropout 0, and prints the losses; --compare runs Berth beside it (--curve_berth, a build's
-tests/train/pretraining_curve) and prints how far its losses are from PyTorch's.
+Loss: --curve trains a small model for some updates on the rows of one file in file order, without dropout,
+and prints the losses. --compare also runs Berth (--curve_berth, a build's tests/train/pretraining_curve) and
+prints the difference of its losses from PyTorch's.
 
     pretrain_pytorch.py --curve FILE.hdf5 --compare build/release/tests/train/pretraining_curve
 
-HDF5 is read by h5py, with --h5_python in another Python. What it leaves out: more than one process,
-GPUs, quality.
+HDF5 is read by h5py, with --h5_python in another Python. Leaves out: several processes, GPUs, quality.
 """
 import argparse
 import io
@@ -64,7 +62,7 @@ def read_rows(python, path, most):
 
 
 def batch_of(rows, chosen):
-    """Padded rows, and where their masked tokens lie in the flattened batch."""
+    """Padded rows, and the positions of their masked tokens in the flattened batch."""
     import numpy
     import torch
     part = {k: v[chosen] for k, v in rows.items()}
@@ -116,7 +114,7 @@ def worker(a):
     rows = read_rows(a.h5_python, getattr(a, f"data_{length}"), size * a.batches)
     assert rows["input_ids"].shape[1] == int(length), "rows of another length"
     batches = [batch_of(rows, slice(i * size, (i + 1) * size)) for i in range(a.batches)]
-    if a.settings.startswith("compile"):  # one shape: as many masked tokens as the batch with fewest
+    if a.settings.startswith("compile"):  # one shape: the number of masked tokens of the batch with fewest
         least = min(len(b["at"]) for b in batches)
         for b in batches:
             b["at"], b["words"] = b["at"][:least], b["words"][:least]
@@ -251,7 +249,7 @@ def main():
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--h5_python", help="a Python with h5py")
     p.add_argument("--verbose", action="store_true", help="let PyTorch's messages through")
-    p.add_argument("--curve", help="an HDF5 shard: print losses in place of speeds")
+    p.add_argument("--curve", help="an HDF5 shard: print losses instead of speeds")
     p.add_argument("--compare", help="Berth's program for the curve")
     p.add_argument("--steps", type=int, default=200)
     p.add_argument("--batch_rows", type=int, default=8)

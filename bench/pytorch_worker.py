@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What comparisons with PyTorch share: worker processes that take turns with `berth bench`."""
+"""Common parts of the comparisons with PyTorch: worker processes that alternate with `berth bench`."""
 import json
 import os
 import subprocess
 import sys
 
-# glibc's allocator gives large blocks back to the system and pays for fresh pages at every step; told
-# to keep them, PyTorch is faster.
+# By default glibc's allocator returns large blocks to the system and pays for new pages at every step;
+# PyTorch is faster if it keeps them.
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
                "MALLOC_TOP_PAD_": str(1 << 28)}
 
 
 class Torch:
-    """A worker process of `script` (which knows --worker), started and warm; `keys` are the options handed on."""
+    """Starts and warms up a worker process of `script` (which accepts --worker); `keys` are the options
+    passed on."""
 
     def __init__(self, script, keys, mode, setting, a):
         command = [sys.executable, "-W", "ignore", os.path.abspath(script), "--worker", mode, "--settings", setting]
@@ -42,7 +43,7 @@ class Torch:
 
 
 def run_berth(command):
-    """What a benchmark of Berth's printed as its last line, JSON."""
+    """The JSON that a benchmark of Berth's printed as its last line."""
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if result.returncode:
         sys.exit(f"{' '.join(command)}: exit code {result.returncode}")
@@ -50,7 +51,8 @@ def run_berth(command):
 
 
 def fastest(start, mode, settings, a):
-    """The best setting in this mode, and the tokens/s of each (None: it failed); one is not tried first."""
+    """The best setting in this mode, and the tokens/s of each (None: it failed); a single one is not tried
+    first."""
     if len(settings) == 1:
         return settings[0], {}
     tried = {}

@@ -2,19 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fine-tunes a BERT on SQuAD with PyTorch + transformers: the baseline for Berth's quality.
 
-The recipe is Berth's, so that only the two implementations differ: the features of
-squad_features.py, the ones labelled (0,0) included; AdamW with bias correction, decay on everything
-but biases and layer norms; linear warm-up, then linear decay to 0; one global clip; dropout from the
-model's config; qa_outputs from normal(0, 0.02); no pooler. Batches are grouped by length in
-mega-batches of 50 (as `group_by_length` does) and padded to their longest member. Positions that are
-padding take no part in the soft-max of the loss (transformers' own loss lets them in), because a
-packed batch has none.
+The recipe is Berth's, so only the two implementations differ: the features of squad_features.py, including
+those labelled (0,0); AdamW with bias correction, decay on everything except biases and layer norms; linear
+warm-up, then linear decay to 0; one global clip; dropout from the model's config; qa_outputs from normal(0,
+0.02); no pooler. Batches are grouped by length in mega-batches of 50 (as `group_by_length` does) and padded
+to their longest sequence. Padding is excluded from the softmax of the loss (transformers' own loss includes
+it), because a packed batch has none.
 
 Then it predicts --dev by the Google n-best rules (those of compute_predictions_logits of transformers 4,
-but for answers that begin inside a word, where Google takes the ## away) and evaluates by the official
-v1.1 or v2.0 rules, all written here. One JSON object goes to stdout and to the end of --results.
+except for answers that begin inside a word, where Google removes the ##) and evaluates by the official v1.1
+or v2.0 rules, all implemented here. Prints one JSON object and appends it to --results.
 
-What it leaves out: more than one process, checkpoints on the way.
+Leaves out: several processes, intermediate checkpoints.
 
     quality_pytorch.py --model DIR --train train-v1.1.json --dev dev-v1.1.json --precision bf16 --seed 1
     quality_pytorch.py --model DIR --train train-v2.0.json --dev dev-v2.0.json --version_2_with_negative
@@ -110,7 +109,7 @@ def strip_blanks(text):
 
 
 def final_text(predicted, original, bert):
-    """The part of the original words that the predicted pieces stand for."""
+    """The part of the original words that the predicted pieces correspond to."""
     tokens = " ".join(bert.basic(original))
     at = tokens.find(predicted)
     if at == -1:
@@ -131,8 +130,8 @@ def best_indices(logits, n):
 
 
 def nbest(example, features, logits, bert, n_best, max_answer, version_2):
-    """Up to n_best (text, start logit, end logit), best first, and the null score; logits: one (start,
-    end) a feature. In version 2 the empty text is one of them."""
+    """Up to n_best (text, start logit, end logit), best first, and the null score; logits: one (start, end)
+    per feature. In version 2 the empty text is one of them."""
     found = []
     null = (1000000.0, 0.0, 0.0)
     for feature, (starts, ends) in zip(features, logits):
@@ -169,7 +168,7 @@ def nbest(example, features, logits, bert, n_best, max_answer, version_2):
 
 
 def decide(kept, null_score, threshold):
-    """Version 2: the answer, "" where the null score is so much better, and the null odds."""
+    """Version 2: the answer, "" if the null score is better by more than the threshold, and the null odds."""
     text, start_logit, end_logit = next(k for k in kept if k[0])
     odds = null_score - start_logit - end_logit
     return "" if odds > threshold else text, odds

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""SQuAD windows by the Google rules, in Python: the yardstick for `berth features squad`.
+"""SQuAD windows by the Google rules, in Python: the reference for `berth features squad`.
 
-What it is: reader, tokenizer (Hugging Face's `tokenizers`, applied to each white-space word as
-Google's run_squad.py does), sliding windows, labels, max-context flags; a cache of the result, and a
-dump as JSON lines that a test can compare field by field.
+Contains reader, tokenizer (Hugging Face's `tokenizers`, applied to each white-space word as in Google's
+run_squad.py), sliding windows, labels, max-context flags; a cache of the result, and a dump as JSON lines
+that a test can compare field by field.
 
-What it leaves out: the flat Hugging Face shape, other feature rules (BingBertSquad's word test, the
-Keras recipe), Google's own Unicode tables.
+Leaves out: the flat Hugging Face shape, other feature rules (BingBertSquad's word test, the Keras recipe),
+Google's own Unicode tables.
 
     squad_features.py --vocab vocab.txt --input train-v1.1.json --training --count
     squad_features.py --vocab vocab.txt --input dev-v1.1.json --jsonl dev.jsonl --cache DIR
@@ -27,7 +27,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 FORMAT = 4  # goes into the name of the cache file: raise it when the rules or the fields change
 SPECIAL = ("[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]")
-# The counts that data and rules must give at 384/128/64 (examples, features, tokens, cls_labelled).
+# The expected counts at 384/128/64 (examples, features, tokens, cls_labelled).
 EXPECTED = {"train-v1.1.json": (7771, 8014, 1456089, 159), "dev-v1.1.json": (1226, 1229, 213566, 0),
             "train-v2.0.json": (8749, 9059, 1669077, 4599), "dev-v2.0.json": (1426, 1433, 255580, 0)}
 

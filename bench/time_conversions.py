@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Time and memory of `berth convert` on a BERT-large with random weights (1.34 GB in fp32).
+"""Measures time and memory of `berth convert` on a BERT-large with random weights (1.34 GB in fp32).
 
     bench/time_conversions.py BERTH [FOLDER]
 
-From a Hugging Face folder to every format and from every format that is read back to Hugging Face's, on
-a warm page cache. FOLDER (default: a temporary one) gets 2.7 GB at a time; a model `FOLDER/hf` that is
-there is used. Prints a table: seconds on the clock and of the processor, peak memory over the larger of the
-two files.
+Converts a Hugging Face folder to every format, and every readable format back to Hugging Face's, with a warm
+page cache. FOLDER (default: a temporary one) needs 2.7 GB at a time; an existing model `FOLDER/hf` is used.
+Prints a table: elapsed and processor seconds, and peak memory over the size of the larger file.
 """
 import os
 import pathlib

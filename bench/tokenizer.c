@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens a second of one core: encodes the lines of a text file again and again.
+// Measures the tokens per second of one core by encoding the lines of a text file repeatedly.
 //
 //   bench_tokenizer VOCAB FILE [SECONDS]
 //
-// Prints one JSON object: the tokens of one pass, passes, and the tokens a second of the median and
-// the best pass. The file is in memory before the clock starts.
+// Prints one JSON object: the tokens of one pass, passes, and the tokens per second of the median
+// and the best pass. The file is read into memory before the clock starts.
 #include "text/tokenizer.h"
 
 #include "core/file.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a large dump of a small one, for measuring: its pages again and again, with new ids and titles.
+"""Makes a large dump from a small one for measurements, by repeating its pages with new ids and titles.
 
     python3 bench/wikipedia_dump.py enwiki-sample.xml.bz2 BYTES big.xml[.bz2]
 """

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How good the plain text of a Wikipedia dump is: debris, likeness to WikiExtractor's, sentences.
+"""Measures the quality of the plain text of a Wikipedia dump: debris, overlap with WikiExtractor's,
+sentences.
 
     bench/wikipedia_text.py DUMP.xml[.bz2] OURS [--wikiextractor THEIRS] [--seed 1] [--sentences 50]
 
-OURS and THEIRS are folders of files as WikiExtractor writes them (OURS: extracted/wikicorpus_en of
-`berth prepare --stages text`; THEIRS: `wikiextractor --no-templates -o THEIRS DUMP`; where its regular
-expressions have (?i) inside, Python 3.11 wants it at their front: mend a private copy). Needs Python
-alone. Prints
+OURS and THEIRS are folders of files as WikiExtractor writes them (OURS: extracted/wikicorpus_en of `berth
+prepare --stages text`; THEIRS: `wikiextractor --no-templates -o THEIRS DUMP`; if its regular expressions
+contain (?i), Python 3.11 needs that at their start: fix a private copy). Needs only Python. Prints
 
 - debris: braces, bars, tags, doubled brackets, file links, reference marks, entities, left in OURS;
-- overlap: per article 2 M / (a + b) in characters, where M are the characters of the words that both
-  texts have in the same order; the mean, and the worst five with the first words that only one has;
-- sentences: of SENTENCES ones drawn with SEED from OURS, how many stand word for word in the page once
-  its markup is taken out by regular expressions that share nothing with the cleaner.
+- overlap: per article 2 M / (a + b) in characters, where M are the characters of the words that both texts
+  have in the same order; the mean, and the worst five with the first words that only one has;
+- sentences: how many of SENTENCES ones, drawn from OURS with SEED, occur word for word in the page after its
+  markup is removed by regular expressions that share nothing with the cleaner.
 """
 import argparse
 import bz2
@@ -134,7 +134,7 @@ def check_sentences(ours: dict[str, str], pages, seed: int, count: int) -> None:
         plain = re.sub(r"formula\d+", "formula", re.sub(r"[\W_]+", "", sentence))
         if plain not in bare(pages[own][1]):
             missing.append(f"{own} {pages[own][0]!r}: {sentence!r}")
-    print(f"sentences: {count - len(missing)} of {count} stand in their pages (seed {seed})")
+    print(f"sentences: {count - len(missing)} of {count} occur in their pages (seed {seed})")
     for row in missing:
         print(f"    not found: {row}")
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth answer: one question, one text, the answer highlighted in it.
+// berth answer: answers a question from a text and highlights the answer in it.
 #include "cli.h"
 #include "core/json_line.h"
 #include "core/memory.h"
@@ -27,7 +27,7 @@ static int is_blank(const char *text) {
     return text[strspn(text, " \t\n\v\f\r")] == '\0';
 }
 
-// What can be said of the options before standard input is read or a model is opened.
+// Checks the options before standard input is read or a model is opened.
 static enum berth_status check_options(const struct cli_call *call, struct berth_error *error) {
     const char *context = cli_value(call, "context");
     if (is_blank(cli_value(call, "question"))) {
@@ -61,7 +61,7 @@ static enum berth_status read_context(struct cli_call *call, char **owned, const
     }
     *context = *owned;
     if (strlen(*owned) != length) {
-        return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of the context is NUL; text expected",
+        return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of the context is NUL; expected text",
                          path, strlen(*owned));
     }
     if (is_blank(*owned)) {
@@ -71,11 +71,11 @@ static enum berth_status read_context(struct cli_call *call, char **owned, const
     return BERTH_OK;
 }
 
-// What is ill-formed counts as U+FFFD, which the tokenizer drops.
+// Ill-formed sequences count as U+FFFD, which the tokenizer drops.
 static void warn_of_ill_formed(const char *what, const char *text) {
     size_t length = strlen(text), valid = utf8_valid_prefix(text, length);
     if (valid < length) {
-        cli_warning("the %s is not all UTF-8 (first at byte %zu); what is not is left out", what,
+        cli_warning("the %s contains ill-formed UTF-8 (first at byte %zu), which is dropped", what,
                     valid);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth bench: the machine's peak, single operations, whole steps of training and prediction. Looks
-// inside the library, whose public face has no benchmarks.
+// berth bench: measures the machine's peak, single operations, and whole steps of training and
+// prediction. Uses library internals, because the public interface has no benchmarks.
 #include "train/bench/bench.h"
 
 #include "cli.h"
@@ -41,7 +41,7 @@ static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print one JSON object"},
 };
 
-// One number, for people or as a member of the object.
+// Prints one number, for people or as a member of the object.
 static void put_number(struct json_line *line, int json, const char *key, double value,
                        const char *unit) {
     if (json) {
@@ -73,7 +73,7 @@ static enum berth_status end_object(struct json_line *line, int json, struct ber
 
 // --- peak ----------------------------------------------------------------------------------------
 
-// FLOP/s over about `seconds`; NaN when the device cannot tell.
+// Peak FLOP/s, measured for about `seconds`; NaN if the device cannot measure it.
 static double peak_of(struct device *device, enum dtype dtype, double seconds) {
     return device->measure_peak != NULL ? device->measure_peak(device, dtype, seconds)
                                         : (double)NAN;
@@ -135,7 +135,7 @@ struct table {
     double peak, bandwidth; // FLOP/s, bytes/s
 };
 
-// The least time that the machine could need.
+// A lower bound of the time that the machine needs.
 static double floor_seconds(const struct table *table, const struct bench_line *line) {
     double compute = table->peak > 0 ? line->flops / table->peak : 0.0;
     double memory = table->bandwidth > 0 ? line->bytes / table->bandwidth : 0.0;
@@ -169,7 +169,7 @@ static void add_table(struct json_line *out, const struct table *table) {
     json_line_close(out, ']');
 }
 
-#define PEAK_READINGS 5 // on a shared machine a reading is only ever too low
+#define PEAK_READINGS 5 // on a shared machine a measurement can only be too low
 
 static enum berth_status measure_on(struct cli_call *call, struct device *device, int products_only,
                                     struct bench_geometry *geometry, struct table *table,
@@ -257,11 +257,11 @@ static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
     int json = cli_flag(call, "json");
     if (cli_value(call, "data") == NULL && kind == BENCH_PRETRAIN) {
         return error_set(error, BERTH_USAGE,
-                         "option --input_dir is needed by `berth bench pretrain`");
+                         "missing option --input_dir, which `berth bench pretrain` needs");
     }
     if (cli_value(call, "data") == NULL && call->config.task_name == NULL) {
         return error_set(error, BERTH_USAGE,
-                         "option --data or --task_name is needed by `berth bench %s`",
+                         "missing option --data or --task_name, which `berth bench %s` needs",
                          call->arguments[0]);
     }
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verbs of the program share: their description, the parsed command line, messages.
+// The common parts of the program's verbs: their description, the parsed command line, messages.
 //
 // A verb is one struct cli_verb: a row of tasks.c, or a file of its own. Its options are rows of
 // the option table (those of its jobs) and a few of its own. Data goes to standard output, messages
@@ -30,7 +30,7 @@
 
 struct cli_call;
 
-// Whether a verb leaves files: never, always, or with its option --output alone.
+// Whether a verb writes files: never, always, or only with its option --output.
 enum cli_writes { CLI_WRITES_NOTHING, CLI_WRITES, CLI_WRITES_OUTPUT };
 
 struct cli_verb {
@@ -39,13 +39,13 @@ struct cli_verb {
     const char *summary;
     const char *usage;                // after "berth NAME TASK "
     const char *example;              // whole lines
-    const char *notes;                // more for --help; NULL: nothing
+    const char *notes;                // further text for --help; NULL: none
     unsigned jobs;                    // rows of the option table
     const struct option_row *options; // its own
     size_t option_count;
-    const char *required; // options that must be given, separated by blanks; NULL: none
+    const char *required; // required options, separated by spaces; NULL: none
     size_t arguments_least, arguments_most;
-    size_t models; // so many of the first arguments are models
+    size_t models; // number of leading positional arguments that are models
     enum cli_writes writes;
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
@@ -60,41 +60,43 @@ extern const struct cli_verb cli_answer, cli_show, cli_tokenize, cli_features, c
     cli_inspect, cli_convert, cli_compare, cli_init, cli_verify, cli_bench, cli_doctor, cli_fetch,
     cli_prepare, cli_pack, cli_vocab;
 
-// Of a verb that trains: the one that does what --do_train false leaves. NULL: there is none.
+// For a verb that trains: the verb to run with --do_train false; NULL: none.
 const struct cli_verb *cli_without_training(const struct cli_verb *verb);
 
 // --- the command line ----------------------------------------------------------------------------
 
 struct cli_call {
-    const struct cli_verb *verb; // with --do_train false the one that predicts
+    const struct cli_verb *verb; // with --do_train false, the verb that predicts
     struct berth_config config;
-    const char *values[CLI_OPTIONS_MAX]; // of the verb's own options; NULL: not given
+    const char *values[CLI_OPTIONS_MAX]; // values of the verb's own options; NULL: not given
     const char *arguments[CLI_ARGUMENTS_MAX];
     size_t argument_count;
-    const char *const *list; // [list_count] the words of the verb's CLI_LIST
+    const char *const *list; // [list_count] words of the verb's CLI_LIST
     size_t list_count;
-    int do_train;            // -1: not said
-    int do_predict;          // of SQuAD's scripts; the same
-    const char *google_flag; // the first flag that is only Google's; NULL: none
-    int download_only;       // fetch the model and end
-    int model_is_checkpoint; // --init_checkpoint or --model_file was given: --bert_model is a label
-    char model_folder[4096]; // of a model that was given as a file
-    const char *job_name;    // names the folder of TensorBoard's files; NULL: not given
+    int do_train;            // -1: not given
+    int do_predict;          // of SQuAD's scripts; -1: not given
+    const char *google_flag; // the first flag that only Google's scripts have; NULL: none
+    int download_only;       // fetch the model and exit
+    int model_is_checkpoint; // --init_checkpoint or --model_file was given, so --bert_model is only
+                             // a label
+    char model_folder[4096]; // folder of a model given as a file
+    const char *job_name;    // name of the folder for TensorBoard files; NULL: not given
     char logging_dir[4096];  // that folder
 };
 
-// Parses the words after the verb and its task. BERTH_USAGE names the word and the nearest option.
+// Parses the words after the verb and its task. BERTH_USAGE names the word and the nearest known
+// option.
 enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, int count,
                             char **words, struct berth_error *error);
-// 1 when the row is an option of the verb.
+// Whether the row is an option of the verb.
 int cli_row_applies(const struct cli_verb *verb, const struct option_row *row);
-// 1 when the option must be given.
+// Whether the option must be given.
 int cli_requires(const struct cli_verb *verb, const char *name);
 
-// Puts the folder in the hub's cache in place of a model's name, where no such folder is there. A
-// name that is in neither place stays: BERTH_NO_INPUT.
+// Replaces a model's name by its folder in the hub's cache if no folder has that name. A name found
+// in neither place is left as it is: BERTH_NO_INPUT.
 enum berth_status cli_find_models(struct cli_call *call, struct berth_error *error);
-// What --download_only asks for in place of the verb.
+// Runs --download_only instead of the verb.
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error);
 
 // Of one of the verb's own options: whether it was given; its value, else its default (NULL, 0
@@ -105,7 +107,7 @@ int64_t cli_integer(const struct cli_call *call, const char *name);
 double cli_real(const struct cli_call *call, const char *name);
 int cli_flag(const struct cli_call *call, const char *name);
 
-// "true", "no", ...: a word that is a flag's value.
+// Whether the word is a boolean value: "true", "no", ...
 int cli_is_truth_word(const char *word);
 
 // Flags of the original scripts that are no settings (legacy.c), of verbs that stand in for these
@@ -114,13 +116,13 @@ int cli_takes_legacy(const struct cli_verb *verb);
 // The row of a name; NULL: unknown. Row by row; NULL at the end.
 const struct option_row *cli_legacy_find(const char *name);
 const struct option_row *cli_legacy_row(size_t index);
-// Remembers a name that tells whose command line this is.
+// Records a name that shows which script the command line is written for.
 void cli_legacy_note_spelling(struct cli_call *call, const char *name);
-// Takes the flag among them that is nearer to `name` than what was found so far.
+// Replaces the best match so far by the legacy flag nearest to `name`, if it is nearer.
 void cli_legacy_nearer(const char *name, struct option_spelling *nearest);
 enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const char *value,
                                  struct berth_error *error);
-// Puts together what the originals' flags mean in common, after all words were read.
+// Combines the original scripts' flags, after all words were read.
 enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error);
 
 // --- messages ------------------------------------------------------------------------------------
@@ -132,17 +134,18 @@ void cli_plain_message(const char *message);
 void cli_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_note(const struct cli_call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-// A log for jobs without a reporter: warnings always, notes unless quiet.
+// A log for jobs without a reporter: always warnings, and notes unless quiet.
 struct berth_log cli_log(struct cli_call *call);
-// From now on standard output, where it is a terminal, shows control characters in place of obeying
-// them, those of cli_style aside.
+// From now on, standard output on a terminal shows control characters instead of sending them,
+// except for cli_style.
 void cli_guard_output(void);
-// Writes a sequence of the program's own to standard output.
+// Writes an escape sequence of the program's own to standard output.
 void cli_style(const char *sequence);
-// A name out of other people's files for a line of a listing: without control characters; valid
-// until the fourth call after.
+// Escapes a name from a file for a line of a listing: no control characters. Valid for the next
+// three calls.
 const char *cli_shown(const char *name);
-// Colours on standard output? Neither stream has any after cli_forbid_colours (--no-color).
+// Whether standard output has colours. Neither stream has any after cli_forbid_colours
+// (--no-color).
 int cli_colour(void);
 void cli_forbid_colours(void);
 int cli_exit_code(enum berth_status status);
@@ -158,20 +161,21 @@ enum berth_status cli_help_verb(const struct cli_verb *verb, const char *topic,
 
 struct json_line;
 
-// The whole of a file, or of standard input for "-" (memory_free).
+// Reads a whole file, or standard input for "-" (memory_free).
 enum berth_status cli_read(const char *path, char **bytes, size_t *length,
                            struct berth_error *error);
-// Writes the line and empties it; out of memory is an error.
+// Writes the line and empties it; running out of memory is an error.
 enum berth_status cli_put_json(struct json_line *line, struct berth_error *error);
-// What packing came to: lines on standard output, or an object `key` (NULL: none) of a JSON line.
+// Prints the result of packing: lines on standard output, or an object `key` (NULL: none) of a JSON
+// line.
 void cli_print_pack(const struct berth_pack_result *result);
 void cli_put_pack(struct json_line *line, const char *key, const struct berth_pack_result *result);
-// Flushes standard output. A reader that went away is no error; a full disk is.
+// Flushes standard output. A closed pipe is not an error; a full disk is.
 enum berth_status cli_flush(struct berth_error *error);
 
-// `text` with the characters [start, end) highlighted (black on light green) where `colour`,
-// wrapped at words to `width` columns of which `indent` are taken on the first line; width 0: not
-// wrapped.
+// Prints `text` with the characters [start, end) highlighted (black on light green) if `colour`.
+// Wraps at words to `width` columns, `indent` of which are already used on the first line; width 0:
+// no wrapping.
 void cli_highlight(const char *text, int64_t start, int64_t end, int colour, int width, int indent);
 // Words of `text` wrapped to `width` columns after `indent` blanks; `column` says how many columns
 // of the first line are taken.
@@ -179,11 +183,11 @@ void cli_wrap(FILE *out, const char *text, int width, int indent, int column);
 
 // --- signals -------------------------------------------------------------------------------------
 
-// From now on SIGINT, SIGTERM, SIGHUP (unless it was ignored), SIGXCPU and SIGUSR1 set the stop
-// flag (1: save and stop); a second SIGINT exits at once with 130. `follows` says what the job does
-// on the first: "finishing ..."; a constant.
+// From now on SIGINT, SIGTERM, SIGHUP (unless ignored), SIGXCPU and SIGUSR1 set the stop flag (1:
+// save and stop); a second SIGINT exits immediately with 130. `follows` is a constant that says
+// what the job does on the first one: "finishing ...".
 const volatile int *cli_stop_on_signals(const char *follows);
-// The exit code of the signal that came (75 for SIGUSR1, else 128 and its number), or 0.
+// The exit code for the received signal (75 for SIGUSR1, otherwise 128 plus its number), or 0.
 int cli_signal_exit_code(void);
 
 #endif

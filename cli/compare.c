@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth compare: do two models hold the same numbers?
+// berth compare: compares the tensors of two models.
 #include "cli.h"
 #include "core/json_line.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth convert: a model in another format.
+// berth convert: writes a model in another format.
 #include "cli.h"
 
 static const struct option_row options[] = {
@@ -30,7 +30,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
                                               .allow_lossy = cli_flag(call, "allow_lossy")};
     const char *output = call->arguments[1];
     TRY(berth_convert(call->arguments[0], output, &settings, cli_log(call), error));
-    cli_note(call, "%s holds the model as %s", output, settings.to);
+    cli_note(call, "%s contains the model as %s", output, settings.to);
     return BERTH_OK;
 }
 

@@ -33,7 +33,7 @@ static const struct option_row options[] = {
      .help = "what connects the processes of a job"},
 };
 
-// One fact at a time, for people or as a member of an object.
+// Prints one fact at a time, for people or as a member of an object.
 struct facts {
     int json;
     struct json_line line;
@@ -99,7 +99,7 @@ static void put_processor(struct facts *facts) {
     char model[256] = "unknown", flags[8192] = "", found[256] = "";
     find_proc_line("/proc/cpuinfo", "model name", model, sizeof model);
     if (!find_proc_line("/proc/cpuinfo", "flags", flags, sizeof flags)) {
-        find_proc_line("/proc/cpuinfo", "Features", flags, sizeof flags); // ARM's word
+        find_proc_line("/proc/cpuinfo", "Features", flags, sizeof flags); // the key on ARM
     }
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         size_t used = strlen(found);
@@ -112,7 +112,7 @@ static void put_processor(struct facts *facts) {
     put_integer(facts, "processors_online", sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-// The instruction sets that open here: "generic avx2 avx512".
+// The instruction sets that this machine supports: "generic avx2 avx512".
 static void put_instructions(struct facts *facts) {
     static const char *const sets[] = {"generic", "avx2", "avx512", "avx512bf16"};
     char usable[128] = "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth embed: a line of text in, an embedding out, as JSON lines or NumPy's .npy.
+// berth embed: writes one embedding for each line of text, as JSON lines or NumPy's .npy.
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
@@ -27,7 +27,7 @@ struct job {
     char *bytes; // of the input, cut into lines
     const char **texts;
     size_t count, size;
-    int pooling, normalize; // as asked for; -1: as the model's folder says
+    int pooling, normalize; // as requested; -1: as the model's folder says
     struct berth_embedding how;
     int npy;
     struct berth_encoder *encoder;
@@ -69,7 +69,7 @@ static enum berth_status read_options(struct job *job, struct cli_call *call,
     job->normalize = cli_flag(call, "normalize");
     job->npy =
         output != NULL && strlen(output) > 4 && strcmp(output + strlen(output) - 4, ".npy") == 0;
-    // Embeddings are compared and kept: full precision unless something else is asked for.
+    // Embeddings are compared and stored, so they use full precision by default.
     option_take_default(&call->config, "precision", JOB_EMBED);
     return BERTH_OK;
 }
@@ -80,7 +80,7 @@ static enum berth_status cut_lines(struct job *job, size_t length, const char *p
                                    struct berth_error *error) {
     size_t lines = 0;
     if (strlen(job->bytes) != length) {
-        return error_set(error, BERTH_BAD_DATA, "%s: byte %zu is NUL; text expected", path,
+        return error_set(error, BERTH_BAD_DATA, "%s: byte %zu is NUL; expected text", path,
                          strlen(job->bytes));
     }
     for (size_t i = 0; i < length; i++) {
@@ -105,7 +105,7 @@ static enum berth_status read_texts(struct job *job, struct cli_call *call,
     const char *path = call->argument_count > 0 ? call->arguments[0] : "-";
     size_t length;
     if (strcmp(path, "-") == 0 && terminal_is(STDIN_FILENO)) {
-        cli_note(call, "reading a text a line from the terminal; Ctrl-D ends it");
+        cli_note(call, "reading one text per line from the terminal; Ctrl-D ends it");
     }
     TRY(cli_read(path, &job->bytes, &length, error));
     return cut_lines(job, length, strcmp(path, "-") == 0 ? "standard input" : path, error);
@@ -113,7 +113,7 @@ static enum berth_status read_texts(struct job *job, struct cli_call *call,
 
 // --- output -------------------------------------------------------------------------------------
 
-// NumPy's format 1.0: a header of a multiple of 64 bytes, then the rows.
+// NumPy's format 1.0: a header padded to a multiple of 64 bytes, then the rows.
 static enum berth_status put_npy_header(struct job *job, struct berth_error *error) {
     char dictionary[192], header[256] = "\x93NUMPY\x01";
     int used = snprintf(dictionary, sizeof dictionary,
@@ -167,7 +167,7 @@ static enum berth_status put_chunk(struct job *job, size_t first, size_t count, 
 
 // --- the verb -----------------------------------------------------------------------------------
 
-// What was asked for goes before what the model's folder says.
+// Options take precedence over the model's folder.
 static void settle(struct job *job, struct cli_call *call) {
     struct berth_embedding usual = berth_encoder_usual(job->encoder);
     job->how = usual;
@@ -178,11 +178,11 @@ static void settle(struct job *job, struct cli_call *call) {
         job->how.normalize = job->normalize;
     }
     if (job->how.pooling != usual.pooling) {
-        cli_note(call, "pooling: %s in place of the model's %s", pooling_names[job->how.pooling],
+        cli_note(call, "pooling: %s instead of the model's %s", pooling_names[job->how.pooling],
                  pooling_names[usual.pooling]);
     }
     if (job->how.normalize != usual.normalize) {
-        cli_note(call, "normalize: %s in place of the model's %s",
+        cli_note(call, "normalize: %s instead of the model's %s",
                  job->how.normalize ? "true" : "false", usual.normalize ? "true" : "false");
     }
 }
@@ -236,10 +236,10 @@ const struct cli_verb cli_embed = {
     .example = "berth embed --model minilm texts.txt --output texts.npy\n"
                "echo 'A man sleeps.' | berth embed --model minilm --pooling cls",
     .notes =
-        "Each line of FILE, or of standard input, is a text. The mean runs over all of a text's "
-        "tokens, [CLS] and [SEP] among them, as in sentence-transformers. A folder of "
-        "sentence-transformers says itself how its texts are pooled, scaled and cut. Output is "
-        "{\"index\": N, \"embedding\": [...]} a line, or one float32 array [texts, size].",
+        "Each line of FILE, or of standard input, is a text. The mean includes all of a text's "
+        "tokens, [CLS] and [SEP] among them, as in sentence-transformers. A sentence-transformers "
+        "folder determines how its texts are pooled, scaled and truncated. Output is {\"index\": "
+        "N, \"embedding\": [...]} per line, or one float32 array [texts, size].",
     .jobs = JOB_EMBED,
     .options = options,
     .option_count = sizeof options / sizeof *options,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth features squad: the windows that the model sees. Looks inside the library: features are no
-// part of its public face.
+// berth features squad: shows the windows that the model sees. Uses library internals, because
+// features are not part of the public interface.
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
@@ -29,8 +29,8 @@ struct job {
     int training;
 };
 
-// The window's first token, counted in the whole document: windows of one example are neighbours,
-// and each begins min(length, stride) after the one before.
+// The first token of the next window, counted in the whole document: windows of one example are
+// adjacent, and each begins min(length, stride) tokens after the previous one.
 static int64_t next_begin(const struct job *job, size_t index, int64_t before, int64_t stride) {
     const struct squad_feature *features = job->set.features;
     if (index == 0 || features[index].example != features[index - 1].example) {
@@ -103,7 +103,7 @@ static enum berth_status put_features(const struct job *job, int64_t stride,
     return status;
 }
 
-// A vocabulary alone knows no positions, nor does a folder without config.json.
+// A vocabulary alone has no number of positions, nor has a folder without config.json.
 static enum berth_status fit_length(struct cli_call *call, struct berth_error *error) {
     const char *folder = call->config.model_name_or_path;
     char *path = folder != NULL ? folder_config_path(folder) : NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth fetch: downloads; the only verb that uses the network.
+// berth fetch: downloads models and data. The only verb that uses the network.
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
@@ -48,7 +48,7 @@ static enum berth_status print_path(const struct cli_call *call, const char *nam
     return status;
 }
 
-// Only people who watch get a progress bar.
+// Only an interactive user gets a progress bar.
 static int wants_progress(const struct cli_call *call) {
     const char *disabled = getenv("HF_HUB_DISABLE_PROGRESS_BARS");
     int off = 0;
@@ -71,7 +71,7 @@ static enum berth_status fetch(struct cli_call *call, const char *name,
     TRY(berth_reporter_open(&config, STDERR_FILENO, &reporter, error));
     enum berth_status status =
         berth_fetch(name, settings, berth_reporter_log(reporter),
-                    cli_stop_on_signals("what has come is kept"), &path, error);
+                    cli_stop_on_signals("what was downloaded is kept"), &path, error);
     berth_reporter_close(reporter);
     if (status == BERTH_OK) {
         status = print_path(call, name, path, error);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Standard output on a terminal: names and texts out of other people's files pass a filter
-// (core/terminal.h), so that they are shown and not obeyed. Pipes and files get what was written.
+// Filters standard output on a terminal: names and texts from files pass through core/terminal.h,
+// so that control sequences in them are shown and not executed. Pipes and files get unfiltered
+// output.
 #include "cli.h"
 #include "core/terminal.h"
 
@@ -9,7 +10,7 @@
 
 static struct {
     struct terminal_filter filter;
-    int is_own; // what comes is the program's own
+    int is_own; // the output is the program's own
 } guard;
 
 static int write_out(const char *bytes, size_t length) {

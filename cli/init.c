@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth init: a randomly initialised Hugging Face folder.
+// berth init: writes a Hugging Face folder with random weights.
 #include "cli.h"
 
 static const struct option_row options[] = {
@@ -13,7 +13,7 @@ static const struct option_row options[] = {
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     TRY(berth_init_model(cli_value(call, "config"), cli_value(call, "output"),
                          cli_integer(call, "seed"), error));
-    cli_note(call, "%s holds a randomly initialised model; it needs a vocab.txt before use",
+    cli_note(call, "%s contains a randomly initialised model; it needs a vocab.txt before use",
              cli_value(call, "output"));
     return BERTH_OK;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth inspect: the tensors of a checkpoint and its config; what pre-training data holds.
+// berth inspect: lists the tensors of a checkpoint and its config, and the contents of pre-training
+// data.
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
@@ -90,12 +91,12 @@ static void print_data(const struct berth_data_info *info) {
         printf(", rows of %" PRId64 " tokens %.1f %% full", info->max_seq_length,
                share(info->tokens, info->rows * info->max_seq_length));
     }
-    printf("\n%.1f %% of the tokens predicted, %.1f %% of the instances with random text behind "
-           "the first\n",
+    printf("\n%.1f %% of the tokens predicted, %.1f %% of the instances with a random second "
+           "segment\n",
            share(info->predictions, info->tokens), share(info->random_next, info->instances));
 }
 
-// --- all ----------------------------------------------------------------------------------------
+// --- verb ----------------------------------------------------------------------------------------
 
 static void print_text(const struct listing *listing, const char *config,
                        const struct berth_data_info *info) {
@@ -128,7 +129,7 @@ static enum berth_status finish(struct listing *listing, const char *config,
     return cli_put_json(&listing->line, error);
 }
 
-// Folders of data, and TFRecord files, have no tensors to list.
+// Data folders and TFRecord files have no tensors to list.
 static int has_tensors(const char *path, const struct berth_data_info *info) {
     return info->files == 0 || (info->files == 1 && info->max_seq_length > 0 && !dir_exists(path));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The original scripts' flags that are no rows of the option table (BingBertSquad, run_squad,
-// run_pretraining, run_qa): some set a row, some are the hardware's or the framework's and change
-// nothing here (a note says so).
+// Flags of the original scripts that are not rows of the option table (BingBertSquad, run_squad,
+// run_pretraining, run_qa). Some set a row; others belong to the hardware or the framework and have
+// no effect, which a note says.
 #include "cli.h"
 
 #include <stdio.h>
@@ -52,7 +52,7 @@ static enum berth_status set_scheduler(struct cli_call *call, const struct legac
     return set(call, legacy->setting, differs ? "constant_warmup" : value, error);
 }
 
-// Hugging Face's names: adamw_torch, adamw_hf, adamw_apex_fused, ... are one optimizer.
+// Hugging Face's names adamw_torch, adamw_hf, adamw_apex_fused, ... all mean one optimizer.
 static enum berth_status set_optim(struct cli_call *call, const struct legacy *legacy,
                                    const char *value, struct berth_error *error) {
     static const char *const others[] = {"8bit", "4bit", "anyprecision", "bnb"};
@@ -92,7 +92,7 @@ static enum berth_status set_validation(struct cli_call *call, const struct lega
     if (call->config.validation_file == NULL) {
         return set(call, legacy->setting, value, error);
     }
-    cli_note(call, "--%s has no effect beside --%s", legacy->option.name, legacy->setting);
+    cli_note(call, "--%s has no effect together with --%s", legacy->option.name, legacy->setting);
     return BERTH_OK;
 }
 
@@ -197,7 +197,7 @@ static const struct option_row ignored[] = {
     {SWITCH("pad_to_max_length"), .aliases = "group_by_length", IGNORED,
      .help = "Berth does not pad"},
     {SWITCH("optimized_softmax"), IGNORED, .help = "every kernel is optimized"},
-    {SWITCH("experimental_gelu"), IGNORED, .help = "hidden_act of config.json decides"},
+    {SWITCH("experimental_gelu"), IGNORED, .help = "hidden_act of config.json determines it"},
     {SWITCH("mpi_workers_sync_gradients"),
      .aliases = "use_zero_optimizer allreduce_post_accumulation allreduce_post_accumulation_fp16",
      IGNORED, .help = "there is one process"},
@@ -288,7 +288,7 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
 
 // --- what they mean together ---------------------------------------------------------------------
 
-// BingBertSquad's --job_name NAME: TensorBoard's files in OUTPUT_DIR/runs/NAME.
+// BingBertSquad's --job_name NAME: TensorBoard files in OUTPUT_DIR/runs/NAME.
 static void name_runs(struct cli_call *call) {
     const struct berth_config *config = &call->config;
     if (call->job_name == NULL || config->output_dir == NULL) {
@@ -306,7 +306,7 @@ static void name_runs(struct cli_call *call) {
     }
 }
 
-// Google's name of a checkpoint, DIR/bert_model.ckpt, is the beginning of its files' names.
+// Google's name of a checkpoint, DIR/bert_model.ckpt, is the prefix of its files' names.
 static int is_checkpoint_prefix(const char *path) {
     char index[4096];
     struct stat status;
@@ -315,8 +315,7 @@ static int is_checkpoint_prefix(const char *path) {
            stat(path, &status) != 0;
 }
 
-// A model given as a file of a model folder, or as a checkpoint's name in it, stands for the
-// folder.
+// Replaces a model given as a file, or as the name of a checkpoint, by its folder.
 static void folder_of_model(struct cli_call *call) {
     static const char *const files[] = {"model.safetensors", "pytorch_model.bin"};
     const char *path = call->config.model_name_or_path;
@@ -349,14 +348,14 @@ void cli_legacy_note_spelling(struct cli_call *call, const char *name) {
     }
 }
 
-// A command line of Google's and Intel's run_pretraining means their optimizer and schedule, too.
+// A command line of Google's or Intel's run_pretraining also implies their optimizer and schedule.
 static enum berth_status follow_google(struct cli_call *call, struct berth_error *error) {
     if (call->google_flag == NULL || (call->verb->jobs & JOB_PRETRAIN) == 0 ||
         call->config.recipe != NULL) {
         return BERTH_OK;
     }
     cli_note(call,
-             "--%s is a flag of Google's run_pretraining: what is not given is as there "
+             "--%s is a flag of Google's run_pretraining: other settings default to its values "
              "(--recipe google: its optimizer, schedule and defaults)",
              call->google_flag);
     return set(call, "recipe", "google", error);
@@ -386,7 +385,7 @@ static void note_unused_rows(const struct cli_call *call) {
     }
 }
 
-// --do_train false: predicts, evaluates or both, as the originals' programs do.
+// --do_train false: predicts, evaluates or both, as the original programs do.
 static enum berth_status leave_out_training(struct cli_call *call, struct berth_error *error) {
     struct berth_config *config = &call->config;
     const int evaluates = is_given(call, "do_eval") && config->do_eval;
@@ -400,7 +399,7 @@ static enum berth_status leave_out_training(struct cli_call *call, struct berth_
     const int can_predict = cli_row_applies(verb, option_find("predict_file"));
     if (!evaluates && !(predicts && can_predict)) {
         return error_set(error, BERTH_USAGE,
-                         "--do_train false: nothing is left to do; add %s, or see `berth %s %s`",
+                         "--do_train false leaves nothing to do; add %s, or see `berth %s %s`",
                          can_predict ? "--do_predict or --do_eval" : "--do_eval", verb->name,
                          verb->task);
     }
@@ -420,7 +419,8 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
     if (!trains && call->do_train == 1) {
         cli_note(call, "--do_train has no effect in `berth %s`", call->verb->name);
     }
-    // SQuAD's scripts predict the development file; unless one says otherwise, do_eval is the same.
+    // SQuAD's scripts predict the development file; unless an option says otherwise, do_eval means
+    // the same.
     if (trains &&
         (call->do_predict == 1 ||
          (call->do_predict == 0 && !option_is_given(&call->config, option_find("do_eval"))))) {

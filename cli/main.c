@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program `berth`: finds the verb, parses its words, runs it, turns the outcome into an exit
-// code. The verbs of tasks are rows of tasks.c, the others files of their own.
+// The program `berth`: finds the verb, parses its words, runs it, and turns the status into an exit
+// code. The verbs of tasks are rows of tasks.c; each other verb has a file of its own.
 #include "cli.h"
 #include "core/launcher.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Those that are no rows of tasks.c.
+// Verbs that are not rows of tasks.c.
 static const struct cli_verb *const others[] = {
     &cli_answer,  &cli_show,    &cli_tokenize, &cli_features, &cli_embed, &cli_inspect,
     &cli_convert, &cli_compare, &cli_init,     &cli_verify,   &cli_bench, &cli_doctor,
@@ -23,7 +23,8 @@ const struct cli_verb *cli_verb_at(size_t index) {
                                        : NULL;
 }
 
-// The verb of that name and task; the name's first where the task is NULL or not among its own.
+// The verb with that name and task; the first one with the name if the task is NULL or not one of
+// its tasks.
 static const struct cli_verb *find_verb(const char *name, const char *task) {
     const struct cli_verb *verb, *found = NULL;
     for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
@@ -38,7 +39,7 @@ static const struct cli_verb *find_verb(const char *name, const char *task) {
     return found;
 }
 
-// "squad or classify": the tasks of all verbs of that name.
+// Lists the tasks of all verbs with that name: "squad or classify".
 static void list_tasks(const char *name, char *text, size_t size) {
     const struct cli_verb *verb;
     size_t used = 0;
@@ -92,7 +93,7 @@ static int finish(enum berth_status status, struct berth_error *error) {
     }
     int signal_code = cli_signal_exit_code();
     if (status == BERTH_INTERRUPTED) {
-        cli_plain_message(error->message); // as asked: no error
+        cli_plain_message(error->message); // requested, so not an error
         return signal_code != 0 ? signal_code : BERTH_INTERRUPTED;
     }
     if (status != BERTH_OK) {
@@ -107,7 +108,7 @@ static enum berth_status skip_task(const struct cli_verb *verb, int *count, char
         return BERTH_OK;
     }
     if (*count == 0 || strcmp((*words)[0], verb->task) != 0) {
-        int other = *count > 0 && (*words)[0][0] != '-'; // a word, but no task
+        int other = *count > 0 && (*words)[0][0] != '-'; // a word that is not a task
         char tasks[128];
         list_tasks(verb->name, tasks, sizeof tasks);
         return error_set(error, BERTH_USAGE,
@@ -120,15 +121,15 @@ static enum berth_status skip_task(const struct cli_verb *verb, int *count, char
     return BERTH_OK;
 }
 
-// A verb without any words that cannot do without: its usage is the best answer.
+// For a verb that needs words and got none: prints its usage.
 static enum berth_status need_words(const struct cli_verb *verb, struct berth_error *error) {
     const char *space = verb->task != NULL ? " " : "", *task = verb->task != NULL ? verb->task : "";
-    fprintf(stderr, "usage: berth %s%s%s %s\n\n%s\n\n`berth %s%s%s --help` tells more\n",
-            verb->name, space, task, verb->usage, verb->example, verb->name, space, task);
+    fprintf(stderr, "usage: berth %s%s%s %s\n\n%s\n\nSee `berth %s%s%s --help`.\n", verb->name,
+            space, task, verb->usage, verb->example, verb->name, space, task);
     return error_set(error, BERTH_USAGE, "`berth %s%s%s` needs options", verb->name, space, task);
 }
 
-// A model that is nowhere is told of only when the verb misses it, after what it has to say of its
+// A model that cannot be found is reported only when the verb needs it, after errors in its
 // options.
 static enum berth_status run_with_models(struct cli_call *call, struct berth_error *error) {
     struct berth_error missing;
@@ -147,7 +148,7 @@ static int writes(const struct cli_call *call) {
            (call->verb->writes == CLI_WRITES_OUTPUT && cli_value(call, "output") != NULL);
 }
 
-// Several processes would each do all of the work, and write over each other's files.
+// Several processes would each do all of the work and overwrite each other's files.
 static enum berth_status check_alone(const struct cli_call *call, struct berth_error *error) {
     struct launch launch = launch_find();
     if (launch.size <= 1 || !writes(call)) {
@@ -162,7 +163,7 @@ static enum berth_status check_alone(const struct cli_call *call, struct berth_e
 
 static enum berth_status run_verb(const struct cli_verb *verb, int count, char **words,
                                   struct berth_error *error) {
-    static struct cli_call call; // large: it holds a path
+    static struct cli_call call; // static because it is large: it holds a path
     TRY(skip_task(verb, &count, &words, error));
     if (count == 0 && (verb->required != NULL || verb->arguments_least > 0)) {
         return need_words(verb, error);
@@ -210,8 +211,8 @@ static enum berth_status run(int count, char **words, struct berth_error *error)
 int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
     cli_guard_output();
-    signal(SIGPIPE, SIG_IGN); // a reader that went away is found when writing (cli_flush)
-    signal(SIGXFSZ, SIG_IGN); // so is a file that may not grow any further
+    signal(SIGPIPE, SIG_IGN); // a closed pipe is detected when writing (cli_flush)
+    signal(SIGXFSZ, SIG_IGN); // so is a file that exceeds its size limit
     while (count > 1 &&
            (strcmp(words[1], "--no-color") == 0 || strcmp(words[1], "--no_color") == 0)) {
         cli_forbid_colours();

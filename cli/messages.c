@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages on standard error, exit codes, and the program's reading and writing.
+// Messages on standard error, exit codes, and input and output of the program.
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
@@ -16,7 +16,7 @@
 
 #define MESSAGE_SIZE 4096
 
-// `kind` is written as it is, the message escaped.
+// `kind` is written unchanged, the message escaped.
 static void put_message(const char *kind, const char *message) {
     char shown[MESSAGE_SIZE];
     terminal_escape(shown, sizeof shown, message, "");
@@ -75,7 +75,7 @@ int cli_colour(void) {
 }
 
 void cli_forbid_colours(void) {
-    setenv("NO_COLOR", "1", 1); // so that the library's reporter obeys as well
+    setenv("NO_COLOR", "1", 1); // the library's reporter reads it too
 }
 
 int cli_exit_code(enum berth_status status) {
@@ -94,7 +94,7 @@ enum berth_status cli_read(const char *path, char **bytes, size_t *length,
     return file_read(path, READ_LIMIT, bytes, length, error);
 }
 
-static int first_failure; // errno of the first line of JSON that could not be written
+static int first_failure; // errno of the first failed line of JSON
 
 enum berth_status cli_put_json(struct json_line *line, struct berth_error *error) {
     json_line_end(line);
@@ -108,7 +108,7 @@ enum berth_status cli_put_json(struct json_line *line, struct berth_error *error
     return BERTH_OK;
 }
 
-// A stream that failed earlier does not tell why; its descriptor may.
+// A stream that failed earlier has no errno; its descriptor may.
 static int reader_is_gone(void) {
     struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
@@ -122,5 +122,5 @@ enum berth_status cli_flush(struct berth_error *error) {
         return BERTH_OK;
     }
     return error_set_errno(error, BERTH_IO, reason != 0 ? reason : EIO,
-                           "writing to standard output failed");
+                           "cannot write to standard output");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth pack: several instances of pre-training data in a row.
+// berth pack: packs several instances of pre-training data into a row.
 #include "cli.h"
 #include "core/json_line.h"
 #include "core/terminal.h"
@@ -62,11 +62,10 @@ const struct cli_verb cli_pack = {
     .summary = "pre-training data with up to three instances a row",
     .usage = "DIR OUT",
     .example = "berth pack data/hdf5_lower_case_1_.../wikicorpus_en packed",
-    .notes =
-        "Reads the HDF5 and TFRecord files of DIR that have \"training\" in their name and writes "
-        "OUT/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and "
-        "OUT_metadata.json beside, as Habana's trainer wants them. Berth's own trainer packs "
-        "tokens itself and needs none of it. A run that was stopped goes on.",
+    .notes = "Reads the HDF5 and TFRecord files of DIR with \"training\" in their names and writes "
+             "OUT/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and OUT_metadata.json "
+             "next to OUT, for Habana's trainer. Berth's own trainer packs tokens itself and does "
+             "not need this. An interrupted run resumes when started again.",
     .jobs = JOB_PACK,
     .options = options,
     .option_count = sizeof options / sizeof *options,

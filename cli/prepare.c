@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth prepare: data for pre-training.
+// berth prepare: makes data for pre-training.
 #include "cli.h"
 #include "core/json_line.h"
 #include "core/terminal.h"
@@ -24,7 +24,7 @@ static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print the counts as one JSON object"},
 };
 
-// --- what it came to ----------------------------------------------------------------------------
+// --- counts --------------------------------------------------------------------------------------
 
 static void put_counts(struct json_line *line, const struct berth_prepare_result *result) {
     const struct {
@@ -105,7 +105,7 @@ static double percent(int64_t part, int64_t whole) {
 }
 
 static void print_instances(const struct berth_prepare_result *result) {
-    printf("%" PRId64 " instances, rows %.1f %% full, %.1f %% with random text behind the first\n",
+    printf("%" PRId64 " instances, rows %.1f %% full, %.1f %% with a random second segment\n",
            result->instances, 100 * result->fill, percent(result->random_next, result->instances));
     printf("lengths, from the shortest eighth to the longest:");
     for (size_t i = 0; i < sizeof result->lengths / sizeof *result->lengths; i++) {
@@ -118,12 +118,12 @@ static void print_instances(const struct berth_prepare_result *result) {
            percent(result->replaced, result->predictions));
 }
 
-// --- how fast -----------------------------------------------------------------------------------
+// --- speed ---------------------------------------------------------------------------------------
 
 #define WHOLE_XML 100e9 // bytes, about, of the English Wikipedia
 #define OTHER_THREADS 32
 
-// MB a second and core, of XML where the stage's text comes from a dump; NaN: not known.
+// MB per second and core; of XML if the stage's text comes from a dump; NaN: unknown.
 static double rate(const struct berth_prepare_result *result, int i) {
     const struct berth_prepare_stage *stage = &result->stages[i];
     double xml_to_text = i > 0 && result->text_bytes > 0
@@ -144,7 +144,7 @@ static void print_rates(const struct berth_prepare_result *result) {
         double now = rate(result, i);
         seconds_a_mb += 1 / now;
         if (now == now) {
-            printf("stage %s: %.1f s, %.1f MB of %s a second and core\n", result->stages[i].name,
+            printf("stage %s: %.1f s, %.1f MB of %s per second and core\n", result->stages[i].name,
                    result->stages[i].seconds, now, result->xml_bytes > 0 ? "XML" : "text");
         }
     }
@@ -153,8 +153,8 @@ static void print_rates(const struct berth_prepare_result *result) {
         double core_seconds = seconds_a_mb * WHOLE_XML / 1e6;
         put_hours(here, sizeof here, core_seconds / result->threads);
         put_hours(there, sizeof there, core_seconds / OTHER_THREADS);
-        printf("together %.1f MB of XML a second and core: 100 GB, as the English Wikipedia has, "
-               "take %s on %d cores, %s on %d\n",
+        printf("together %.1f MB of XML per second and core: 100 GB, the size of the English "
+               "Wikipedia, take %s on %d cores, %s on %d\n",
                1 / seconds_a_mb, here, result->threads, there, OTHER_THREADS);
     }
 }

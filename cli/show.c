@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth show squad: samples of a data set with the model's answer highlighted: a
-// rule with a title, the question, the context, the reference, the scores. With every answer an
-// entry (keras_answers all) the title is the scores as Python prints a dictionary, as in the newer
-// of the CSCS demos.
+// berth show squad: shows samples of a data set with the model's answer highlighted: a rule with a
+// title, the question, the context, the reference, the scores. If every answer is an entry
+// (keras_answers all), the title is the scores as a printed Python dictionary, as in the newer CSCS
+// demos.
 #include "cli.h"
 #include "core/json_line.h"
 #include "core/number.h"
@@ -31,7 +31,7 @@ struct show {
     int colour, json;
     int scores_first; // the title is the scores
     int width;        // of the rule
-    int wrap;         // of the context; 0: not wrapped
+    int wrap;         // width of the context; 0: not wrapped
     int64_t shown;
     double exact_match, f1; // sums
     enum berth_status status;
@@ -133,7 +133,7 @@ static enum berth_status choose(const struct cli_call *call, struct berth_select
     int in_order = cli_is_given(call, "start_sample") || cli_is_given(call, "num_test_samples");
     if (drawn > 0 && in_order) {
         return error_set(error, BERTH_USAGE,
-                         "--random_samples draws the samples; --start_sample and "
+                         "--random_samples draws samples, but --start_sample and "
                          "--num_test_samples take them in order: give one or the other");
     }
     *samples =
@@ -168,9 +168,9 @@ const struct cli_verb cli_show = {
     .example = "berth show squad --model squad-minilm --input dev-v1.1.json \\\n"
                "    --start-sample 100 --num-test-samples 5\n"
                "berth show squad --model squad-minilm --input dev-v1.1.json --random-samples 50",
-    .notes = "Where colours are off the answer stands in a line of its own after the context. With "
-             "--features keras the samples are the entries of Keras's recipe and the answer is "
-             "its: the best start with the best end, each by itself.",
+    .notes = "Without colours, the answer is printed on a line of its own after the context. With "
+             "--features keras, samples and answers follow Keras's recipe: the best start and the "
+             "best end are chosen independently.",
     .jobs = JOB_SHOW,
     .options = options,
     .option_count = sizeof options / sizeof *options,

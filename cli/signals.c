@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals while a job runs: ask it to save and stop. Handlers do only what is safe in a handler.
+// Signals during a job: they request a save and a stop. Handlers do only what is safe in a handler.
 #include "cli.h"
 
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
-// A terminal that is closed and processor time that is used up ask to stop, too.
+// Closing the terminal and exceeding the processor-time limit also request a stop.
 static const struct {
     int number, exit_code;
-    int may_be_ignored; // nohup has it ignored, and means it
+    int may_be_ignored; // nohup ignores it deliberately
 } signals[] = {{SIGINT, 130, 0},
                {SIGTERM, 143, 0},
                {SIGUSR1, BERTH_INTERRUPTED, 0},
@@ -28,16 +28,16 @@ static void say(const char *text) {
 
 static void on_signal(int number) {
     if (number == SIGINT && first_signal == SIGINT) {
-        say("\nberth: stopped at once\n");
-        _exit(130); // checkpoints appear under their names only when they are whole
+        say("\nberth: stopped immediately\n");
+        _exit(130); // checkpoints get their final names only when they are complete
     }
     if (first_signal == 0 || number == SIGINT) {
         first_signal = number;
     }
     stop = 1;
-    say(number == SIGINT ? "\nberth: interrupted: " : "\nberth: asked to stop: ");
+    say(number == SIGINT ? "\nberth: interrupted: " : "\nberth: stop requested: ");
     say(what_follows);
-    say(number == SIGINT ? "; Ctrl-C again stops at once\n" : "\n");
+    say(number == SIGINT ? "; Ctrl-C again stops immediately\n" : "\n");
 }
 
 const volatile int *cli_stop_on_signals(const char *follows) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs of tasks: a row for each thing that can be done with a task, told apart by the second
-// word, with the reporter, the signals and the result that they share.
+// The verbs of tasks: a row for each job and task, the second word of the command line, with their
+// common reporter, signals and result.
 #include "cli.h"
 #include "core/json_line.h"
 
@@ -38,7 +38,7 @@ static enum berth_status print_result(const struct berth_run_result *result,
 }
 
 // Reports on standard error (a dry run's plan on standard output); --json prints the result.
-// `follows`: what the job does when a signal asks it to stop.
+// `follows` says what the job does on a stop signal.
 static enum berth_status run_job(struct cli_call *call, job_function *job, const char *follows,
                                  struct berth_error *error) {
     struct berth_reporter *reporter;
@@ -83,7 +83,7 @@ static enum berth_status evaluate_and_predict(const char *task, const struct ber
     if (config->dry_run) {
         return BERTH_OK;
     }
-    own.overwrite_output_dir = 1; // it holds what was just written
+    own.overwrite_output_dir = 1; // it contains what was just written
     return berth_predict(task, &own, log, stop, NULL, error);
 }
 
@@ -138,9 +138,9 @@ const struct cli_verb cli_task_verbs[] = {
                    "berth finetune squad ... --dry-run",
         .notes =
             "Ctrl-C, SIGTERM, SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
-            "--resume_from_checkpoint auto goes on. The flags of the original SQuAD scripts "
-            "(--do_train, --predict_file, --fp16, ...) are understood; those without a meaning "
-            "here are noted and skipped. What is given here wins over --deepspeed_config.",
+            "--resume_from_checkpoint auto resumes. The flags of the original SQuAD scripts "
+            "(--do_train, --predict_file, --fp16, ...) are accepted; those without a meaning here "
+            "are noted and ignored. Options on the command line override --deepspeed_config.",
         .jobs = JOB_FINETUNE_SQUAD,
         .options = options,
         .option_count = sizeof options / sizeof *options,
@@ -160,9 +160,9 @@ const struct cli_verb cli_task_verbs[] = {
             "    --text-column review --label-column stars --output out",
         .notes =
             "Tasks of GLUE and XNLI are known by name, with their files, columns, classes and "
-            "metrics; your own files are TSV, CSV or JSON lines, told apart by their names. Beside "
-            "the model stand eval_results.txt, eval_results.json and all_results.json. Signals and "
-            "--resume_from_checkpoint are those of `berth finetune squad`.",
+            "metrics; your own files are TSV, CSV or JSON lines, distinguished by their names. The "
+            "model's folder also gets eval_results.txt, eval_results.json and all_results.json. "
+            "Signals and --resume_from_checkpoint work as in `berth finetune squad`.",
         .jobs = JOB_FINETUNE_CLASSIFY,
         .options = options,
         .option_count = sizeof options / sizeof *options,
@@ -195,9 +195,8 @@ const struct cli_verb cli_task_verbs[] = {
             "berth predict classify --model out --task mrpc --data_dir mrpc --output predicted\n"
             "berth predict classify --model out --input new.csv --text-column review \\\n"
             "    --output predicted",
-        .notes =
-            "Writes test_results.tsv (the classes' probabilities), predict_results_TASK.txt (the "
-            "classes) and, where the file has labels, predict_results.json with the scores.",
+        .notes = "Writes test_results.tsv (the classes' probabilities), predict_results_TASK.txt "
+                 "(the classes) and, if the file has labels, predict_results.json with the scores.",
         .jobs = JOB_PREDICT_CLASSIFY,
         .options = options,
         .option_count = sizeof options / sizeof *options,
@@ -242,7 +241,7 @@ const struct cli_verb cli_task_verbs[] = {
             "SIGTERM, "
             "SIGHUP, SIGXCPU and SIGUSR1 finish the update, save, and stop; "
             "--resume_from_checkpoint "
-            "goes on. The "
+            "resumes. The "
             "flags of the original scripts are understood; those without a meaning here are noted "
             "and skipped.",
         .jobs = JOB_PRETRAIN,

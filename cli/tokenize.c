@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth tokenize: a line in, a line out. Items are separated by one blank: the piece, or its id;
-// with
-// --offsets ":begin-end" follows, in characters of the line.
+// berth tokenize: prints the tokens of each line on a line, separated by a space: the piece, or its
+// id; with --offsets followed by ":begin-end" in characters of the line.
 #include "cli.h"
 #include "core/buffer.h"
 #include "core/file.h"
@@ -26,7 +25,7 @@ static const struct option_row options[] = {
 struct job {
     struct berth_tokenizer *tokenizer;
     int ids, offsets, special;
-    int flush; // a person reads along
+    int flush; // flush after each line for an interactive user
     struct berth_token cls, sep;
     size_t ill_formed;
 };
@@ -81,7 +80,7 @@ static enum berth_status put_line(struct job *job, const char *text, size_t leng
     return BERTH_OK;
 }
 
-// The one token that `piece` is.
+// The id of the token that `piece` consists of.
 static enum berth_status find_special(const struct job *job, const char *piece,
                                       struct berth_token *token, struct berth_error *error) {
     struct berth_token *tokens;
@@ -100,7 +99,7 @@ static enum berth_status find_special(const struct job *job, const char *piece,
 
 #define LINE_LIMIT ((size_t)1 << 28) // bytes; checked while a line is read
 
-// The next line without its end; `*found` is 0 after the last one.
+// Reads the next line without its line end; `*found` is 0 after the last one.
 static enum berth_status read_line(FILE *input, struct buffer *line, int *found,
                                    struct berth_error *error) {
     int byte;
@@ -115,7 +114,7 @@ static enum berth_status read_line(FILE *input, struct buffer *line, int *found,
         return error_no_memory(error, line->length, "a line");
     }
     if (ferror(input)) {
-        return error_set_errno(error, BERTH_IO, errno, "reading the input failed");
+        return error_set_errno(error, BERTH_IO, errno, "cannot read the input");
     }
     *found = byte != EOF || line->length > 0;
     return BERTH_OK;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth verify: are a checkpoint's files those that were written?
+// berth verify: checks that a checkpoint's files are unchanged.
 #include "cli.h"
 #include "core/json_line.h"
 
@@ -28,7 +28,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         return print_json(call->arguments[0], files, error);
     }
     if (!call->config.quiet) {
-        printf("%s: good, %lld files have the sizes and hashes of the manifest\n",
+        printf("%s: intact, %lld files have the sizes and hashes of the manifest\n",
                call->arguments[0], (long long)files);
     }
     return BERTH_OK;

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The demo's data: a seeded generator of a small question-answering set in SQuAD's format, and the
-// vocabulary that goes with it. Sentences, names and facts are our own, combined at random.
+// Generates the demo's data: a small question-answering set in SQuAD's format from a seed, and its
+// vocabulary. Sentences, names and facts are our own, combined at random.
 //
 //   generate FOLDER [SEED]
 //
-// writes FOLDER/train.json, dev.json (held out: no context stands in train.json), dev_blank.json
-// (dev.json with every question blanked out, to show that the model reads the question) and
-// vocab.txt. Each context is a little journey that names CANDIDATES cities, animals or things, of
-// two of these types; a question asks for the one city that lies in a country, the one animal with
-// feathers, the one thing made of glass. The others of its type are there to be taken for it.
+// writes FOLDER/train.json, dev.json (held out: no context is in train.json), dev_blank.json
+// (dev.json with blank questions, to show that the model reads the question) and vocab.txt. Each
+// context is a short journey that names CANDIDATES cities, animals or things, of two of these
+// types. A question asks for the one city in a country, the one animal with feathers, the one thing
+// made of glass; the others of its type are distractors.
 //
-// Leaves out: anything about the model; text is plain ASCII without quotes, so JSON needs no
-// escapes.
+// Leaves out the model. Text is plain ASCII without quotes, so JSON needs no escapes.
 #include "core/rng.h"
 
 #include <errno.h>
@@ -34,12 +33,12 @@ enum {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 struct group {
-    const char *key; // what the question says
+    const char *key; // the property that the question names
     const char *members[MEMBERS];
 };
 
-// %N the traveller, %A the answer, %K the key of its group. Several wordings each, so that neither
-// the place of a word nor its neighbours give the answer away.
+// %N the traveller, %A the answer, %K the key of its group. There are several wordings of each, so
+// that neither the position of a word nor its neighbours reveal the answer.
 struct type {
     const char *statements[WORDINGS];
     const char *questions[WORDINGS];
@@ -92,7 +91,7 @@ static uint32_t below(struct stream *stream, uint32_t bound) {
     return rng_below(stream->seed, stream->number, &stream->index, bound);
 }
 
-// `count` different numbers below `bound`, in random order.
+// Draws `count` distinct numbers below `bound`, in random order.
 static void choose(struct stream *stream, uint32_t bound, int count, uint32_t *chosen) {
     for (int i = 0; i < count; i++) {
         int known;
@@ -110,7 +109,7 @@ struct fact {
     const struct type *type;
     const struct group *group;
     const char *answer;
-    size_t start; // of the answer in the context
+    size_t start; // position of the answer in the context
 };
 
 struct context {
@@ -186,7 +185,7 @@ static void write_question(FILE *file, struct stream *stream, const struct conte
             id, blank ? "?" : question, fact->answer, fact->start);
 }
 
-// FNV-1a; two contexts with one hash count as the same, which only makes "held out" stricter.
+// FNV-1a; contexts with equal hashes count as equal, which only makes "held out" stricter.
 static uint64_t text_hash(const char *text) {
     uint64_t hash = 14695981039346656037u;
     for (; *text != '\0'; text++) {
@@ -314,7 +313,7 @@ static void vocabulary_add_type(struct vocabulary *vocabulary, const struct type
     }
 }
 
-// Special tokens, single characters (so that any text can be spelled), then the demo's words.
+// Special tokens, single characters (so that any text can be tokenized), then the demo's words.
 static int write_vocabulary(const char *folder) {
     static struct vocabulary vocabulary;
     for (char c = '!'; c <= '~'; c++) {

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Has the programs that the checkpoints are for read what `berth convert` writes, tensor by tensor.
+"""Checks that the programs that the checkpoints are for read what `berth convert` writes, tensor by tensor.
 
     dev/check_conversions.py BERTH [MODEL_FOLDER]
 
-MODEL_FOLDER is a Hugging Face model (default: a tiny one with random weights). Whatever is installed of torch (with safetensors), transformers,
-tensorflow and deepspeed is used; the names and transposes expected are written down here once more.
-Exits 77 (skipped) where none of them is.
+MODEL_FOLDER is a Hugging Face model (default: a tiny one with random weights). Uses whichever of torch (with
+safetensors), transformers, tensorflow and deepspeed are installed; the expected names and transposes are
+written down independently here. Exits 77 (skipped) if none is.
 """
 import importlib.util
 import json

@@ -69,7 +69,7 @@ THIRD_PARTY = ("jansson.h", "dnnl", "oneapi/", "openssl/", "utf8proc.h", "unicod
 SHARED_DOORS = {"omp.h"}  # OpenMP is a compiler feature: any room that computes in parallel
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
-# The name of a function or object with external linkage, where a source file defines it.
+# The name of a function or object with external linkage, defined in a source file.
 DEFINITION = re.compile(r"^(?!static\b|typedef\b|extern\b)[a-z][\w \*]*?\b([a-z_]\w*)"
                         r"\s*(?:\((?=[^;]*?\)\s*\{)|\[[^\]]*\]\s*=|=)", re.M | re.S)
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|^\s*#\s*include[^\n]*|"(?:\\.|[^"\\\n])*"', re.M | re.S)
@@ -113,7 +113,7 @@ def main() -> int:
 
 
 def inner_problem(relative: pathlib.Path, name: str) -> list:
-    """What is wrong with src/ROOM/INNER/FILE or src/ROOM/FILE including ROOM/NAME."""
+    """The rule that src/ROOM/INNER/FILE or src/ROOM/FILE breaks by including ROOM/NAME."""
     room, inner = relative.parts[1], "/".join(relative.parts[1:-1])
     target = "/".join(name.split("/")[:-1])
     if not any(key.startswith(room + "/") for key in INNER):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""h5py reads what Berth writes, and writes into it. Exits 77 where h5py is missing.
+"""Checks that h5py reads what Berth writes, and can write to it. Exits 77 without h5py.
 
     check_hdf5.py WRITE_HDF5 [ROWS]    files of the test program write_hdf5
     check_hdf5.py --data DIR           files of `berth prepare` or `berth pack`: names, types, shapes and
-                                       what the columns must say of each other
+                                       the consistency of the columns
 """
 import pathlib
 import subprocess
@@ -38,8 +38,8 @@ def check(path, rows, more):
 
 
 def check_more(path, rows, more):
-    """The files go on as HDF5 files: rows are rewritten, which moves chunks about in their B-tree, data
-    sets come and go in the group's, and the rest stays as it was."""
+    """The files remain valid HDF5 files after changes: rewriting rows moves chunks in their B-tree, data sets
+    are added to and removed from the group, and the rest is unchanged."""
     rewritten = numpy.random.default_rng(rows).integers(0, 1 << 31, SETS["wide"][0], dtype="<i4")
     with h5py.File(path, "r+") as file:
         for row in range(0, rows, 2):

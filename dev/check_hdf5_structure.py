@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Walks HDF5 files as the format's specification (version 0 of the superblock) lays them out, and
-complains about every field that is not as it says, also those that readers seldom look at: keys and
-siblings of B-trees, the order of names, the heap's free list, the ranks of nodes. Needs no package.
+"""Walks HDF5 files according to the format's specification (version 0 of the superblock) and reports every
+field that violates it, including those that readers seldom use: keys and siblings of B-trees, the order of
+names, the heap's free list, the ranges of nodes. Needs no package.
 
     check_hdf5_structure.py WRITE_HDF5     files of the test program write_hdf5
     check_hdf5_structure.py FILE...        any files of Berth's
@@ -21,17 +21,17 @@ CHUNK_K = 32  # version 0 has no field for it
 class File:
     def __init__(self, path):
         self.bytes = path.read_bytes()
-        self.taken = []  # (begin, end, what) of everything that is described
+        self.taken = []  # (begin, end, what) of everything described so far
 
     def take(self, at, layout, what):
-        """The fields of a structure, and where it ends."""
+        """The fields of a structure, and its end."""
         size = struct.calcsize("<" + layout)
-        require(at + size <= len(self.bytes), f"{what} lies beyond the file's end")
+        require(at + size <= len(self.bytes), f"{what} exceeds the file")
         return struct.unpack_from("<" + layout, self.bytes, at), at + size
 
     def claim(self, begin, end, what):
         require(begin % 8 == 0, f"{what} does not begin at a multiple of 8")
-        require(end <= len(self.bytes), f"{what} lies beyond the file's end")
+        require(end <= len(self.bytes), f"{what} exceeds the file")
         self.taken.append((begin, end, what))
 
 
@@ -145,7 +145,7 @@ def chunk_nodes(file, root, shape, chunk, size, what):
             require(mask == 0, f"{what}: a filter is left out")
             if found > 0:
                 first, last = walk(child, found - 1)
-                require(first == keys[i] and offsets(last) == offsets(keys[i + 1]), f"{what}: keys beside a node")
+                require(first == keys[i] and offsets(last) == offsets(keys[i + 1]), f"{what}: keys of a node")
             else:
                 chunks.append((offsets(keys[i]), stored, child))
         require(all(offsets(a) < offsets(b) for a, b in zip(keys, keys[1:])), f"{what}: keys do not ascend")
@@ -216,7 +216,7 @@ def filter_ids(message, what, size):
 
 
 def check_cover(file):
-    """Nothing overlaps, and nothing but padding is in between."""
+    """Nothing overlaps, and there is only padding in between."""
     end, before = 0, "the file's beginning"
     for begin, stop, what in sorted(file.taken):
         require(begin >= end, f"{what} overlaps {before}")

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Has Berth load what today's transformers and sentence-transformers save, and compares what both
-make of the same texts: embeddings, class probabilities, multi-label sigmoids, logits of ONNX.
+"""Loads what current versions of transformers and sentence-transformers save, and compares results on the
+same texts: embeddings, class probabilities, multi-label sigmoids, logits of ONNX.
 
     dev/check_peers.py BERTH [MODEL_FOLDER]
 
 The models are tiny ones with random weights, made and saved here; MODEL_FOLDER adds a real
-sentence-transformers folder. Every function of hidden_act goes through Berth, through transformers
-and, where onnxruntime is installed, through the converted graph. Exits 77 (skipped) without torch,
-transformers and sentence-transformers.
+sentence-transformers folder. Every function of hidden_act is run by Berth, by transformers and, if
+onnxruntime is installed, by the converted graph. Exits 77 (skipped) without torch, transformers and
+sentence-transformers.
 """
 import importlib.util
 import json

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Lets TensorFlow and TensorBoard read what Berth writes (pip install tensorflow-cpu tensorboard):
+"""Checks that TensorFlow and TensorBoard read what Berth writes (pip install tensorflow-cpu tensorboard):
 
     check_tensorflow.py BUILD_FOLDER
 
-- checkpoints that Berth copied from TensorFlow's (every type of numbers, one tensor of 64 MB, 20,000
-  names) and from safetensors are opened with tf.train.load_checkpoint and tf.train.list_variables,
-  compared value by value, and with TensorFlow's own files byte by byte;
+- checkpoints that Berth copied from TensorFlow's (every type of numbers, one tensor of 64 MB, 20,000 names)
+  and from safetensors are opened with tf.train.load_checkpoint and tf.train.list_variables, compared value by
+  value, and with TensorFlow's own files byte by byte;
 - the scalars of a short training run are read by TensorBoard and compared with the run's JSON lines.
 
 Prints what was compared; any difference is a failed assertion.
@@ -42,7 +42,7 @@ def save(prefix, tensors):
 
 
 def assert_reads_as(prefix, tensors):
-    """TensorFlow reads the checkpoint and finds these tensors, bit by bit, and no others."""
+    """TensorFlow reads the checkpoint and finds exactly these tensors, bit by bit."""
     reader = tf.train.load_checkpoint(str(prefix))
     listed = dict(tf.train.list_variables(str(prefix)))
     assert listed == {n: list(np.shape(t)) for n, t in tensors.items()}, prefix

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Has torch load what Berth writes: torch.load(weights_only=True), every value compared; before
-torch 2 the restricted unpickler knows no floats, so the file is loaded without it, and small archives
-with the fields of large ones are refused, so that form is left out.
+"""Checks that torch loads what Berth writes: torch.load(weights_only=True), every value compared. Before
+torch 2 the restricted unpickler does not accept floats, so the file is loaded without it; small archives with
+the fields of large ones are refused there, so that form is left out.
 
     dev/check_torch.py BUILD_FOLDER/tests/format/write_torch
 
-Exits 77 (skipped) where torch is not installed. CTest runs it with the Python of the
-environment variable BERTH_PYTHON.
+Exits 77 (skipped) without torch. CTest runs it with the Python of the environment variable BERTH_PYTHON.
 """
 import inspect
 import json

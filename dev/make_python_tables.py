@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes src/text/python_tables.h: what Python's str.lower() and re's \\w know of Unicode.
+"""Writes src/text/python_tables.h: the Unicode tables of Python's str.lower() and re's \\w.
 
-The official SQuAD scores are defined by Python scripts, so their text rules are those of Python's own
-tables. Run with Python 3.11 (Unicode 14):
+The official SQuAD scores are defined by Python scripts, so their text rules are those of Python's own tables.
+Run with Python 3.11 (Unicode 14):
 
     dev/make_python_tables.py > src/text/python_tables.h
 """

@@ -6,7 +6,7 @@
 #include <berth.h>
 #include <stdio.h>
 
-// What the library has to say while it works. Leaving `write` NULL keeps it silent.
+// Prints the library's warnings. With `write` NULL the library is silent.
 static void print_warning(void *context, const struct berth_record *record) {
     (void)context;
     if (record->kind == BERTH_RECORD_WARNING) {

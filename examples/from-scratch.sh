@@ -53,7 +53,7 @@ say "vocabulary"
     "$berth" vocab --extracted "$out/data/extracted" "${text[@]}" --size $vocab_size \
         --output "$out/vocab.txt"
 
-# Folders are named after what is in them, so one output folder serves both lengths.
+# Folders are named after their contents, so one output folder serves both lengths.
 data_of() { # LENGTH MASKED
     "$berth" prepare --wikipedia "$dump" "${text[@]}" --vocab_file "$out/vocab.txt" \
         --output "$out/data" --shards $shards --dupe_factor $dupe_factor \

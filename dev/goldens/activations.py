@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/golden/activations.safetensors: every function of one number that transformers names
-for hidden_act, and its derivative, computed in float64 at points over its whole range. Those with
-parameters of their own are left out, and sqrtsoftplus, which no feed-forward network uses.
+"""Makes tests/golden/activations.safetensors: every function of one variable that transformers names for
+hidden_act, and its derivative, computed in float64 at points over its whole range. Leaves out those with
+parameters of their own, and sqrtsoftplus, which no feed-forward network uses.
 
     activations.py tests/golden
 """
@@ -18,7 +18,7 @@ LEFT_OUT = ("prelu", "xielu", "sqrtsoftplus")
 
 grid = np.concatenate([np.linspace(-14, 14, 225), [-90.0, -40.0, -1e-4, 1e-4, 40.0, 90.0]])
 grid = grid.astype(np.float32)
-for kink in (-10, -3, 0, 3, 6, 10):  # where a derivative is a matter of taste
+for kink in (-10, -3, 0, 3, 6, 10):  # where the derivative is a convention
     grid = grid[np.abs(grid - kink) > 1e-6]
 tensors = {"x": grid}
 for name in sorted(set(ACT2CLS) - set(LEFT_OUT)):

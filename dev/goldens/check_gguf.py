@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a GGUF folder that `berth convert --to gguf` wrote with gguf-py and compares it with its source.
+"""Reads a GGUF folder written by `berth convert --to gguf` with gguf-py and compares it with its source.
 
-Tensor names are those of gguf-py's own map for the architecture "bert", numbers must be equal (for
-f16: equal after rounding), tokens must be the phantom-space form of vocab.txt. --golden: the tiny models of
-tests/golden are converted with BUILD/berth and checked; the hashes are those that
-tests/model_io/test_export.c expects. Exits 1 and says what differs. Needs: gguf, numpy.
+Tensor names must be those of gguf-py's own map for the architecture "bert", numbers must be equal (for f16:
+equal after rounding), tokens must be the phantom-space form of vocab.txt. --golden: converts the tiny models
+of tests/golden with BUILD/berth and checks them; the hashes are those that tests/model_io/test_export.c
+expects. Exits 1 and prints the differences. Needs: gguf, numpy.
 
     check_gguf.py SOURCE_FOLDER GGUF_FOLDER
     check_gguf.py --build build/release --golden tests/golden

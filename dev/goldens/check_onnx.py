@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs what `berth convert --to onnx` writes in ONNX Runtime and compares it with Berth's logits.
+"""Runs the output of `berth convert --to onnx` in ONNX Runtime and compares it with Berth's logits.
 
-Each model goes through onnx's checker (with shape inference) and ONNX Runtime, in batches padded to
-their longest sequence, so that the mask plays a part; the largest difference from the logits of
-BUILD/tests/model/dump_logits is shown and may be 1e-4. --golden: the tiny models of tests/golden
-(also against PyTorch's float64 logits stored there), each also without its head: then the head is
-applied to last_hidden_state here; the classifiers there against PyTorch alone; the hashes are those that tests/model_io/test_export.c expects. --model with --features (from `berth features squad --jsonl`):
-a model with the span head on real features. Exits 1 when a difference is too large.
-Needs: onnx, onnxruntime, numpy.
+Each model passes onnx's checker (with shape inference) and ONNX Runtime, in batches padded to their longest
+sequence, so that the mask matters; prints the largest difference from the logits of
+BUILD/tests/model/dump_logits, which may be 1e-4. --golden: the tiny models of tests/golden (also against
+PyTorch's float64 logits stored there), each also without its head, which is then applied to last_hidden_state
+here; the classifiers there against PyTorch only; the hashes are those that tests/model_io/test_export.c
+expects. --model with --features (from `berth features squad --jsonl`): a model with the span head on real
+features. Exits 1 if a difference is too large. Needs: onnx, onnxruntime, numpy.
 
     check_onnx.py --build build/release --golden tests/golden
     check_onnx.py --build build/release --model squad-minilm --features dev.jsonl --count 100

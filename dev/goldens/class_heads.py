@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/golden/class_*.safetensors with transformers' BertForSequenceClassification: logits,
-loss and every gradient of tiny classifiers, of a regression and of several labels at once, in
-float64, one sequence at a time.
+"""Makes tests/golden/class_*.safetensors with transformers' BertForSequenceClassification: logits, loss and
+every gradient of tiny classifiers, of a regression and of a multi-label classifier, in float64, one sequence
+at a time.
 
-The loss is the mean over the sequences of what the class itself computes: cross entropy, or with one
-output the squared error, with several labels that of their sigmoids. What it leaves out: dropout (0 here), other heads (make_goldens.py).
+The loss is the mean over the sequences of the class's own loss: cross entropy, with one output the squared
+error, with several labels the cross entropy of their sigmoids. Leaves out: dropout (0 here), other heads
+(make_goldens.py).
 
     class_heads.py tests/golden [NAME...]
 """

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/golden/encoder: a tiny BertModel as a folder, and what transformers makes of some texts
-in float64: the mean, [CLS] and maximum of each text's rows, as they are and scaled to length 1. With
---pre, tests/golden/encoder_preln: the same of an encoder with layer norms before its sub-layers
-(pre_layer_norm.py), which transformers has not.
+"""Makes tests/golden/encoder: a tiny BertModel as a folder, and transformers' embeddings of some texts in
+float64: the mean, [CLS] and maximum of each text's rows, unscaled and scaled to length 1. With --pre, makes
+tests/golden/encoder_preln: the same for an encoder with layer norms before its sub-layers
+(pre_layer_norm.py), which transformers does not have.
 
     embeddings.py tests/golden/encoder
     embeddings.py tests/golden/encoder_preln --pre

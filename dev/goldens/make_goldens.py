@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/golden/*.safetensors with PyTorch + transformers: logits, losses and gradients of tiny
-models, a ten-step AdamW curve, and single operations. tests/golden/README.md lists the tensors.
+"""Makes tests/golden/*.safetensors with PyTorch + transformers: logits, losses and gradients of tiny models,
+a ten-step AdamW curve, and single operations. tests/golden/README.md lists the tensors.
 
-Everything is seeded and computed in float64 unless the name says otherwise; the files are committed,
-so that the tests need neither Python nor PyTorch. Run it again only to change what the files hold.
+Everything is seeded and computed in float64 unless the name says otherwise. The files are committed, so the
+tests need neither Python nor PyTorch. Run it again only to change the files' contents.
 
-What it leaves out: dropout (it is 0 in all of them), real data (minilm_logits.py).
+Leaves out: dropout (0 in all of them), real data (minilm_logits.py).
 
     make_goldens.py tests/golden
 """
@@ -107,8 +107,8 @@ def curve(folder):
     tensors["losses_float64"] = np.array(exact, np.float64)
     tensors["grad_norms"] = np.array(norms, np.float32)
     tensors["learning_rates"] = np.array([rate(s) for s in range(RECIPE["total_steps"])], np.float64)
-    # Shifting all scores of a soft-max changes nothing, so these gradients are zero, and Adam turns
-    # the rounding errors that stand in their place into steps of full size: not comparable.
+    # Shifting all scores of a softmax changes nothing, so these gradients are zero, and Adam turns their
+    # rounding errors into steps of full size: they cannot be compared.
     noise = [n for n in final if n.endswith("key.bias") or n == "qa_outputs.bias"
              or n == f"bert.encoder.layer.{config.num_hidden_layers - 1}.output.LayerNorm.bias"]
     for n in noise:
@@ -197,8 +197,8 @@ def attention_case(out, rng, name, lengths, heads, size):
 
 
 def adamw_case(out, rng, name, kind, step, clip, decay):
-    """One update by torch.optim from moments that are not zero. A step of a million makes both bias
-    corrections exactly 1."""
+    """One update by torch.optim from nonzero moments. A step of a million makes both bias corrections exactly
+    1."""
     n, lr, b1, b2, eps = 203, 1e-3, 0.9, 0.999, 1e-8
     p, g = leaf(rng, n).detach(), leaf(rng, n).detach()
     m, v = leaf(rng, n, scale=0.1).detach(), (leaf(rng, n, scale=0.1).detach() ** 2).float().double()
@@ -227,7 +227,7 @@ def linear_case(out, rng):
 
 
 def linear_gelu_case(out, rng, name, approximate):
-    """u = x w^T + bias, y = gelu(u), and a second layer v behind, through which the gradient comes."""
+    """u = x w^T + bias, y = gelu(u), followed by a second layer v, through which the gradient comes."""
     x, w, bias, v = leaf(rng, 9, 21), leaf(rng, 33, 21, scale=0.5), leaf(rng, 33), leaf(rng, 21, 33)
     dz = leaf(rng, 9, 21).detach()
     u = torch.nn.functional.linear(x, w, bias)
@@ -284,7 +284,7 @@ def class_losses(rng, logits):
 
 
 def squared_losses(rng, logits):
-    """The fourth target is not there."""
+    """The fourth target is missing."""
     targets = leaf(rng, 5).detach()
     losses = torch.nn.functional.mse_loss(logits[:, 0], targets, reduction="none")
     there = torch.arange(5) != 3
@@ -293,8 +293,8 @@ def squared_losses(rng, logits):
 
 
 def head_case(out, seed, name, classes, losses_of):
-    """transformers' pooler and a classifier over the first tokens of packed sequences; the gradient is
-    that of scale * sum of the losses."""
+    """transformers' pooler and a classifier over the first tokens of packed sequences; the gradient is that
+    of scale * sum of the losses."""
     rng = np.random.default_rng(seed)
     lengths, hidden, scale = (3, 1, 20, 2, 7), 13, 0.25
     cu = np.cumsum((0,) + lengths)

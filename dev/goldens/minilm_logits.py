@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logits and gradients of a real pre-trained BERT on real SQuAD features, for comparison with Berth.
 
-The span head is a seeded random one, stored with the results. --logits: N dev features spread over
-the file, logits in float32 (`logits`) and in float64 (`logits_float64`). --grads: 8 training
-features, float64 gradients and the errors of CPU autocast, under the names of tests/golden/README.md.
---folder: the model with that head, as a folder that Berth can open. The files are big and are not
-committed; they name the tensors as the tiny goldens do, without the model's own parameters.
+The span head is a seeded random one, stored with the results. --logits: N dev features spread over the file,
+logits in float32 (`logits`) and in float64 (`logits_float64`). --grads: 8 training features, float64
+gradients and the errors of CPU autocast, under the names of tests/golden/README.md. --folder: the model with
+that head, as a folder that Berth can open. The files are large and not committed; their tensors are named
+like those of the tiny goldens, without the model's own parameters.
 
-What it leaves out: dropout, training.
+Leaves out: dropout, training.
 
     minilm_logits.py --model DIR --train train-v1.1.json --dev dev-v1.1.json \\
         --logits minilm_logits.safetensors --grads minilm_grads.safetensors --folder headed/

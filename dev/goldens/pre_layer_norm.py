@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/golden/preln_*.safetensors: logits, loss and every gradient of tiny models with layer
-norms before the sub-layers and a final one, in float64, one sequence at a time.
+"""Makes tests/golden/preln_*.safetensors: logits, loss and every gradient of tiny models with layer norms
+before the sub-layers and a final one, in float64, one sequence at a time.
 
-transformers has no such BERT, so the encoder is written down here with torch's functions and its
-autograd; `check_post` runs the same lines with the norms behind the sub-layers against
-transformers' BertModel before anything is written. What it leaves out: dropout, pooler.
+transformers has no such BERT, so the encoder is implemented here with torch's functions and its autograd;
+`check_post` first runs the same code with the norms after the sub-layers against transformers' BertModel.
+Leaves out: dropout, pooler.
 
     pre_layer_norm.py tests/golden
 """
@@ -77,7 +77,7 @@ def make_leaves(parameters):
 
 
 def pre_parameters(config, seed):
-    """Those of transformers' model, with the norms of the layers under their other names."""
+    """The parameters of transformers' model, with the layers' norms under their other names."""
     out = {}
     for name, value in ref.random_parameters(config, seed).items():
         name = name.replace(".attention.output.LayerNorm.", ".PostAttentionLayerNorm.")

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/golden/pretraining_*.safetensors with transformers' BertForPreTraining: the loss of
-masked words and of the next sentence, and every gradient, of tiny models in float64, one sequence at a
-time.
+"""Makes tests/golden/pretraining_*.safetensors with transformers' BertForPreTraining: the losses of masked
+words and of the next sentence, and every gradient, of tiny models in float64, one sequence at a time.
 
-The loss is the mean over all masked tokens of the batch plus the mean over its sequences, which for a
-batch without padding is what the class itself computes. The decoder is the word table. What it leaves
-out: dropout (0 here).
+The loss is the mean over all masked tokens of the batch plus the mean over its sequences, which for a batch
+without padding is the class's own loss. The decoder is the word table. Leaves out: dropout (0 here).
 
     pretraining_heads.py tests/golden
 """
@@ -22,7 +20,7 @@ import reference as ref
 CASES = (
     # name, settings, lengths of the sequences, masked tokens of each, seed
     ("pretraining_erf", dict(vocab_size=97, hidden_size=20, hidden_act="gelu"), (12, 33, 5, 20), (2, 5, 0, 3), 51),
-    # More masked tokens than the decoder takes at a time.
+    # More masked tokens than the decoder processes at a time.
     ("pretraining_tanh", dict(vocab_size=41, hidden_size=16, hidden_act="gelu_new"), (60,) * 40, (39,) * 40, 52),
 )
 
@@ -82,7 +80,7 @@ def make(folder, name, keys, lengths, counts, seed):
     rng = np.random.default_rng(seed + 200)
     batch = ref.Batch.random(lengths, config, seed + 100)
     batch.starts = batch.ends = None
-    batch.ids = [np.maximum(ids, 1) for ids in batch.ids]  # no [PAD], whose lookups train nothing
+    batch.ids = [np.maximum(ids, 1) for ids in batch.ids]  # no [PAD], whose embedding is not trained
     masked = [(np.sort(rng.permutation(n)[:c]).astype(np.int32),
                rng.integers(0, config.vocab_size, c).astype(np.int32)) for n, c in zip(lengths, counts)]
     labels = rng.integers(0, 2, len(lengths))

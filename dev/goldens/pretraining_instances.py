@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What CPython's random draws, and pre-training instances by the published rules, slowly.
+"""Draws of CPython's random, and pre-training instances by the published rules, in plain Python.
 
     python3 dev/goldens/pretraining_instances.py > tests/data/pretraining.golden.h
     python3 dev/goldens/pretraining_instances.py IDS OPTIONS...    (see `from_file`)
 
-The first form makes up documents, which the test makes up in the same way, and prints a CRC-32 over
-all instances of several settings. The second reads ids, one sentence a line and an empty line behind
-each document, and prints the same over them. The rules in words: doc/pretraining-data.md.
+The first form generates documents, as the test does, and prints a CRC-32 over all instances for several
+settings. The second reads ids, one sentence per line and an empty line after each document, and prints the
+same for them. doc/pretraining-data.md describes the rules.
 """
 import random
 import struct
@@ -22,7 +22,7 @@ def is_continuation(token):
 
 
 def made_up(seed, documents, sentences, tokens):
-    """Documents of up to so many sentences of up to so many tokens."""
+    """Documents with at most this many sentences of at most this many tokens."""
     numbers = random.Random(seed)
     return [[[numbers.randint(104, VOCABULARY - 1) for _ in range(numbers.randint(1, tokens))]
              for _ in range(numbers.randint(1, sentences))] for _ in range(documents)]
@@ -127,7 +127,7 @@ def checksum(made):
 
 BASE = {"length": 32, "predictions": 5, "rounds": 2, "probability": 0.15, "short": 0.1, "seed": 12345,
         "whole_word": False, "mask": MASK, "vocabulary": VOCABULARY}
-# made-up documents (seed, how many, sentences, tokens), and what differs from BASE
+# generated documents (seed, count, sentences, tokens), and differences from BASE
 CASES = [
     ((7, 60, 12, 20), {}),
     ((8, 40, 30, 40), {"length": 128, "predictions": 20, "rounds": 5}),

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the golden makers share: running transformers' BertForQuestionAnswering on packed batches.
+"""Common parts of the golden makers: running transformers' BertForQuestionAnswering on packed batches.
 
-A packed batch is a list of (ids, token types) and the labels. In float64 and float32 each sequence
-runs by itself, so no padding and no mask can play a part; under autocast the batch is padded to its
-longest member, as a PyTorch user would run it, and the padding is kept out of the soft-max of the
-loss. The loss is the mean over the sequences of (CE(start) + CE(end)) / 2.
+A packed batch is a list of (ids, token types) and the labels. In float64 and float32 each sequence runs
+alone, so padding and masks have no influence. Under autocast the batch is padded to its longest sequence, as
+a PyTorch user would do, and the padding is excluded from the softmax of the loss. The loss is the mean over
+the sequences of (CE(start) + CE(end)) / 2.
 
-What it leaves out: dropout (always 0 here), pooler, training.
+Leaves out: dropout (always 0 here), pooler, training.
 """
 import json
 
@@ -129,7 +129,7 @@ def autocast_gradients(config, parameters, batch, attention):
 
 
 def cosine(a, b):
-    """Of two whole gradients; 1 when both are zero (a one-token sequence has no loss)."""
+    """Of two whole gradients; 1 if both are zero (a one-token sequence has no loss)."""
     dot = sum((a[n] * b[n]).sum() for n in a)
     size = np.sqrt(sum((v ** 2).sum() for v in a.values()) * sum((v ** 2).sum() for v in b.values()))
     return float(dot / size) if size > 0 else 1.0
@@ -140,7 +140,7 @@ def relative(a, b):
 
 
 def gradient_tensors(config, parameters, batch):
-    """Everything that a gradient golden holds beside parameters and inputs, and a line of figures."""
+    """Everything that a gradient golden contains besides parameters and inputs, and a line of figures."""
     model = make_model(config, parameters)
     logits, loss = run(model, batch)
     true = gradients(model)
@@ -167,8 +167,8 @@ def gradient_tensors(config, parameters, batch):
 
 
 def write(path, tensors, config=None, **metadata):
-    """A safetensors file with everything in sorted order (the library's writer leaves the order of
-    the metadata to chance), so that the same tensors make the same bytes. Metadata are strings."""
+    """Writes a safetensors file with everything in sorted order (the library's own order of metadata is
+    random), so that the same tensors give the same bytes. Metadata are strings."""
     meta = {k: v if isinstance(v, str) else json.dumps(v) for k, v in metadata.items()}
     if config is not None:
         keys = CONFIG_KEYS + (() if config.num_labels == 2 else ("id2label",))

@@ -4,13 +4,12 @@
 
     check_tokenizer.py DUMP_TOKENS [--data FOLDER] [--strings N] [--seed S] [--only WORD]
 
-DUMP_TOKENS is the program that tests/text builds. The references are the `tokenizers` package, bare
-and with the special tokens that `transformers` gives its BERT tokenizer, ids
-and offsets; and for Google's rules the words of tokenization.py, written down below, ids only.
-Real text: every line of every file in FOLDER, and every string in its JSON files. Generated text:
-N strings for each reference over an alphabet with all of Unicode in it, with a vocabulary that
-has every code point as a piece, so that ids show every single character. Prints one line for each
-comparison; exits with 1 when anything differs.
+DUMP_TOKENS is the program that tests/text builds. The references are the `tokenizers` package, alone and with
+the special tokens that `transformers` gives its BERT tokenizer, ids and offsets; and for Google's rules the
+words of tokenization.py, implemented below, ids only. Real text: every line of every file in FOLDER, and
+every string in its JSON files. Generated text: N strings for each reference over an alphabet from all of
+Unicode, with a vocabulary that has every code point as a piece, so that ids show every single character.
+Prints one line for each comparison; exits 1 if anything differs.
 """
 import argparse
 import bz2
@@ -33,7 +32,7 @@ CHUNK = 200000
 # --- references -----------------------------------------------------------------------------------
 
 def accents(case):
-    """strip_accents as the settings of dump_tokens say it."""
+    """strip_accents in the form of dump_tokens' settings."""
     return True if "-strip" in case else False if "-keep" in case else None
 
 
@@ -185,7 +184,7 @@ def generated_texts(count, seed):
         if kind < 0.02:  # around the longest word
             letter = rng.choice(["a", "é", "é", "\U0001d15e", "가"])
             yield "x" * rng.randint(0, 3) + letter * rng.randint(31, 202) + " " + letter * 100
-        elif kind < 0.07:  # special tokens, whole and broken
+        elif kind < 0.07:  # special tokens, complete and damaged
             yield "".join(rng.choice(SPECIALS + ["[", "]", "[cls]", "[CLS", "CLS]", " ", "a", "é",
                                                  "\u0301", "[[", "\U0001d165"])
                           for _ in range(rng.randint(1, 12)))
@@ -210,7 +209,7 @@ def berth_tokens(program, vocab_path, rules, case, special, texts):
 
 
 def byte_offsets_agree(text, tokens):
-    """Whether the byte offsets are those of the character offsets."""
+    """Whether the byte offsets correspond to the character offsets."""
     sizes = numpy.array([0] + [len(c.encode("utf-8")) for c in text]).cumsum()
     return (numpy.array_equal(sizes[tokens[:, 2]], tokens[:, 4])
             and numpy.array_equal(sizes[tokens[:, 3]], tokens[:, 5]))

@@ -56,7 +56,7 @@ def golden_lines(vocab, extra):
 
 
 def mix(value, number):
-    """One step of FNV-1a with a 32-bit number in place of a byte."""
+    """One step of FNV-1a with a 32-bit number instead of a byte."""
     return ((value ^ number) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes src/text/unicode_tables.h by asking the reference programs about every code point.
+"""Makes src/text/unicode_tables.h by querying the reference programs for every code point.
 
-Hugging Face's rules are read off the `tokenizers` package (what it drops, takes for white space,
-pads, splits at, decomposes, reorders and lower-cases); Google's off Python's own str and
-unicodedata, which its tokenization.py uses. Nothing is taken from the Unicode files themselves,
-so that the tables hold the versions and the slips of the two programs.
+Hugging Face's rules are derived from the `tokenizers` package (what it drops, treats as white space, pads,
+splits at, decomposes, reorders and lower-cases); Google's from Python's own str and unicodedata, which its
+tokenization.py uses. Nothing is read from the Unicode files themselves, so the tables reproduce the versions
+and the errors of the two programs.
 
     python3 dev/unicode/make_tables.py > src/text/unicode_tables.h      (needs: tokenizers)
 """
@@ -50,11 +50,11 @@ class HuggingFace:
         return first != second and self.nfd.normalize_str(first + second) == second + first
 
     def moves(self, c):
-        """Whether the package knows c as a combining character: older ones of class 1 or 240 move."""
+        """Whether the package treats c as a combining character: older ones of class 1 or 240 move."""
         return self.swaps(c, "\u0334") or self.swaps("\u0345", c)
 
     def combining(self, c):
-        """The combining class by which the package orders c, found by comparing with others."""
+        """The combining class by which the package orders c, found by comparison with others."""
         if not self.moves(c):
             return 0
         fitting = [n for n in self.ordered if not self.swaps(c, self.representatives[n])
@@ -78,7 +78,7 @@ class HuggingFace:
         return self.nfd.normalize_str(c)
 
     def after(self, c):
-        """What becomes of one character of an expansion."""
+        """The result for one character of an expansion."""
         return "" if c in self.marks else self.lower.normalize_str(c)
 
     def lowered(self, c):
@@ -170,7 +170,7 @@ def describe(rules):
 
 
 def describe_parts(rules, kinds, outputs):
-    """What lower-casing alone makes of points, and stripping alone where it differs from both."""
+    """The result of lower-casing points alone, and of stripping alone where it differs from both."""
     lowered, stripped = {}, {}
     for point in POINTS:
         c = chr(point)
@@ -178,7 +178,7 @@ def describe_parts(rules, kinds, outputs):
         if flags & (DROP | SPACE) or point in HANGUL:
             continue
         lower, strip = rules.lowered(c), rules.stripped(c)
-        # Only stripping takes characters away or leaves marks whose order matters.
+        # Only stripping removes characters or leaves marks whose order matters.
         assert lower and len(lower) <= 3 and (strip == "") == bool(flags & MARK), hex(point)
         assert not flags & KEPT or strip == outputs.get(point, c), hex(point)
         if lower != c:
@@ -189,7 +189,7 @@ def describe_parts(rules, kinds, outputs):
 
 
 def other_outputs(google, hugging, otherwise):
-    """Google's where they differ from the common ones, which have points that Google's lack."""
+    """Google's entries that differ from the common ones, which include points that Google's lack."""
     differing = {point: output for point, output in google.items() if hugging.get(point) != output}
     return differing | {point: otherwise.get(point, chr(point))
                         for point in hugging if point not in google}
@@ -245,7 +245,7 @@ def print_stages(kind_of):
     print("};\n")
     print("static const uint8_t unicode_stage2[][UNICODE_BLOCK] = {")
     for block in blocks:
-        # Trailing copies of the first kind are left out where it is 0, which C fills in.
+        # Trailing copies of the first kind are omitted if it is 0, which C fills in.
         values = list(block)
         while len(values) > 1 and values[-1] == 0:
             values.pop()
@@ -261,7 +261,7 @@ def main():
     google_parts = describe_parts(google, google_kinds, google_outputs)
     numbers, kind_of = {}, []
     for point in range(0x110000):
-        # Surrogates never come out of the UTF-8 decoder.
+        # The UTF-8 decoder never yields surrogates.
         pair = (hugging_kinds.get(point, (0, 0)), google_kinds.get(point, (0, 0)))
         kind_of.append(numbers.setdefault(pair, len(numbers)) if point >= 0x80 else None)
     for point in range(0x80):

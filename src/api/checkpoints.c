@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints as files: listing tensors, checking hashes, writing a fresh model.
+// Checkpoints as files: lists tensors, verifies hashes, writes a new model with random weights.
 #include "api/arguments.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -42,7 +42,7 @@ static void visit_dataset(const struct hdf5_dataset *set, visitor *visit, void *
     visit(context, &info);
 }
 
-// Pre-training data: the data sets of an HDF5 file.
+// Pre-training data: lists the data sets of an HDF5 file.
 static enum berth_status inspect_hdf5(const char *path, visitor *visit, void *context,
                                       struct berth_error *error) {
     struct hdf5_file file;
@@ -68,7 +68,8 @@ static enum berth_status inspect_file(const char *path, visitor *visit, void *co
     return BERTH_OK;
 }
 
-// Of a folder's files; training_args.bin, which transformers leaves there, holds no tensors.
+// One of a folder's weight files. training_args.bin, which transformers leaves there, has no
+// tensors.
 static int is_container(const char *name) {
     static const char *const endings[] = {".safetensors", ".index", ".bin", ".pt"};
     int found = 0;
@@ -104,8 +105,8 @@ static enum berth_status read_config(const char *folder, char **config_json,
     return status;
 }
 
-// DeepSpeed's folders hold several files of one model: `path` is the one to look into, NULL for
-// other folders.
+// A DeepSpeed folder has several files of one model: `path` is the one to read; NULL for other
+// folders.
 static enum berth_status inspect_folder(const char *folder, const char *path, visitor *visit,
                                         void *context, struct berth_error *error) {
     if (path != NULL) {
@@ -192,13 +193,14 @@ static enum berth_status write_weights(const char *folder, const struct bert_con
     return status;
 }
 
-// A folder that holds a model already is left alone.
+// Refuses a folder that already contains a model.
 static enum berth_status check_free(const char *folder, struct berth_error *error) {
     int taken;
     TRY(folder_holds_weights(folder, &taken, error));
-    return taken ? error_set(error, BERTH_CANT_CREATE,
-                             "%s: holds a model already; give another folder or remove it", folder)
-                 : BERTH_OK;
+    return taken
+               ? error_set(error, BERTH_CANT_CREATE,
+                           "%s: already contains a model; give another folder or remove it", folder)
+               : BERTH_OK;
 }
 
 static enum berth_status write_model(const char *folder, const struct bert_config *config,
@@ -214,7 +216,7 @@ static enum berth_status write_model(const char *folder, const struct bert_confi
     TRY_DONE(write_weights(folder, config, &table, seed, error));
 done:
     if (status != BERTH_OK && is_new && lock.descriptor >= 0) {
-        (void)dir_remove(folder, NULL); // half a model is none
+        (void)dir_remove(folder, NULL); // do not leave half a model
     }
     file_lock_release(&lock);
     param_table_done(&table);

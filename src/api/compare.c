@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two models, tensor by tensor. Names are translated, so checkpoints of different origin can be
-// compared; numbers are read piece by piece and compared in double.
+// Compares two models tensor by tensor. Names are translated, so checkpoints of different origin
+// can be compared. Numbers are read piecewise and compared in double.
 #include "api/arguments.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE ((size_t)1 << 15) // numbers at a time
+#define PIECE ((size_t)1 << 15) // numbers per piece
 
 // --- opening ------------------------------------------------------------------------------------
 
-// That of the configuration beside the weights; 0 where there is none that can be read, which a
-// comparison does without.
+// Reads the vocabulary size from the configuration next to the weights; 0 if there is none that can
+// be read, which a comparison does not need.
 static enum berth_status find_vocab_size(const char *path, int64_t *size,
                                          struct berth_error *error) {
     struct bert_config config;
@@ -144,7 +144,7 @@ static enum berth_status compare_pieces(struct comparing *comparing, const struc
     return BERTH_OK;
 }
 
-// One of the two is stored transposed: both are read as a whole.
+// One of the two is stored transposed, so both are read completely.
 static enum berth_status compare_whole(struct comparing *comparing, const struct weight *a,
                                        const struct weight *b, size_t count, struct sums *sums,
                                        struct berth_error *error) {
@@ -194,7 +194,7 @@ static int same_shape(const struct weight *a, const struct weight *b) {
            memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
 }
 
-// Why two tensors cannot be compared into remark[size]; 0 when they can.
+// Writes the reason why two tensors cannot be compared to remark[size]; 0 if they can.
 static int remark_on(const struct weight *a, const struct weight *b, char *remark, size_t size) {
     char shapes[2][96];
     if (a == NULL || b == NULL) {
@@ -221,7 +221,7 @@ static void count_in(struct berth_comparison *total, const struct berth_differen
     }
 }
 
-// One of the two is NULL where only the other side has the name.
+// One of the two is NULL if only the other model has the name.
 static enum berth_status compare_pair(struct comparing *comparing, const struct weight *a,
                                       const struct weight *b, struct berth_error *error) {
     char remark[256];
@@ -239,9 +239,9 @@ static enum berth_status compare_pair(struct comparing *comparing, const struct 
     return BERTH_OK;
 }
 
-// --- all of them --------------------------------------------------------------------------------
+// --- all tensors ---------------------------------------------------------------------------------
 
-// The next tensor that says something, or NULL behind the last.
+// The next tensor that is not redundant, or NULL after the last.
 static const struct weight *next(const struct weights *side, size_t *at) {
     while (*at < side->count && side->list[*at].use == NAME_BUFFER) {
         ++*at;
@@ -254,7 +254,7 @@ static enum berth_status compare_all(struct comparing *comparing, struct berth_e
     const struct weight *a = next(&comparing->a, &i), *b = next(&comparing->b, &k);
     while (a != NULL || b != NULL) {
         int order = a == NULL ? 1 : b == NULL ? -1 : strcmp(a->name, b->name);
-        // What one side has twice, the other may have once.
+        // One model may hold a tied tensor twice, the other once.
         if (order == 0 || !(order < 0 ? a : b)->tied) {
             TRY(compare_pair(comparing, order <= 0 ? a : NULL, order >= 0 ? b : NULL, error));
         }

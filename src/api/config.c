@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings by name: the public door to the option table.
+// Settings by name: the public interface to the option table.
 #include "api/arguments.h"
 
 void berth_config_init(struct berth_config *config) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversion of a model folder: read, tell what would be lost, write beside the output, publish.
+// Converts a model folder: reads it, reports what would be lost, writes to a temporary folder next
+// to the output, and publishes it.
 #include "api/arguments.h"
 #include "api/conversion.h"
 #include "core/file.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// Copied beside the weights, byte by byte, where they are there.
+// Files copied byte by byte along with the weights, if they exist.
 static const char *const companions[] = {"config.json",
                                          "vocab.txt",
                                          "tokenizer.json",
@@ -21,8 +22,8 @@ static const char *const companions[] = {"config.json",
                                          "special_tokens_map.json",
                                          "added_tokens.json"};
 
-// What a config.json calls a model with that tensor and none of Berth's heads; the first row that
-// fits.
+// The architecture in config.json of a model with this tensor and none of Berth's heads; the first
+// row that matches.
 static const struct architecture_row {
     const char *tensor, *architecture;
 } architecture_rows[] = {
@@ -35,7 +36,7 @@ static const struct architecture_row {
 
 struct loss {
     size_t count;
-    char names[400]; // the first ones, separated by ", "
+    char names[400]; // the first names, separated by ", "
 };
 
 struct losses {
@@ -53,7 +54,7 @@ static void add_loss(struct loss *loss, const char *name) {
     loss->count++;
 }
 
-// The type that the target gives to a tensor; `param` is NULL where it has no table of them.
+// The type that the target gives to a tensor; `param` is NULL if the target has no parameter table.
 static enum tensor_dtype stored_type(const struct conversion *conversion,
                                      const struct weight *weight, const struct param *param) {
     if (conversion->target->keeps) {
@@ -62,7 +63,7 @@ static enum tensor_dtype stored_type(const struct conversion *conversion,
     return export_gguf_is_matrix(param) ? conversion->matrices : TENSOR_F32;
 }
 
-// Whether numbers of one type can all be written in the other.
+// Whether the wider type represents all numbers of the narrower one.
 static int holds(enum tensor_dtype narrow, enum tensor_dtype wide) {
     return narrow == wide ||
            (wide == TENSOR_F32 && (narrow == TENSOR_F16 || narrow == TENSOR_BF16)) ||
@@ -94,8 +95,8 @@ static enum berth_status allow_losses(const struct conversion *conversion, int a
     if (!allowed && dropped->count + narrowed->count > 0) {
         const struct loss *first = dropped->count > 0 ? dropped : narrowed;
         return error_set(error, BERTH_CONFIG,
-                         "%s as %s would lose something: %zu tensors left out, %zu in a narrower "
-                         "type (%s); allow it with --allow_lossy",
+                         "%s as %s is lossy: %zu tensors left out, %zu narrowed (%s); allow this "
+                         "with --allow_lossy",
                          conversion->input, conversion->target->name, dropped->count,
                          narrowed->count, first->names);
     }
@@ -104,7 +105,7 @@ static enum berth_status allow_losses(const struct conversion *conversion, int a
                     dropped->count, dropped->names);
     }
     if (narrowed->count > 0) {
-        log_warning(&conversion->log, "%zu tensors get a narrower type: %s", narrowed->count,
+        log_warning(&conversion->log, "%zu tensors are narrowed: %s", narrowed->count,
                     narrowed->names);
     }
     return BERTH_OK;
@@ -139,7 +140,7 @@ static enum berth_status refuse_names(const struct convert_target *target, const
                      other != NULL ? " has them" : "");
 }
 
-// Leaves conversion->names NULL where the source decides.
+// Leaves conversion->names NULL if the source decides.
 static enum berth_status choose_names(struct conversion *conversion,
                                       const struct berth_convert_settings *settings,
                                       struct berth_error *error) {
@@ -167,18 +168,18 @@ static void note_what_stays(const struct conversion *conversion) {
     }
     if (weights->dropped > 0) {
         log_note(&conversion->log,
-                 "%zu tensors are no part of the model and stay behind: an "
-                 "optimizer's or a trainer's",
+                 "%zu tensors are not part of the model and are left out: those of an optimizer or "
+                 "trainer",
                  weights->dropped);
     }
     if (weights->padding_rows > 0 && conversion->names->vocab_multiple == 0) {
-        log_note(&conversion->log, "%zu rows that pad the vocabulary to %lld words are taken off",
+        log_note(&conversion->log, "%zu rows that pad the vocabulary to %lld words are removed",
                  weights->padding_rows,
                  (long long)conversion->config.vocab_size + (long long)weights->padding_rows);
     }
 }
 
-// A classifier without a pooler is one of tokens, which is no head of ours.
+// A classifier without a pooler classifies tokens; Berth has no such head.
 static enum param_head head_of(const struct weights *weights) {
     if (weights_find(weights, "qa_outputs.weight") != NULL) {
         return PARAM_HEAD_SPAN;
@@ -188,7 +189,7 @@ static enum param_head head_of(const struct weights *weights) {
     return classifies ? PARAM_HEAD_CLASS : PARAM_HEAD_NONE;
 }
 
-// Whether a module of NVIDIA's or BingBert's has written the tensors.
+// Whether the tensors were written by one of NVIDIA's or BingBert's modules.
 static int has_nvidia_names(const struct weights *weights) {
     for (size_t i = 0; i < weights->count; i++) {
         const struct weight *weight = &weights->list[i];
@@ -199,7 +200,7 @@ static int has_nvidia_names(const struct weights *weights) {
     return 0;
 }
 
-// The source's own where the target has them, else the target's first.
+// The source's own names if the target has them, else the target's first.
 static const struct convert_names *usual_names(const struct conversion *conversion) {
     const struct convert_names *nvidia = find_names(conversion->target, "nvidia");
     return nvidia != NULL && has_nvidia_names(&conversion->weights) ? nvidia
@@ -250,14 +251,14 @@ static const char *architecture_of(const struct conversion *conversion) {
 }
 
 static const struct {
-    const char *name; // as --dtype has it
+    const char *name; // value of --dtype
     enum tensor_dtype dtype;
-    const char *torch; // as config.json has it
+    const char *torch; // name in config.json
 } dtype_names[] = {{"f32", TENSOR_F32, "float32"},
                    {"f16", TENSOR_F16, "float16"},
                    {"bf16", TENSOR_BF16, "bfloat16"}};
 
-// Puts the type into the keys that tell it; *changed tells whether another one stood there.
+// Sets the keys that hold the type; *changed is whether one of them had another value.
 static enum berth_status set_type(json *config, const char *type, int *changed,
                                   struct berth_error *error) {
     static const char *const keys[] = {"torch_dtype", "dtype"}; // transformers 4's and 5's
@@ -279,7 +280,7 @@ static enum berth_status set_type(json *config, const char *type, int *changed,
     return failed == 0 ? BERTH_OK : error_no_memory(error, 0, "config.json");
 }
 
-// The source's config.json tells the type of the source's tensors.
+// Sets the tensors' type in the copy of the source's config.json.
 static enum berth_status tell_type(const struct conversion *conversion, const char *path,
                                    struct berth_error *error) {
     size_t row = 0;
@@ -300,7 +301,8 @@ static enum berth_status tell_type(const struct conversion *conversion, const ch
     return status;
 }
 
-// config.json for a source without one (Google's); bert_config.json for a target that asks for it.
+// Writes config.json for a source without one (Google's), or bert_config.json for a target that
+// needs it.
 static enum berth_status write_config(const struct conversion *conversion, const char *path,
                                       int google, struct berth_error *error) {
     if (google) {
@@ -329,7 +331,7 @@ static enum berth_status write_configs(const struct conversion *conversion,
     return BERTH_OK;
 }
 
-// transformers 5 writes no vocab.txt, which other programs ask for.
+// transformers 5 does not write vocab.txt, which other programs need.
 static enum berth_status write_vocabulary(const struct conversion *conversion,
                                           struct berth_error *error) {
     char *path = folder_vocabulary_path(conversion->input);
@@ -362,8 +364,8 @@ static enum berth_status write_folder(const struct conversion *conversion,
     return conversion->target->write(conversion, error);
 }
 
-// An empty folder under the final name is in the way of publishing; one that was filled meanwhile
-// is not ours.
+// dir_publish does not replace a folder, so an empty one is removed first; one that was filled in
+// the meantime is not ours and stays.
 static enum berth_status publish(const char *temporary, const char *output,
                                  struct berth_error *error) {
     TRY(dir_remove_empty(output, error));
@@ -408,11 +410,10 @@ static enum berth_status find_target(const char *name, const struct convert_targ
         snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
                  convert_targets[i].name);
     }
-    return error_set(error, BERTH_USAGE, "no format \"%s\" to convert to; known are: %s", name,
-                     known);
+    return error_set(error, BERTH_USAGE, "unknown format \"%s\"; expected one of: %s", name, known);
 }
 
-// Whether `word` stands in the list, whose words are separated by blanks.
+// Whether `word` is in the list, whose words are separated by spaces.
 static int stands_in(const char *word, const char *list) {
     size_t length = strlen(word);
     for (const char *at = list; at != NULL && length > 0; at = strchr(at, ' ')) {
@@ -438,7 +439,7 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
             return BERTH_OK;
         }
     }
-    return error_set(error, BERTH_USAGE, "--dtype \"%s\": %s takes: %s", dtype,
+    return error_set(error, BERTH_USAGE, "--dtype \"%s\": %s accepts: %s", dtype,
                      conversion->target->name, allowed);
 }
 
@@ -457,7 +458,7 @@ static enum berth_status check_output(const char *output, struct berth_error *er
     return dir_is_empty(output)
                ? BERTH_OK
                : error_set(error, BERTH_CANT_CREATE,
-                           "%s is there and not empty; give a new folder or remove it", output);
+                           "%s exists and is not empty; give a new folder or remove it", output);
 }
 
 enum berth_status berth_convert(const char *input, const char *output_dir,

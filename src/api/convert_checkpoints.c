@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// model.safetensors and the checkpoints of training programs: PyTorch's, NVIDIA's, DeepSpeed's and
-// TensorFlow's.
+// Writes model.safetensors and the checkpoints of training programs: PyTorch's, NVIDIA's,
+// DeepSpeed's and TensorFlow's.
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -18,7 +18,7 @@
 typedef enum berth_status write_tensors(const struct conversion *conversion, const char *path,
                                         const struct outgoing *outgoing, struct berth_error *error);
 
-// Reads the tensors and has FOLDER/NAME written.
+// Reads the tensors and passes them to `write` for FOLDER/NAME.
 static enum berth_status write_as(const struct conversion *conversion, const char *name,
                                   write_tensors *write, struct berth_error *error) {
     struct outgoing outgoing;
@@ -37,7 +37,8 @@ static enum berth_status write_as(const struct conversion *conversion, const cha
 
 // --- safetensors --------------------------------------------------------------------------------
 
-// The source's own, so that a file comes back byte for byte; else what transformers asks for.
+// The source's own metadata, so that a file is reproduced byte for byte; else what transformers
+// requires.
 static const char *const *metadata_of(const struct conversion *conversion) {
     static const char *const usual[] = {"format", "pt", NULL};
     return outgoing_is_copy(conversion)
@@ -105,7 +106,7 @@ enum berth_status convert_to_tensorflow(const struct conversion *conversion,
 
 // --- DeepSpeed ----------------------------------------------------------------------------------
 
-// What DeepSpeed's engine asks for in a checkpoint of one process without an optimizer.
+// What DeepSpeed's engine requires in a checkpoint of one process without an optimizer.
 static enum berth_status write_states(const struct conversion *conversion, const char *path,
                                       const struct outgoing *outgoing, struct berth_error *error) {
     const struct torch_node children[] = {

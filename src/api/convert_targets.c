@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats that berth_convert writes. A new one is a row at the end and its function.
+// The formats that berth_convert writes. A new format is a function and a row at the end of this
+// file.
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -21,7 +22,7 @@ static enum berth_status fill_weights(const struct conversion *conversion, float
                             &report, error));
     enum berth_status status = BERTH_OK;
     if (report.missing != NULL) {
-        status = error_set(error, BERTH_BAD_DATA, "%s: tensor \"%.*s\" is missing",
+        status = error_set(error, BERTH_BAD_DATA, "%s: missing tensor \"%.*s\"",
                            conversion->weights.file.path, (int)strcspn(report.missing, "\n"),
                            report.missing);
     }
@@ -29,7 +30,7 @@ static enum berth_status fill_weights(const struct conversion *conversion, float
     return status;
 }
 
-// Reads everything that conversion->table names, in f32; free with memory_pages_free.
+// Reads everything in conversion->table as f32; free with memory_pages_free.
 static enum berth_status load_weights(const struct conversion *conversion, float **buffer,
                                       struct berth_error *error) {
     size_t bytes = (size_t)conversion->table.total * sizeof **buffer;
@@ -68,7 +69,7 @@ static enum berth_status write_onnx(const struct conversion *conversion,
 
 // --- gguf ---------------------------------------------------------------------------------------
 
-// The folder's own name, or "bert" where it has none.
+// The folder's own name, or "bert" if it has none.
 static void name_model(const char *folder, char *name, size_t size) {
     size_t end = strlen(folder);
     while (end > 0 && folder[end - 1] == '/') {
@@ -82,8 +83,8 @@ static void name_model(const char *folder, char *name, size_t size) {
     snprintf(name, size, "%.*s", dots ? 4 : (int)(end - begin), dots ? "bert" : folder + begin);
 }
 
-// llama.cpp's number of a sentence-transformers folder's pooling; 0 where the folder is none, or
-// llama.cpp cannot pool so, which is noted.
+// llama.cpp's number for the pooling of a sentence-transformers folder; 0 for another folder, or if
+// llama.cpp does not support the pooling, which is logged.
 static enum berth_status find_pooling(const struct conversion *conversion, int *number,
                                       struct berth_error *error) {
     static const int numbers[SENTENCE_POOLINGS] = {
@@ -92,7 +93,8 @@ static enum berth_status find_pooling(const struct conversion *conversion, int *
     TRY(sentence_read(conversion->input, &sentence, error));
     *number = sentence.found ? numbers[sentence.how.pooling] : 0;
     if (sentence.found && *number == 0) {
-        log_warning(&conversion->log, "llama.cpp does not pool as the model's modules.json says");
+        log_warning(&conversion->log,
+                    "llama.cpp does not support the pooling of the model's modules.json");
     }
     sentence_done(&sentence);
     return BERTH_OK;
@@ -164,7 +166,7 @@ static enum berth_status write_gguf_file(const struct conversion *conversion, co
         TRY(read_vocabulary(conversion, vocab_path, &vocabulary, error));
     } else {
         log_note(&conversion->log,
-                 "no vocab.txt and no tokenizer.json in %s: the GGUF file holds no tokenizer",
+                 "no vocab.txt and no tokenizer.json in %s: the GGUF file has no tokenizer",
                  conversion->input);
     }
     enum berth_status status = load_weights(conversion, &buffer, error);
@@ -190,9 +192,9 @@ static enum berth_status check_gguf(const struct conversion *conversion,
     }
     TRY(folder_text_rules(conversion->input, &rules, error));
     if (!rules.tokenize_chinese_chars) {
-        log_warning(&conversion->log,
-                    "llama.cpp's tokenizer takes each Chinese character for a word, this model's "
-                    "does not");
+        log_warning(
+            &conversion->log,
+            "llama.cpp's tokenizer treats each Chinese character as a word, this model's does not");
     }
     return BERTH_OK;
 }
@@ -274,13 +276,13 @@ enum berth_status convert_check_norms(const struct conversion *conversion,
     }
     if (!target->keeps) {
         return error_set(error, BERTH_CONFIG,
-                         "%s as %s: this model has layer norms before its sub-layers, which %s has "
-                         "not; convert it to torch or deepspeed",
+                         "%s as %s: this model has layer norms before its sub-layers, which %s "
+                         "does not support; convert it to torch or deepspeed",
                          conversion->input, target->name, target->reader);
     }
     log_warning(&conversion->log,
-                "this model has layer norms before its sub-layers, which %s has not: of programs "
-                "for %s only Berth computes with what is written",
+                "this model has layer norms before its sub-layers, which %s does not support: of "
+                "the programs that read %s, only Berth computes this model correctly",
                 target->reader, target->name);
     return BERTH_OK;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every tensor of the source in its own type, as a target with dictionaries of tensors holds it:
-// renamed, turned, stacked, padded. It is all in memory at once, and once only.
+// Collects every tensor of the source in its own type, for a target that holds dictionaries of
+// tensors: renamed, transposed, stacked, padded. All of them are in memory at once, without copies.
 #include "api/conversion.h"
 #include "core/memory.h"
 #include "format/json/json.h"
@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// While the tensors are collected.
+// State while tensors are collected.
 struct collecting {
     const struct conversion *conversion;
     const struct weights *weights;
     struct outgoing *outgoing;
-    unsigned char *parts; // of list[i]: how many of a stack are there
-    size_t used;          // bytes of outgoing->data
+    unsigned char *parts; // number of parts present in the stack list[i]
+    size_t used;          // bytes used of outgoing->data
     int keeps_names, is_bare;
     struct berth_error *error;
 };
@@ -32,7 +32,7 @@ int outgoing_is_copy(const struct conversion *conversion) {
            !conversion->retypes && is_safetensors(&conversion->weights.file);
 }
 
-// Whether transformers itself gives the name: a bare BertModel's "embeddings.…" too.
+// Whether the name is one of transformers' own, including a bare BertModel's "embeddings.…".
 static int is_hf_name(const struct weight *weight) {
     const char *ours = weight->name, *theirs = weight->entry->name;
     return weight->use != NAME_STACKED &&
@@ -40,7 +40,7 @@ static int is_hf_name(const struct weight *weight) {
             (strncmp(ours, "bert.", 5) == 0 && strcmp(ours + 5, theirs) == 0));
 }
 
-// All names stay, or all are translated: half a "bert." in a file would be no model's.
+// Either all names are kept or all are translated: no model has only some names with "bert.".
 static int keeps_names(const struct conversion *conversion) {
     int all = conversion->names->dialect == NULL && conversion->weights.dropped == 0;
     for (size_t i = 0; all && i < conversion->weights.count; i++) {
@@ -49,7 +49,7 @@ static int keeps_names(const struct conversion *conversion) {
     return all;
 }
 
-// transformers leaves out "bert." in the files of its BertModel, and only there.
+// transformers omits "bert." only in the files of its BertModel.
 static enum berth_status find_bare(const struct conversion *conversion, int *is_bare,
                                    struct berth_error *error) {
     json *config;
@@ -68,14 +68,14 @@ static enum berth_status find_bare(const struct conversion *conversion, int *is_
     return BERTH_OK;
 }
 
-// The name that goes out, "" when it does not fit, and how the numbers stand under it.
+// Writes the outgoing name, "" if it does not fit, and returns how the numbers are stored under it.
 static enum name_use rename_weight(const struct collecting *collecting, const struct weight *weight,
                                    char name[WEIGHT_NAME_SIZE]) {
     const struct name_dialect *names = collecting->conversion->names->dialect;
     const char *source = weight->name + (collecting->is_bare ? strlen("bert.") : 0);
     name[0] = '\0';
     if (strlen(weight->entry->name) >= WEIGHT_NAME_SIZE) {
-        return NAME_KEPT; // ours is not all of it
+        return NAME_KEPT; // our name is truncated
     }
     if (names != NULL) {
         return name_for(names, source, name, WEIGHT_NAME_SIZE);
@@ -86,7 +86,7 @@ static enum name_use rename_weight(const struct collecting *collecting, const st
 
 // --- shapes -------------------------------------------------------------------------------------
 
-// Rows of zeros that the target puts below the words.
+// The number of zero rows that the target appends to the words.
 static int64_t padding_rows(const struct conversion *conversion, const struct weight *weight) {
     int64_t multiple = conversion->names->vocab_multiple;
     int64_t rows = weight->rank >= 1 ? weight->shape[0] : 0;
@@ -102,12 +102,12 @@ enum tensor_dtype outgoing_type(const struct conversion *conversion, const struc
                : weight->entry->dtype;
 }
 
-// Every tensor begins at a multiple of 64 bytes.
+// Every tensor starts at a multiple of 64 bytes.
 static size_t aligned(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-// Without rows that the target adds.
+// Excludes rows that the target adds.
 static size_t own_bytes(const struct conversion *conversion, const struct weight *weight) {
     return (size_t)weight_elements(weight) * tensor_dtype_size(outgoing_type(conversion, weight));
 }
@@ -136,7 +136,7 @@ static enum berth_status read_narrowed(const struct collecting *collecting,
     return status;
 }
 
-// A tensor in the type that it gets.
+// Reads a tensor in its outgoing type.
 static enum berth_status read_tensor(const struct collecting *collecting,
                                      const struct weight *weight, char *to) {
     enum tensor_dtype type = outgoing_type(collecting->conversion, weight);
@@ -164,7 +164,7 @@ static enum berth_status read_turned(const struct collecting *collecting,
     return status;
 }
 
-// A tensor with data of `bytes` bytes; `name` is the entry's own or copied.
+// Adds a tensor with `bytes` bytes of data; `name` is the entry's own or copied.
 static struct tensor_out *new_tensor(struct collecting *collecting, const struct weight *weight,
                                      const char *name, size_t bytes) {
     struct outgoing *outgoing = collecting->outgoing;
@@ -191,7 +191,7 @@ static enum berth_status refuse(const struct collecting *collecting,
 
 // --- stacks -------------------------------------------------------------------------------------
 
-// The stack of that name; its parts follow one another closely in the order of our names.
+// Finds the stack with that name. Its parts are close together in the order of our names.
 static struct tensor_out *find_stack(const struct collecting *collecting, const char *name) {
     size_t count = collecting->outgoing->count;
     for (size_t i = count; i > 0 && count - i < 2 * NAME_PARTS; i--) {
@@ -242,7 +242,7 @@ static enum berth_status check_stacks(const struct collecting *collecting) {
     return BERTH_OK;
 }
 
-// --- all of them --------------------------------------------------------------------------------
+// --- all tensors ---------------------------------------------------------------------------------
 
 static enum berth_status add_weight(struct collecting *collecting, const struct weight *weight) {
     char own_name[WEIGHT_NAME_SIZE];
@@ -269,7 +269,7 @@ static enum berth_status add_weight(struct collecting *collecting, const struct 
     return read_turned(collecting, weight, (char *)tensor->data);
 }
 
-// A tensor of the file as it stands.
+// Copies a tensor of the file unchanged.
 static enum berth_status copy_entry(struct collecting *collecting,
                                     const struct tensor_entry *entry) {
     struct weight whole = {.entry = entry, .rank = entry->rank};
@@ -302,8 +302,8 @@ static void translate(const struct collecting *collecting, const char *ours,
     }
 }
 
-// The head of masked words has copies of its own in the modules of torch, which a strict reader
-// misses; they are the same block of numbers.
+// The modules of torch have their own copies in the head for masked words, which a strict reader
+// requires; they are the same block of numbers.
 static void add_ties(struct collecting *collecting) {
     struct outgoing *outgoing = collecting->outgoing;
     int has_head = weights_find(collecting->weights, "cls.predictions.bias") != NULL;
@@ -342,7 +342,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(((const struct tensor_out *)a)->name, ((const struct tensor_out *)b)->name);
 }
 
-// Different names of another container may have become one.
+// Different names of another container may translate to the same one.
 static enum berth_status check_distinct(const struct collecting *collecting) {
     const struct outgoing *outgoing = collecting->outgoing;
     if (outgoing->count > 0) {
@@ -351,8 +351,8 @@ static enum berth_status check_distinct(const struct collecting *collecting) {
     for (size_t i = 1; i < outgoing->count; i++) {
         if (strcmp(outgoing->list[i - 1].name, outgoing->list[i].name) == 0) {
             return error_set(collecting->error, BERTH_BAD_DATA,
-                             "%s: two of its tensors are both %s", collecting->weights->file.path,
-                             outgoing->list[i].name);
+                             "%s: duplicate tensor: two of its tensors are both %s",
+                             collecting->weights->file.path, outgoing->list[i].name);
         }
     }
     return BERTH_OK;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An encoder in memory, for embeddings: texts in, one row of numbers for each out.
+// An encoder in memory: computes one embedding per text.
 //
-// Threads may share one (inference.h).
+// Threads may share it (inference.h).
 #include "api/arguments.h"
 #include "api/inference.h"
 #include "berth.h"
@@ -19,7 +19,7 @@ struct berth_encoder {
     struct sentence sentence;
 };
 
-// The folder's where it says one; where it says none as many as the model has positions.
+// The folder's maximum length, or the model's number of positions if the folder specifies none.
 static int64_t usual_length(const struct sentence *sentence) {
     return !sentence->found           ? option_default_integer("max_seq_length", JOB_EMBED)
            : sentence->max_length > 0 ? sentence->max_length
@@ -31,12 +31,12 @@ static void note_other_length(const struct berth_config *config, const struct se
     int64_t length = usual_length(sentence);
     length = length < positions ? length : positions;
     if (sentence->found && config->max_seq_length != length) {
-        log_note(log, "max_seq_length: %lld in place of the model's %lld",
+        log_note(log, "max_seq_length: %lld instead of the model's %lld",
                  (long long)config->max_seq_length, (long long)length);
     }
 }
 
-// sentence-transformers lower-cases where its file says so, whatever the tokenizer's say.
+// sentence-transformers lower-cases if its file says so, whatever the tokenizer's files say.
 static void settle_casing(struct berth_config *config, const struct sentence *sentence) {
     if (sentence->lower_case && config->do_lower_case < 0) {
         config->do_lower_case = 1;
@@ -60,7 +60,7 @@ static enum berth_status load(struct berth_encoder *encoder, const struct berth_
     if (tokens < config->max_seq_length) {
         tokens = config->max_seq_length;
     }
-    // A text has two tokens at least.
+    // A text has at least two tokens.
     inference->extent = (struct batch_extent){
         .tokens = tokens, .sequences = tokens / 2, .max_length = config->max_seq_length};
     return inference_load(inference, log, error);
@@ -105,7 +105,7 @@ size_t berth_encoder_size(const struct berth_encoder *encoder) {
 
 // --- pooling ------------------------------------------------------------------------------------
 
-// sum of weight * row, divided by `divisor`; the weight of row i is i + 1 or 1.
+// Adds weight * row over all rows, divided by `divisor`; the weight of row i is i + 1 or 1.
 static void add_rows(const float *rows, size_t count, size_t size, float *to, int weighted,
                      double divisor) {
     for (size_t column = 0; column < size; column++) {
@@ -160,7 +160,7 @@ static void scale_to_one(float *values, size_t size) {
     for (size_t i = 0; i < size; i++) {
         sum += (double)values[i] * (double)values[i];
     }
-    double length = fmax(sqrt(sum), 1e-12); // as sentence-transformers
+    double length = fmax(sqrt(sum), 1e-12); // as in sentence-transformers
     for (size_t i = 0; i < size; i++) {
         values[i] = (float)((double)values[i] / length);
     }
@@ -203,10 +203,11 @@ static enum berth_status check_call(const char *const *texts, size_t count, cons
     TRY(argument_texts(texts, count, error));
     return (unsigned)how.pooling < sizeof pools / sizeof *pools
                ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "no pooling has the number %d", (int)how.pooling);
+               : error_set(error, BERTH_USAGE, "unknown pooling %d", (int)how.pooling);
 }
 
-// The prompt before every text, in one new block (memory_free): *all is NULL without a prompt.
+// Copies the texts with the prompt before each into one new block (memory_free); *all is NULL
+// without a prompt.
 static enum berth_status put_prompt(const struct berth_encoder *encoder, const char *const *texts,
                                     struct pair_example *examples, size_t count, char **all,
                                     struct berth_error *error) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of statuses, the version, and freeing strings that the library handed out.
+// Names of statuses, the version, and freeing strings that the library returns.
 #include "berth.h"
 #include "core/memory.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Downloads: models and data sets of the hub, data sets known by name, files of any URL.
-// api/fetch*.c are the only users of src/net.
+// Downloads: models and data sets of the hub, data sets with known names, files at any URL. Only
+// api/fetch*.c use src/net.
 //
-// A snapshot's ref is written when all its files are there, so whoever looks a name up in the cache
-// finds a whole snapshot or the one before.
+// A snapshot's ref is written after all its files, so a look-up in the cache finds either the
+// complete snapshot or the previous one.
 #include "api/arguments.h"
 #include "api/fetching.h"
 #include "api/model_files.h"
@@ -18,7 +18,7 @@
 #define DEFAULT_RETRIES 5
 #define NAME_LIMIT 256
 
-// --- what is to be fetched ----------------------------------------------------------------------
+// --- what to fetch -------------------------------------------------------------------------------
 
 static int is_whole_url(const char *name) {
     return strstr(name, "://") != NULL;
@@ -39,8 +39,9 @@ static enum berth_status check_settings(const struct fetch *fetch, struct berth_
     TRY(check_hash("sha256", DIGEST_SHA256, settings->sha256, error));
     TRY(check_hash("md5", DIGEST_MD5, settings->md5, error));
     if (!fetch->is_url && (settings->sha256 != NULL || settings->md5 != NULL)) {
-        return error_set(error, BERTH_USAGE,
-                         "options sha256 and md5 are for a URL; what the hub holds has its own");
+        return error_set(
+            error, BERTH_USAGE,
+            "options sha256 and md5 are for URLs; the hub provides digests of its own");
     }
     if ((fetch->is_url || fetch->known != NULL) &&
         (settings->revision != NULL || settings->files != NULL)) {
@@ -106,7 +107,7 @@ static enum berth_status find_folders(struct fetch *fetch, struct berth_error *e
 
 // --- offline ------------------------------------------------------------------------------------
 
-// The variable that forbids this fetch to use the network, or NULL.
+// The environment variable that forbids network use for this fetch, or NULL.
 static const char *offline_variable(const struct fetch *fetch) {
     static const char *const all[] = {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE",
                                       "HF_DATASETS_OFFLINE"};
@@ -144,14 +145,14 @@ static enum berth_status fetch_offline(struct fetch *fetch, const char *variable
                                : fetch->known != NULL ? fetch_known_set(fetch, 1, error)
                                                       : find_snapshot(fetch, error);
     if (status == BERTH_OK) {
-        log_note(&fetch->net.log, "%s is set: taken from the cache as it is", variable);
+        log_note(&fetch->net.log, "%s is set: using the cached copy as it is", variable);
         return BERTH_OK;
     }
     return error_prefix(error, status == BERTH_NO_INPUT ? BERTH_UNAVAILABLE : status,
-                        "%s is set, nothing is downloaded", variable);
+                        "%s is set: nothing is downloaded", variable);
 }
 
-// --- all of it ----------------------------------------------------------------------------------
+// --- fetch ---------------------------------------------------------------------------------------
 
 static enum berth_status fetch_online(struct fetch *fetch, const volatile int *stop,
                                       struct berth_error *error) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fetching a repository of the hub: which of its files, as whom.
+// Fetches a repository of the hub: selects the files and the token.
 #include "api/fetching.h"
 #include "api/model_files.h"
 #include "core/file_partial.h"
@@ -17,7 +17,7 @@
 
 // --- which files --------------------------------------------------------------------------------
 
-// Whether `path` is in the list of patterns, which are separated by commas.
+// Whether `path` matches one of the comma-separated patterns.
 static int is_listed(const char *path, const char *patterns) {
     char pattern[PATTERN_LIMIT];
     for (const char *at = patterns; *at != '\0';) {
@@ -58,7 +58,7 @@ static enum berth_status pick_model(const struct fetch *fetch, const struct hub_
     return status;
 }
 
-// taken[i]: whether listing->files[i] is to be fetched.
+// Sets taken[i] to whether listing->files[i] is to be fetched.
 static enum berth_status pick(const struct fetch *fetch, const struct hub_listing *listing,
                               unsigned char *taken, struct berth_error *error) {
     const char *patterns = fetch->settings->files;
@@ -83,7 +83,7 @@ static enum berth_status check_room(const struct fetch *fetch, const struct hub_
     for (size_t i = 0; i < listing->count; i++) {
         needed += taken[i] ? (uint64_t)listing->files[i].size : 0;
     }
-    // Files that are there already are counted: only the transfer of one knows (download.h).
+    // Counts files that already exist as well; only their transfer finds out (download.h).
     if (needed > room) {
         log_warning(&fetch->net.log, "%s needs up to %llu bytes in %s, where %llu are free",
                     fetch->name, (unsigned long long)needed, fetch->repo, (unsigned long long)room);
@@ -152,7 +152,8 @@ static enum berth_status fetch_repo(struct fetch *fetch, const struct hub *hub,
 
 // --- the token ----------------------------------------------------------------------------------
 
-// Without the blanks around it; anything that could not stand in a header is refused unseen.
+// Strips surrounding white space; a text that cannot be part of a header is refused without being
+// shown.
 static enum berth_status clean_token(char *text, const char *source, struct berth_error *error) {
     size_t length = strlen(text), first = strspn(text, " \t\r\n");
     while (length > first && strchr(" \t\r\n", text[length - 1]) != NULL) {
@@ -162,8 +163,8 @@ static enum berth_status clean_token(char *text, const char *source, struct bert
     text[length - first] = '\0';
     for (const char *at = text; *at != '\0'; at++) {
         if (*at <= ' ' || *at >= 127) {
-            return error_set(error, BERTH_CONFIG, "%s holds no token: it has blanks or such in it",
-                             source);
+            return error_set(error, BERTH_CONFIG,
+                             "%s is not a token: it contains spaces or control characters", source);
         }
     }
     return BERTH_OK;
@@ -176,7 +177,8 @@ static enum berth_status read_token_file(const char *path, char **token,
     return clean_token(*token, path, error);
 }
 
-// --token_file, HF_TOKEN, the file that `hf auth login` leaves. *token: NULL for none.
+// Finds the token: --token_file, HF_TOKEN, or the file that `hf auth login` writes. *token is NULL
+// if there is none.
 static enum berth_status find_token(const struct fetch *fetch, char **token,
                                     struct berth_error *error) {
     const char *set = getenv("HF_TOKEN");
@@ -209,7 +211,7 @@ static enum berth_status fetch_as(struct fetch *fetch, const char *endpoint,
         if (token != NULL && (*token == '\0' || !http_is_private(endpoint))) {
             hub.token = NULL;
             if (*token != '\0') {
-                log_warning(&fetch->net.log, "the token is not sent to %s: it is not https",
+                log_warning(&fetch->net.log, "the token is not sent to %s, which is not https",
                             endpoint);
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fetching a URL, and the data sets whose URLs and digests are known.
+// Fetches URLs, and the data sets whose URLs and digests are known.
 #include "api/fetching.h"
 #include "core/file_partial.h"
 #include "core/memory.h"
@@ -20,7 +20,7 @@ static int hex_value(char c) {
     return c >= '0' && c <= '9' ? c - '0' : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10 : -1;
 }
 
-// The last part of the URL's path, decoded; "download" where that is no file's name.
+// The last component of the URL's path, decoded; "download" if that is not a file name.
 static void url_file_name(const char *url, char name[NAME_LIMIT]) {
     const char *path = strchr(strstr(url, "://") + 3, '/');
     size_t length = path != NULL ? strcspn(path, "?#") : 0, first = length, used = 0;
@@ -40,7 +40,7 @@ static void url_file_name(const char *url, char name[NAME_LIMIT]) {
     }
 }
 
-// The snapshot's name: 40 digits of the SHA-256 of its files' digests.
+// Computes the snapshot's name: 40 digits of the SHA-256 of its files' digests.
 static enum berth_status commit_of(const struct snapshot_file *files, size_t count,
                                    char commit[HUB_COMMIT_SIZE], struct berth_error *error) {
     char all[2 * DIGEST_HEX_SIZE] = "", hex[DIGEST_HEX_SIZE];
@@ -52,9 +52,9 @@ static enum berth_status commit_of(const struct snapshot_file *files, size_t cou
     return BERTH_OK;
 }
 
-// What is in the cache of a URL: the folder of its snapshot and the etag it came under.
+// The cached content of a URL: the folder of its snapshot and its etag.
 struct cached_url {
-    char *file; // NULL: nothing
+    char *file; // NULL: not cached
     char *etag;
 };
 
@@ -88,7 +88,7 @@ static enum berth_status find_cached(const struct fetch *fetch, const char *name
     return status;
 }
 
-// Whether what is in the cache has the digest that was asked for.
+// Whether the cached file has the requested digest.
 static int is_as_asked(const struct fetch *fetch, const char *file) {
     const char *sha256 = fetch->settings->sha256, *md5 = fetch->settings->md5;
     char hex[DIGEST_HEX_SIZE];
@@ -157,7 +157,7 @@ enum berth_status fetch_url(struct fetch *fetch, int offline, struct berth_error
         status = error_set(error, BERTH_UNAVAILABLE, "%s is not in the cache %s", fetch->name,
                            fetch->root);
     } else if (status == BERTH_OK) {
-        if (given) { // what is there is something else
+        if (given) { // the cached file is a different one
             memory_free(cached.etag);
             cached.etag = NULL;
         }

@@ -10,7 +10,7 @@ enum berth_status fetch_no_memory(struct berth_error *error) {
     return error_set(error, BERTH_NO_MEMORY, "out of memory for a download's names");
 }
 
-// Backup programs leave out folders with such a file.
+// Backup programs skip folders with this file.
 enum berth_status fetch_tag_cache(const struct fetch *fetch, struct berth_error *error) {
     static const char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
                               "# A cache of downloads; see https://bford.info/cachedir/\n";
@@ -40,7 +40,7 @@ static enum berth_status snapshot_folder(const struct fetch *fetch, const char *
                            *folder, fetch->repo);
 }
 
-// Links the files, then says that the revision is this snapshot. fetch->path becomes its folder.
+// Links the files, then points the revision to this snapshot. Sets fetch->path to its folder.
 enum berth_status fetch_publish(struct fetch *fetch, const char *commit,
                                 const struct snapshot_file *files, size_t count,
                                 struct berth_error *error) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fetch while it runs, shared by its parts: fetch.c decides what is meant, fetch_hub.c asks the
-// hub, fetch_url.c fetches URLs and the data sets known by name, fetching.c makes the snapshot of
-// what came.
+// The state of a fetch, shared by its parts: fetch.c determines what a name denotes, fetch_hub.c
+// talks to the hub, fetch_url.c fetches URLs and known data sets, fetching.c publishes the
+// snapshot.
 #ifndef BERTH_API_FETCHING_H
 #define BERTH_API_FETCHING_H
 
@@ -13,23 +13,23 @@ struct known_file {
 };
 
 struct known_set {
-    const char *names[3];       // the last is NULL
-    const char *folder, *place; // in the cache; the URL before the files' names
+    const char *names[3];       // NULL-terminated
+    const char *folder, *place; // folder in the cache; prefix of the files' URLs
     struct known_file files[2];
 };
 
-// One fetch while it runs.
+// The state of one fetch.
 struct fetch {
     const char *name;
     const struct berth_fetch_settings *settings;
     const struct known_set *known; // or NULL
     const char *revision;
-    const char *type; // of the hub's repository: "model" or "dataset"
+    const char *type; // type of the hub's repository: "model" or "dataset"
     int is_url;
     struct net net;
-    char *root;  // the folder of all repositories
-    char *repo;  // the one's folder
-    char *locks; // the one's lock files
+    char *root;  // folder of all repositories
+    char *repo;  // folder of this repository
+    char *locks; // folder of its lock files
     char *path;  // the result
 };
 
@@ -39,24 +39,24 @@ struct snapshot_file {
 
 enum berth_status fetch_no_memory(struct berth_error *error);
 
-// Makes the repository's folder, and marks the cache as one for backup programs.
+// Creates the repository's folder, and tags the cache so that backup programs skip it.
 enum berth_status fetch_tag_cache(const struct fetch *fetch, struct berth_error *error);
 
-// Links the files into the snapshot `commit`, then writes the revision's ref. fetch->path becomes
+// Links the files into the snapshot `commit`, then writes the revision's ref. Sets fetch->path to
 // the snapshot's folder.
 enum berth_status fetch_publish(struct fetch *fetch, const char *commit,
                                 const struct snapshot_file *files, size_t count,
                                 struct berth_error *error);
-// Makes `path` the result, which owns it from now on.
+// Makes `path` the result and takes ownership of it.
 void fetch_take(struct fetch *fetch, char *path);
 
 enum berth_status fetch_from_hub(struct fetch *fetch, struct berth_error *error);
 
-// With `offline` what the cache holds is enough, or BERTH_UNAVAILABLE.
+// With `offline` only the cache is used; BERTH_UNAVAILABLE if it lacks the file.
 enum berth_status fetch_url(struct fetch *fetch, int offline, struct berth_error *error);
 enum berth_status fetch_known_set(struct fetch *fetch, int offline, struct berth_error *error);
 
-// The data set known by that name, or NULL.
+// The known data set with that name, or NULL.
 const struct known_set *fetch_find_known(const char *name);
 
 #endif

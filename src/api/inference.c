@@ -44,7 +44,7 @@ enum berth_status inference_run(const struct inference *inference, struct infer_
                                 struct berth_error *error) {
     struct infer_result timing;
     args.extent = &inference->extent;
-    // The engine is the changeable part: activations, batch arrays, scratch memory.
+    // The engine is the mutable part: activations, batch arrays, scratch memory.
     struct engine *engine = (struct engine *)&inference->predictor.engine;
     pthread_mutex_lock(inference->pass);
     enum berth_status status = infer_run(engine, &args, &timing, error);

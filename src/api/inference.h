@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model for questions and an encoder share: a predictor in memory that any number of threads
-// may ask. Text work runs at once; passes through the network take turns.
+// A predictor in memory that any number of threads may use; the common part of question answering
+// and the encoder. Threads process text concurrently; their passes through the network take turns.
 #ifndef BERTH_API_INFERENCE_H
 #define BERTH_API_INFERENCE_H
 
@@ -16,11 +16,11 @@ struct inference {
     pthread_mutex_t *pass;      // held during a pass through the network
 };
 
-// After predictor_open, with config and extent set: takes the memory and reads the weights. The
-// config's texts are forgotten: they are borrowed, and opening alone needs them.
+// Allocates memory and reads the weights. Call it after predictor_open, with config and extent set.
+// Clears the config's strings, which are borrowed and needed only for opening.
 enum berth_status inference_load(struct inference *inference, const struct berth_log *log,
                                  struct berth_error *error);
-// infer_run with the extent filled in, when it is this call's turn.
+// Fills in the extent and calls infer_run, one call at a time.
 enum berth_status inference_run(const struct inference *inference, struct infer_args args,
                                 struct berth_error *error);
 void inference_done(struct inference *inference);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What files of pre-training instances hold: every row is read, and so checked.
+// Inspects files of pre-training instances: reads, and thereby checks, every row.
 #include "api/arguments.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -22,7 +22,7 @@ static void add_instances(struct berth_data_info *info, const struct instances *
     }
 }
 
-// Rows and their width; *is_data is 0 when the file has no data set of ids.
+// Reads the number of rows and their width; *is_data is 0 if the file has no data set of ids.
 static enum berth_status measure_hdf5(const char *path, struct berth_data_info *info, int *is_data,
                                       struct berth_error *error) {
     struct hdf5_file file;

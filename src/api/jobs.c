@@ -37,17 +37,17 @@ static enum berth_status infer(const char *name, enum task_use use,
     return predict(task, use, config, log, stop, result, error);
 }
 
-// The test set by the model that was just written, with the settings of its training.
+// Predicts the test set with the new model and the settings of its training.
 static enum berth_status predict_trained(const struct task *task, const struct berth_config *config,
                                          struct berth_log log, const volatile int *stop,
                                          struct berth_error *error) {
-    static const struct berth_log silent = {0}; // training has told what the file says
+    static const struct berth_log silent = {0}; // training has already logged the file's messages
     struct berth_config own = *config;
     if (own.deepspeed_config != NULL) {
         TRY(deepspeed_apply(&own, own.deepspeed_config, &silent, error));
     }
     own.model_name_or_path = own.output_dir;
-    own.vocab_file = NULL; // the model has it
+    own.vocab_file = NULL; // the model's folder has it
     own.overwrite_output_dir = 1;
     return predict(task, TASK_PREDICT, &own, log, stop, NULL, error);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model in memory, for questions.
+// A model in memory that answers questions.
 //
-// Threads: any number may call berth_model_answer on one model (inference.h). Text work is
-// tokenising, choosing and cutting answers.
+// Threads: any number may call berth_model_answer on one model (inference.h). Tokenising, and
+// choosing and cutting answers, run concurrently.
 #include "api/arguments.h"
 #include "api/inference.h"
 #include "berth.h"
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-// Windows of one question that go through the network together: at most this many of full length.
+// The most full-length windows of one question that pass through the network together.
 #define ANSWER_WINDOWS 8
 
 struct berth_model {
@@ -78,8 +78,8 @@ static enum berth_status make_features(const struct berth_model *model, struct c
     if (call->features.count == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          model->features.rules == SQUAD_RULES_KERAS
-                             ? "the context has no words to answer from, or is, with the question, "
-                               "longer than max_seq_length, which features keras do not cut"
+                             ? "the context has no words to answer from, or question and context "
+                               "exceed max_seq_length, and features keras do not split a context"
                              : "the context has no words to answer from");
     }
     if (call->features.features[0].length == call->features.features[0].document_length + 3) {
@@ -124,7 +124,7 @@ static enum berth_status run(const struct berth_model *model, struct call *call,
     size_t wanted = call->result.count < capacity ? call->result.count : capacity;
     const size_t chosen = squad_result_chosen(&call->result);
     while (*count < wanted) {
-        // The chosen one, those before it, those after it.
+        // The chosen candidate first, then those before it, then those after it.
         size_t index = *count == 0 ? chosen : *count <= chosen ? *count - 1 : *count;
         TRY(copy_answer(&call->result.candidates[index], &answers[*count], error));
         ++*count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a model, and finding a model by its name.
+// The files of a model, and the search for a model by name.
 #include "api/model_files.h"
 
 #include "api/arguments.h"
@@ -26,13 +26,13 @@ static const struct {
                   {"tokenizer_config.json", MODEL_FILE_WANTED},
                   {"special_tokens_map.json", MODEL_FILE_WANTED},
                   {"added_tokens.json", MODEL_FILE_WANTED},
-                  // sentence-transformers': how embeddings are made.
+                  // Files of sentence-transformers, which describe the embeddings.
                   {"modules.json", MODEL_FILE_WANTED},
                   {"sentence_bert_config.json", MODEL_FILE_WANTED},
                   {"config_sentence_transformers.json", MODEL_FILE_WANTED},
                   {"[0-9]_*/config.json", MODEL_FILE_WANTED}};
 
-// The first pattern of a set tells whether the set is there.
+// A set of weights exists if a file matches its first pattern.
 static const char *const weights[][PATTERNS_MAX] = {
     {"model.safetensors"},
     {"model.safetensors.index.json", "model-*-of-*.safetensors"},
@@ -49,7 +49,7 @@ static int matches(const char *pattern, const char *name) {
     return fnmatch(pattern, name, FNM_PATHNAME | FNM_PERIOD) == 0;
 }
 
-// Gives `role` to all names of the pattern; how many there are.
+// Sets `role` for all names that match the pattern; returns their number.
 static size_t mark(const struct names *names, const char *pattern, enum model_file role,
                    enum model_file *roles) {
     size_t found = 0;
@@ -126,10 +126,10 @@ static enum berth_status check_names(const struct hub_snapshot *snapshot, const 
     enum berth_status status = model_files_pick(names->names, names->count, roles, id, error);
     for (size_t i = 0; i < names->count && status == BERTH_OK; i++) {
         if (roles[i] == MODEL_FILE_NEEDED && !holds(snapshot->folder, names->names[i])) {
-            status = error_set(error, BERTH_NO_INPUT,
-                               "%s: %s is not in the cache's snapshot %s: `berth fetch %s` "
-                               "completes it",
-                               id, names->names[i], snapshot->folder, id);
+            status =
+                error_set(error, BERTH_NO_INPUT,
+                          "%s: %s is not in the cache's snapshot %s: `berth fetch %s` completes it",
+                          id, names->names[i], snapshot->folder, id);
         }
     }
     memory_free(roles);
@@ -152,14 +152,14 @@ static enum berth_status check_folder(const struct hub_snapshot *snapshot, const
                : status;
 }
 
-// The listing of all files of the commit; NULL: none was kept.
+// The listing of all files of the commit; NULL: none was stored.
 static json *read_tree(const struct hub_snapshot *snapshot) {
     char name[HUB_COMMIT_SIZE + 16];
     snprintf(name, sizeof name, "trees/%s.json", snapshot->commit);
     char *path = path_join(snapshot->repo, name);
     json *tree = NULL;
     if (path != NULL && file_exists(path) && json_read_file(path, &tree, NULL) != BERTH_OK) {
-        tree = NULL; // the folder itself tells enough
+        tree = NULL; // the folder itself suffices
     }
     memory_free(path);
     return tree;
@@ -197,7 +197,7 @@ static enum berth_status find_in_cache(const char *id, char **path, struct berth
                      : hub_snapshot_find(root, "model", id, HUB_MAIN, &snapshot, error);
     if (status == BERTH_OK && snapshot.folder == NULL) {
         status = error_set(error, BERTH_NO_INPUT,
-                           "%s: no such folder, and no model of that name in the cache %s; "
+                           "%s: no such folder, and no model with that name in the cache %s; "
                            "`berth fetch %s` downloads it",
                            id, root, id);
     } else if (status == BERTH_OK) {

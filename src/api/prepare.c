@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data for pre-training: which stages run, on what, and where their files lie.
+// Data for pre-training: which stages run, on which input, and where their files are.
 #include "api/arguments.h"
 #include "core/file.h"
 #include "core/log.h"
@@ -31,7 +31,7 @@ struct job {
     struct berth_prepare_result *result;
     int wanted[BERTH_PREPARE_STAGES];
     int threads;
-    const char *name; // of the corpus
+    const char *name; // name of the corpus
     char *text, *shards, *instances, *packs;
     struct tokenizer *tokenizer;
 };
@@ -48,10 +48,10 @@ static enum berth_status want_stage(struct job *job, const char *name, size_t le
             return BERTH_OK;
         }
     }
-    return error_set(error, BERTH_USAGE,
-                     "stages: expected text, shards, hdf5 or pack, with commas between, found "
-                     "\"%.*s\"",
-                     (int)(length < 80 ? length : 80), name);
+    return error_set(
+        error, BERTH_USAGE,
+        "stages: expected text, shards, hdf5 or pack, separated by commas, found \"%.*s\"",
+        (int)(length < 80 ? length : 80), name);
 }
 
 static enum berth_status find_stages(struct job *job, struct berth_error *error) {
@@ -66,7 +66,7 @@ static enum berth_status find_stages(struct job *job, struct berth_error *error)
     }
     job->wanted[PACK] |= job->config.pack;
     if (job->wanted[PACK] && strcmp(job->config.format, "hdf5") != 0) {
-        return error_set(error, BERTH_USAGE, "stages: pack reads and writes hdf5, format is %s",
+        return error_set(error, BERTH_USAGE, "stages: pack reads and writes hdf5, but format is %s",
                          job->config.format);
     }
     return BERTH_OK;
@@ -77,12 +77,13 @@ static enum berth_status check_input(struct job *job, struct berth_error *error)
     int wiki = input->wikipedia != NULL || input->extracted != NULL, books = input->books != NULL;
     if (!wiki && !books && input->text_count == 0) {
         return error_set(error, BERTH_USAGE,
-                         "no articles are named: give wikipedia (a dump), extracted (a folder of "
-                         "WikiExtractor's), books (a folder) or text (files)");
+                         "no input: give wikipedia (a dump), extracted (a folder written by "
+                         "WikiExtractor), books (a folder) or text (files)");
     }
     if (input->wikipedia != NULL && input->extracted != NULL) {
-        return error_set(error, BERTH_USAGE,
-                         "wikipedia and extracted both name the articles of a dump: give one");
+        return error_set(
+            error, BERTH_USAGE,
+            "wikipedia and extracted both provide the articles of a dump; give only one");
     }
     if (job->config.output_dir == NULL) {
         return error_set(error, BERTH_USAGE, "output_dir is missing");
@@ -160,11 +161,11 @@ static enum berth_status make_text(struct job *job, struct berth_prepare_stage *
                                                 .file_size = (uint64_t)job->input->file_size,
                                                 .threads = job->threads};
     if (job->input->wikipedia == NULL) {
-        done->name = NULL; // the articles are text already
+        done->name = NULL; // the articles are already text
         return BERTH_OK;
     }
     char *state = path_join(job->text, TEXT_MANIFEST);
-    int was_begun = state != NULL && file_exists(state); // then this run reads a part only
+    int was_begun = state != NULL && file_exists(state); // then this run reads only a part
     memory_free(state);
     enum berth_status status = wikipedia_text(&settings, job->log, job->stop, &counts, error);
     take_pages(job->result, &counts);
@@ -174,7 +175,8 @@ static enum berth_status make_text(struct job *job, struct berth_prepare_stage *
 
 // --- shards -------------------------------------------------------------------------------------
 
-// What a run has only half made would be taken for the whole. `remedy` says what to run first.
+// Incomplete output of an earlier run must not be taken for complete. `remedy` says what to run
+// first.
 static enum berth_status check_complete(const char *folder, const char *manifest,
                                         const char *remedy, struct berth_error *error) {
     char *path = path_join(folder, manifest);
@@ -193,14 +195,14 @@ static enum berth_status check_text(int is_ours, const char *folder, struct bert
     if (state == NULL) {
         return file_no_path(error);
     }
-    is_ours |= file_exists(state); // else others made the text
+    is_ours |= file_exists(state); // otherwise another program wrote the text
     memory_free(state);
     return is_ours ? check_complete(folder, TEXT_MANIFEST,
-                                    "run the stage \"text\" first, to its end", error)
+                                    "run the stage \"text\" first, until it is complete", error)
                    : BERTH_OK;
 }
 
-// The folder that the stage text makes, or the one above it.
+// Accepts the folder that the stage text writes, or its parent.
 static enum berth_status check_extracted(const struct job *job, const char *folder,
                                          struct berth_error *error) {
     TRY(check_text(job->input->wikipedia != NULL, folder, error));
@@ -325,7 +327,7 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
         done->bytes = stage.text_bytes;
     }
     if (status == BERTH_OK && stage.empty > 0) {
-        log_warning(job->log, "%lld shards gave no instance: there are no files of them",
+        log_warning(job->log, "%lld shards yielded no instance and have no file",
                     (long long)stage.empty);
     }
     memory_free(stage.statistics);
@@ -360,7 +362,7 @@ static enum berth_status make_packs(struct job *job, struct berth_prepare_stage 
                                .seed = (uint64_t)job->config.seed,
                                .threads = job->threads};
     TRY(check_complete(job->instances, INSTANCE_MANIFEST,
-                       "run the stage \"hdf5\" first, to its end", error));
+                       "run the stage \"hdf5\" first, until it is complete", error));
     TRY(run_pack_stage(&stage, job->log, job->stop, &job->result->pack, error));
     done->bytes = job->result->pack.tokens * (int64_t)sizeof(int32_t);
     return BERTH_OK;
@@ -390,7 +392,7 @@ static enum berth_status open_tokenizer(struct job *job, struct berth_error *err
         return BERTH_OK;
     }
     if (job->config.vocab_file == NULL) {
-        return error_set(error, BERTH_USAGE, "vocab_file is missing: the stage hdf5 needs it");
+        return error_set(error, BERTH_USAGE, "missing option vocab_file: the stage hdf5 needs it");
     }
     return inputs_find_tokenizer(&job->config, &job->tokenizer, error);
 }
@@ -401,7 +403,7 @@ static enum berth_status check_is_there(const char *path, struct berth_error *er
                : error_set(error, BERTH_NO_INPUT, "%s: no such file or folder", path);
 }
 
-// What a later stage would stumble over, told before hours of work by those in front of it.
+// Checks the input of later stages first, before hours of work in earlier ones.
 static enum berth_status check_stages(const struct job *job, struct berth_error *error) {
     const struct berth_prepare_input *input = job->input;
     if (job->wanted[SHARDS]) {
@@ -421,7 +423,7 @@ static enum berth_status check_stages(const struct job *job, struct berth_error 
     if (job->wanted[PACK] && job->config.max_seq_length > PACKING_LENGTH_MAX) {
         return error_set(error, BERTH_BAD_DATA,
                          "max_seq_length: expected at most %d, the longest row that the stage pack "
-                         "makes, found %lld",
+                         "writes, found %lld",
                          PACKING_LENGTH_MAX, (long long)job->config.max_seq_length);
     }
     return BERTH_OK;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public reporter: a thin door to the report room.
+// The public interface to the reporter of the report room.
 #include "api/arguments.h"
 #include "core/memory.h"
 #include "report/reporter.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public tokenizer: the text room's, opened by the settings, with pieces beside the ids.
+// The public tokenizer: the text room's, opened by settings, which returns pieces along with ids.
 #include "api/arguments.h"
 #include "core/memory.h"
 #include "train/engine/inputs.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training of a vocabulary: words from the files, pieces from the words, a file from the pieces.
+// Trains a vocabulary: counts the words of the files, derives the pieces, writes the file.
 #include "api/arguments.h"
 #include "core/file.h"
 #include "data/corpus/corpus_words.h"
@@ -23,17 +23,17 @@ static enum berth_status check(const struct job *job, struct berth_error *error)
     const struct berth_vocab_settings *settings = job->settings;
     if (settings->text_count == 0 && settings->extracted == NULL) {
         return error_set(error, BERTH_USAGE,
-                         "no text is named: give files of text, or a folder that WikiExtractor or "
-                         "`berth prepare` made (--extracted)");
+                         "no input: give text files, or a folder written by WikiExtractor or "
+                         "`berth prepare` (--extracted)");
     }
     if (settings->output == NULL) {
         return error_set(error, BERTH_USAGE, "--output is missing");
     }
     if (file_exists(settings->output) && !job->config->overwrite_output_dir) {
-        return error_set(error, BERTH_CANT_CREATE,
-                         "%s is there already; --force writes in its place", settings->output);
+        return error_set(error, BERTH_CANT_CREATE, "%s already exists; --force replaces it",
+                         settings->output);
     }
-    struct file_writer writer; // whether it can be made is told before hours of counting
+    struct file_writer writer; // check that the output can be created before hours of counting
     TRY(file_writer_open(&writer, settings->output, error));
     file_writer_abort(&writer);
     return BERTH_OK;
@@ -65,7 +65,7 @@ static enum berth_status write(const struct string_index *pieces, const char *pa
     struct file_writer writer;
     TRY(file_writer_open(&writer, path, error));
     for (size_t i = 0; i < pieces->count; i++) {
-        // Failures are kept by the writer and told by its commit.
+        // The writer records failures, and its commit reports them.
         (void)file_writer_put(&writer, string_index_bytes(pieces, i),
                               string_index_length(pieces, i), NULL);
         (void)file_writer_put(&writer, "\n", 1, NULL);
@@ -91,7 +91,7 @@ static enum berth_status run(struct job *job, struct berth_vocab_result *result,
     result->distinct_words = (int64_t)job->counts.words.count;
     enum berth_status status =
         vocabulary_train(&job->counts, &rules, job->log, job->stop, &job->pieces, error);
-    if (status == BERTH_BAD_DATA) { // no words
+    if (status == BERTH_BAD_DATA) { // the files contain no words
         return error_prefix(error, status, "%s",
                             settings->text_count > 0 ? settings->texts[0] : settings->extracted);
     }

@@ -27,7 +27,7 @@ void log_progress_bytes(const struct berth_log *log, const char *phase, int64_t 
 
 // --- moments of a run, the source of dllogger's lines (report/dllogger.c renames the keys) ------
 
-// "train_start", "loading_checkpoint", ...: {name: true}.
+// Reports an event without fields, {name: true}: "train_start", "loading_checkpoint", ...
 void log_event(const struct berth_log *log, const char *name);
 // Single facts: features_file, eval_samples, ...
 void log_facts(const struct berth_log *log, const struct berth_field *fields, size_t count);

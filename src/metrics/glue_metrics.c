@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts are whole numbers below 2^53, so accuracy, F1 and Matthews' correlation are the same
-// doubles as scikit-learn's. Correlations are summed in long double; SciPy's sums in double differ
-// from them in the last bits.
+// The metrics of GLUE. Counts are integers below 2^53, so accuracy, F1 and Matthews' correlation
+// are the same doubles as scikit-learn's. Correlations are summed in long double; SciPy sums in
+// double and differs in the last bits.
 #include "metrics/glue_metrics.h"
 
 #include "core/memory.h"
@@ -217,11 +217,10 @@ static enum berth_status check_classes(const struct glue_outcome *outcome,
         int32_t prediction = outcome->predictions[i], label = outcome->labels[i];
         if (prediction < 0 || (size_t)prediction >= outcome->class_count || label < 0 ||
             (size_t)label >= outcome->class_count) {
-            return error_set(
-                error, BERTH_USAGE,
-                "example %zu: the prediction is class %d, the label class %d; expected "
-                "0 to %zu (has the data no labels?)",
-                i, prediction, label, outcome->class_count - 1);
+            return error_set(error, BERTH_USAGE,
+                             "example %zu: the prediction is class %d and the label class %d; "
+                             "expected 0 to %zu (has the data no labels?)",
+                             i, prediction, label, outcome->class_count - 1);
         }
     }
     return BERTH_OK;

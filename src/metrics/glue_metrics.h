@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metrics of GLUE under the names of its official script. Formulas and what they give where
-// they are not defined are those of scikit-learn (accuracy, F1, Matthews) and SciPy (correlations).
+// The metrics of GLUE under the names of its official script. Formulas, and the values where they
+// are undefined, are those of scikit-learn (accuracy, F1, Matthews) and SciPy (correlations).
 #ifndef BERTH_METRICS_GLUE_METRICS_H
 #define BERTH_METRICS_GLUE_METRICS_H
 
@@ -10,23 +10,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The share of predictions equal to the label, 0 to 1. count > 0.
+// The fraction of predictions equal to the label, 0 to 1. count > 0.
 double glue_accuracy(const int32_t *predictions, const int32_t *labels, size_t count);
 
-// F1 of class 1 against all others, 2 TP / (2 TP + FP + FN); 0 when class 1 is neither predicted
-// nor a label.
+// F1 of class 1 against all others, 2 TP / (2 TP + FP + FN); 0 if class 1 is neither predicted nor
+// a label.
 double glue_f1(const int32_t *predictions, const int32_t *labels, size_t count);
 
-// Matthews' correlation for `classes` classes, -1 to 1; 0 when the predictions or the labels are
-// all of one class. BERTH_NO_MEMORY.
+// Matthews' correlation for `classes` classes, -1 to 1; 0 if all predictions or all labels are of
+// one class. BERTH_NO_MEMORY.
 enum berth_status glue_matthews(const int32_t *predictions, const int32_t *labels, size_t count,
                                 size_t classes, double *result, struct berth_error *error);
 
-// Pearson's correlation; NaN when one of the two is constant or holds a NaN, or count < 2.
+// Pearson's correlation; NaN if x or y is constant or contains a NaN, or if count < 2.
 double glue_pearson(const double *x, const double *y, size_t count);
 
-// Spearman's: Pearson's of the ranks, equal values share the mean of theirs. NaN as above.
-// BERTH_NO_MEMORY.
+// Spearman's correlation: Pearson's of the ranks, where equal values share their mean rank. NaN as
+// above. BERTH_NO_MEMORY.
 enum berth_status glue_spearman(const double *x, const double *y, size_t count, double *result,
                                 struct berth_error *error);
 
@@ -46,7 +46,7 @@ struct glue_scores {
     size_t count;
 };
 
-// What is scored: classes (values NULL) or real numbers (classes NULL).
+// The data to score: classes (values NULL) or real numbers (classes NULL).
 struct glue_outcome {
     size_t count;
     size_t class_count;
@@ -54,8 +54,8 @@ struct glue_outcome {
     const double *predicted_values, *values;
 };
 
-// All scores of a metric. Without examples, for a metric that does not fit what is scored,
-// or with a class that is not below class_count: BERTH_USAGE.
+// Computes all scores of a metric. BERTH_USAGE without examples, if the metric does not fit the
+// data, or if a class is not below class_count.
 enum berth_status glue_score(enum glue_metric metric, const struct glue_outcome *outcome,
                              struct glue_scores *scores, struct berth_error *error);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a run. Reals are the shortest decimals that read back the same, as Python prints
-// them; the probabilities are those of single-precision numbers, as NumPy prints Google's.
+// The result files of a run. Real numbers are printed like Python's floats, with the fewest digits
+// that read back the same; probabilities like NumPy's float32, as in Google's files.
 #include "metrics/results.h"
 
 #include "core/file.h"
@@ -38,7 +38,7 @@ static int by_key(const void *a, const void *b) {
     return strcmp((*x)->key, (*y)->key);
 }
 
-// Pointers to the fields, sorted by key; NULL when memory is out.
+// Pointers to the fields, sorted by key; NULL: out of memory.
 static const struct berth_field **sort_fields(const struct berth_field *fields, size_t count) {
     const struct berth_field **sorted = memory_array(count, sizeof *sorted);
     for (size_t i = 0; sorted != NULL && i < count; i++) {
@@ -92,7 +92,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// A copy with sorted keys; NULL when memory is out.
+// A copy with sorted keys; NULL: out of memory.
 static json *sort_object(const json *object) {
     size_t count = 0;
     const char **keys = memory_array(json_length(object), sizeof *keys);
@@ -116,7 +116,7 @@ static json *sort_object(const json *object) {
     return sorted;
 }
 
-// Writes `object` and the fields on top of it.
+// Merges the fields into `object` and writes it.
 static enum berth_status write_object(const char *path, json *object,
                                       const struct berth_field *fields, size_t count,
                                       struct berth_error *error) {
@@ -180,7 +180,8 @@ int32_t results_predicted_class(const struct results_predictions *predictions, s
     return (int32_t)best;
 }
 
-// NumPy's str() of a float32: the fewest digits that read back the same, spelled as Python's.
+// Prints like NumPy's str() of a float32: the fewest digits that read back the same, in Python's
+// notation.
 static void print_single(char text[NUMBER_TEXT_SIZE], float value) {
     double back = value;
     for (int digits = 1; digits <= 9 && isfinite(value); digits++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of results that runs leave behind: of every task Hugging Face's all_results.json and
-// its parts; of classification and regression also those of Google's run_classifier.py
-// (eval_results.txt, test_results.tsv) and Hugging Face's run_glue (predict_results_TASK.txt).
-// Answers to SQuAD's questions: squad_answers.h. Every file is written whole or not at all.
+// Writes the result files of a run: for every task Hugging Face's all_results.json and its parts;
+// for classification and regression also the files of Google's run_classifier.py (eval_results.txt,
+// test_results.tsv) and Hugging Face's run_glue (predict_results_TASK.txt). Leaves out the answers
+// to SQuAD's questions (squad_answers.h). Every file appears complete or not at all.
 #ifndef BERTH_METRICS_RESULTS_H
 #define BERTH_METRICS_RESULTS_H
 
@@ -12,41 +12,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// FOLDER/eval_results.txt: "key = value", one a line, keys sorted. Values that are not finite are
-// nan, inf and -inf.
+// FOLDER/eval_results.txt: one "key = value" per line, sorted by key. Values that are not finite
+// are nan, inf and -inf.
 enum berth_status results_write_eval_text(const char *folder, const struct berth_field *fields,
                                           size_t count, struct berth_error *error);
 
 // FOLDER/SPLIT_results.json ("train", "eval", "predict") with these fields, and
-// FOLDER/all_results.json, where they join and replace what is there: one object, indent 4, keys
-// sorted, no final newline. Values that are not finite are null. An all_results.json that is no
-// JSON object is BERTH_BAD_DATA.
+// FOLDER/all_results.json, into which they are merged: one object, indent 4, keys sorted, no final
+// newline. Values that are not finite are null. An all_results.json that is not a JSON object is
+// BERTH_BAD_DATA.
 enum berth_status results_write_json(const char *folder, const char *split,
                                      const struct berth_field *fields, size_t count,
                                      struct berth_error *error);
 
-// What a model said of each example: logits[count][width]. A width of 1 with no labels is a
+// A model's output for each example: logits[count][width]. A width of 1 without labels is a
 // regression.
 struct results_predictions {
     const float *logits;
     size_t count, width;
     const char *const *labels; // names of the classes; NULL: regression
-    int several;               // each class holds by itself: where its sigmoid is above one half
+    int several;               // multi-label: each class whose sigmoid is above one half applies
 };
 
-// The class with the largest logit, the first of equal ones.
+// The class with the largest logit; of equal ones the first.
 int32_t results_predicted_class(const struct results_predictions *predictions, size_t index);
 
-// FOLDER/NAME ("test_results.tsv"): the classes' probabilities (softmax of the logits, of
-// several at once the sigmoid of each), one example
-// a line, between tabs; for a regression the value. No header.
+// FOLDER/NAME ("test_results.tsv"): one example per line, without a header. The line holds the
+// tab-separated probabilities of the classes (softmax of the logits; multi-label: the sigmoid of
+// each), or the value of a regression.
 enum berth_status results_write_probabilities(const char *folder, const char *name,
                                               const struct results_predictions *predictions,
                                               struct berth_error *error);
 
-// FOLDER/NAME ("predict_results_TASK.txt"): "index" and "prediction" between tabs, a header first;
-// the class's name, of several at once all with commas between them, for a regression the value
-// with three decimals.
+// FOLDER/NAME ("predict_results_TASK.txt"): a header and the tab-separated columns "index" and
+// "prediction". A prediction is the class's name (multi-label: all names, separated by commas), or
+// the value of a regression with three decimals.
 enum berth_status results_write_predictions(const char *folder, const char *name,
                                             const struct results_predictions *predictions,
                                             struct berth_error *error);

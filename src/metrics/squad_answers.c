@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Google's n-best search and answer text (run_squad.py's write_predictions and get_final_text).
-// Scores are sums and soft-maxes in double, as there.
+// Google's n-best search and choice of the answer (run_squad.py's write_predictions). Scores are
+// sums and softmaxes in double, as in the original.
 //
-// The originals let the padding of a window take part in the best starts and ends; here there is no
-// padding. Cutting the text from the context is in squad_text.c, the files in squad_files.c.
+// The original includes the padding of a window in the best starts and ends; here there is no
+// padding. Leaves out cutting the text from the context (squad_text.c) and the files
+// (squad_files.c).
 #include "metrics/squad_answers.h"
 
 #include "core/memory.h"
@@ -13,20 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EMPTY_NULL_SCORE 1000000.0 // of a question without windows
+#define EMPTY_NULL_SCORE 1000000.0 // for a question without windows
 
 // A span of one window, before its text is known.
 struct span {
     const struct squad_feature *feature;
     int32_t start, end; // rows of the window; 0, 0: no answer
     float start_logit, end_logit;
-    size_t order; // of creation: ties keep it
+    size_t order; // order of creation; breaks ties
 };
 
-// One question's search.
+// The state of the search for one question.
 struct search {
     const struct squad_outcome *outcome;
-    size_t first, count; // its features
+    size_t first, count; // the question's features
     struct span *spans;
     size_t span_count, span_capacity;
     double null_score;
@@ -55,8 +56,8 @@ enum berth_status squad_check_logits(const struct squad_example *example, const 
     return BERTH_OK;
 }
 
-// rows[0 .. result) become the rows with the largest logits of one side, largest first; of equals
-// the lower row. An insertion into a short sorted list: n is small.
+// Sets rows[0 .. result) to the rows with the largest logits of one side, largest first; of equal
+// ones the lower row first. Inserts into a sorted list, because n is small.
 static size_t best_rows(const float *logits, int32_t length, int side, size_t n, int32_t *rows) {
     size_t kept = 0;
     for (int32_t row = 0; row < length; row++) {
@@ -168,7 +169,7 @@ static int is_seen(const struct squad_result *result, const char *text) {
     return 0;
 }
 
-// Takes ownership of candidate.text, which may be NULL (memory is out). candidates has room.
+// Takes ownership of candidate.text, which may be NULL (out of memory). candidates has room for it.
 static enum berth_status add_candidate(const struct search *search, struct squad_result *result,
                                        size_t place, struct squad_candidate candidate) {
     if (candidate.text == NULL) {
@@ -239,7 +240,7 @@ static enum berth_status collect_candidates(const struct search *search,
     return result->count > 0 ? BERTH_OK : add_plain(search, result, 0, "empty", 0.0f, 0.0f);
 }
 
-// Soft-max over the kept candidates' scores.
+// Softmax over the scores of the kept candidates.
 static void set_probabilities(struct squad_result *result) {
     double largest = -INFINITY, total = 0.0;
     for (size_t i = 0; i < result->count; i++) {
@@ -332,7 +333,7 @@ void squad_result_done(struct squad_result *result) {
 
 // --- a whole data set ---------------------------------------------------------------------------
 
-// first[i] becomes the first feature of example i, first[count] their number.
+// Sets first[i] to the first feature of example i, and first[count] to the number of features.
 static void find_features(const struct squad_dataset *dataset, const struct squad_feature_set *set,
                           size_t *first) {
     size_t feature = 0;
@@ -366,7 +367,7 @@ enum berth_status squad_answer_all(const struct squad_outcome *outcome, int thre
                                                       &(*results)[i], &here);
         if (one != BERTH_OK) {
 #pragma omp critical(squad_answers_failure)
-            if (i < failed) { // the lowest question's message, whatever the threads
+            if (i < failed) { // report the lowest question's error, whatever the number of threads
                 failed = i;
                 status = one;
                 if (error != NULL) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From span logits to answers: n-best spans over all windows of a question, the answer's text cut
-// from the context, and the files predictions.json,
-// nbest_predictions.json and null_odds.json.
+// Turns span logits into answers: n-best spans over all windows of a question, the answer's text
+// cut from the context, and the files predictions.json, nbest_predictions.json and null_odds.json.
 #ifndef BERTH_METRICS_SQUAD_ANSWERS_H
 #define BERTH_METRICS_SQUAD_ANSWERS_H
 
@@ -34,10 +33,10 @@ struct squad_result {
     double null_odds; // null score - best non-null score; 0 for version 1
 };
 void squad_result_done(struct squad_result *result);
-// The number of the candidate that became the prediction; with version 2 it need not be the first.
+// The index of the candidate that became the prediction; with version 2 it need not be 0.
 size_t squad_result_chosen(const struct squad_result *result);
 
-// What a model made of a data set. logits[token_count of the set][2]: those of feature f begin at
+// A model's output for a data set. logits[token_count of the set][2]: those of feature f begin at
 // row features[f].first.
 struct squad_outcome {
     const struct squad_dataset *dataset;
@@ -47,29 +46,30 @@ struct squad_outcome {
     const struct squad_answer_options *options;
 };
 
-// BERTH_FAILURE naming the question and the token where one of logits[length][2] is not finite.
+// BERTH_FAILURE, naming the question and the token, if one of logits[length][2] is not finite.
 enum berth_status squad_check_logits(const struct squad_example *example, const float *logits,
                                      int32_t length, struct berth_error *error);
 
-// Features of one example are neighbours: [first, first + count).
+// Answers one question. Its features are adjacent: [first, first + count).
 enum berth_status squad_answer_question(const struct squad_outcome *outcome, size_t first,
                                         size_t count, struct squad_result *result,
                                         struct berth_error *error);
 
-// The answer to the one feature of a question by Keras's rules, as the CSCS demos show it: the best
-// start and the best end each by themselves, the context's slice between them ("" when the end
-// comes first, to the context's end when it lies behind). A start outside the context gives no
-// candidate (count 0, prediction NULL). Needs neither tokenizer nor options.
+// Answers a question with a single feature by Keras's rules, as the CSCS demos do: the best start
+// and the best end are chosen independently, and the answer is the slice of the context between
+// them ("" if the end precedes the start; up to the context's end if the end is after it). A start
+// outside the context gives no candidate (count 0, prediction NULL). Needs neither tokenizer nor
+// options.
 enum berth_status squad_answer_separately(const struct squad_outcome *outcome,
                                           const struct squad_feature *feature,
                                           struct squad_result *result, struct berth_error *error);
 
-// Answers for a whole data set, results[dataset->count], on `threads` threads.
+// Answers every question of a data set, results[dataset->count], on `threads` threads.
 enum berth_status squad_answer_all(const struct squad_outcome *outcome, int threads,
                                    struct squad_result **results, struct berth_error *error);
 void squad_results_free(struct squad_result *results, size_t count);
 
-// Writes predictions.json, nbest_predictions.json and (version 2) null_odds.json into `folder`.
+// Writes predictions.json, nbest_predictions.json and, for version 2, null_odds.json to `folder`.
 enum berth_status squad_answers_write(const char *folder, const struct squad_dataset *dataset,
                                       const struct squad_result *results,
                                       const struct squad_answer_options *options,

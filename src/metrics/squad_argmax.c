@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer as the CSCS demos show it: the row with the best start logit and the
-// row with the best end logit, each by itself.
+// The answer of the CSCS demos: the row with the best start logit and, independently, the row with
+// the best end logit.
 #include "core/memory.h"
 #include "metrics/squad_answers.h"
 #include "metrics/squad_text.h"
 
 #include <math.h>
 
-// Of equals the lower row, as NumPy's argmax.
+// Of equal logits the lower row, as in NumPy's argmax.
 static int32_t best_row(const float *logits, int32_t length, int side) {
     int32_t best = 0;
     for (int32_t row = 1; row < length; row++) {
@@ -18,7 +18,7 @@ static int32_t best_row(const float *logits, int32_t length, int side) {
     return best;
 }
 
-// The soft-max over one side's rows at `row`, the best.
+// The softmax over one side's rows, at the best row `row`.
 static double probability(const float *logits, int32_t length, int side, int32_t row) {
     double sum = 0.0;
     for (int32_t i = 0; i < length; i++) {
@@ -27,7 +27,7 @@ static double probability(const float *logits, int32_t length, int side, int32_t
     return 1.0 / sum;
 }
 
-// Rows [start, end] of the document part, nothing when end comes before start.
+// Rows [start, end] of the document part; empty if end precedes start.
 static enum berth_status cut(const struct squad_text_source *source,
                              const struct squad_feature *feature, int32_t start, int32_t end,
                              struct squad_candidate *answer, struct berth_error *error) {

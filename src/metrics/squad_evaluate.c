@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The official evaluation of whole files: evaluate-v1.1.py and evaluate-v2.0.py, with the same sums
-// in the same order and numbers printed as Python prints them, so that the object is the same text.
+// in the same order and numbers printed as in Python, so that the output is the same text.
 //
-// Sums run plainly from left to right, as Python's did before 3.12. A question without a prediction
-// counts 0 in v1.1; evaluate-v2.0.py stops there, and so does this. Predictions of which none
-// belongs to the data set are an error here, where evaluate-v1.1.py gives 0.
+// Sums run from left to right, as Python's did before 3.12. A question without a prediction counts
+// 0 in v1.1; in v2.0 it is an error, as in evaluate-v2.0.py. If no prediction belongs to the data
+// set, this is an error here, whereas evaluate-v1.1.py prints 0.
 #include "core/memory.h"
 #include "format/json/json.h"
 #include "metrics/squad_match.h"
@@ -16,15 +16,15 @@
 #include <string.h>
 
 #define TEXT_SIZE 2048
-#define MISSING_SHOWN 10 // warnings before only their number is told
+#define MISSING_SHOWN 10 // further warnings are only counted
 
 struct evaluation {
     struct squad_dataset dataset;
-    json *predictions, *odds; // odds: NULL when there is no file
+    json *predictions, *odds; // odds: NULL without a file
     const char *predictions_path, *odds_path;
     double threshold;
     const struct berth_log *log;
-    struct squad_match *scores; // of each example, before the threshold
+    struct squad_match *scores; // of each example, before thresholding
     struct squad_odds *sorted;  // the file's odds in ascending order
     size_t sorted_count;
     char text[TEXT_SIZE];
@@ -44,7 +44,7 @@ static enum berth_status read_object(const char *path, const char *what, json **
     return BERTH_OK;
 }
 
-// The prediction for an example; NULL when the file has none.
+// The prediction for an example; NULL if the file has none.
 static enum berth_status prediction_of(const struct evaluation *evaluation, size_t index,
                                        const char **prediction) {
     const char *id = evaluation->dataset.examples[index].id;
@@ -82,7 +82,7 @@ static enum berth_status check_overlap(const struct evaluation *evaluation) {
 
 // --- output -------------------------------------------------------------------------------------
 
-// `value` is consumed; NULL: memory is out.
+// Takes ownership of `value`; NULL: out of memory.
 static enum berth_status put(struct evaluation *evaluation, const char *separator,
                              const char *prefix, const char *key, json *value) {
     char *number = value == NULL ? NULL : json_write(value, JSON_COMPACT);
@@ -157,7 +157,7 @@ static enum berth_status score_v2(struct evaluation *evaluation) {
     return BERTH_OK;
 }
 
-// Sets *exact and *f1 of an example after the no-answer threshold.
+// Sets *exact and *f1 of an example according to the no-answer threshold.
 static enum berth_status thresholded(const struct evaluation *evaluation, size_t index,
                                      double *exact, double *f1) {
     const struct squad_example *example = &evaluation->dataset.examples[index];
@@ -212,7 +212,7 @@ static int by_id(const void *a, const void *b) {
     return strcmp(x->id, y->id);
 }
 
-// The odds of known questions in ascending order; equal ones in file order.
+// Sorts the odds of known questions in ascending order; equal ones stay in file order.
 static void sort_odds(struct evaluation *evaluation, const struct squad_example **ids) {
     const struct squad_dataset *dataset = &evaluation->dataset;
     struct json_walk walk = {.object = evaluation->odds};
@@ -233,7 +233,7 @@ static void sort_odds(struct evaluation *evaluation, const struct squad_example 
     squad_odds_sort(evaluation->sorted, evaluation->sorted_count);
 }
 
-// The threshold is printed as it stands in the file.
+// Prints the threshold exactly as in the file.
 static enum berth_status put_best(struct evaluation *evaluation, const char *const *predictions,
                                   const char *name, int is_f1) {
     const struct squad_dataset *dataset = &evaluation->dataset;
@@ -288,7 +288,7 @@ static enum berth_status evaluate_v2(struct evaluation *evaluation) {
     return BERTH_OK;
 }
 
-// --- the whole ----------------------------------------------------------------------------------
+// --- evaluation ----------------------------------------------------------------------------------
 
 static enum berth_status evaluate(struct evaluation *evaluation, const char *dataset_path,
                                   struct berth_error *error) {
@@ -296,8 +296,8 @@ static enum berth_status evaluate(struct evaluation *evaluation, const char *dat
     TRY(read_object(evaluation->predictions_path, "answers", &evaluation->predictions, error));
     if (evaluation->odds_path != NULL && !evaluation->dataset.version_2) {
         return error_set(error, BERTH_USAGE,
-                         "%s: null odds belong to SQuAD 2.0, and %s knows no is_impossible; leave "
-                         "the odds away",
+                         "%s: null odds require a SQuAD 2.0 data set, but %s has no is_impossible; "
+                         "omit the odds",
                          evaluation->odds_path, dataset_path);
     }
     if (evaluation->odds_path != NULL) {

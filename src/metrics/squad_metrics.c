@@ -6,7 +6,7 @@
 //   exact match: the same tokens in the same order
 //   F1:          2 p r / (p + r) of the tokens as bags; v2.0: if either has none, 1 when both have
 //                none, else 0
-// Python's text rules apply throughout. Whole files are scored in squad_evaluate.c.
+// Python's text rules apply throughout. Leaves out whole files (squad_evaluate.c).
 #include "metrics/squad_metrics.h"
 
 #include "core/memory.h"
@@ -25,7 +25,7 @@ struct word {
     size_t length;
 };
 
-// The normal form of a text.
+// A normalised text.
 struct normal {
     uint32_t *characters;
     struct word *words;
@@ -60,7 +60,7 @@ static int is_article(const uint32_t *word, size_t length) {
            (length == 3 && word[0] == 't' && word[1] == 'h' && word[2] == 'e');
 }
 
-// \b(a|an|the)\b matches where a whole run of word characters is an article.
+// \b(a|an|the)\b matches if a whole run of word characters is an article.
 static void blank_articles(uint32_t *text, size_t count) {
     size_t i = 0;
     while (i < count) {
@@ -147,7 +147,7 @@ static void sort_words(struct normal *normal) {
     }
 }
 
-// Tokens that two sorted bags share.
+// The number of tokens that two sorted bags share.
 static size_t count_common(const struct normal *a, const struct normal *b) {
     size_t i = 0, k = 0, same = 0;
     while (i < a->count && k < b->count) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a span of word pieces back to the original words: get_final_text of Google's run_squad.py,
-// every branch that gives up included (it then returns the original words as they stand).
+// Maps a span of word pieces back to the original words: get_final_text of Google's run_squad.py,
+// including every branch that gives up (it then returns the original words unchanged).
 //
-// The alignment compares the texts without U+0020, character by character: equal counts are taken
-// to mean that the k-th character of one is the k-th of the other. That this goes wrong for texts
-// whose normal form has more characters is the original's rule too.
+// The alignment compares the texts without U+0020, character by character: if the counts are equal,
+// the k-th character of one is taken to be the k-th of the other. Like the original, this is wrong
+// for texts whose normal form has more characters.
 #include "metrics/squad_text.h"
 
 #include "core/memory.h"
@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-// The pieces joined by blanks, " ##" and "##" taken out, white space squeezed. Newly allocated.
+// Joins the pieces with spaces, removes " ##" and "##", and collapses white space. Newly allocated.
 static char *joined_pieces(const struct squad_text_source *source,
                            const struct squad_feature *feature, int32_t start, int32_t end) {
     const int32_t *ids = source->set->ids + feature->first;
@@ -55,7 +55,7 @@ static void remove_all(char *text, const char *pattern) {
 
 // --- alignment ----------------------------------------------------------------------------------
 
-// Number of the non-blank character that begins at byte `at`; -1 when a blank or nothing is there.
+// The index of the non-space character that begins at byte `at`; -1 if there is a space or nothing.
 static int64_t solid_number(const char *text, size_t length, size_t at) {
     if (at >= length || text[at] == ' ' || !utf8_begins(text[at])) {
         return -1;
@@ -67,7 +67,7 @@ static int64_t solid_number(const char *text, size_t length, size_t at) {
     return number;
 }
 
-// Byte where non-blank character `number` begins; it is there.
+// The byte at which non-space character `number` begins; it must exist.
 static size_t solid_place(const char *text, int64_t number) {
     size_t i = 0;
     while (text[i] == ' ' || !utf8_begins(text[i]) || number-- > 0) {
@@ -84,7 +84,7 @@ static int64_t solid_count(const char *text, size_t length) {
     return utf8_count(text, length) - blanks;
 }
 
-// Byte where the last character before byte `end` begins; `end` itself when there is none.
+// The byte at which the last character before byte `end` begins; `end` itself if there is none.
 static size_t last_character(const char *text, size_t begin, size_t end) {
     size_t at = end;
     while (at > begin) {
@@ -100,7 +100,7 @@ struct text {
     size_t length;
 };
 
-// Whether the part `found` of the basic text could be mapped to one of the original.
+// Maps the part `found` of the basic text to one of the original; 0 if that is impossible.
 static int map_back(const struct text *basic, struct squad_text_part found,
                     const struct text *original, struct squad_text_part *part) {
     if (found.end == found.begin || solid_count(basic->bytes, basic->length) !=
@@ -138,9 +138,9 @@ enum berth_status squad_text_align(const struct tokenizer *tokenizer, const char
     return BERTH_OK;
 }
 
-// --- the words ----------------------------------------------------------------------------------
+// --- words ---------------------------------------------------------------------------------------
 
-// Words [first, last] of the example's document joined by single blanks, newly allocated.
+// Joins words [first, last] of the example's document with single spaces. Newly allocated.
 static char *joined_words(const struct squad_text_source *source, size_t first, size_t last,
                           size_t *length) {
     const uint32_t *begin = source->set->word_begin, *end = source->set->word_end;
@@ -161,8 +161,8 @@ static char *joined_words(const struct squad_text_source *source, size_t first, 
     return text;
 }
 
-// The byte of the context for byte `at` of the joined words; `at` lies within a word or, when
-// `past`, one past the end of one.
+// The byte of the context for byte `at` of the joined words; `at` is within a word or, if `past`,
+// one past the end of one.
 static size_t context_place(const struct squad_text_source *source, size_t first, size_t at,
                             int past) {
     const uint32_t *begin = source->set->word_begin, *end = source->set->word_end;
@@ -173,7 +173,7 @@ static size_t context_place(const struct squad_text_source *source, size_t first
     return begin[w] + at;
 }
 
-// `words` begin with number `first`.
+// `first` is the index of the first word.
 static enum berth_status cut(const struct squad_text_source *source, const char *predicted,
                              const struct text *words, size_t first, struct squad_text *answer,
                              struct berth_error *error) {
@@ -189,7 +189,7 @@ static enum berth_status cut(const struct squad_text_source *source, const char 
     return BERTH_OK;
 }
 
-// By Keras's rules: the context between two tokens, its white space squeezed.
+// Keras's rules: the context between two tokens, with white space collapsed.
 static enum berth_status slice(const struct squad_text_source *source, size_t first, size_t last,
                                struct squad_text *answer, struct berth_error *error) {
     const char *context = source->example->context;

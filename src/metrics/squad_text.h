@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of a predicted span as it stands in the context.
+// The text of a predicted span as spelled in the context.
 #ifndef BERTH_METRICS_SQUAD_TEXT_H
 #define BERTH_METRICS_SQUAD_TEXT_H
 
@@ -16,25 +16,25 @@ struct squad_text_source {
     const struct tokenizer *tokenizer;
 };
 
-// An answer as it stands in the context.
+// An answer as spelled in the context.
 struct squad_text {
     char *text;         // newly allocated (memory_free)
     int64_t begin, end; // characters of the context, end exclusive
 };
 
-// The answer for rows [start, end] (both within the document part) of `feature`.
+// Cuts the answer for rows [start, end] (both within the document part) of `feature`.
 enum berth_status squad_text_of_span(const struct squad_text_source *source,
                                      const struct squad_feature *feature, int32_t start,
                                      int32_t end, struct squad_text *answer,
                                      struct berth_error *error);
 
-// Bytes of a text, end exclusive.
+// A range of a text in bytes, end exclusive.
 struct squad_text_part {
     size_t begin, end;
 };
 
-// get_final_text: the part of `original` (words joined by single blanks) that the normalised text
-// `predicted` came from; all of it when the two cannot be aligned.
+// get_final_text: the part of `original` (words joined by single spaces) that corresponds to the
+// normalised text `predicted`; all of it if the two cannot be aligned.
 enum berth_status squad_text_align(const struct tokenizer *tokenizer, const char *predicted,
                                    const char *original, size_t length,
                                    struct squad_text_part *part, struct berth_error *error);

@@ -9,23 +9,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// A question's null odds; `order` is its place among equals.
+// A question's null odds; `order` breaks ties.
 struct squad_odds {
     double odds;
     size_t example, order;
 };
 
-// Ascending; of equals the lower order first.
+// Sorts by odds, ascending; ties by order.
 void squad_odds_sort(struct squad_odds *odds, size_t count);
 
 struct squad_best {
-    double sum;   // of the measure over all questions at the best threshold
-    size_t place; // in the sorted odds, whose value is that threshold; SIZE_MAX: best of all is to
-                  // answer nothing (the official threshold is then 0)
+    double sum;   // sum of the measure over all questions at the best threshold
+    size_t place; // index of that threshold in the sorted odds; SIZE_MAX: answering nothing is best
+                  // (the official threshold is then 0)
 };
 
-// Walks the thresholds upwards: a question whose odds pass counts its score if it has an answer,
-// and -1 if it has none but was given one. scores and predictions are those of each example.
+// Tries the thresholds in ascending order. A question whose odds pass the threshold adds its score
+// if it has an answer, and -1 if it has none but was given one. scores[i] and predictions[i] belong
+// to example i.
 struct squad_best squad_best_threshold(const struct squad_dataset *dataset,
                                        const struct squad_match *scores,
                                        const char *const *predictions,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Carves the activations of a batch from an arena.
 //
-// Nothing here needs clearing: every operation writes all rows of what it puts out, slack included
-// (device.h), so memory may be shared with buffers of other dtypes and with other activations.
+// Nothing needs clearing: every operation writes all rows of its output, including slack
+// (device.h). So buffers may share memory with other activations and with buffers of other dtypes.
 #include "model/activations.h"
 
 #include "core/memory.h"
@@ -10,17 +10,17 @@
 
 #include <assert.h>
 
-// What carving needs to know, and the temporaries that layers share.
+// The state of carving, and the temporaries that layers share.
 struct carving {
     struct arena *arena;
     const struct bert_config *config;
     enum dtype compute;
     int64_t rows;
     enum bert_keep keep;
-    struct mat streams[2]; // f32 residual streams that take turns
-    struct mat scratch;    // f32 output of norms that only y_compute is read of: the sub-layer's
-    struct mat operand;    // the norms' outputs in the compute dtype; inference in bf16 only
-    void *workspace;       // qkv and context, then gelu; inference only
+    struct mat streams[2]; // f32 residual streams, used alternately
+    struct mat scratch;    // f32 output of norms of which only y_compute is read
+    struct mat operand;    // output of norms in the compute dtype; only for inference in bf16
+    void *workspace;       // qkv and context, then gelu; only for inference
 };
 
 static struct mat take_rows(const struct carving *carving, int64_t rows, int64_t cols,
@@ -33,7 +33,7 @@ static struct mat take(const struct carving *carving, int64_t cols, enum dtype d
     return take_rows(carving, carving->rows, cols, dtype);
 }
 
-// A matrix that begins `first` columns' worth of rows into `base` (NULL while measuring).
+// A matrix that starts after `first` columns' worth of rows in `base` (NULL while measuring).
 static struct mat overlay(const struct carving *carving, void *base, int64_t first, int64_t cols) {
     size_t offset = (size_t)(carving->rows * first) * dtype_size(carving->compute);
     void *data = base ? (char *)base + offset : NULL;
@@ -44,13 +44,13 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-// Whether a layer's forward pass writes to the streams: in f32 its norms' outputs, which are kept
-// or restored, are the residual stream of a post-layer-norm model.
+// Whether a layer's forward pass writes to the streams. In f32 it does not in a post-layer-norm
+// model: there the norms' outputs, which are kept or restored, are the residual stream.
 static int uses_streams(const struct carving *carving) {
     return carving->compute != DTYPE_F32 || carving->config->pre_layer_norm;
 }
 
-// The gradients take the streams' memory, but where layers are computed again beside them.
+// The gradients reuse the streams' memory, unless layers are recomputed at the same time.
 static void take_gradients(const struct carving *carving, struct bert_activations *activations) {
     const int64_t hidden = carving->config->hidden_size;
     struct mat gradients[2];
@@ -80,7 +80,7 @@ static void take_temporaries(struct carving *carving, struct bert_activations *a
     carving->workspace = take(carving, larger(4 * hidden, inner), carving->compute).data;
 }
 
-// `stream` is the residual stream that passes through the norm.
+// `stream` is the index of the residual stream that passes through the norm.
 static struct norm_buffers take_norm(const struct carving *carving, int stream) {
     const int64_t hidden = carving->config->hidden_size;
     const int pre = carving->config->pre_layer_norm;
@@ -113,7 +113,7 @@ static struct layer_buffers share_layer(const struct carving *carving) {
     return layer;
 }
 
-// Without its output norm.
+// Excludes the output norm.
 static struct layer_buffers keep_layer(const struct carving *carving) {
     const int64_t hidden = carving->config->hidden_size;
     const int64_t inner = carving->config->intermediate_size;
@@ -144,8 +144,8 @@ static void take_layers(const struct carving *carving, struct layer_buffers *lay
     }
 }
 
-// All layers in the memory of one, but for the sums. Output norms take turns: while a layer's is
-// needed, that of the layer below is its input.
+// All layers share the memory of one, except for the sums. Output norms alternate: while one
+// layer's is in use, that of the layer below is its input.
 static void take_sums(const struct carving *carving, struct layer_buffers *layers) {
     const int64_t count = carving->config->num_hidden_layers;
     const struct layer_buffers layer = keep_layer(carving);
@@ -157,7 +157,7 @@ static void take_sums(const struct carving *carving, struct layer_buffers *layer
     }
 }
 
-// The embedding of a pre-layer-norm model is the residual stream, and no operand.
+// The embedding of a pre-layer-norm model is the residual stream and no operand.
 static struct norm_buffers take_stream_embedding(const struct carving *carving) {
     struct norm_buffers embedding = {.y = carving->streams[0]};
     if (carving->keep != BERT_KEEP_NOTHING) {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffers of one batch: what forward fills, what backward reads, and which memory they share.
-// Known to this room's passes (pass.h) and activations.c only; the formulas and the list of what is
-// kept: doc/math.md.
+// The buffers of one batch: which values the forward pass stores, which ones the backward pass
+// reads, and which buffers share memory. Private to the passes of this room (pass.h) and
+// activations.c. The formulas and the list of what is kept are in doc/math.md.
 #ifndef BERTH_MODEL_ACTIVATIONS_H
 #define BERTH_MODEL_ACTIVATIONS_H
 
 #include "model/bert.h"
 
-// What a layer norm (or the embedding) writes. In f32 `y_compute` is empty: y serves both.
+// The output of a layer norm (or the embedding). In f32 `y_compute` is empty: y serves both
+// purposes.
 struct norm_buffers {
     struct mat y;         // [R, H] f32
     struct mat y_compute; // [R, H]
     struct mat xhat;      // [R, H]; empty in inference
     float *rstd;          // [R]; NULL in inference
-    struct mat sum;       // [R, H] f32: what is normalised; empty where nothing reads it
+    struct mat sum;       // [R, H] f32: input of the norm; empty if nothing reads it
 };
 
 struct layer_buffers {
@@ -24,15 +25,15 @@ struct layer_buffers {
     struct mat u;    // [R, I] input of the GELU; empty in inference
     struct mat gelu; // [R, I] its output
     struct norm_buffers output_norm;
-    // Gradients, in the memory of activations that are no longer needed by then.
-    struct mat du;       // [R, I] over gelu
-    struct mat dcontext; // [R, H] over the attention norm's output
-    struct mat dqkv;     // [R, 3H] over u (and gelu)
+    // Gradients. They reuse the memory of activations that are no longer needed.
+    struct mat du;       // [R, I] in the memory of gelu
+    struct mat dcontext; // [R, H] in the memory of the attention norm's output
+    struct mat dqkv;     // [R, 3H] in the memory of u (and gelu)
 };
 
 struct bert_head;
 
-// What pooler and classifier write: rows of sequences, C = S rounded up as in batch.h.
+// The outputs of pooler and classifier, one row per sequence; C is S rounded up as in batch.h.
 struct class_buffers {
     struct mat first;   // [C, H] f32: the first tokens' rows of the last output
     struct mat tanh;    // [C, H] f32: tanh of the pooler's output
@@ -40,9 +41,9 @@ struct class_buffers {
     struct mat dpooled; // [C, H] f32
 };
 
-// What the pre-training head's transform writes, rows of masked tokens, C = M rounded up; and its
-// decoder, which takes DECODER_ROWS of them at a time, for a row of logits is as long as the
-// vocabulary.
+// The outputs of the pre-training head's transform, one row per masked token (C is M rounded up),
+// and of its decoder. The decoder processes DECODER_ROWS rows at a time, because a row of logits is
+// as long as the vocabulary.
 #define DECODER_ROWS 1536
 
 struct decoder_buffers {
@@ -62,27 +63,27 @@ struct bert_activations {
     int pre_layer_norm;
     int64_t max_rows, max_sequences;
     struct norm_buffers embedding;
-    struct norm_buffers first_norm; // before the first layer; of pre-layer-norm models only
+    struct norm_buffers first_norm; // before the first layer; only in pre-layer-norm models
     struct layer_buffers *layers;   // [L]
     struct mat sublayer;            // [R, H] f32: input of the layer norms
     struct mat logits;              // [R, 2] or [C, num_labels] f32; see bert_logits
-    struct mat dlogits;             // the same shape
-    struct class_buffers pooler;    // empty but for a head on the pooled output
-    struct decoder_buffers decoder; // empty but for the pre-training head
+    struct mat dlogits;             // same shape as logits
+    struct class_buffers pooler;    // empty unless the head reads the pooled output
+    struct decoder_buffers decoder; // empty unless this is the pre-training head
     float *losses;                  // [S]
-    // Gradients in flight; they lie in the memory of the forward pass's temporaries, where the
-    // backward pass does not need these again.
+    // Gradients of the current layer. They reuse the memory of the forward pass's temporaries,
+    // which the backward pass does not need.
     struct mat dresidual; // [R, H] f32: of the residual stream
-    struct mat dbranch;   // [R, H] f32: what the branch beside it adds
+    struct mat dbranch;   // [R, H] f32: the parallel branch's contribution
     struct mat dsublayer; // [R, H]: of `sublayer`
 };
 
-// What the matrix products read of a norm's output.
+// The operand of the matrix products that read a norm's output.
 static inline struct mat norm_operand(const struct norm_buffers *norm) {
     return mat_is_empty(norm->y_compute) ? norm->y : norm->y_compute;
 }
 
-// The residual stream at a norm: behind it, or in a pre-layer-norm model before it.
+// The residual stream at a norm: its output, or in a pre-layer-norm model its input.
 static inline struct mat norm_stream(const struct bert_activations *activations,
                                      const struct norm_buffers *norm) {
     return activations->pre_layer_norm ? norm->sum : norm->y;

@@ -35,8 +35,8 @@ static const struct type_row {
     {"gpt2", "a GPT-2"},
 };
 
-// '^': at the start of the name, else anywhere. Heads keep their own names, so a model of another
-// family shows by its body.
+// '^': at the start of the name, otherwise anywhere. Heads have names of their own, so another
+// model family is recognised by its body.
 static const struct tensor_row {
     const char *pattern, *title;
 } tensor_rows[] = {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other people's architectures, so that their checkpoints are called by name in place of failing on
-// a tensor that is missing.
+// Names of other architectures, so that an error can say which model a checkpoint holds instead of
+// reporting a missing tensor.
 #ifndef BERTH_MODEL_ARCHITECTURES_H
 #define BERTH_MODEL_ARCHITECTURES_H
 
-// What a model with a tensor of that (translated) name is: "a RoBERTa"; NULL: maybe a BERT.
+// The architecture that has a tensor of this (translated) name: "a RoBERTa"; NULL: possibly a BERT.
 const char *architecture_of_tensor(const char *name);
-// The same for the "model_type" of a config.json; NULL for one that is not in the table.
+// The same for the "model_type" of a config.json; NULL if the type is not in the table.
 const char *architecture_of_type(const char *model_type);
 
 #endif

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // BERT as a sequence of device operations: the encoder of Devlin et al., "BERT: Pre-training of
-// Deep Bidirectional Transformers" (2019). For each layer, x its input,
+// Deep Bidirectional Transformers" (2019). For each layer with input x,
 //
 //   context = attention(x Wqkv^T + bqkv)
 //   m = LN(x + dropout(context Wa^T + ba))
 //   g = gelu(m Wi^T + bi)
 //   y = LN(m + dropout(g Wo^T + bo))
 //
-// and a head after the last (heads.c). Where layer norms come before the sub-layers, the same
+// and a head after the last layer (heads.c). If layer norms come before the sub-layers, the same
 // operations run in the same order: the norm after a residual sum is the one before the next
-// sub-layer, the first of all stands behind the embedding, and the sum in place of the norm's
-// output is what the next one adds to. Backward is the same list from below, doc/math.md. Sub-layer
-// outputs and the gradients that are added to the residual stream's stay f32: they are rounded
-// nowhere but on their way into a matrix product.
+// sub-layer, the first norm follows the embedding, and the next sub-layer adds to the sum instead
+// of the norm's output. Backward runs the same list in reverse (doc/math.md). Sub-layer outputs and
+// the gradients added to the residual stream stay in f32; they are rounded only when they become an
+// operand of a matrix product.
 #include "model/bert.h"
 
 #include "core/memory.h"
@@ -22,7 +22,7 @@
 #include <assert.h>
 #include <math.h>
 
-// --- linear layers of the encoder; the shape of a weight is that of what it maps -----------------
+// --- linear layers of the encoder; a weight's shape is that of its operands ----------------------
 
 static void linear(const struct pass *pass, struct mat y, struct mat x, int64_t weight_at,
                    int64_t bias_at) {
@@ -37,7 +37,7 @@ static void linear_input_gradient(const struct pass *pass, struct mat dx, struct
     dev->linear_backward_input(dev, dx, dy, weight(pass->model, weight_at, dy.cols, dx.cols));
 }
 
-// dbias: NULL when another operation gives it.
+// dbias: NULL if another operation computes it.
 static void linear_weight_gradient(const struct pass *pass, int64_t weight_at, float *dbias,
                                    struct mat dy, struct mat x) {
     struct device *dev = pass->model->device;
@@ -94,7 +94,7 @@ static void add_and_norm(const struct pass *pass, const struct norm_buffers *out
     dev->norm_forward(dev, &args, pass->batch);
 }
 
-// What the first layer reads.
+// Writes the input of the first layer.
 static void make_input(const struct pass *pass) {
     const struct bert *model = pass->model;
     const struct bert_activations *activations = pass->activations;
@@ -186,9 +186,9 @@ struct bert_rows bert_logit_rows(const struct bert_activations *activations,
     return (struct bert_rows){.first = first, .count = batch->cu_seqlens[sequence + 1] - first};
 }
 
-// --- computing again --------------------------------------------------------------------------
+// --- recomputation -------------------------------------------------------------------------------
 
-// What layer `index` reads, from the sum that was kept of the layer below.
+// Restores the input of layer `index` from the sum kept of the layer below.
 static void restore_input(const struct pass *pass, int64_t index) {
     if (index == 0) {
         make_input(pass);
@@ -202,8 +202,9 @@ static void restore_input(const struct pass *pass, int64_t index) {
     dev->norm_forward(dev, &args, pass->batch);
 }
 
-// Everything that the backward pass of the layer reads but for its output norm: that of the last
-// layer is still there, that of another is the input of the layer above, which came before.
+// Recomputes everything that the backward pass of the layer reads, except its output norm: that of
+// the last layer is still present, and that of another one is the input of the layer above, which
+// was restored before.
 static void recompute(const struct pass *pass, int64_t index) {
     restore_input(pass, index);
     self_attention(pass, index, layer_input(pass->activations, index));
@@ -212,8 +213,8 @@ static void recompute(const struct pass *pass, int64_t index) {
 
 // --- backward ---------------------------------------------------------------------------------
 
-// From the gradients of a norm's output, dresidual or dbranch or both, to dresidual, that of its
-// residual input.
+// Computes dresidual, the gradient of a norm's residual input, from the gradients of its output:
+// dresidual or dbranch or both.
 static struct norm_grad_args norm_backward_of(const struct pass *pass,
                                               const struct norm_buffers *norm, int has_branch,
                                               int64_t gamma, int64_t beta) {
@@ -235,7 +236,7 @@ static struct norm_grad_args norm_backward_of(const struct pass *pass,
     };
 }
 
-// The same to the sub-layer's gradient, dsublayer, too. `bias` is where the sub-layer's stands.
+// Also computes dsublayer, the sub-layer's gradient. `bias` is the offset of the sub-layer's bias.
 static void add_and_norm_backward(const struct pass *pass, struct norm_grad_args args, int64_t bias,
                                   struct dropout dropout) {
     struct device *dev = pass->model->device;
@@ -252,14 +253,14 @@ static void feed_forward_backward(const struct pass *pass, int64_t index) {
     const struct mat dsublayer = used(pass, pass->activations->dsublayer);
     const struct mat du = used(pass, layer->du);
     const struct mat dbranch = used(pass, pass->activations->dbranch);
-    // Nothing but the head reads the last layer's output.
+    // Only the head reads the last layer's output.
     const int last = index == model->config->num_hidden_layers - 1;
 
     add_and_norm_backward(pass,
                           norm_backward_of(pass, &layer->output_norm, !last, at->output_norm_weight,
                                            at->output_norm_bias),
                           at->output_bias, dropout_at(pass, RNG_SITE_OUTPUT, index));
-    // The weight's gradient comes first: it is the last to read gelu, whose memory du takes.
+    // The weight's gradient comes first: it is the last to read gelu, whose memory du reuses.
     linear_weight_gradient(pass, at->output_weight, NULL, dsublayer, used(pass, layer->gelu));
     model->device->linear_gelu_backward(model->device, du, gradient(model, at->intermediate_bias),
                                         dsublayer,
@@ -299,7 +300,7 @@ static void self_attention_backward(const struct pass *pass, int64_t index,
     linear_input_gradient(pass, dbranch, args.dqkv, at->qkv_weight);
 }
 
-// dbranch joins dresidual.
+// Adds dbranch to dresidual.
 static void first_norm_backward(const struct pass *pass) {
     const struct param_layer *at = &pass->model->table->layers[0];
     struct device *dev = pass->model->device;
@@ -330,8 +331,8 @@ static void embed_backward(const struct pass *pass) {
         .scratch = dresidual,
     };
     model->device->embed_backward(model->device, &args, pass->batch);
-    // As in transformers, whose table has a padding_idx: the row of [PAD] is not trained; but as a
-    // row of the decoder it is, and packed sequences hold no [PAD].
+    // As in transformers, whose table has a padding_idx, the row of [PAD] is not trained. As a row
+    // of the decoder it is trained; packed sequences contain no [PAD].
     if (at->decoder_bias < 0 && config->pad_token_id >= 0 &&
         config->pad_token_id < config->vocab_size) {
         model->device->zero(model->device,
@@ -340,7 +341,7 @@ static void embed_backward(const struct pass *pass) {
     }
 }
 
-// Range number `index` of the gradient (param_range) is final.
+// Reports that range `index` of the gradient (param_range) is final.
 static void tell(const struct bert_sink *sink, const struct param_table *table, int64_t index) {
     const struct param_range range = param_range(table, (size_t)index);
     if (sink != NULL && range.count > 0) {
@@ -385,7 +386,7 @@ const unsigned char *bert_masked_hits(const struct bert_activations *activations
     return activations->decoder.hits;
 }
 
-// --- what callers ask about -------------------------------------------------------------------
+// --- queries -------------------------------------------------------------------------------------
 
 static int row_is_finite(struct device *dev, struct mat m, int64_t row, float *values) {
     size_t bytes = (size_t)m.cols * dtype_size(m.dtype);

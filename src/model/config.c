@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json: one table of keys says name, field, limits and default. Defaults are those of
-// Hugging Face's BertConfig. A Google bert_config.json has the same keys without model_type and
-// layer_norm_eps, so it needs no reader of its own; its "gelu" is read as the erf form, as
-// Hugging Face reads it.
+// config.json: a table of keys with name, field, limits and default. The defaults are those of
+// Hugging Face's BertConfig. A Google bert_config.json has the same keys except model_type and
+// layer_norm_eps, so it needs no reader of its own; its "gelu" is the erf form, as in Hugging
+// Face's reader.
 //
-// Leaves out: relative positions, decoders and cross attention, activations that have
-// parameters of their own (prelu, xielu).
+// Leaves out: relative positions, decoders and cross attention, activations with parameters of
+// their own (prelu, xielu).
 #include "model/config.h"
 
 #include "core/memory.h"
@@ -23,7 +23,7 @@ struct integer_row {
     int64_t fallback, minimum, maximum;
 };
 
-// The limits keep every offset of a parameter buffer (params.c), in bytes, below 2^63.
+// The limits keep every byte offset of a parameter buffer (params.c) below 2^63.
 static const struct integer_row integer_rows[] = {
     {"vocab_size", offsetof(struct bert_config, vocab_size), 30522, 1, 1 << 28},
     {"hidden_size", offsetof(struct bert_config, hidden_size), 768, 1, 1 << 20},
@@ -179,7 +179,7 @@ static enum berth_status read_activation(const json *object, const char *path,
 
 #define LABELS_LIMIT (1 << 20)
 
-// transformers' names of what a classifier's outputs mean.
+// Names in transformers of what a classifier's outputs mean.
 static const char *const problem_names[] = {[BERT_CLASSES] = "single_label_classification",
                                             [BERT_REGRESSION] = "regression",
                                             [BERT_LABELS] = "multi_label_classification"};
@@ -206,7 +206,7 @@ static enum berth_status read_problem(const json *object, const char *path,
                            path, name);
 }
 
-// Hugging Face writes the classes by name and "num_labels" only where it is given by hand.
+// Hugging Face writes the classes by name, and "num_labels" only if it was set by hand.
 static enum berth_status read_head(const json *object, const char *path, struct bert_config *config,
                                    struct berth_error *error) {
     const json *names = json_member(object, "id2label");
@@ -222,7 +222,7 @@ static enum berth_status read_head(const json *object, const char *path, struct 
     }
     TRY(read_problem(object, path, config, error));
     if (json_is_null_value(json_member(object, "classifier_dropout"))) {
-        return BERTH_OK; // Hugging Face's "as hidden_dropout_prob"
+        return BERTH_OK; // Hugging Face's "same as hidden_dropout_prob"
     }
     TRY(json_get_real(object, path, "classifier_dropout", &config->classifier_dropout, error));
     if (config->classifier_dropout >= 1) {
@@ -233,7 +233,7 @@ static enum berth_status read_head(const json *object, const char *path, struct 
     return BERTH_OK;
 }
 
-// Keys that make another model of the same numbers.
+// Keys that change the model without changing its shapes.
 static enum berth_status check_kind(const json *object, const char *path,
                                     struct berth_error *error) {
     const char *model_type = NULL, *positions = "absolute";
@@ -249,8 +249,8 @@ static enum berth_status check_kind(const json *object, const char *path,
     }
     if (model_type == NULL && json_member(object, "hidden_size") == NULL) {
         return error_set(error, BERTH_CONFIG,
-                         "%s: neither \"model_type\" nor \"hidden_size\" is there: this is not "
-                         "the config.json of a BERT model",
+                         "%s: has neither \"model_type\" nor \"hidden_size\": this is not the "
+                         "config.json of a BERT model",
                          path);
     }
     if (strcmp(positions, "absolute") != 0) {
@@ -327,7 +327,7 @@ enum berth_status bert_config_read(const char *path, struct bert_config *config,
 
 // --- writing ------------------------------------------------------------------------------------
 
-// The source file's own spelling where it still fits, else the first of the table.
+// The name in the source file if it still applies, else the first of the table.
 static const char *activation_name(const json *object, enum activation activation) {
     const char *first = NULL, *written = json_text(json_member(object, "hidden_act"));
     for (size_t i = 0; i < LENGTH(activation_rows); i++) {
@@ -355,7 +355,7 @@ static int set_values(const struct bert_config *config, json *object) {
         failed |= json_set(object, real_rows[i].key,
                            json_new_real(*real_field(config, real_rows[i].field)));
     }
-    if (config->pre_layer_norm) { // a key of ours: other programs' models have no such norms
+    if (config->pre_layer_norm) { // our own key: models of other programs have no such norms
         failed |= json_set(object, "pre_layer_norm", json_new_boolean(1));
     }
     return failed;
@@ -375,7 +375,7 @@ static int set_texts(const struct bert_config *config, const char *architecture,
     return failed;
 }
 
-// The file's own text as an object, to be freed, which is where unknown keys come from.
+// The file's own text as an object (the caller frees it); unknown keys come from it.
 static enum berth_status source_object(const struct bert_config *config, const char *name,
                                        json **object, struct berth_error *error) {
     if (config->source_json == NULL) {
@@ -385,8 +385,8 @@ static enum berth_status source_object(const struct bert_config *config, const c
     return json_read_memory(name, config->source_json, strlen(config->source_json), object, error);
 }
 
-// In their files the two names of the erf form and those of the tanh form are one; of the types of
-// tensors they say nothing.
+// Google's files do not distinguish the two names of the erf form, nor those of the tanh form, and
+// do not mention tensor types.
 static int set_google_values(const struct bert_config *config, json *object) {
     static const char *const not_theirs[] = {"hidden_act", "dtype", "torch_dtype"};
     for (size_t i = 0; i < LENGTH(not_theirs); i++) {
@@ -416,7 +416,7 @@ enum berth_status bert_config_write_google(const struct bert_config *config, con
     return status;
 }
 
-// The settings as an object, to be freed.
+// The settings as an object; the caller frees it.
 static enum berth_status make_object(const struct bert_config *config, const char *architecture,
                                      const char *name, json **object, struct berth_error *error) {
     *object = NULL;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shape of a BERT: config.json in Hugging Face's or Google's spelling.
+// The shape of a BERT model, read from and written to config.json in Hugging Face's or Google's
+// format.
 #ifndef BERTH_MODEL_CONFIG_H
 #define BERTH_MODEL_CONFIG_H
 
@@ -11,7 +12,7 @@
 
 struct json_t; // format/json/json.h
 
-// What the outputs of a classifier mean, and with them its loss.
+// The meaning of a classifier's outputs; it determines the loss.
 enum bert_problem {
     BERT_CLASSES,    // one of num_labels: softmax and cross entropy
     BERT_REGRESSION, // a number: squared error
@@ -31,37 +32,39 @@ struct bert_config {
     double attention_probs_dropout_prob;
     double layer_norm_eps;
     double initializer_range;
-    int truncated_initializer; // draw again beyond two deviations; not a key of the file
+    int truncated_initializer; // redraw values beyond two standard deviations; not a key of the
+                               // file
     int64_t pad_token_id;
     int64_t num_labels;        // classes of id2label, or "num_labels"
-    enum bert_problem problem; // problem_type; where it is absent 1 label is a regression
-    double classifier_dropout; // of the pooled output; < 0: hidden_dropout_prob
-    int pre_layer_norm;        // 1: layer norms stand before the sub-layers, and one after the last
-    char *source_json; // the file's text: unknown keys are written back. NULL for a built-in shape
+    enum bert_problem problem; // problem_type; if absent, 1 label means regression
+    double classifier_dropout; // for the pooled output; < 0: hidden_dropout_prob
+    int pre_layer_norm;        // 1: layer norms come before the sub-layers, and one after the last
+    char *source_json; // text of the file, so that unknown keys are written back; NULL for a
+                       // built-in shape
 };
 
-// The built-in shapes: "tiny", "minilm", "base", "large"; BERTH_USAGE for another name.
+// Fills in a built-in shape: "tiny", "minilm", "base" or "large". BERTH_USAGE for another name.
 enum berth_status bert_config_builtin(const char *name, struct bert_config *config,
                                       struct berth_error *error);
-// Reads and checks config.json. A wrong type or sign, hidden_size % num_attention_heads != 0,
-// position_embedding_type other than "absolute", an unknown hidden_act: BERTH_CONFIG naming key
-// and file.
+// Reads and checks config.json. BERTH_CONFIG, naming key and file, for a wrong type or sign,
+// hidden_size % num_attention_heads != 0, a position_embedding_type other than "absolute", or an
+// unknown hidden_act.
 enum berth_status bert_config_read(const char *path, struct bert_config *config,
                                    struct berth_error *error);
-// The same from memory; `name` stands for the file in messages.
+// The same from memory; `name` is the file's name in messages.
 enum berth_status bert_config_read_memory(const char *name, const char *bytes, size_t length,
                                           struct bert_config *config, struct berth_error *error);
-// The first of transformers' names for it.
+// The name of the activation in transformers; the first one if it has several.
 const char *bert_activation_name(enum activation activation);
-// Writes Google's bert_config.json: no layer_norm_eps and pad_token_id unless they differ from
-// 1e-12 and 0; unknown keys of the source stay.
+// Writes Google's bert_config.json. layer_norm_eps and pad_token_id are omitted if they are 1e-12
+// and 0; unknown keys of the source are kept.
 enum berth_status bert_config_write_google(const struct bert_config *config, const char *path,
                                            struct berth_error *error);
-// Writes config.json for `architecture` ("BertForQuestionAnswering", "BertModel"): indent 2,
-// sorted.
+// Writes config.json for `architecture` ("BertForQuestionAnswering", "BertModel") with indent 2 and
+// sorted keys.
 enum berth_status bert_config_write(const struct bert_config *config, const char *architecture,
                                     const char *path, struct berth_error *error);
-// Lets the members of `object` (of config.json: id2label, ...) replace the configuration's own.
+// Overrides keys of the configuration with the members of `object` (id2label, ...).
 enum berth_status bert_config_merge(struct bert_config *config, const struct json_t *object,
                                     struct berth_error *error);
 void bert_config_done(struct bert_config *config);

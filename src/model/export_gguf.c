@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two tables say what becomes of a model: one of keys, one of tensor names. Tokens are written in
-// the "phantom space" form of llama.cpp's WordPiece: a piece that begins a word gets U+2581 before
-// it, one that continues a word loses its "##"; special tokens stay as they are.
+// Writes a GGUF file from two tables, one of keys and one of tensor names. Tokens have the "phantom
+// space" form of llama.cpp's WordPiece: a piece that begins a word gets a U+2581 prefix, one that
+// continues a word loses its "##"; special tokens are unchanged.
 #include "model/export_gguf.h"
 
 #include "core/memory.h"
@@ -15,7 +15,7 @@
 
 // --- tensors ------------------------------------------------------------------------------------
 
-// The beginning of a parameter's name and what stands for it; for a layer's, what follows
+// A prefix of a parameter's name and its replacement; for a layer, what follows
 // "bert.encoder.layer.N." and "blk.N.".
 struct name_row {
     const char *ours, *theirs;
@@ -42,7 +42,7 @@ struct tensor_name {
     char text[GGUF_NAME_LIMIT + 1];
 };
 
-// Puts `prefix` and the row's name in place of `rest`'s beginning; 0 when no row fits.
+// Replaces the start of `rest` with `prefix` and the row's name; 0 if no row matches.
 static int translate(const struct name_row *rows, size_t count, const char *prefix,
                      const char *rest, struct tensor_name *name) {
     for (size_t i = 0; i < count; i++) {
@@ -56,7 +56,7 @@ static int translate(const struct name_row *rows, size_t count, const char *pref
     return 0;
 }
 
-// 0 for a parameter that has no place in the file.
+// 0 for a parameter that the format cannot hold.
 static int name_tensor(const struct param *param, struct tensor_name *name) {
     int layer, length = 0;
     if (sscanf(param->name, "bert.encoder.layer.%d.%n", &layer, &length) == 1 && length > 0) {
@@ -72,7 +72,7 @@ int export_gguf_is_matrix(const struct param *param) {
            strstr(param->name, "token_type_embeddings") == NULL;
 }
 
-// Fills tensors[table->count] and names[table->count]; the number of tensors.
+// Fills tensors[table->count] and names[table->count]; returns the number of tensors.
 static size_t list_tensors(const struct export_gguf *export, struct gguf_tensor *tensors,
                            struct tensor_name *names) {
     size_t count = 0;
@@ -104,7 +104,7 @@ static const struct special_row {
     const char *token;
     const char *keys[2];
 } special_rows[] = {
-    // The begin and end of a text are BERT's [CLS] and [SEP]; "seperator" is how it is spelled.
+    // A text begins with BERT's [CLS] and ends with [SEP]; "seperator" is the key's spelling.
     {"[CLS]", {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.cls_token_id"}},
     {"[SEP]", {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.seperator_token_id"}},
     {"[UNK]", {"tokenizer.ggml.unknown_token_id"}},
@@ -116,7 +116,7 @@ struct tokens {
     const char **texts; // [count]
     int32_t *types;     // [count]
     size_t count;
-    char *block; // what the texts lie in
+    char *block; // memory of the texts
 };
 
 static int is_special(const char *token) {
@@ -136,7 +136,7 @@ static size_t block_size(const struct export_gguf *export, size_t count) {
     return bytes + (count - export->token_count) * 40;
 }
 
-// Row i of the vocabulary into `to`; the characters written, with the NUL.
+// Writes row i of the vocabulary to `to`; returns the number of characters, including the NUL.
 static size_t print_token(const struct export_gguf *export, size_t i, struct tokens *tokens,
                           char *to) {
     static const char space[] = "\xE2\x96\x81"; // U+2581
@@ -235,7 +235,7 @@ static void add_tokenizer(struct values *values, const struct export_gguf *expor
 
 static void add_model(struct values *values, const struct export_gguf *export) {
     const struct bert_config *config = export->config;
-    add_text(values, "general.architecture", "bert"); // readers want it first
+    add_text(values, "general.architecture", "bert"); // readers expect it first
     add_text(values, "general.type", "model");
     add_text(values, "general.name", export->name);
     add_integer(values, "general.file_type", GGUF_U32, export->matrices == TENSOR_F16);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// BERT forward once more, as a list of operators. Activations are [batch * sequence, H] between the
-// layers, as linear layers want them: Gemm with transB reads a weight as it lies in memory, [out,
-// in], so no weight is transposed. Only attention sees [batch, heads, sequence, H / heads].
+// BERT's forward pass as a list of ONNX operators. Between the layers, activations are [batch *
+// sequence, H], as linear layers need them. Gemm with transB reads a weight as it is in memory,
+// [out, in], so no weight is transposed. Only attention uses [batch, heads, sequence, H / heads].
 //
-// The GELUs are spelled in the operators that runtimes look for to fuse them.
+// The GELUs are written as the operator patterns that runtimes recognise and fuse.
 #include "model/export_onnx.h"
 
 #include "format/export/onnx_write.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IR_VERSION 8 // of the file format that came with opset 17
+#define IR_VERSION 8 // version of the file format for opset 17
 #define NAME_SIZE 128
 
 struct text {
@@ -25,14 +25,14 @@ struct building {
     struct onnx_graph graph;
     const struct bert_config *config;
     const struct param_table *table;
-    char layer[16]; // "layer.3.": before the names of values
+    char layer[16]; // "layer.3.": prefix of the values' names
 };
 
 // --- names --------------------------------------------------------------------------------------
 
 static void append(struct text *text, const char *more) {
     size_t used = strlen(text->s), length = strlen(more);
-    assert(used + length < sizeof text->s); // the longest are parameters' names (params.h)
+    assert(used + length < sizeof text->s); // the longest names are those of parameters (params.h)
     memcpy(text->s + used, more, length + 1);
 }
 
@@ -43,12 +43,12 @@ static struct text join(const char *a, const char *b) {
     return text;
 }
 
-// A value of the current layer.
+// The name of a value in the current layer.
 static struct text local(const struct building *building, const char *name) {
     return join(building->layer, name);
 }
 
-// A parameter of the current layer.
+// The name of a parameter of the current layer.
 static struct text param_name(const struct building *building, const char *name) {
     struct text text = join("bert.encoder.", building->layer);
     append(&text, name);
@@ -119,7 +119,7 @@ static void add_integers(struct building *building, const char *name, const int6
             .name = name, .dtype = TENSOR_I64, .rank = 1, .shape = {count}, .data = values});
 }
 
-// Those that every model needs; activations and heads add their own.
+// Constants that every model needs; activations and heads add their own.
 static void add_constants(struct building *building) {
     const struct bert_config *config = building->config;
     int64_t width = config->hidden_size / config->num_attention_heads;
@@ -184,9 +184,10 @@ static void add_embeddings(struct building *building) {
     add(building, "Reshape", "embeddings", "rows", "hidden.0");
 }
 
-// --- a layer ------------------------------------------------------------------------------------
+// --- layers --------------------------------------------------------------------------------------
 
-// hidden to `name` [batch, heads, ...], axes of [batch, sequence, heads, H / heads] in that order.
+// Projects hidden to `name` [batch, heads, ...]; `order` permutes the axes [batch, sequence, heads,
+// H / heads].
 static void add_projection(struct building *building, const char *hidden, const char *name,
                            const int64_t order[4]) {
     struct text param = param_name(building, "attention.self."), result = local(building, name);
@@ -426,7 +427,7 @@ static void add_span_logits(struct building *building, const char *hidden) {
     }
 }
 
-// hidden as [batch, sequence, H].
+// Reshapes hidden to [batch, sequence, H].
 static void add_sequences(struct building *building, const char *hidden, const char *to) {
     add_integers(building, "hidden_size", &building->config->hidden_size, 1);
     onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Concat",
@@ -447,7 +448,7 @@ static void add_hidden_state(struct building *building, const char *hidden) {
                                                    {.size = building->config->hidden_size}}});
 }
 
-// "logits" [batch, num_labels], from the first token of each sequence.
+// Adds "logits" [batch, num_labels], from the first token of each sequence.
 static void add_class_logits(struct building *building, const char *hidden) {
     add_sequences(building, hidden, "sequences");
     onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Gather",
@@ -466,7 +467,7 @@ static void add_class_logits(struct building *building, const char *hidden) {
                              .shape = {{.name = "batch"}, {.size = building->config->num_labels}}});
 }
 
-// The first row whose parameter is in the table says what comes after the last layer.
+// The first row whose parameter is in the table determines what follows the last layer.
 static const struct head_row {
     const char *param; // NULL: always
     void (*add)(struct building *building, const char *hidden);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as an ONNX graph, weights under Hugging Face's names.
+// Writes a model as an ONNX graph, with weights under their Hugging Face names.
 //
-// Inputs: input_ids, attention_mask, token_type_ids (int64 [batch, sequence], both of any size; the
-// mask is 1 for tokens, 0 for padding). Outputs (f32): start_logits and end_logits [batch,
-// sequence] with the span head, last_hidden_state [batch, sequence, H] without a head.
+// Inputs: input_ids, attention_mask, token_type_ids (int64 [batch, sequence], both dimensions
+// dynamic; the mask is 1 for tokens, 0 for padding). Outputs (f32): start_logits and end_logits
+// [batch, sequence] with the span head, last_hidden_state [batch, sequence, H] without a head.
 #ifndef BERTH_MODEL_EXPORT_ONNX_H
 #define BERTH_MODEL_EXPORT_ONNX_H
 
@@ -13,12 +13,12 @@
 
 #include <stdint.h>
 
-// Operators are those of opset 17, the first with LayerNormalization: a layer norm is then one node
-// with its epsilon instead of nine, and every runtime since 2022 has it.
+// Opset 17 is the first with LayerNormalization, so a layer norm is one node with its epsilon
+// instead of nine. Every runtime since 2022 supports it.
 #define EXPORT_ONNX_OPSET 17
 
-// Writes `buffer` (in the table's layout) to `path`, and to PATH.data where the file would be
-// larger than `file_limit` bytes (0: 2 GiB - 1).
+// Writes `buffer` (with the table's layout) to `path`. The weights go to PATH.data if the file
+// would be larger than `file_limit` bytes (0: 2 GiB - 1).
 enum berth_status export_onnx_write(const char *path, const struct bert_config *config,
                                     const struct param_table *table, const float *buffer,
                                     uint64_t file_limit, struct berth_error *error);

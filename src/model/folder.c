@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Hugging Face model folder: reading and writing weights (which file holds them is in
-// folder_weights.c, the tokenizer's files are in folder_tokenizer.c).
+// A Hugging Face model folder: reads and writes its configuration and weights. Leaves out which
+// file holds the weights (folder_weights.c) and the tokenizer's files (folder_tokenizer.c).
 #include "model/folder.h"
 
 #include "core/file.h"
@@ -18,7 +18,8 @@ void folder_report_done(struct folder_report *report) {
     *report = (struct folder_report){0};
 }
 
-// A list of the report while it grows: a stranger's file may hold very many names.
+// A growing list for the report; it grows geometrically because an unknown file may hold very many
+// names.
 struct lines {
     char *text;
     size_t length, capacity;
@@ -42,7 +43,7 @@ static enum berth_status add_line(struct lines *lines, const char *name,
 
 // --- opening ------------------------------------------------------------------------------------
 
-// 1 or 0; -1 when memory is out.
+// 1 or 0; -1: out of memory.
 static int holds(const char *folder, const char *name) {
     char *path = path_join(folder, name);
     int found = path != NULL ? file_exists(path) : -1;
@@ -50,8 +51,8 @@ static int holds(const char *folder, const char *name) {
     return found;
 }
 
-// Whether the folder is one of DeepSpeed's tags, whose configuration lies around it; -1 when memory
-// is out.
+// Whether the folder is a DeepSpeed tag, whose configuration is in the parent folder; -1: out of
+// memory.
 static int is_tag(const char *folder) {
     int states = holds(folder, DEEPSPEED_STATES);
     if (states != 1) {
@@ -61,7 +62,7 @@ static int is_tag(const char *folder) {
     return usual < 0 || google < 0 ? -1 : !usual && !google;
 }
 
-// The folder in which `path` lies.
+// The parent folder of `path`.
 static char *parent_of(const char *path) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') {
@@ -73,8 +74,8 @@ static char *parent_of(const char *path) {
     return length > 0 ? memory_string_of(path, length) : memory_string(".");
 }
 
-// The folder of configuration and vocabulary: `path`, of a file the folder that it is in, of one of
-// DeepSpeed's tags the folder around it.
+// The folder of configuration and vocabulary: `path` itself, or the parent folder of a file or of a
+// DeepSpeed tag.
 static char *home_of(const char *path) {
     int is_folder = dir_exists(path);
     int tag = is_folder ? is_tag(path) : 0;
@@ -119,8 +120,8 @@ enum berth_status folder_read_config(const char *path, struct bert_config *confi
         file_exists(file)
             ? bert_config_read(file, config, error)
             : error_set(error, BERTH_NO_INPUT,
-                        "%s: not there, nor is a bert_config.json: put the configuration that the "
-                        "model was trained with beside its weights",
+                        "%s: cannot find this file or a bert_config.json: copy the configuration "
+                        "that the model was trained with next to its weights",
                         file);
     memory_free(file);
     return status;
@@ -137,7 +138,7 @@ enum berth_status folder_find_norms(const char *path, struct bert_config *config
 
 // --- matching names -----------------------------------------------------------------------------
 
-// Everything a reading of weights needs; found[i] is the tensor of params[i], NULL: none.
+// State of reading weights; found[i] is the tensor of params[i], NULL: none.
 struct reading {
     struct weights weights;
     const struct param_table *table;
@@ -200,12 +201,11 @@ static enum berth_status check_body(const struct reading *reading, struct berth_
             missing++;
         }
     }
-    return missing == 0
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: tensor \"%s\" is missing (%zu in all): these are not the weights "
-                           "of a BERT of this config.json",
-                           reading->weights.file.path, first->name, missing);
+    return missing == 0 ? BERTH_OK
+                        : error_set(error, BERTH_BAD_DATA,
+                                    "%s: missing tensor \"%s\" (%zu missing in all): these are not "
+                                    "the weights of a BERT with this config.json",
+                                    reading->weights.file.path, first->name, missing);
 }
 
 static enum berth_status match_names(struct reading *reading, struct berth_error *error) {

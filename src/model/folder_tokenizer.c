@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokenizer's files of a model folder. They are copied byte by byte where they say what was
-// used; tokenizer.json repeats the vocabulary and the casing, so it is left out when one of the two
-// was replaced (transformers makes it again from vocab.txt).
+// The tokenizer's files of a model folder. Files that still apply are copied byte by byte.
+// tokenizer.json repeats the vocabulary and the casing, so it is left out if either was replaced
+// (transformers recreates it from vocab.txt).
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/json/json.h"
@@ -24,7 +24,7 @@ static const char *const special_tokens[][2] = {{"unk_token", "[UNK]"},
 
 // --- reading ------------------------------------------------------------------------------------
 
-// The folder's settings, NULL when it has none.
+// The folder's settings; NULL if it has none.
 static enum berth_status read_settings(const char *folder, json **settings,
                                        struct berth_error *error) {
     *settings = NULL;
@@ -37,7 +37,7 @@ static enum berth_status read_settings(const char *folder, json **settings,
     return status;
 }
 
-// The last part of a path, without slashes at its end.
+// The last component of a path, without trailing slashes.
 static size_t last_part(const char *path, const char **part) {
     size_t end = strlen(path);
     while (end > 0 && path[end - 1] == '/') {
@@ -62,8 +62,8 @@ int folder_name_casing(const char *folder) {
     return -1;
 }
 
-// Whether tokenizer_config.json leaves all to tokenizer.json: its class is the library's general
-// one.
+// Whether tokenizer_config.json leaves everything to tokenizer.json: its class is the library's
+// generic one.
 static int is_general(const json *settings) {
     static const char *const classes[] = {"PreTrainedTokenizerFast", "TokenizersBackend"};
     const char *name = json_text(json_member(settings, "tokenizer_class"));
@@ -87,7 +87,7 @@ static enum berth_status apply_settings(const json *settings, struct text_rules 
     return read_truth(settings, "tokenize_chinese_chars", &rules->tokenize_chinese_chars, error);
 }
 
-// *found tells whether the folder has a tokenizer.json of BERT's.
+// Sets *found to whether the folder has a tokenizer.json of BERT's.
 static enum berth_status read_normalizer(const char *folder, struct text_rules *rules, int *found,
                                          struct berth_error *error) {
     char *path = folder_file(folder, TOKENIZER_FILE);
@@ -111,7 +111,7 @@ static enum berth_status combine_rules(const char *folder, const json *settings,
     if (is_general(settings) && found) {
         return status;
     }
-    // Another program's normalizer decides nothing where the settings name BERT's tokenizer.
+    // The normalizer of another tokenizer has no effect if the settings name BERT's tokenizer.
     return status == BERTH_OK || status == BERTH_CONFIG ? apply_settings(settings, rules, error)
                                                         : status;
 }
@@ -163,7 +163,7 @@ enum berth_status folder_copy_file(const char *path, const char *target, const c
     return status;
 }
 
-// The bytes of a vocab.txt are copied as they are; those of a tokenizer.json are made.
+// A vocab.txt is copied as it is; from a tokenizer.json, one is written.
 static enum berth_status copy_vocab(const char *vocab_path, const char *target,
                                     struct berth_error *error) {
     struct vocabulary_file file = {0};
@@ -178,7 +178,7 @@ static enum berth_status copy_vocab(const char *vocab_path, const char *target,
     return status;
 }
 
-// A tokenizer.json that is not BERT's has other words.
+// A tokenizer.json that is not BERT's has another vocabulary.
 static enum berth_status have_same_words(const char *own, const char *vocab_path, int *same,
                                          struct berth_error *error) {
     struct vocabulary_file files[2] = {{0}, {0}};
@@ -194,8 +194,8 @@ static enum berth_status have_same_words(const char *own, const char *vocab_path
     return is_other ? BERTH_OK : status;
 }
 
-// Copies the vocabulary at `vocab_path` (NULL: the source's own, where it has one); *same tells
-// whether it holds the words of the source's.
+// Copies the vocabulary at `vocab_path` (NULL: the source's own, if any). Sets *same to whether it
+// equals the source's.
 static enum berth_status copy_words(const char *source, const char *vocab_path, const char *target,
                                     int *same, struct berth_error *error) {
     char *own = source != NULL ? folder_vocabulary_path(source) : NULL;
@@ -214,7 +214,7 @@ static enum berth_status copy_words(const char *source, const char *vocab_path, 
     return status;
 }
 
-// --- writing what is missing --------------------------------------------------------------------
+// --- writing missing files -----------------------------------------------------------------------
 
 static json *special_tokens_object(void) {
     json *object = json_new_object();
@@ -257,8 +257,8 @@ static int set_rules(json *settings, const struct text_rules *rules) {
                                              : json_new_boolean(rules->strip_accents));
 }
 
-// The source's settings with the rules that were used. A general class, which would leave them to
-// the tokenizer.json that is not copied, becomes BERT's.
+// Writes the source's settings with the rules that were used. A generic class, which would leave
+// the rules to the tokenizer.json that is not copied, becomes BERT's.
 static enum berth_status write_settings(const char *source, const struct text_rules *rules,
                                         const char *target, struct berth_error *error) {
     json *settings = NULL;

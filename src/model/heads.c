@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heads, with y the last layer's output; all but the decoder in f32, for it costs next to
-// nothing.
+// The heads, with y the last layer's output. All but the decoder compute in f32, because they cost
+// next to nothing.
 //
 //   span     logits = y Wh^T + bh, one row for each token
 //   class    f = the first row of each sequence; t = tanh(f Wp^T + bp);
@@ -9,9 +9,8 @@
 //            h = LN(gelu(x Wt^T + bt)); logits = h E^T + bd, E the word table, whose products are
 //            in the compute dtype
 //
-// The class head's loss is what problem_type says: the cross entropy, the squared error, or the
-// mean cross entropy of a sigmoid for each label, as in Hugging Face's
-// BertForSequenceClassification.
+// The class head's loss depends on problem_type: cross entropy, squared error, or the mean cross
+// entropy of one sigmoid per label, as in Hugging Face's BertForSequenceClassification.
 #include "model/heads.h"
 
 #include "model/pass.h"
@@ -24,7 +23,7 @@ static void no_forward(const struct pass *pass) {
     (void)pass;
 }
 
-// --- linear layers of the heads: f32, straight from the master weights ---------------------------
+// --- linear layers of the heads: f32, directly from the master weights ---------------------------
 
 static void head_linear(const struct pass *pass, struct mat y, struct mat x, int64_t weight_at,
                         int64_t bias_at) {
@@ -33,7 +32,7 @@ static void head_linear(const struct pass *pass, struct mat y, struct mat x, int
                                   vector(model, bias_at));
 }
 
-// Adds the layer's gradients; dx, where it is not empty, becomes that of x.
+// Adds the layer's gradients; sets dx, unless it is empty, to the gradient of x.
 static void head_linear_backward(const struct pass *pass, struct mat dx, struct mat dy,
                                  struct mat x, int64_t weight_at, int64_t bias_at) {
     const struct bert *model = pass->model;
@@ -51,7 +50,8 @@ static void span_forward(const struct pass *pass) {
                 at->head_bias);
 }
 
-// dresidual takes the memory of the last output, once the head's weights have read that.
+// dresidual reuses the memory of the last output after the gradient of the head's weights has read
+// it.
 static void span_backward(const struct pass *pass, float loss_scale) {
     const struct param_table *at = pass->model->table;
     struct device *dev = pass->model->device;
@@ -65,7 +65,7 @@ static void span_backward(const struct pass *pass, float loss_scale) {
 
 // --- class --------------------------------------------------------------------------------------
 
-// The rows in use of a buffer with a row for each sequence.
+// The used rows of a buffer with one row per sequence.
 static struct mat sequences(const struct pass *pass, struct mat buffer) {
     return mat_rows(buffer, 0, batch_round(pass->batch->sequence_count));
 }
@@ -94,7 +94,7 @@ static void class_loss(const struct pass *pass, struct mat dlogits, float loss_s
     const struct mat logits = sequences(pass, pass->activations->logits);
     float *losses = pass->activations->losses;
     const int64_t count = batch->sequence_count;
-    // The next sentence of pre-training is one of two classes, whatever the configuration says.
+    // The next-sentence prediction always has two classes, whatever the configuration says.
     const int is_own = pass->model->table->head == PARAM_HEAD_CLASS;
     switch (is_own ? pass->model->config->problem : BERT_CLASSES) {
     case BERT_REGRESSION:
@@ -108,7 +108,7 @@ static void class_loss(const struct pass *pass, struct mat dlogits, float loss_s
     }
 }
 
-// dresidual gets the gradient at the first tokens and zeros elsewhere.
+// Sets dresidual to the gradient at the first tokens and to zero elsewhere.
 static void pool_backward(const struct pass *pass, struct dropout dropout, float loss_scale) {
     const struct param_table *at = pass->model->table;
     const struct batch *batch = pass->batch;
@@ -134,7 +134,7 @@ static void class_backward(const struct pass *pass, float loss_scale) {
 
 static const struct dropout no_dropout = {.site = RNG_SITE_HEAD};
 
-// The rows in use of a buffer with a row for each masked token.
+// The used rows of a buffer with one row per masked token.
 static struct mat masked(const struct pass *pass, struct mat buffer) {
     return mat_is_empty(buffer) ? buffer
                                 : mat_rows(buffer, 0, batch_round(pass->batch->masked_count));
@@ -164,7 +164,7 @@ static void transform_forward(const struct pass *pass) {
     dev->norm_forward(dev, &args, pass->batch);
 }
 
-// The logits of the masked tokens [first, first + rows).
+// Computes the logits of the masked tokens [first, first + rows).
 static struct mat decode_forward(const struct pass *pass, int64_t first, int64_t rows) {
     const struct bert *model = pass->model;
     const struct decoder_buffers *decoder = &pass->activations->decoder;
@@ -176,7 +176,7 @@ static struct mat decode_forward(const struct pass *pass, int64_t first, int64_t
     return logits;
 }
 
-// Losses and gradients of the masked tokens [first, first + rows): forward and backward at once.
+// Computes losses and gradients of the masked tokens [first, first + rows), forward and backward.
 static void decode(const struct pass *pass, int64_t first, int64_t rows, float scale) {
     const struct bert *model = pass->model;
     const struct param_table *at = model->table;

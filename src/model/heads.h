@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands on the encoder: one row for each head of params.h.
+// The heads on top of the encoder: one row for each head of params.h.
 #ifndef BERTH_MODEL_HEADS_H
 #define BERTH_MODEL_HEADS_H
 
@@ -8,11 +8,12 @@
 struct pass;
 
 struct bert_head {
-    int per_token; // 1: a row of logits for each token, 0: one for each sequence
-    // From the last layer's output to the logits.
+    int per_token; // 1: one row of logits per token; 0: one per sequence
+    // Computes the logits from the last layer's output.
     void (*forward)(const struct pass *pass);
-    // Losses into the activations, gradients of loss_scale * (their sum) into the head's weights
-    // and, for the last layer's output, into dresidual. NULL: not to be trained.
+    // Writes the losses to the activations and adds the gradients of loss_scale * (their sum) to
+    // those of the head's weights; dresidual becomes the gradient of the last layer's output. NULL:
+    // the head cannot be trained.
     void (*backward)(const struct pass *pass, float loss_scale);
 };
 

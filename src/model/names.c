@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables of rewriting rules, tried from the first to the last, once each but where a rule says
-// everywhere. A pattern that begins with '^' matches at the start of a name, one that ends in '$'
-// at its end; where it stood, the replacement stands afterwards. A rule without a replacement drops
-// the tensor. A new dialect is a table of rules to it and a row at the end; what its names become
-// here is rows of the first table.
+// Tables of rules that rewrite tensor names. Rules are tried in order and apply once, unless a rule
+// says everywhere. A pattern that begins with '^' matches at the start of a name, one that ends in
+// '$' at its end; the replacement takes its place. A rule without a replacement drops the tensor. A
+// new dialect needs a table of rules and a row at the end of this file, and for the reverse
+// direction rows of the first table.
 #include "model/names.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ struct name_rule {
     int kind;
 };
 
-// What NAME_PART stands for, in the order of the stack.
+// The replacements of NAME_PART, in the order of the stack.
 static const char *const parts[NAME_PARTS] = {"query", "key", "value"};
 
 static const struct name_rule rules_to_ours[] = {
@@ -111,7 +111,7 @@ static const struct name_rule rules_to_kernel[] = {
     {"^cls.predictions.transform.dense.", "cls.predictions.transform.dense_act.", ONCE},
 };
 
-// The kernel has one pair of names for the layer norms of both kinds of layer.
+// The kernel uses one pair of names for the layer norms of both kinds of layer.
 static const struct name_rule rules_to_pre_norm[] = {
     {".attention.output.LayerNorm.", ".PostAttentionLayerNorm.", ONCE},
     {".output.LayerNorm.", ".PreAttentionLayerNorm.", ONCE},
@@ -128,7 +128,7 @@ const struct name_dialect names_tensorflow = {ROW(rules_to_tensorflow)};
 const struct name_dialect names_nvidia = {ROW(rules_to_nvidia)};
 const struct name_dialect names_kernel = {ROW(rules_to_kernel)};
 
-// Where the pattern stands in the name, and the length of its text; NULL when it does not.
+// The position of the pattern in the name, and the length of its match; NULL if there is none.
 static char *find_pattern(char *name, const char *pattern, size_t *length) {
     int at_start = pattern[0] == '^';
     const char *text = pattern + at_start;
@@ -146,7 +146,7 @@ static char *find_pattern(char *name, const char *pattern, size_t *length) {
     return strstr(name, text);
 }
 
-// name[size] with `length` characters at `place` replaced; 0 when that does not fit.
+// Replaces `length` characters at `place` in name[size]; 0 if the result does not fit.
 static int replace(char *name, size_t size, char *place, size_t length, const char *replacement) {
     size_t inserted = strlen(replacement), rest = strlen(place + length) + 1;
     if ((size_t)(place - name) + inserted + rest > size) {
@@ -157,7 +157,7 @@ static int replace(char *name, size_t size, char *place, size_t length, const ch
     return 1;
 }
 
-// Applies one rule; 0 when the name becomes too long.
+// Applies one rule; 0 if the name becomes too long.
 static int apply(const struct name_rule *rule, char *name, size_t size, enum name_use *use) {
     size_t length;
     static const enum name_use uses[] = {

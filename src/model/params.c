@@ -3,8 +3,8 @@
 //
 // Initial values: normal(0, initializer_range) by the Box-Muller formula in double,
 //   z0 = sqrt(-2 ln u0) cos(2 pi u1), z1 = sqrt(-2 ln u0) sin(2 pi u1), u = (word + 1/2) / 2^32,
-// element i from draw i of the parameter's stream (two draws make the two values of a pair), so
-// that neither threads nor the other parameters change a value.
+// element i from draw i of the parameter's stream (two draws give a pair of values). So a value
+// depends neither on threads nor on other parameters.
 #include "model/params.h"
 
 #include "core/memory.h"
@@ -21,10 +21,10 @@
 enum size_letter { ONE, TWO, H, I, V, P, TYPES, LABELS };
 
 struct layout_row {
-    const char *name; // for a layer: what follows "bert.encoder.layer.N."
+    const char *name; // for a layer: the part after "bert.encoder.layer.N."
     enum size_letter rows, cols;
-    size_t field; // of struct param_layer or struct param_table, the int64_t that gets the offset;
-                  // NO_FIELD: lies right behind the row before it, without a gap
+    size_t field; // in struct param_layer or struct param_table, the int64_t for the offset;
+                  // NO_FIELD: directly after the previous row, without a gap
 };
 
 #define LAYER(field) offsetof(struct param_layer, field)
@@ -85,7 +85,7 @@ static const struct layout_row pre_norm_vectors[] = {
     {"intermediate.dense.bias", ONE, I, LAYER(intermediate_bias)},
     {"output.dense.bias", ONE, H, LAYER(output_bias)},
 };
-// They are the last layer's output norm.
+// The last layer's output norm.
 static const struct layout_row final_norm_vectors[] = {
     {"bert.encoder.FinalLayerNorm.weight", ONE, H, LAYER(output_norm_weight)},
     {"bert.encoder.FinalLayerNorm.bias", ONE, H, LAYER(output_norm_bias)},
@@ -171,8 +171,8 @@ static int64_t align(int64_t offset) {
     return (offset + SLICE_ALIGNMENT - 1) / SLICE_ALIGNMENT * SLICE_ALIGNMENT;
 }
 
-// Appends the rows; `fields` is the struct that their field offsets count in. bert_config's limits
-// keep every product and sum within int64_t.
+// Appends the rows; `fields` is the struct that contains their fields. bert_config's limits keep
+// every product and sum within int64_t.
 static void add_rows(struct param_table *table, const struct bert_config *config,
                      const struct layout_row *rows, size_t count, const char *prefix,
                      void *fields) {
@@ -274,7 +274,7 @@ size_t param_range_count(const struct param_table *table) {
 
 struct param_range param_range(const struct param_table *table, size_t index) {
     const size_t layers = (size_t)table->layer_count;
-    // The word table lies after the head's matrices where it is a decoder.
+    // The word table follows the head's matrices if it is the decoder.
     const int64_t rest = table->decoder_bias >= 0 ? table->word : table->matrix_count;
     const int64_t first = index < layers    ? table->layers[index].qkv_weight
                           : index == layers ? table->head_first
@@ -331,8 +331,8 @@ static void normal_pair(uint64_t seed, uint32_t stream, uint64_t first, double p
     pair[1] = radius * sin(2.0 * M_PI * u1);
 }
 
-// The values of a normal distribution within two deviations. A pair beyond them is drawn again from
-// a place of the stream that no pair begins with, so values stay functions of their places.
+// Normal values within two standard deviations. A pair with a value beyond them is redrawn from a
+// position of the stream at which no other pair starts, so each value depends only on its position.
 static void truncated_pair(uint64_t seed, uint32_t stream, uint64_t first, double pair[2]) {
     const double most = 2;
     normal_pair(seed, stream, first, pair);
@@ -364,8 +364,8 @@ static int ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-// The sub-layers' last matrices, which add to the residual stream 2 L times, begin smaller in a
-// pre-layer-norm model, where no norm stands on the stream.
+// The sub-layers' last matrices, which add to the residual stream 2 L times, start smaller in a
+// pre-layer-norm model, because it does not normalise the stream.
 static double deviation(const struct param *param, const struct bert_config *config) {
     double range = config->initializer_range;
     return config->pre_layer_norm && ends_with(param->name, ".output.dense.weight")

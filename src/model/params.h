@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parameter table: one flat buffer with named slices. Weights, gradients, both moments and the
-// compute copy are buffers of this one layout, so clipping, the optimizer and checkpoints are loops
-// over ranges of it.
+// compute copy all have this layout, so clipping, the optimizer and checkpoints are loops over
+// ranges.
 //
 // Order of the buffer: [matrices of linear layers][embedding tables][biases and layer norms].
-// Matrix products read [0, matrix_count); the compute copy (bf16) covers just these. The weights of
-// pooler and head are linear layers' matrices and lie with them; so does the word table where it is
-// a decoder, too. Every slice starts at a multiple of 64 elements; the gaps are zero for ever
-// (their gradients are). Query, key and value of a layer lie side by side without a gap: three
-// names on disk, one [3H, H] slice in compute.
+// Matrix products read [0, matrix_count); the compute copy (bf16) covers only these. The matrices
+// include the weights of pooler and head, and the word table if it is also the decoder's matrix.
+// Every slice starts at a multiple of 64 elements; the gaps and their gradients are always zero.
+// Query, key and value of a layer are adjacent without a gap: three names on disk, one [3H, H]
+// slice in compute.
 #ifndef BERTH_MODEL_PARAMS_H
 #define BERTH_MODEL_PARAMS_H
 
@@ -18,9 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// What stands on the encoder: nothing; "qa_outputs" on each token; pooler and "classifier" on the
-// first token of each sequence; pooler and "cls.seq_relationship" there, and "cls.predictions" on
-// the masked tokens, whose decoder is the word table.
+// The head on top of the encoder: none; "qa_outputs" on each token; pooler and "classifier" on the
+// first token of each sequence; pooler and "cls.seq_relationship" on the first token together with
+// "cls.predictions" on the masked tokens, whose decoder is the word table.
 enum param_head {
     PARAM_HEAD_NONE,
     PARAM_HEAD_SPAN,
@@ -30,12 +30,12 @@ enum param_head {
 };
 
 struct param {
-    char name[96];  // Hugging Face's, "bert.encoder.layer.0.attention.self.query.weight"
+    char name[96];  // in Hugging Face's form: "bert.encoder.layer.0.attention.self.query.weight"
     int64_t offset; // elements
     int rank;       // 1 or 2
     int64_t rows;   // 1 for vectors
     int64_t cols;
-    int fresh; // 1: always newly initialised, whatever a file holds under this name
+    int fresh; // 1: always initialised randomly, even if a file has a tensor of this name
 };
 
 struct param_layer {             // offsets in elements
@@ -44,69 +44,69 @@ struct param_layer {             // offsets in elements
     int64_t intermediate_weight; // [I, H]
     int64_t output_weight;       // [H, I]
     int64_t qkv_bias, attention_bias, intermediate_bias, output_bias;
-    // Of the norms that follow the sums of residual stream and sub-layer. In a pre-layer-norm model
-    // that after the output is the next layer's first, or the final one.
+    // The norms that follow the sums of residual stream and sub-layer. In a pre-layer-norm model
+    // the norm after the output is the next layer's first one, or the final one.
     int64_t attention_norm_weight, attention_norm_bias, output_norm_weight, output_norm_bias;
-    int64_t input_norm_weight, input_norm_bias; // of a pre-layer-norm model only
+    int64_t input_norm_weight, input_norm_bias; // only in a pre-layer-norm model
 };
 
 struct param_table {
     struct param *params;
     size_t count;
-    int64_t total;        // elements of a buffer, gaps included
-    int64_t matrix_count; // see above
+    int64_t total;        // elements of a buffer, including gaps
+    int64_t matrix_count; // end of the matrices; see above
     int64_t layer_count;
-    int64_t head_first;      // end of the layers' matrices, where those of the head begin
-    int64_t parameter_count; // without the gaps
+    int64_t head_first;      // end of the layers' matrices and start of the head's
+    int64_t parameter_count; // elements without the gaps
     int64_t word, position, type, embedding_norm_weight, embedding_norm_bias; // offsets
     struct param_layer *layers;
     enum param_head head;
-    int64_t pooler_weight, pooler_bias; // [H, H], [H]; -1 for a head that reads no pooler
+    int64_t pooler_weight, pooler_bias; // [H, H], [H]; -1 if the head does not use a pooler
     int64_t head_weight, head_bias;     // [outputs, H], [outputs]; -1 without a head
-    // Of the pre-training head: [H, H], [H]; its layer norm; the decoder's bias [V]. Else -1.
+    // For the pre-training head, else -1: [H, H], [H]; its layer norm; the decoder's bias [V].
     int64_t transform_weight, transform_bias, transform_norm_weight, transform_norm_bias;
     int64_t decoder_bias;
 };
 
-// What the parameters of a head are called and how many there are: one row for each in params.c.
+// Names and counts of a head's parameters; one row per head in params.c.
 struct param_head_row {
     const char *architecture; // Hugging Face's class, for config.json
-    const char *title;        // "a span model"
+    const char *title;        // for messages: "a span model"
     const char *name;         // of the last linear layer: "qa_outputs"; NULL: none
 };
 const struct param_head_row *param_head_row(enum param_head head);
-// Numbers that come out for a token (span: 2) or a sequence (class: num_labels, pre-training: 2); H
+// The number of outputs per token (span: 2) or per sequence (class: num_labels, pre-training: 2); H
 // without a head.
 int64_t param_head_outputs(enum param_head head, const struct bert_config *config);
 
-// 1 for the embeddings and the encoder, 0 for pooler and head: what may be missing in a checkpoint.
+// 1 for the embeddings and the encoder; 0 for pooler and head, which a checkpoint may lack.
 int param_is_body(const struct param *param);
 
 enum berth_status param_table_init(struct param_table *table, const struct bert_config *config,
                                    enum param_head head, struct berth_error *error);
 void param_table_done(struct param_table *table);
 // The ranges of the gradient that become final together, in the order of the buffer: the matrices
-// of each layer, those of the head, then everything else. They cover the buffer.
+// of each layer, those of the head, then everything else. They cover the whole buffer.
 struct param_range {
     int64_t first, count; // elements
 };
 size_t param_range_count(const struct param_table *table);
 struct param_range param_range(const struct param_table *table, size_t index);
 
-// Marks the head's last layer as fresh: a checkpoint's belongs to another task.
+// Marks the head's last layer as fresh, because a checkpoint's belongs to another task.
 void param_table_renew_head(struct param_table *table);
-// From now on the head's weights are read as the others are.
+// Marks the head's weights as read from the file, like the others.
 void param_table_keep_head(struct param_table *table);
 const struct param *param_table_find(const struct param_table *table, const char *name);
 
-// Hugging Face's initial values: normal(0, initializer_range) for matrices and tables, 0 for
-// biases, 1 for layer-norm weights; the word table's row of pad_token_id is 0. In a pre-layer-norm
-// model BingBert's: attention.output.dense and output.dense have initializer_range / sqrt(2 L).
-// With config->truncated_initializer values beyond two deviations are drawn again, as Google does.
-// Each parameter draws from its own stream (its name's hash).
+// Initialises one parameter as Hugging Face does: normal(0, initializer_range) for matrices and
+// tables, 0 for biases, 1 for layer-norm weights, 0 for the word table's row of pad_token_id. In a
+// pre-layer-norm model, attention.output.dense and output.dense have deviation initializer_range /
+// sqrt(2 L), as in BingBert. With config->truncated_initializer, values beyond two deviations are
+// redrawn, as Google does. Each parameter has its own random stream (the hash of its name).
 void param_initialise_one(const struct param *param, const struct bert_config *config,
                           uint64_t seed, float *buffer);
-// All of them; the gaps become 0.
+// Initialises all parameters; the gaps become 0.
 void param_initialise(const struct param_table *table, const struct bert_config *config,
                       uint64_t seed, float *buffer);
 

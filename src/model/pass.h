@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass over a batch, as encoder (bert.c) and heads (heads.c) see it: the rows in use of every
-// buffer, weights and gradients by their offset, and the dropout of a place.
+// One pass over a batch, shared by encoder (bert.c) and heads (heads.c): the used rows of every
+// buffer, weights and gradients by offset, and dropout by site.
 #ifndef BERTH_MODEL_PASS_H
 #define BERTH_MODEL_PASS_H
 
@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-// One forward or backward pass: what every step of it needs.
+// The state of one forward or backward pass.
 struct pass {
     const struct bert *model;
     struct bert_activations *activations;
@@ -16,7 +16,7 @@ struct pass {
     const struct bert_dropout *dropout;
 };
 
-// The rows of this batch of a buffer that has room for more.
+// The rows of a buffer that this batch uses.
 static inline struct mat used(const struct pass *pass, struct mat buffer) {
     return mat_is_empty(buffer) ? buffer : mat_rows(buffer, 0, pass->batch->row_count);
 }
@@ -67,7 +67,8 @@ static inline struct dropout dropout_at(const struct pass *pass, enum rng_site s
     };
 }
 
-// What layer `index` reads: the output of the one below. index = L: what the head reads.
+// The input of layer `index`, which is the output of the previous one; for index = L the input of
+// the head.
 static inline const struct norm_buffers *layer_input(const struct bert_activations *activations,
                                                      int64_t index) {
     return index > 0                     ? &activations->layers[index - 1].output_norm

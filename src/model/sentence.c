@@ -20,7 +20,7 @@ const char *const sentence_pooling_names[SENTENCE_POOLINGS] = {
     [BERTH_POOL_LAST] = "lasttoken",
 };
 
-// The keys of versions before 6: one truth for each pooling.
+// The keys of versions before 6: one boolean per pooling.
 static const char *const old_names[SENTENCE_POOLINGS] = {
     [BERTH_POOL_MEAN] = "pooling_mode_mean_tokens",
     [BERTH_POOL_CLS] = "pooling_mode_cls_token",
@@ -32,8 +32,8 @@ static const char *const old_names[SENTENCE_POOLINGS] = {
 
 // --- files --------------------------------------------------------------------------------------
 
-// FOLDER/MODULE/NAME, MODULE may be empty; *object is NULL where the file is not there. `path` gets
-// the path, to be freed.
+// Reads FOLDER/MODULE/NAME; MODULE may be empty. *object is NULL if the file does not exist. *path
+// is the file's path; the caller frees it.
 static enum berth_status read_member(const char *folder, const char *module, const char *name,
                                      json **object, char **path, struct berth_error *error) {
     char *inside = folder_file(folder, module);
@@ -46,7 +46,7 @@ static enum berth_status read_member(const char *folder, const char *module, con
     return file_exists(*path) ? json_read_file(*path, object, error) : BERTH_OK;
 }
 
-// Module folders are names in the model's folder and nothing else.
+// A module's folder must be a plain name inside the model's folder.
 static int is_plain_name(const char *name) {
     return name[0] != '\0' && name[0] != '.' && strchr(name, '/') == NULL;
 }
@@ -64,7 +64,7 @@ static enum berth_status refuse_pooling(const char *path, const char *name,
 static enum berth_status read_old_pooling(const json *object, const char *path,
                                           enum berth_pooling *pooling, struct berth_error *error) {
     int count = 0;
-    *pooling = BERTH_POOL_MEAN; // as sentence-transformers where none is set
+    *pooling = BERTH_POOL_MEAN; // sentence-transformers' default
     for (size_t i = 0; i < SENTENCE_POOLINGS; i++) {
         int is_set = 0;
         TRY(json_get_boolean(object, path, old_names[i], &is_set, error));
@@ -103,7 +103,7 @@ static enum berth_status read_pooling(const char *folder, const char *module,
     enum berth_status status = read_member(folder, module, "config.json", &object, &path, error);
     if (status == BERTH_OK && object == NULL) {
         status = error_set(error, BERTH_NO_INPUT,
-                           "%s: no such file; " MODULES_FILE " names its module", path);
+                           "%s: no such file, but " MODULES_FILE " names its module", path);
     }
     if (status == BERTH_OK) {
         status = find_pooling(object, path, &sentence->how.pooling, error);
@@ -146,8 +146,9 @@ static enum berth_status read_module(const char *folder, const json *module, siz
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
-                     "%s: " MODULES_FILE ": entry %zu is a module %s in \"%s\"; supported are a "
-                     "Transformer in the folder itself, a Pooling and a Normalize, in this order",
+                     "%s: " MODULES_FILE
+                     ": entry %zu is a module %s in \"%s\"; supported are a Transformer in the "
+                     "folder itself, a Pooling and a Normalize, in this order",
                      folder, index, class, path);
 }
 
@@ -166,14 +167,14 @@ static enum berth_status read_modules(const char *folder, const json *modules,
 
 // --- length and prompt --------------------------------------------------------------------------
 
-// A number beyond any length stands for "as many as the model takes".
+// A number too large for any length means "as many as the model takes".
 static int64_t length_of(const json *object, const char *key) {
     const json *value = json_member(object, key);
     double length = json_is_number_value(value) ? json_as_real(value) : 0;
     return length >= 1 && length < 1e9 ? (int64_t)length : 0;
 }
 
-// Version 6 keeps the length in tokenizer_config.json.
+// Version 6 stores the length in tokenizer_config.json.
 static enum berth_status read_length(const char *folder, struct sentence *sentence,
                                      struct berth_error *error) {
     static const char *const keys[][2] = {{LENGTH_FILE, "max_seq_length"},
@@ -212,7 +213,7 @@ static enum berth_status read_prompt(const char *folder, struct sentence *senten
     return status;
 }
 
-// --- the whole ----------------------------------------------------------------------------------
+// --- all files -----------------------------------------------------------------------------------
 
 enum berth_status sentence_read(const char *folder, struct sentence *sentence,
                                 struct berth_error *error) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a folder of sentence-transformers says of its embeddings: modules.json, the modules' own
+// The embedding settings of a sentence-transformers folder: modules.json, the modules' own
 // config.json, sentence_bert_config.json and config_sentence_transformers.json, in the layouts of
-// its versions 2 to 6.
+// versions 2 to 6.
 //
-// Leaves out: modules that compute more than a pooling and a scaling (Dense, ...), and the
+// Leaves out modules other than Transformer, Pooling and Normalize (Dense, ...) and the
 // concatenation of several poolings; they are refused by name.
 #ifndef BERTH_MODEL_SENTENCE_H
 #define BERTH_MODEL_SENTENCE_H
@@ -14,24 +14,24 @@
 #include <stdint.h>
 
 struct sentence {
-    int found; // 0: the folder has no modules.json, and the rest says nothing
+    int found; // 0: the folder has no modules.json, and the other fields are unset
     struct berth_embedding how;
-    int64_t
-        max_length; // tokens of a text, special ones included; 0: as many as there are positions
-    int lower_case; // 1: texts are lower-cased, whatever the tokenizer's files say
-    char *prompt;   // put before every text; NULL: none
+    int64_t max_length; // tokens per text, including special ones; 0: the number of positions
+    int lower_case;     // 1: lower-case texts, whatever the tokenizer's files say
+    char *prompt;       // prefix of every text; NULL: none
 };
 
-// sentence-transformers' names of the poolings.
+// The poolings' names in sentence-transformers.
 #define SENTENCE_POOLINGS 6
 extern const char *const sentence_pooling_names[SENTENCE_POOLINGS];
 
-// Reads the files of a folder; what cannot be computed is BERTH_CONFIG naming file and module.
+// Reads the files of a folder. BERTH_CONFIG, naming file and module, if the embedding is not
+// supported.
 enum berth_status sentence_read(const char *folder, struct sentence *sentence,
                                 struct berth_error *error);
 void sentence_done(struct sentence *sentence);
 
-// Copies these files, and those in the modules' folders, into `target`; fine when there are none.
+// Copies these files and those in the modules' folders to `target`; missing files are skipped.
 enum berth_status sentence_copy(const char *folder, const char *target, struct berth_error *error);
 
 #endif

@@ -23,7 +23,7 @@ static enum berth_status refuse(const char *path, const char *part, const char *
                      path, part, expected, found != NULL ? found : "none");
 }
 
-// A part of the pipeline must be of this type.
+// Checks that a part of the pipeline has this type.
 static enum berth_status check_type(const json *object, const char *path, const char *part,
                                     const char *type, struct berth_error *error) {
     const char *found = json_text(json_member(json_member(object, part), "type"));
@@ -63,7 +63,7 @@ enum berth_status vocabulary_file_rules(const char *path, struct text_rules *rul
 
 struct tokens {
     const char *path;
-    const char **texts; // [count] by id; NULL: no token of that id so far
+    const char **texts; // [count] by id; NULL: no token with that id yet
     size_t count, bytes;
 };
 
@@ -71,18 +71,19 @@ static enum berth_status put_token(struct tokens *tokens, const char *text, cons
                                    struct berth_error *error) {
     int64_t number = json_is_integer_value(id) ? json_as_integer(id) : -1;
     if (number < 0 || (size_t)number >= tokens->count) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: token \"%.40s\": expected an id from 0 to %zu, as there are tokens",
-                         tokens->path, text, tokens->count - 1);
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: token \"%.40s\": expected an id from 0 to %zu, the number of tokens minus 1",
+            tokens->path, text, tokens->count - 1);
     }
     const char *other = tokens->texts[number];
     if (other != NULL && strcmp(other, text) != 0) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: id %lld has two tokens, \"%.40s\" and \"%.40s\"", tokens->path,
+                         "%s: duplicate id %lld: tokens \"%.40s\" and \"%.40s\"", tokens->path,
                          (long long)number, other, text);
     }
     if (strpbrk(text, "\r\n") != NULL) {
-        return error_set(error, BERTH_BAD_DATA, "%s: the token of id %lld holds a line break",
+        return error_set(error, BERTH_BAD_DATA, "%s: the token with id %lld contains a line break",
                          tokens->path, (long long)number);
     }
     tokens->bytes += other == NULL ? strlen(text) + 1 : 0;
@@ -100,7 +101,7 @@ static int is_usual(const char *token) {
     return 0;
 }
 
-// Special tokens are kept whole wherever they stand in the text as it is.
+// Special tokens are matched in the text before normalization and stay whole.
 static enum berth_status check_added(const json *token, const char *path, const char *text,
                                      struct berth_error *error) {
     static const char *const keys[] = {"normalized", "single_word", "lstrip", "rstrip"};
@@ -141,7 +142,7 @@ static enum berth_status take_added(struct vocabulary_file *file, struct tokens 
     return BERTH_OK;
 }
 
-// How many tokens there are: those of the model and the added ones that it lacks.
+// The number of tokens: those of the model and the added ones that it lacks.
 static size_t count_tokens(const json *vocabulary, const json *added) {
     size_t count = json_length(vocabulary);
     for (size_t i = 0; i < json_length(added); i++) {
@@ -159,7 +160,7 @@ static enum berth_status join_tokens(struct vocabulary_file *file, const struct 
     }
     for (size_t id = 0; id < tokens->count; id++) {
         if (tokens->texts[id] == NULL) {
-            return error_set(error, BERTH_BAD_DATA, "%s: no token has the id %zu, of %zu tokens",
+            return error_set(error, BERTH_BAD_DATA, "%s: no token has the id %zu (of %zu tokens)",
                              tokens->path, id, tokens->count);
         }
         size_t length = strlen(tokens->texts[id]);
@@ -177,7 +178,8 @@ static enum berth_status take_tokens(struct vocabulary_file *file, struct tokens
     const json *added = json_member(file->object, "added_tokens");
     tokens->count = count_tokens(vocabulary, added);
     if (!json_is_object_value(vocabulary) || tokens->count == 0) {
-        return error_set(error, BERTH_BAD_DATA, "%s: key \"model.vocab\": expected tokens and ids",
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: key \"model.vocab\": expected an object of tokens and ids",
                          tokens->path);
     }
     tokens->texts = memory_array_zeroed(tokens->count, sizeof *tokens->texts);

@@ -24,8 +24,8 @@ static enum berth_status add_stack(struct weights *weights, const struct tensor_
                                    const char *stacked, struct berth_error *error) {
     if (entry->rank < 1 || entry->shape[0] % NAME_PARTS != 0) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"%s\": expected query, key and value one below the other, "
-                         "found a number of rows that is no multiple of 3",
+                         "%s: tensor \"%s\": expected query, key and value stacked along the rows, "
+                         "found a number of rows that is not a multiple of 3",
                          weights->file.path, entry->name);
     }
     for (int part = 0; part < NAME_PARTS; part++) {
@@ -98,9 +98,9 @@ static enum berth_status check_names(const struct weights *weights, struct berth
     for (size_t i = 1; i < weights->count; i++) {
         const struct weight *before = &weights->list[i - 1], *weight = &weights->list[i];
         if (strcmp(before->name, weight->name) == 0) {
-            return error_set(error, BERTH_BAD_DATA, "%s: tensors \"%s\" and \"%s\" are both %s",
-                             weights->file.path, before->entry->name, weight->entry->name,
-                             weight->name);
+            return error_set(
+                error, BERTH_BAD_DATA, "%s: duplicate tensor: \"%s\" and \"%s\" are both %s",
+                weights->file.path, before->entry->name, weight->entry->name, weight->name);
         }
     }
     return BERTH_OK;
@@ -141,7 +141,7 @@ static void mark_ties(struct weights *weights) {
 
 // --- the vocabulary's padding -------------------------------------------------------------------
 
-// Tensors with a row for each word.
+// Tensors with one row per word.
 static const char *const word_rows[] = {"bert.embeddings.word_embeddings.weight",
                                         "cls.predictions.decoder.weight",
                                         "cls.predictions.decoder.bias", "cls.predictions.bias"};
@@ -227,7 +227,7 @@ int64_t weight_elements(const struct weight *weight) {
     int64_t count = 1;
     for (int i = 0; i < weight->rank; i++) {
         if (weight->shape[i] == 0) {
-            return 0; // whatever the others promise
+            return 0; // regardless of the other dimensions
         }
     }
     for (int i = 0; i < weight->rank; i++) {
@@ -244,7 +244,7 @@ int weight_is_straight(const struct weight *weight) {
     return weight->use != NAME_TRANSPOSED || weight->rank != 2;
 }
 
-// The first of its elements among the entry's.
+// The index of its first element within the entry.
 static int64_t origin(const struct weight *weight) {
     return weight->part * weight_elements(weight);
 }
@@ -258,7 +258,7 @@ enum berth_status weights_read_piece(const struct weights *weights, const struct
                                       error);
 }
 
-// The turned matrix of `count` elements of `size` bytes, which `read` fetches as it stands.
+// Reads a matrix that is stored transposed, as f32 if `widen`, and transposes it.
 static enum berth_status read_turned(const struct weights *weights, const struct weight *weight,
                                      int widen, void *to, struct berth_error *error) {
     int64_t count = weight_elements(weight);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The console: every line goes out in one write, so lines of several processes do not mix.
+// The console. Every line is written with a single write, so lines of several processes do not mix.
 #include "report/console.h"
 
 #include "core/log.h"
@@ -24,7 +24,7 @@ double console_now(void) {
 }
 
 void console_duration(double seconds, char *text, size_t size) {
-    // Not below zero, and not beyond what is worth printing (also when it is not a number).
+    // Clamped to at least zero and to a printable maximum (also if it is NaN).
     int64_t whole = seconds > 0 ? (int64_t)(seconds < 3.6e9 ? seconds + 0.5 : 3.6e9) : 0;
     long long hours = whole / 3600;
     int minutes = (int)(whole / 60 % 60), rest = (int)(whole % 60);
@@ -42,7 +42,7 @@ void console_init(struct console *console, int descriptor, int progress) {
                                 .progress = progress};
 }
 
-// A reader that went away or a full disk must not stop a training run: failures are kept only.
+// A closed pipe or a full disk must not stop a training run: the error is only recorded.
 static void write_all(struct console *console, const char *bytes, size_t length) {
     while (length > 0) {
         ssize_t written = write(console->descriptor, bytes, length);
@@ -65,7 +65,7 @@ void console_clear(struct console *console) {
     }
 }
 
-// `mark` is written as it is, the text escaped.
+// `mark` is written unchanged, the text escaped.
 static void put_line(struct console *console, const char *mark, const char *text) {
     char line[4096];
     size_t limit = sizeof line - 2;
@@ -92,7 +92,7 @@ static int is_phase(const struct console_phase *phase, const char *name) {
     return strncmp(name, phase->name, sizeof phase->name - 1) == 0;
 }
 
-// `name` is escaped. Begins the phase, or goes on with the one that was interrupted.
+// `name` is escaped. Starts the phase, or continues the interrupted one.
 static void begin_phase(struct console *console, const char *name, int64_t done) {
     struct console_phase before = console->phase;
     if (is_phase(&console->interrupted, name)) {
@@ -109,7 +109,7 @@ static void begin_phase(struct console *console, const char *name, int64_t done)
     console->detail[0] = '\0';
 }
 
-// "120", or "1.50 MiB" where the phase counts bytes.
+// "120", or "1.50 MiB" if the phase counts bytes.
 static void print_amount(const struct console *console, int64_t amount, char *text, size_t size) {
     if (console->bytes) {
         const struct berth_field field = log_integer("bytes", amount);
@@ -119,7 +119,7 @@ static void print_amount(const struct console *console, int64_t amount, char *te
     }
 }
 
-// "120/487  2.5/s  ETA 2:27", the rate and the rest once they can be known.
+// "120/487  2.5/s  ETA 2:27"; the rate and the ETA only once they are known.
 static void describe(const struct console *console, int64_t done, int64_t total, char *text,
                      size_t size) {
     double seconds = console_now() - console->phase.start;

@@ -12,8 +12,8 @@
 
 // --- names --------------------------------------------------------------------------------------
 
-// What a record's field is called there; it may have several names. `job`: how the record's text
-// begins; NULL: of any.
+// dllogger's name for a record's field; a field may have several. `job`: prefix of the record's
+// text; NULL: any record.
 static const struct name {
     enum berth_record_kind kind;
     const char *job, *ours, *theirs;
@@ -78,7 +78,7 @@ static int fits_job(const struct name *name, const struct berth_record *record) 
            (record->text != NULL && strncmp(record->text, name->job, strlen(name->job)) == 0);
 }
 
-// Name number `which` of a record's field there; NULL: it has no more.
+// The `which`-th name of a record's field; NULL: there are no more.
 static const char *name_of(const struct berth_record *record, const struct berth_field *field,
                            int which) {
     if (is_place(field->key) || (field->type == BERTH_REAL && isnan(field->real))) {
@@ -113,7 +113,7 @@ static int says_something(const struct berth_record *record) {
     return 0;
 }
 
-// --- where and when -----------------------------------------------------------------------------
+// --- step and epoch ------------------------------------------------------------------------------
 
 enum place { PLACE_PARAMETER, PLACE_STEP, PLACE_SUMMARY };
 
@@ -126,7 +126,7 @@ static enum place place_of(const struct berth_record *record) {
                : PLACE_PARAMETER;
 }
 
-// The epoch that the update belongs to: an epoch's last one ends at a whole number.
+// The epoch of the update: the last update of an epoch ends at a whole number.
 static int64_t epoch_of(const struct berth_record *record) {
     const double epoch = ceil(lines_real(record, "epoch", 0.0)) - 1;
     return epoch > 0 ? (int64_t)epoch : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// As json_file.c, the file is open for the whole run and grows: it is not one of core/file.h's
-// writers.
+// The event file. Like json_file.c, it stays open and grows during the whole run, so it does not
+// use core/file.h's writers.
 #include "report/event_file.h"
 
 #include "core/file.h"
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SCALARS_LIMIT 32 // of one record
+#define SCALARS_LIMIT 32 // in one record
 #define TAG_SIZE 96
 
 // --- messages -----------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ static double wall_time(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-// Moves the message, framed, to what is to be written.
+// Frames the message and appends it to the output buffer.
 static void frame(struct event_file *file) {
     unsigned char header[TFRECORD_HEADER_BYTES], footer[TFRECORD_FOOTER_BYTES];
     struct protobuf_writer *message = &file->message;
@@ -132,15 +132,16 @@ enum berth_status event_file_open(struct event_file *file, const char *folder,
         return BERTH_OK;
     }
     if (file_exists(folder)) {
-        return error_set(error, BERTH_CANT_CREATE,
-                         "logging_dir: %s is a file; expected a folder for TensorBoard's files",
-                         folder);
+        return error_set(
+            error, BERTH_CANT_CREATE,
+            "logging_dir: expected a folder for TensorBoard's files, found the file %s", folder);
     }
     file->folder = memory_string(folder);
     return file->folder != NULL ? BERTH_OK : file_no_path(error);
 }
 
-// A name that TensorBoard takes for an event file ("tfevents") and that no other run has.
+// Creates a file with a name that TensorBoard takes for an event file ("tfevents") and that is
+// unique.
 static int open_unique(const char *folder) {
     static atomic_uint number;
     char host[128] = "host", name[256];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records as scalars and histograms in a TensorBoard event file: TFRecord frames around Event
-// messages. Each record goes out in one write as it happens; a killed run leaves whole ones (at
-// worst a torn last one).
+// Writes records as scalars and histograms to a TensorBoard event file: TFRecord frames around
+// Event messages. Each record is written at once with a single write, so a killed run leaves
+// complete records (except possibly the last one).
 //
 //   record  field               tag                                  x axis
 //   STEP    loss                Train/Samples/train_loss             samples
@@ -12,8 +12,8 @@
 //   EVAL    every number        Validation/NAME                      samples
 //   VALUES  all but step        Train/TEXT, a histogram              updates
 //
-// Samples are updates times the train_batch_size of the last PLAN record that has one. Numbers that
-// are not known (NaN) are left out.
+// Samples are updates times the train_batch_size of the last PLAN record that has one. Unknown
+// numbers (NaN) are left out.
 #ifndef BERTH_REPORT_EVENT_FILE_H
 #define BERTH_REPORT_EVENT_FILE_H
 
@@ -26,16 +26,16 @@
 struct event_file {
     char *folder;   // NULL: none
     int descriptor; // -1: no file yet
-    int failed;     // writing has failed: nothing more is written
+    int failed;     // a write has failed; further records are ignored
     int64_t batch_size;
-    struct protobuf_writer message, out; // of the record that is being written
+    struct protobuf_writer message, out; // buffers for the record being written
 };
 
-// `folder` NULL: nothing will be written. The folder and its file are made with the first scalar,
-// so that a run which ends before that leaves nothing. A file of that name: BERTH_CANT_CREATE.
+// `folder` NULL: write nothing. The folder and the file are created with the first scalar, so a run
+// that ends earlier leaves nothing. BERTH_CANT_CREATE if `folder` is a file.
 enum berth_status event_file_open(struct event_file *file, const char *folder,
                                   struct berth_error *error);
-// An error is given once; later records are passed over.
+// Writes a record. Returns an error once; later records are ignored.
 enum berth_status event_file_record(struct event_file *file, const struct berth_record *record,
                                     struct berth_error *error);
 void event_file_close(struct event_file *file);
@@ -46,13 +46,13 @@ struct event_scalar {
     const char *tag;
     double value;
 };
-// An Event with the version of the format, the first of a file, and one with scalars.
+// Appends an Event with the version of the format, the first of a file, or one with scalars.
 void event_put_version(struct protobuf_writer *message, double wall_time);
 void event_put_scalars(struct protobuf_writer *message, double wall_time, int64_t step,
                        const struct event_scalar *scalars, size_t count);
 
-// One with a histogram of `count` > 0 values, in 30 steps of one width from the least to the
-// largest.
+// Appends an Event with a histogram of `count` > 0 values, in 30 buckets of equal width from the
+// minimum to the maximum.
 void event_put_histogram(struct protobuf_writer *message, double wall_time, int64_t step,
                          const char *tag, const double *values, size_t count);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A log file is open for the whole run and grows line by line, which core/file.h's writers (a
-// temporary file, renamed when complete) are not made for: it is opened here.
+// A log file of JSON lines. It stays open during the whole run and grows line by line, for which
+// core/file.h's writers (a temporary file, renamed when complete) are not made.
 #include "report/json_file.h"
 
 #include "core/file_call.h"
@@ -75,7 +75,7 @@ static void build_dllogger(struct json_file *file, const struct berth_record *re
     dllogger_line(&file->line, elapsed, record);
 }
 
-// Writes the line; the errno of a failure, else 0.
+// Writes the line; returns the errno of a failure, else 0.
 static int write_line(const struct json_file *file) {
     const char *at = file->line.text;
     size_t left = file->line.length;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records as JSON lines in a file. Each line goes out in one write as it happens, so that the file
-// can be followed and a killed run leaves whole lines (at worst a torn last one). In dllogger's
-// form where that is asked for (dllogger.h).
+// Writes records as JSON lines to a file. Each line is written at once with a single write, so the
+// file can be followed, and a killed run leaves complete lines (except possibly the last one). The
+// lines are in dllogger's form if requested (dllogger.h).
 #ifndef BERTH_REPORT_JSON_FILE_H
 #define BERTH_REPORT_JSON_FILE_H
 
@@ -10,23 +10,23 @@
 
 struct json_file {
     int descriptor; // -1: none
-    int owned;      // to be closed
-    int failed;     // errno of the first write that failed
+    int owned;      // close the descriptor at the end
+    int failed;     // errno of the first failed write
     int dllogger;
-    int fresh;    // the lines that come first are still to be written
+    int fresh;    // the header lines are not written yet
     double start; // monotonic seconds
     struct json_line line;
 };
 
 struct json_file_how {
-    int append;   // else the file is emptied
-    int dllogger; // its lines in place of ours
+    int append;   // 0: truncate the file
+    int dllogger; // write dllogger's lines instead of ours
 };
 
-// `path` NULL: nothing will be written; "-": standard output.
+// `path` NULL: write nothing; "-": standard output.
 enum berth_status json_file_open(struct json_file *file, const char *path,
                                  const struct json_file_how *how, struct berth_error *error);
-// Returns 0 when a write has just failed for the first time (file->failed is the errno).
+// Writes a record. Returns 0 when a write fails for the first time (file->failed is the errno).
 int json_file_record(struct json_file *file, const struct berth_record *record);
 void json_file_close(struct json_file *file);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records as plain text.
+// Formats records as plain text.
 #include "report/lines.h"
 
 #include "core/number.h"
@@ -33,7 +33,7 @@ static int ends_with(const char *text, const char *ending) {
     return length >= tail && strcmp(text + length - tail, ending) == 0;
 }
 
-// "1234567" as "1,234,567".
+// Formats 1234567 as "1,234,567".
 static void group_digits(int64_t value, char *text, size_t size) {
     char digits[NUMBER_TEXT_SIZE];
     snprintf(digits, sizeof digits, "%" PRId64, value);
@@ -69,7 +69,7 @@ static void print_flops(double flops, char *text, size_t size) {
     number_format(text, size, "%.4g %s", flops, units[unit]);
 }
 
-// How a real is printed: by its key, or by the ending of its key.
+// The format of a real number, by its key or by the suffix of its key.
 static const struct style {
     const char *key;
     const char *format;
@@ -95,7 +95,7 @@ static void print_real(const struct berth_field *field, char *text, size_t size)
     for (size_t i = 0; i < sizeof styles / sizeof *styles; i++) {
         format = ends_with(field->key, styles[i].key) ? styles[i].format : format;
     }
-    // Scores are per cent in SQuAD and shares of 1 in GLUE, whatever they are called.
+    // SQuAD's scores are percentages and GLUE's are fractions of 1, under the same names.
     if (ends_with(field->key, "f1") && fabs(field->real) <= 1) {
         format = "%.4f";
     }
@@ -130,7 +130,7 @@ static void append(char *text, size_t size, const char *format, ...) {
     va_end(arguments);
 }
 
-// Short names and units on one-line records.
+// Short names and units in one-line records.
 static const struct label {
     const char *key, *before, *after;
 } labels[] = {{"learning_rate", "lr ", ""},
@@ -154,8 +154,8 @@ static void append_field(const struct berth_field *field, char *text, size_t siz
     append(text, size, "%s %s", field->key, value);
 }
 
-// What tells nothing on a line of text: numbers that are unknown, counters at zero, constants, what
-// others show better.
+// Fields that a line of text omits: unknown numbers, counters at zero, constants, and what other
+// fields show better.
 static int is_silent(const struct berth_field *field) {
     if (field->type == BERTH_REAL && isnan(field->real)) {
         return strcmp(field->key, "loss") != 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records as text: the plain lines and tables, and the lines that DeepSpeed prints.
+// Records as text: plain lines and tables, and the lines that DeepSpeed prints.
 #ifndef BERTH_REPORT_LINES_H
 #define BERTH_REPORT_LINES_H
 
@@ -10,21 +10,21 @@
 
 #define LINES_SIZE 1024
 
-// The field of that key, or NULL; its value as a real, or `otherwise`.
+// The field with that key, or NULL; its value as a real, or `otherwise`.
 const struct berth_field *lines_field(const struct berth_record *record, const char *key);
 double lines_real(const struct berth_record *record, const char *key, double otherwise);
 
-// A field's value for people: "1,234,567", "1.21 GiB", "3e-05", "87.35".
+// Formats a field's value for people: "1,234,567", "1.21 GiB", "3e-05", "87.35".
 void lines_value(const struct berth_field *field, char *text, size_t size);
 // "step 120/487  loss 1.2345  lr 2.8e-05  42.3 samples/s": all fields of the record on one line.
 void lines_plain(const struct berth_record *record, char *text, size_t size);
-// The same without as many of the last fields as it takes to fit into `width` columns; the first
-// two stay.
+// The same, without the last fields that do not fit into `width` columns; the first two are always
+// kept.
 void lines_plain_within(const struct berth_record *record, size_t width, char *text, size_t size);
 // One row of an aligned table: "  parameters            22,713,986".
 void lines_row(const struct berth_field *field, char *text, size_t size);
 
-// The field's value as a JSON member of that key.
+// Appends the field's value as a JSON member with that key.
 void lines_json_field(struct json_line *line, const char *key, const struct berth_field *field);
 
 // "[2026-01-31 12:00:00,123] [INFO] [berth:0:NAME] "
@@ -40,8 +40,8 @@ void lines_deepspeed_step(const struct berth_record *record, const struct lines_
 // "[...] 0/20, RunningAvgSamplesPerSec=..., CurrSamplesPerSec=..., MemAllocated=0.36GB, ..."
 void lines_deepspeed_rate(const struct berth_record *record, const struct lines_deepspeed *facts,
                           char *text, size_t size);
-// What DeepSpeed's own programs print for the record's task beside the engine's lines, two of them;
-// 0: they have no such program.
+// The two lines that DeepSpeed's own programs for the record's task print in addition to the
+// engine's; 0 if there is no such program for it.
 //   "bing_bert_progress: step=20, loss=7.25, lr=5e-05, sample_count=640"
 //   " At step 20, the throughput is 41.2 Samples/s"
 // and for squad, with the running mean of the loss,
@@ -50,10 +50,10 @@ void lines_deepspeed_rate(const struct berth_record *record, const struct lines_
 int lines_deepspeed_progress(const struct berth_record *record, char *progress, char *throughput,
                              size_t size);
 // "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768",
-// from the fields attempted_loss_scale, loss_scale, attempted_hysteresis, hysteresis of a note.
+// from a note's fields attempted_loss_scale, loss_scale, attempted_hysteresis, hysteresis.
 void lines_deepspeed_overflow(const struct berth_record *record, char *text, size_t size);
-// "rank=0 time (ms) | forward_microstep: 1.00 | backward_microstep: ..."; 0: no times in the
-// record.
+// "rank=0 time (ms) | forward_microstep: 1.00 | backward_microstep: ..."; 0 if the record has no
+// times.
 int lines_deepspeed_times(const struct berth_record *record, char *text, size_t size);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of DeepSpeed's engine and timer that people grep for (of the throughput line the
-// older `epoch/step` form), and those of its BERT programs.
-// Python's number formats are kept: 5e-05, 0.0.
+// The lines of DeepSpeed's engine and timer that people grep for (the throughput line in the older
+// `epoch/step` form), and those of its BERT programs. Numbers are formatted as in Python: 5e-05,
+// 0.0.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which record becomes which lines.
+// Maps records to lines.
 #include "report/reporter.h"
 
 #include "core/memory.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// The average leaves out the first records, which pay for warming up, as DeepSpeed's does.
+// Like DeepSpeed, the average leaves out the first records, which include warm-up costs.
 #define RATES_SKIPPED 2
 
 static int is_format(const struct berth_config *config, const char *format) {
@@ -70,14 +70,14 @@ static void print_note(struct berth_reporter *reporter, const struct berth_recor
     print_framed(reporter, text);
 }
 
-// A heading and one aligned row a field; without fields the text alone.
+// Prints a heading and one aligned row per field; without fields only the text.
 static void print_table(struct berth_reporter *reporter, const struct berth_record *record,
                         const char *heading) {
     char line[LINES_SIZE];
     console_line(&reporter->console, record->text != NULL ? record->text : heading);
     for (size_t i = 0; i < record->field_count; i++) {
         const struct berth_field *field = &record->fields[i];
-        if (field->type != BERTH_REAL || field->real == field->real) { // not those that are unknown
+        if (field->type != BERTH_REAL || field->real == field->real) { // omit unknown values
             lines_row(field, line, sizeof line);
             console_line(&reporter->console, line);
         }
@@ -116,7 +116,8 @@ static void print_step_deepspeed(struct berth_reporter *reporter,
     }
 }
 
-// The record as one line, which a terminal does not wrap; a pipe or a file gets all of it.
+// Prints the record as one line. A terminal gets as much as fits without wrapping; a pipe or a file
+// gets all of it.
 static void print_fields(struct berth_reporter *reporter, const struct berth_record *record) {
     struct console *console = &reporter->console;
     size_t width = console->terminal ? (size_t)terminal_width(console->descriptor) : SIZE_MAX;
@@ -198,7 +199,7 @@ static void print_record(struct berth_reporter *reporter, const struct berth_rec
     case BERTH_RECORD_SUMMARY:
         print_summary(reporter, record);
         break;
-    case BERTH_RECORD_VALUES: // too many for people: in the JSON lines, and TensorBoard's
+    case BERTH_RECORD_VALUES: // too many for people; they are in the JSON lines and TensorBoard's
                               // histograms
     case BERTH_RECORD_EVENT:  // for other programs
         break;
@@ -237,7 +238,7 @@ enum berth_status reporter_check(const struct berth_reporter *reporter, struct b
         if (outputs[i].descriptor == STDOUT_FILENO && outputs[i].failed != 0 &&
             outputs[i].failed != EPIPE) {
             return error_set_errno(error, BERTH_IO, outputs[i].failed,
-                                   "writing to standard output failed");
+                                   "cannot write to standard output");
         }
     }
     return BERTH_OK;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Shared by the tests that run the program: sourced, with BERTH the program, ON_TERMINAL the helper
-# that runs a command on a pseudo-terminal. A failed expectation is told and counted; `finish` exits.
+# Functions for the tests that run the program. Source it with BERTH set to the program and ON_TERMINAL to the
+# helper that runs a command on a pseudo-terminal. A failed expectation is printed and counted; `finish`
+# exits.
 set -u
 work=$(mktemp -d)
 trap '[ "$BASHPID" -ne $$ ] || rm -rf "$work"' EXIT # not in subshells
@@ -11,7 +12,7 @@ failures=0
 unset NO_COLOR FORCE_COLOR COLUMNS
 export TERM=xterm
 
-# Runs the program; its streams and exit code are what the expect_... functions look at.
+# Runs the program; the expect_... functions check its streams and exit code.
 run() {
     what="berth $*"
     "$BERTH" "$@" >"$out" 2>"$err" </dev/null
@@ -84,8 +85,8 @@ make_dataset() { # FILE, SQuAD 1.1 with eight questions
 ]}]}
 END
 }
-# The commands of a document, in order: its blocks "```sh", and the lines of its blocks "```console" that begin with
-# "$ ", with the lines that continue them.
+# The commands of a document, in order: its "```sh" blocks, and the lines of its "```console" blocks that
+# begin with "$ ", with their continuation lines.
 commands_of() { # DOCUMENT
     awk '/^ *```sh$/ { all = 1; next } /^ *```console$/ { some = 1; next } /^ *```/ { all = some = more = 0; next }
         some && (more || sub(/^ *\$ /, "")) { more = /\\$/; print } all' "$1"

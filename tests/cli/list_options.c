@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists the option table for option_effects.py: a line "name jobs" for each row, where jobs are the
-// numbers of the job's bits.
+// Prints the option table for option_effects.py: one line "name jobs" per row, where jobs is the
+// bit set of the row's jobs.
 #include "core/options.h"
 
 #include <stdio.h>

@@ -81,7 +81,7 @@ READERS = {
     # Answers without their scores.
     ("doc_stride", "show squad"): ("src/train/tasks/squad_input.c", r"config->doc_stride"),
     ("precision", "show squad"): ("src/train/inference/predict.c", r"machine_compute_dtype\(config"),
-    # It has nothing to keep quiet about.
+    # It has no output to suppress.
     ("quiet", "tokenize"): ("cli/messages.c", r"config.quiet"),
     "no_progress": ("src/report/reporter.c", r"config->no_progress"),  # of a terminal
     "on_save_error": ("src/train/job/training_loop.c", r"config->on_save_error"),   # of a disk that is full

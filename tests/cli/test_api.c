@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small public functions through berth.h: tokens with their places, tensors of a folder,
-// statuses; and each of them with every single allocation failing: BERTH_NO_MEMORY, no crash, no
-// leak (ASan).
+// Tests the small public functions through berth.h: tokens with their positions, tensors of a
+// folder, statuses; and each of them with every single allocation failing: BERTH_NO_MEMORY, no
+// crash, no leak (ASan).
 #include "berth.h"
 #include "core/harness.h"
 #include "core/memory.h"
@@ -44,7 +44,7 @@ static int remove_files(void **state) {
     return system(command);
 }
 
-// --- what they give ------------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 static void tokens_carry_pieces_ids_and_places(void **state) {
     static const struct berth_token expected[] = {
@@ -146,7 +146,7 @@ static void statuses_have_names(void **state) {
     assert_string_equal(berth_version(), BERTH_VERSION);
 }
 
-// --- arguments that are not there ----------------------------------------------------------------
+// --- missing arguments ---------------------------------------------------------------------------
 
 #define REFUSED(argument, call)                                                                    \
     do {                                                                                           \
@@ -317,7 +317,7 @@ static void what_nobody_wants_is_not_given(void **state) {
     assert_int_equal(berth_compare(model, model, 0, NULL, NULL, NULL, &error), BERTH_OK);
 }
 
-// Inference needs no optimizer, whatever the settings say of one.
+// Inference needs no optimizer, whatever its settings.
 static void an_encoder_opens_with_any_optimizer(void **state) {
     struct berth_config config;
     struct berth_encoder *encoder;

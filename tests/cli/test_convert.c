@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// berth_convert with every single system call and every allocation failing: an error, and no part
-// of an output, under its name or a temporary one.
+// Tests berth_convert with every single system call and every allocation failing: it reports an
+// error and leaves no part of an output, under the final name or a temporary one.
 #include "berth.h"
 #include "core/scratch.h"
 #include "format/containers/containers.h"
@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-// Torch's and NVIDIA's files are written as DeepSpeed's: it stands for them.
+// Torch's and NVIDIA's files are written like DeepSpeed's, which represents them.
 static const char *const targets[] = {"hf", "tensorflow", "deepspeed", "onnx", "gguf"};
 static const char *const round_targets[] = {"hf", "torch", "tensorflow", "nvidia", "deepspeed"};
 
@@ -44,7 +44,7 @@ static size_t count_names(const char *path) {
     return count;
 }
 
-// Only the model, or the whole output beside it (of `files` files).
+// Only the model, or also the complete output (of `files` files).
 static void expect_all_or_nothing(size_t files) {
     size_t names = count_names(scratch_folder);
     if (dir_exists(scratch("out"))) {
@@ -73,7 +73,7 @@ static void fail_calls(const char *to) {
         expect_all_or_nothing(files);
         complete += dir_exists(scratch("out"));
     }
-    assert_in_range(complete, 1, 2); // after the new name stands, its folder is opened and synced
+    assert_in_range(complete, 1, 2); // once the new name exists, its folder is opened and synced
 }
 
 static void test_failing_calls(void **state) {
@@ -85,7 +85,7 @@ static void test_failing_calls(void **state) {
     }
 }
 
-// Somebody else fills the output while the conversion goes on.
+// Another process fills the output during the conversion.
 static void fill_output(void *context, const struct berth_record *record) {
     (void)context;
     if (record->kind == BERTH_RECORD_WARNING) {
@@ -107,7 +107,7 @@ static void test_output_filled_meanwhile(void **state) {
     expect_all_or_nothing(1);
 }
 
-// A look for a file that need not be there may fail for want of memory without harm.
+// Checking for an optional file may fail for want of memory without harm.
 static void fail_memory(const char *to) {
     assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
     memory_fail_at(0, 0);
@@ -169,7 +169,7 @@ static void write_shard(const char *name, const struct tensor_out *tensors, size
     memory_free(path);
 }
 
-// A model of two files, in the second one tensor of that name.
+// A model of two files, with one tensor of that name in the second.
 static void make_shards(const char *name) {
     static const int64_t positions[2] = {0, 1};
     static const uint16_t halves[2] = {0x3C00, 0x4000};
@@ -229,7 +229,7 @@ static void test_names(void **state) {
     expect_tensors(translated, 3);
 }
 
-// Two names that become one are refused.
+// Two names that translate to the same one are refused.
 static void test_equal_names(void **state) {
     (void)state;
     struct berth_error error;
@@ -362,7 +362,7 @@ static void go_round(const char *to, const char *names) {
     memory_free(home);
 }
 
-// Every type through every format that is read again: the file comes back byte for byte.
+// Every type through every format that can be read back: the file is reproduced byte for byte.
 static void test_round_trips(void **state) {
     (void)state;
     static const enum tensor_dtype dtypes[] = {TENSOR_F32, TENSOR_F16, TENSOR_BF16};
@@ -411,7 +411,7 @@ static int is_value(const json *a, const json *b) {
     return equal;
 }
 
-// All of odd_config is in the file of `folder`, where it has one.
+// All of odd_config is in the config file of `folder`, if it has one.
 static int expect_odd_config(const char *folder, const char *name, const char *way) {
     json *expected, *found = read_json(folder, name);
     assert_int_equal(json_read_memory("", odd_config, sizeof odd_config - 1, &expected, NULL),
@@ -472,7 +472,7 @@ static void test_configs_survive(void **state) {
 
 // --- padding ------------------------------------------------------------------------------------
 
-// NVIDIA's and DeepSpeed's models have a multiple of 8 rows for their words; those behind the last
+// NVIDIA's and DeepSpeed's models have a multiple of 8 rows for their words; those after the last
 // word are zero.
 static void test_padding_rows(void **state) {
     (void)state;

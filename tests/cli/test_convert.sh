@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# convert and compare: what comes out, what is refused, that nothing is left over, and the commands of
+# Tests convert and compare: their output, what is refused, that nothing is left over, and the commands of
 # doc/formats.md.
 . "$(dirname "$0")/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,10 +12,10 @@ make_dataset data.json
 mkdir empty
 ls -A >before
 
-# Nothing but what was there and the names given.
+# Checks that only the earlier files and the given names exist.
 expect_left() {
     left=$(ls -A | grep -vxF -f before -e stdout -e stderr | tr '\n' ' ')
-    [ "$left" = "$1" ] || fail "left behind: \"$left\", expected \"$1\""
+    [ "$left" = "$1" ] || fail "left over: \"$left\", expected \"$1\""
 }
 
 # --- hf: byte for byte --------------------------------------------------------------------------
@@ -56,7 +56,7 @@ for to in torch tensorflow nvidia deepspeed "deepspeed --names nvidia" "deepspee
     rm -r there back
 done
 
-# What the others' programs look for, and every way to name a model.
+# What other programs require, and every way to name a model.
 run convert squad-minilm deepspeed --to deepspeed --step 12 --names nvidia
 [ "$(cat deepspeed/latest)" = global_step12 ] || fail "latest: $(cat deepspeed/latest)"
 grep -q '"intermediate_size": 64' deepspeed/bert_config.json || fail "no bert_config.json"
@@ -100,7 +100,7 @@ run convert squad-minilm new --to nvidia --step -1
 expect_code 2
 expect_left ""
 
-# The new type is told where transformers looks for it.
+# The new type is recorded where transformers reads it.
 sed 's/"torch_dtype"/"dtype"/' squad-minilm/config.json >config.new
 sed 's/"torch_dtype": *"float32",//' squad-minilm/config.json >config.silent
 grep -q '"dtype": "float32"' config.new || fail "no type to begin with"
@@ -117,23 +117,23 @@ for config in squad-minilm/config.json config.new config.silent; do
 done
 cp squad-minilm/config.json typed/
 run convert typed there --dtype f32
-cmp -s typed/config.json there/config.json || fail "config.json changed for the type that it tells"
+cmp -s typed/config.json there/config.json || fail "config.json changed in more than the type"
 run convert "$here/../format/data/tensorflow/bert" google --dtype f16 --allow_lossy
 grep -q '"torch_dtype": "float16"' google/config.json || fail "not float16"
 rm -r there typed google config.new config.silent
 
-# --- what others wrote (dev/fixtures/make_nvidia.py, make_deepspeed.py) -------------------------
+# --- files of other programs (dev/fixtures/make_nvidia.py, make_deepspeed.py) -------------------------
 
 data=$here/../format/data
 mkdir theirs
 cp "$data"/nvidia/ckpt_*.pt "$data/nvidia/bert_config.json" theirs
 run convert theirs back
 expect_code 0
-expect_err "4 tensors are no part of the model"
+expect_err "4 tensors are not part of the model"
 expect_err "3 rows that pad the vocabulary to 16 words"
 cmp -s "$data/nvidia/model.safetensors" back/model.safetensors || fail "not what transformers saved"
 grep -q BertForPreTraining back/config.json || fail "no architecture"
-# DeepSpeed's module has the model's own names unless others are asked for, and what is tied, too.
+# DeepSpeed's module has the model's own names unless others are requested, and tied tensors too.
 for names in "" nvidia huggingface; do
     run convert theirs "deepspeed$names" --to deepspeed ${names:+--names $names}
     expect_code 0
@@ -172,11 +172,11 @@ expect_left ""
 for type in f16 bf16; do
     run convert squad-minilm narrow --dtype $type
     expect_code 78
-    expect_err "39 in a narrower type"
+    expect_err "39 narrowed"
     expect_left ""
     run convert squad-minilm narrow --dtype $type --allow-lossy
     expect_code 0
-    expect_err "39 tensors get a narrower type"
+    expect_err "39 tensors are narrowed"
     run inspect narrow
     expect_out "$(echo $type | tr a-z A-Z)"
     expect_no "$out" F32
@@ -205,7 +205,7 @@ done
 mv squad-minilm/config.json squad-minilm/away
 run convert squad-minilm new
 expect_code 66
-expect_err "put the configuration that the model was trained with"
+expect_err "copy the configuration that the model was trained with"
 mv squad-minilm/away squad-minilm/config.json
 expect_left ""
 
@@ -232,13 +232,13 @@ expect_code 0
 expect_err "warning: gguf leaves out 2 tensors"
 run convert squad-minilm narrow --to gguf --dtype f16 --allow-lossy
 expect_code 0
-expect_err "13 tensors get a narrower type: bert.embeddings.word_embeddings.weight"
+expect_err "13 tensors are narrowed: bert.embeddings.word_embeddings.weight"
 [ "$(stat -c %s narrow/model.gguf)" -lt "$(stat -c %s gguf/model.gguf)" ] || fail "f16 is no smaller"
 grep -qa tokenizer.ggml.tokens gguf/model.gguf || fail "no tokens"
 mv squad-minilm/vocab.txt .
 run convert squad-minilm mute --to gguf --allow-lossy
 expect_code 0
-expect_err "holds no tokenizer"
+expect_err "has no tokenizer"
 ! grep -qa tokenizer.ggml.tokens mute/model.gguf || fail "tokens from nowhere"
 mv vocab.txt squad-minilm/
 rm -r gguf narrow mute
@@ -254,7 +254,7 @@ expect_code 73
 expect_err "is a file"
 run convert squad-minilm new --to nonsense
 expect_code 2
-expect_err "known are: hf, "
+expect_err "expected one of: hf, "
 for words in "hf f64" "torch f" "onnx f16" "gguf bf16"; do
     run convert squad-minilm new --to "${words% *}" --dtype "${words#* }"
     expect_code 2

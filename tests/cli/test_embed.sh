@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# berth embed: lines in, JSON lines or .npy out, the same numbers in both; a classifier's way from a
-# table to its result files (its numbers are checked in tests/train).
+# Tests berth embed: lines in, JSON lines or .npy out, the same numbers in both; and a classifier from a table
+# to its result files (tests/train checks its numbers).
 . "$(dirname "$0")/lib.sh"
 golden=$(cd "$(dirname "$0")/.." && pwd)/golden/encoder
 small="--threads 1 --max_seq_length 16"
@@ -33,10 +33,10 @@ json=$(sed -n '1s/.*"embedding":\[\([^,]*\),.*/\1/p' "$work/expected.jsonl")
 run embed --model "$golden" $small --normalize false --pooling max "$work/texts.txt"
 expect_code 0
 cmp -s "$out" "$work/expected.jsonl" && fail "max without scaling is something else"
-# The length is the usual one of embeddings, or what the model has; of a classifier's too.
+# The length is the usual one for embeddings, or the model's; also for a classifier.
 run embed --model "$golden" --threads 1 "$work/texts.txt"
 expect_code 0
-expect_err "in place of 256, as many as $golden has positions"
+expect_err "instead of 256, the number of positions of $golden"
 run embed --model "$golden" --pooling median "$work/texts.txt"
 expect_code 2
 expect_err 'option pooling: expected one of mean, cls, max, mean_sqrt_len_tokens, weightedmean, lasttoken, found "median"'
@@ -68,7 +68,7 @@ echo '{"pooling_mode": "cls", "embedding_dimension": 24}' >"$work/sentence/1_Poo
 echo '{"max_seq_length": 8}' >"$work/sentence/sentence_bert_config.json"
 run embed --model "$golden" --threads 1 --max_seq_length 8 --pooling cls --normalize false "$work/texts.txt"
 expect_code 0
-expect_err "pooling: cls in place of the model's mean"
+expect_err "pooling: cls instead of the model's mean"
 cp "$out" "$work/expected.jsonl"
 run embed --model "$work/sentence" --threads 1 "$work/texts.txt"
 expect_code 0
@@ -78,9 +78,9 @@ expect_code 0
 run embed --model "$work/converted" --threads 1 "$work/texts.txt"
 cmp -s "$out" "$work/expected.jsonl" || fail "convert --to hf keeps the modules"
 run embed --model "$work/sentence" --threads 1 --max_seq_length 10 --normalize true "$work/texts.txt"
-expect_err "max_seq_length: 10 in place of the model's 8"
-expect_err "normalize: true in place of the model's false"
-# The keys of older versions, each pooling unlike the others.
+expect_err "max_seq_length: 10 instead of the model's 8"
+expect_err "normalize: true instead of the model's false"
+# The keys of older versions, with different values for each pooling.
 for mode in cls_token mean_tokens max_tokens mean_sqrt_len_tokens weightedmean_tokens lasttoken; do
     echo "{\"pooling_mode_$mode\": true}" >"$work/sentence/1_Pooling/config.json"
     run embed --model "$work/sentence" --threads 1 "$work/texts.txt"
@@ -100,7 +100,7 @@ run embed --model "$work/sentence" "$work/texts.txt"
 expect_code 78
 expect_err "a module Dense"
 
-# --- tokenizer.json in place of vocab.txt --------------------------------------------------------
+# --- tokenizer.json instead of vocab.txt --------------------------------------------------------
 
 cp -r "$golden" "$work/today"
 rm "$work/today/vocab.txt"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The C example: it answers, it reports errors with their names, and it builds against an installed
-# library with nothing but pkg-config.
+# Tests the C example: it answers, reports errors with their names, and builds against an installed library
+# with only pkg-config.
 . "$(dirname "$0")/lib.sh"
 make_model "$work/model"
 what="example_answer"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# examples/from-scratch.sh at its smallest: from a made-up dump to answers, twice: a second run finds
-# everything done but the fine-tuning.
+# Tests examples/from-scratch.sh at its smallest, from a synthetic dump to answers, twice: a second run
+# repeats only the fine-tuning.
 . "$(dirname "$0")/lib.sh"
 script=$(dirname "$0")/../../examples/from-scratch.sh
 

@@ -73,7 +73,7 @@ done
 narrow 60 --help
 (unset COLUMNS && narrow 80 finetune squad --help all)
 
-# Each line of a usage is a command of its own.
+# Each line of a usage is a separate command.
 COLUMNS=80 run show squad --help
 grep -q '^  berth show squad --model DIR --input FILE --random-samples M \[--seed N\]$' "$out" ||
     fail "the second usage of show squad"
@@ -91,7 +91,7 @@ expect_out "berth 0."
 run help nonsense
 expect_code 2
 
-# Colours: on a terminal and where forced, never against NO_COLOR or a dumb terminal.
+# Colours: on a terminal and when forced, never with NO_COLOR or on a dumb terminal.
 what="help on a terminal"
 err=/dev/null
 "$ON_TERMINAL" 70 "$BERTH" answer --help >"$out"

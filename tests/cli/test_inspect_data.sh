@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# berth inspect lists the data sets of pre-training data that others wrote, and names what is damaged.
+# Tests that berth inspect lists the data sets of other programs' pre-training data, and names what is
+# damaged.
 . "$(dirname "$0")/lib.sh"
 data=$(cd "$(dirname "$0")/../data/pretraining" && pwd)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One of several processes: what writes stops at once with 78 and says how to go on; what does not
-# write, and one process alone, run. By the variables of every launcher, and by mpirun of Open MPI
-# and torchrun where they are installed.
+# Tests the program as one of several processes: a verb that writes stops immediately with 78 and says what to
+# do instead; a verb that does not write, and a single process, run. Uses the variables of every launcher, and
+# mpirun of Open MPI and torchrun if they are installed.
 . "$(dirname "$0")/lib.sh"
 unset "${!SLURM_@}" "${!OMPI_@}" "${!PMI_@}" "${!PMIX_@}" "${!MV2_@}" WORLD_SIZE RANK LOCAL_RANK
 make_model "$work/model"
@@ -71,19 +71,17 @@ for verb in evaluate answer show tokenize features embed inspect compare verify 
     kinds[$verb]=reads
 done
 run --help
-sed -n 's/^  \([a-z][a-z]*\) *\([a-z]*\) .*/\1 \2/p' "$out" | sed '/^berth/d' >"$work/verbs"
+sed -n 's/^  \([a-z][a-z]*\) \([a-z]*\) .*/\1 \2/p' "$out" | sed '/^berth/d' >"$work/verbs"
 while read -r verb task; do
     what="berth $verb $task of several processes"
-    case " squad classify pretrain " in *" $task "*) ;; *) task= ;; esac
     kind=${kinds[$verb]:-}
     [ "$verb $task" != 'evaluate pretrain' ] || kind=writes
     [ -n "$kind" ] || fail "neither a verb that writes nor one that does not"
     words=
     case "$verb $task" in
-    'finetune squad') words="--model m --train t --output $work/made" ;;
-    'finetune classify') words="--model m --output $work/made" ;;
-    'predict squad') words="--model m --input t --output $work/made" ;;
-    'predict classify' | 'evaluate pretrain') words="--model m --output $work/made" ;;
+    'finetune '*) words="--model m --train t --output $work/made" ;;
+    'predict '*) words="--model m --input t --output $work/made" ;;
+    'evaluate pretrain') words="--model m --output $work/made" ;;
     'pretrain '*) words="--input_dir d --output $work/made" ;;
     'convert ') words="$work/model $work/made --to nvidia" ;;
     'init ') words="--config tiny --output $work/made" ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The jobs that need a model, on a tiny one: fine-tune, resume, predict, evaluate, answer, show.
+# Tests the jobs that need a model, on a tiny one: fine-tune, resume, predict, evaluate, answer, show.
 . "$(dirname "$0")/lib.sh"
 make_model "$work/model"
 make_dataset "$work/data.json"
@@ -58,24 +58,24 @@ run evaluate squad "$work/data.json" "$work/run/predictions.json"
 expect_code 0
 expect_out exact_match
 
-# The same run again has nothing left to do, and leaves what it wrote.
+# Running it again does nothing and leaves the files unchanged.
 cp "$work/run/train_results.json" "$work/before.json"
 run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/run" $small \
     --train_batch_size 4 --num_train_epochs 20 --learning_rate 2e-3 --hidden_dropout_prob 0 \
     --attention_probs_dropout_prob 0 --precision fp32 --resume_from_checkpoint auto
 expect_code 0
-expect_err "nothing was left to train"
+expect_err "no updates were left to train"
 cmp -s "$work/run/train_results.json" "$work/before.json" || fail "its results were written over"
 grep -q '"train_runtime"' "$work/run/all_results.json" || fail "all_results.json lost them"
 
-# A finished model without a checkpoint is not trained over by a run that should go on.
+# A run that was to resume does not overwrite a finished model without a checkpoint.
 mkdir "$work/finished"
 cp "$work"/run/*.* "$work/finished"
 for flag in "" "--dry-run"; do
     run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/finished" \
         $small --resume_from_checkpoint auto $flag
     expect_code 73
-    expect_err "holds a model and no checkpoint to resume from"
+    expect_err "contains a model and no checkpoint to resume from"
 done
 cmp -s "$work/run/model.safetensors" "$work/finished/model.safetensors" || fail "it was trained over"
 run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/finished" $small \
@@ -100,11 +100,11 @@ for file in "$work"/google/bert_model.ckpt.*; do
     mv "$file" "$work/originals/model.ckpt-4.${file##*ckpt.}"
 done
 resume 5 --output "$work/originals" --resume_from_checkpoint auto
-expect_err "going on after update 5 with its weights; not carried over are the optimizer's moments"
+expect_err "resuming after update 5 with its weights; not restored: the optimizer's moments"
 "$BERTH" verify "$work/originals/checkpoint-8" >/dev/null || fail "no checkpoint of its own"
 grep -q '"moments_start": 5' "$work/originals/checkpoint-8/trainer_state.json" || fail "moments"
 resume 4 --output "$work/from-google" --resume_from_checkpoint "$work/originals/model.ckpt-4"
-# Without moments the corrections of their bias begin again: the updates are those of a new run.
+# Without moments, bias correction starts again: the updates are those of a new run.
 whole="$small --train_batch_size 8 --max_steps 9 --precision fp32 --logging_steps 1 --quiet
     --learning_rate 1e-3 --schedule constant --hidden_dropout_prob 0 --attention_probs_dropout_prob 0"
 losses() { # FIRST, of three updates
@@ -164,7 +164,7 @@ grep -q '"type":"METADATA","metric":"e2e_train_time","metadata":{"unit":"s"}' "$
 expect_err ' - Training Epoch: 0 Training Iteration: 2  step_loss : '
 expect_no "$err" "step 2/2"
 
-# TensorBoard's files where the DeepSpeed file asks for them, unless the command line does.
+# TensorBoard's files go where the DeepSpeed file says, unless the command line says otherwise.
 cat >"$work/ds.json" <<END
 {"train_batch_size": 4,
  "tensorboard": {"enabled": true, "output_path": "$work/scalars", "job_name": "squad"}}
@@ -224,7 +224,7 @@ what="answer from text that is not all UTF-8"
 run answer --model "$work/run" --question 'Where did Ada live?' \
     --context "$(printf 'Ada \377lived in Oslo.')" $small
 expect_code 0
-grep -q 'the context is not all UTF-8 (first at byte 4)' "$err" || fail "not warned of"
+grep -q 'the context contains ill-formed UTF-8 (first at byte 4)' "$err" || fail "not warned of"
 run answer --model "$work/run" --question 'Where did Ada live?' --context "Ada lived in Århus." $small
 ! grep -q 'UTF-8' "$err" || fail "warned of good text"
 
@@ -258,7 +258,7 @@ expect_out '"question":"Who lived in Bern?"'
 run show squad --model "$work/run" --input "$work/data.json" --start-sample 1000 $small
 [ "$code" -ne 0 ] || expect_empty "$out"
 
-# A model without a span head: its part is made anew, and said.
+# A model without a span head: the head is newly initialised, with a warning.
 cp -r "$work/model" "$work/headless"
 LC_ALL=C sed -i 's/qa_outputs\./xx_outputs./g' "$work/headless/model.safetensors"
 run finetune squad --model "$work/headless" --train "$work/data.json" --output "$work/head" $small \
@@ -296,13 +296,14 @@ run bench peak --seconds 0.01 --json
 expect_code 0
 expect_out '"fp32_gflops":'
 
-# A model with fewer positions than the default length: fitted and noted; asked for, an error.
+# A model with fewer positions than the default length: reduced, with a note; if the length was given, an
+# error.
 make_model "$work/short" 40
 brief="--model $work/short --threads 1 --max_query_length 16"
 fitted() { # WORDS...
     run "$@"
     expect_code 0
-    cat "$out" "$err" | grep -q "max_seq_length: 40 in place of 384" || fail "no note"
+    cat "$out" "$err" | grep -q "max_seq_length: 40 instead of 384" || fail "no note"
     run "$@" --max_seq_length 384
     expect_code 78
     expect_err "max_seq_length 384 exceeds max_position_embeddings 40"
@@ -320,7 +321,7 @@ cmp -s "$out" "$work/counts" || fail "the windows of a short model differ from t
 run bench predict --config "$work/short/config.json" --data "$work/data.json" \
     --vocab "$work/short/vocab.txt" --max_query_length 16 --update_tokens 80 --steps 1 --threads 1
 expect_code 0
-expect_err "max_seq_length: 40 in place of 384"
+expect_err "max_seq_length: 40 instead of 384"
 
 what="finetune on a terminal"
 "$ON_TERMINAL" 60 "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" \
@@ -372,7 +373,7 @@ trap '' HUP # as nohup has it
 stop_with 143 HUP TERM
 trap - HUP
 expect_checkpoint
-set -m # or SIGINT is ignored by what runs in the background
+set -m # or SIGINT is ignored in a background process
 stop_with 130 INT
 expect_checkpoint
 run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/stop" $small \

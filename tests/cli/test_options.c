@@ -166,7 +166,7 @@ static void bad_values_name_option_range_and_value(void **state) {
     expect_refusal("lerning_rate", "1", "did you mean \"learning_rate\"");
 }
 
-// A struct can be filled by hand: what option_set refuses, option_check does.
+// A struct can be filled by hand: option_check refuses what option_set refuses.
 static void values_set_by_hand_are_checked(void **state) {
     struct berth_error error;
     for (size_t i = 0; i < option_row_count; i++) {

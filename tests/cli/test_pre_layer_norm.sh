@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A model with layer norms before its sub-layers through the whole program: trained (with activations
-# computed again, too), asked, converted, recognised by its tensors where its configuration says
-# nothing, and refused where it cannot be held or is not what was asked for.
+# Tests a model with layer norms before its sub-layers with the whole program: trained (also with recomputed
+# activations), used, converted, recognised by its tensors if its configuration does not say, and refused if a
+# format cannot hold it or the request contradicts it.
 . "$(dirname "$0")/lib.sh"
 
 make_model "$work/post"
@@ -36,7 +36,7 @@ activations() { # WORDS...: activations_bytes of the plan
 }
 kept=$(activations)
 again=$(activations --checkpoint_activations)
-[ "$again" -lt "$kept" ] || fail "activations of $again bytes in place of $kept"
+[ "$again" -lt "$kept" ] || fail "activations of $again bytes, expected fewer than $kept"
 
 # --- which norms the model has ------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ for to in torch deepspeed "deepspeed --kernel_layers" tensorflow nvidia; do
     expect_err "which transformers has not"
     cmp -s again/model.safetensors back/model.safetensors || fail "$to: other tensors"
     rm -f there/bert_config.json
-    cp post/config.json there/ # which says nothing of norms
+    cp post/config.json there/ # which does not mention norms
     run predict squad --model there --input data.json --output asked $squad
     expect_code 0
     cmp -s kept/predictions.json asked/predictions.json || fail "$to: other answers"
@@ -83,6 +83,6 @@ for to in onnx gguf; do
     run convert again there --to $to --allow_lossy
     expect_code 78
     expect_err "again as $to: this model has layer norms before its sub-layers"
-    [ ! -e there ] || fail "$to left something behind"
+    [ ! -e there ] || fail "$to left files"
 done
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# berth pretrain as its users call it: the originals' command line, recipes and what wins over them,
-# the plan's numbers, two phases, resumption by a flag that stands alone, fine-tuning what came out.
+# Tests berth pretrain as its users run it: the original programs' command lines, recipes and what overrides
+# them, the plan's numbers, two phases, resuming with a flag without a value, fine-tuning the result.
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
 make_model model
@@ -37,7 +37,7 @@ expect_err "next_sentence_loss"
 expect_err "data_wait_ms"
 expect_out '"masked_lm_accuracy"'
 expect_out '"next_sentence_accuracy"'
-# The running mean of the loss begins with the first and keeps a fifth of what it was.
+# The running mean of the loss starts with the first loss and has weight 0.2 for the previous mean.
 awk -F'"' '/"kind":"step"/ {
     for (i = 2; i < NF; i += 2) {
         value[$i] = substr($(i + 1), 2) + 0
@@ -52,8 +52,7 @@ for file in config.json model.safetensors vocab.txt eval_results.txt checkpoint-
 done
 grep -q '^masked_lm_accuracy = ' phase1/eval_results.txt || fail "eval_results.txt"
 
-# The same scores from the model that was written; a model without positions to spare says nothing
-# about lengths.
+# The same scores from the written model; a model with just enough positions gives no message about lengths.
 run evaluate pretrain --model phase1 --input_dir "$short" --max_eval_samples 10000 --output scored
 expect_code 0
 expect_no "$err" "max_seq_length"
@@ -61,7 +60,7 @@ diff <(grep -v global_step phase1/eval_results.txt) <(grep -v global_step scored
     fail "other scores than the run's own"
 run evaluate pretrain --model phase1 --output none
 expect_code 2
-expect_err "--eval_dir is missing"
+expect_err "missing option --eval_dir"
 run evaluate pretrain --model phase1 --input_dir "$short/corpus_training_0.hdf5" --output none
 expect_code 66
 expect_err "name held-out shards with --eval_dir"
@@ -77,7 +76,7 @@ run pretrain --do_train False --model phase1 --input_dir "$short" --output none
 expect_code 2
 expect_err "berth evaluate pretrain"
 
-# Google's flags mean Google's optimizer and schedule, unless others are named; NVIDIA's do not.
+# Google's flags imply Google's optimizer and schedule, unless others are named; NVIDIA's do not.
 google="--bert_config_file model/config.json --vocab_file model/vocab.txt --output_dir none --dry-run
     --max_seq_length 32 --max_predictions_per_seq 4 --input_file $short --num_train_steps 20 --num_warmup_steps 10"
 # shellcheck disable=SC2086
@@ -97,7 +96,7 @@ grep -qE 'optimizer *nvlamb$' "$out" || fail "not NVIDIA's optimizer"
 expect_out "phase1_end_step has no effect without --phase2"
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short/corpus_training_0.hdf5" \
     --output none --dry-run --do_eval=True
-expect_out 'do_eval has no effect, for there is nothing to evaluate on: no file of input_dir has "test" in its name'
+expect_out 'do_eval has no effect, because there is nothing to evaluate on: no file of input_dir has "test" in its name'
 
 # DeepSpeed's lines.
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" \
@@ -108,8 +107,8 @@ grep -q '^bing_bert_progress: step=2, loss=[0-9.]*, lr=[0-9.e-]*, sample_count=1
     fail "no line of progress"
 grep -q '^ At step 2, the throughput is [0-9.]* Samples/s$' "$err" || fail "no throughput"
 
-# TFRecord in place of HDF5, named by a pattern as in Google's and Intel's command lines: the same
-# sequences, so the same model.
+# TFRecord instead of HDF5, named by a pattern as in Google's and Intel's command lines: the same sequences,
+# so the same model.
 run prepare --text text.txt --vocab model/vocab.txt --output records --max_seq_length 32 \
     --max_predictions_per_seq 4 --shards 2 --test_shards 1 --dupe_factor 2 --format tfrecord
 expect_code 0
@@ -137,7 +136,7 @@ for key in Config SEED train_start batch_size_per_pu learning_rate average_loss 
     grep -q "^DLLL {.*\"type\":\"LOG\".*\"$key\":" dll.json || fail "no $key in dllogger's file"
 done
 
-# A recipe's values, and what wins over them.
+# A recipe's values, and what overrides them.
 run pretrain --recipe nvidia-phase1 --config_file model/config.json --vocab_file model/vocab.txt \
     --input_dir "$short" --output none --learning_rate 1e-3 --dry-run
 expect_code 0
@@ -172,7 +171,7 @@ second="--config_file model/config.json --vocab_file model/vocab.txt --input_dir
 # shellcheck disable=SC2086
 run pretrain $second --resume_from_checkpoint --steps_this_run 1
 expect_code 0
-expect_err "second phase: 6 updates of the first are behind it"
+expect_err "second phase, after 6 updates of the first"
 # shellcheck disable=SC2086
 run pretrain --resume_from_checkpoint $second
 expect_code 0
@@ -185,7 +184,7 @@ make_dataset squad.json
 run finetune squad --model phase1 --train squad.json --output tuned --max_steps 1 --quiet
 expect_code 0
 
-# What cannot be.
+# Impossible requests.
 run pretrain --input_dir "$short" --output none
 expect_code 2
 expect_err "model_name_or_path is missing, or --config_file for random weights"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The other rule sets of SQuAD features, SQuAD 2.0 and the feature cache, as people ask for them, on a
-# tiny model; the commands of doc/squad.md.
+# Tests the other rule sets of SQuAD features, SQuAD 2.0 and the feature cache, on a tiny model; and the
+# commands of doc/squad.md.
 . "$(dirname "$0")/lib.sh"
 make_model "$work/model"
 make_dataset "$work/data.json"
@@ -25,7 +25,7 @@ expect_code 0
 run predict squad --model "$work/keras" --input "$work/data.json" --output "$work/answers" $keras
 expect_code 0
 cmp -s "$work/keras/predictions.json" "$work/answers/predictions.json" || fail "predictions differ"
-# The model remembers its features; asked otherwise, that is told.
+# The model records its features; requesting others gives a message.
 grep -q '"squad_features": "keras"' "$work/keras/config.json" || fail "config.json names no features"
 grep -q '"squad_answer_end": "exclusive"' "$work/keras/config.json" || fail "config.json names no end"
 run predict squad --model "$work/keras" --input "$work/data.json" --output "$work/remembered" \
@@ -42,7 +42,7 @@ grep -q '"squad_features": "google"' "$work/again/config.json" || fail "trained 
 run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/keras" \
     $train --num_train_epochs 21 --resume_from_checkpoint auto --max_seq_length 128 --threads 1
 expect_code 78
-expect_err 'the run to be resumed had features keras, not google'
+expect_err 'the run to resume had features keras, not google'
 run answer --model "$work/keras" --question 'Where did Ada live?' --context 'Ada lived in Oslo.' $keras
 expect_code 0
 run show squad --model "$work/keras" --input "$work/data.json" $keras --start-sample 1 --num-test-samples 4
@@ -60,7 +60,7 @@ run show squad --model "$work/keras" --input "$work/data.json" $keras --start-sa
 expect_code 2
 expect_err 'has samples 0 to 7'
 
-# Samples drawn at random: by the seed alone, in ascending order, none twice, at most all.
+# Samples drawn at random: determined by the seed, in ascending order, without repetition, at most all.
 drawn() { # WORDS...: the numbers of the samples
     run show squad --model "$work/model" --input "$work/data.json" $small --json "$@"
     expect_code 0
@@ -105,7 +105,7 @@ for key in exact HasAns_f1 NoAns_exact best_exact best_exact_thresh best_f1 best
 done
 run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/v1-answers" $small
 expect_code 0
-expect_err '2 of 8 questions have no answer, and every one will be given one'
+expect_err '2 of 8 questions have no answer, but every one will be given one'
 [ ! -e "$work/v1-answers/null_odds.json" ] || fail "null odds without version 2"
 
 # The feature cache.
@@ -129,7 +129,7 @@ for file in "$work"/cache/*; do printf x >>"$file"; done
 run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/cached" $small \
     --version_2_with_negative $cached
 expect_code 0
-expect_err 'wrong checksum: the file is damaged or truncated; the features are built anew'
+expect_err 'wrong checksum: the file is damaged or truncated; rebuilding the features'
 # Two runs at once on an empty cache, with the same results as without one.
 for n in 1 2; do
     "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" --output "$work/twin$n" $small \
@@ -149,10 +149,10 @@ for n in 1 2 3; do
 done
 [ "$(ls -A "$work/shared" | wc -l)" -eq 1 ] || fail "one file, and nothing half-written"
 
-# What contradicts itself.
+# Contradictory settings.
 run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --keras_end exclusive --count
 expect_code 78
-expect_err 'keras_end exclusive belongs to Keras'
+expect_err 'keras_end exclusive applies only to Keras'
 run features squad --vocab "$work/model/vocab.txt" --input "$work/data.json" --features keras \
     --version_2_with_negative --count
 expect_code 78

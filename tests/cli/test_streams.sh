@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Standard streams: lines in, lines out; readers that go away; full disks; "-".
+# Tests standard streams: lines in, lines out; closed pipes; full disks; "-".
 . "$(dirname "$0")/lib.sh"
 make_vocabulary >"$work/vocab.txt"
 vocab=$work/vocab.txt
@@ -108,7 +108,7 @@ if [ -w /dev/full ]; then
     expect_err 'No space left'
 fi
 
-# Every verb that says something on standard output, the lines of a reporter among them.
+# Every verb that writes to standard output, including a reporter's lines.
 make_model "$work/model"
 printf '{"q1":"Oslo"}' >"$work/one.json"
 job="--model $work/model --output $work/out --max_seq_length 64 --threads 1 --quiet"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The commands of doc/tasks.md on the data that it shows: every task is trained, predicted and leaves
-# its files.
+# Tests the commands of doc/tasks.md on the data that it shows: every task is trained and predicted, and
+# leaves its files.
 . "$(dirname "$0")/lib.sh"
 document=$documents/tasks.md
 cd "$work" || exit 1
@@ -90,7 +90,7 @@ expect_code 0
 [ -s both/eval_results.txt ] && cmp -s both/test_results.tsv predicted/test_results.tsv || fail "not both"
 run $alone --output_dir neither
 expect_code 2
-expect_err "nothing is left to do"
+expect_err "leaves nothing to do"
 run $own --output mine --test_file reviews.csv
 expect_code 0
 [ "$(wc -l <mine/predict_results.txt)" -eq 4 ] || fail "not the three rows of the test file"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Google's model folder in every verb that takes a model: a tiny BERT that TensorFlow saved does what
-# the same weights do in Hugging Face's layout. And TensorBoard's file of a run.
+# Tests Google's model folder in every verb that takes a model: a tiny BERT saved by TensorFlow gives the same
+# results as the same weights in Hugging Face's layout. Also tests TensorBoard's file of a run.
 . "$(dirname "$0")/lib.sh"
 data=$(cd "$(dirname "$0")/.." && pwd)
 mkdir "$work/google" "$work/hf"
@@ -35,7 +35,7 @@ run predict squad --model "$work/google" --input "$work/data.json" --output "$wo
 expect_code 0
 same "$work/a/nbest_predictions.json" "$work/b/nbest_predictions.json"
 
-# Google's name of a checkpoint stands for its folder; a casing that the folder's name denies is told.
+# Google's name of a checkpoint denotes its folder; a casing that contradicts the folder's name is reported.
 run answer --question 'Where?' --context 'Ada lived in Oslo.' --init_checkpoint "$work/google/model.ckpt-7" $small
 expect_code 0
 cp -r "$work/hf" "$work/tiny_cased_L-2"
@@ -43,7 +43,7 @@ run answer --question 'Where?' --context 'Ada lived in Oslo.' --model "$work/tin
 expect_code 78
 expect_err "do_lower_case is true, but $work/tiny_cased_L-2 is a cased model by its name"
 
-# Among the tensors of the golden file are others, which strict does not take.
+# The golden file has further tensors, which strict refuses.
 run answer --model "$work/hf" --question 'Where?' --context 'In Oslo.' $small
 expect_code 0
 run answer --model "$work/hf" --question 'Where?' --context 'In Oslo.' $small --strict
@@ -79,7 +79,7 @@ run inspect "$work/run"
 expect_code 0
 expect_out bert.encoder.layer.1.intermediate.dense.weight
 
-# Without `checkpoint` the only index is meant; of two, none.
+# Without `checkpoint` a single index is used; two of them are an error.
 rm "$work/google/checkpoint"
 both answer --question 'Where did Ada live?' --context 'Ada lived in Oslo.' --json $small
 cp "$work/google/model.ckpt-7.index" "$work/google/other.index"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Wrong command lines: exit 2, a message on standard error that says what to do, nothing on standard
-# output. Also the original scripts' flags, and bad inputs with their exit codes.
+# Tests wrong command lines: exit 2, a message on standard error that says what to do, nothing on standard
+# output. Also tests the original scripts' flags, and bad inputs with their exit codes.
 . "$(dirname "$0")/lib.sh"
 
 refused() { # FRAGMENT WORDS...
@@ -22,8 +22,8 @@ base="finetune squad --model $work/model --train $work/data.json --output $work/
 # Unknown names, and the nearest known.
 refused 'did you mean "finetune"' finetun squad
 refused 'did you mean "help"' hlep
-refused 'needs a task (squad or classify): berth finetune squad' finetune --model x
-refused 'needs a task (squad or classify), found "squat": berth' finetune squat --model x
+refused 'needs a task (squad or classify' finetune --model x
+refused ', found "squat": berth finetune squad' finetune squat --model x
 refused 'needs a task' evaluate a b
 refused 'did you mean --learning_rate' finetune squad --lerning_rate 3
 refused 'did you mean --learning_rate' finetune squad --lerning-rate=3
@@ -60,7 +60,7 @@ refused 'option question: expected some text' answer --model x --question '' --c
 refused '--question is blank' answer --model x --question=$' \t\n' --context-file none
 refused '--context is blank' answer --model x --question y --context ' '
 refused 'no vocabulary' tokenize
-refused '--do_train false: nothing is left to do; add --do_predict or --do_eval' $base --do_train False
+refused '--do_train false leaves nothing to do; add --do_predict or --do_eval' $base --do_train False
 
 # Both spellings, "=", keys, and the originals' names and flags, all the way to the plan.
 plan() {
@@ -91,7 +91,7 @@ plan finetune squad --model_name_or_path "$work/model" --train_file "$work/data.
     --evaluation_strategy epoch --bf16 False --no_cuda --disable_tqdm True --use_tpu false \
     --lr_scheduler_type constant_with_warmup
 expect_err "--use_tpu false has no effect"
-# transformers' file with nothing but "auto", by the Trainer's flag.
+# transformers' file with only "auto" values, with the Trainer's flag.
 cat >"$work/auto.json" <<'END'
 {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_clipping": "auto",
  "optimizer": {"type": "AdamW", "params": {"lr": "auto", "weight_decay": "auto"}},
@@ -115,27 +115,27 @@ plan $base $names
 for name in $names; do
     expect_err "${name%=1} has no effect: "
 done
-# What a precision comes to is said once, and rightly.
+# The resulting precision is reported once, and correctly.
 printf '{"train_batch_size": 4}' >"$work/plain.json"
 plan $base --deepspeed_config "$work/plain.json"
 expect_out "precision                        fp32"
 expect_no "$err" "precision: bf16"
 expect_no "$out" "precision: bf16"
-expect_out "plain.json: precision: fp32, as neither fp16 nor bf16 is enabled"
+expect_out "plain.json: precision: fp32, because neither fp16 nor bf16 is enabled"
 expect_out "schedule                         constant"
 grep -qE "warmup_steps *0$" "$out" || fail "a warm-up of a constant rate"
-# A flag that is false says something, too.
+# A flag that is false has a meaning, too.
 plan $base --bf16 False --fp16 False
 expect_out "precision                        fp32"
 plan $base --bf16 --fp16 False
 expect_out "precision                        bf16"
 plan $base --experimental_gelu=False --throughput_warmup_steps 3
-expect_err "--experimental_gelu false has no effect: hidden_act of config.json decides"
+expect_err "--experimental_gelu false has no effect: hidden_act of config.json determines it"
 expect_err "--throughput_warmup_steps has no effect: samples_per_second is of all updates"
 plan finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
     --output "$work/run" --predict_file "$work/none"
-expect_err "--predict_file has no effect beside --validation_file"
-# A warm-up that leaves nothing.
+expect_err "--predict_file has no effect together with --validation_file"
+# A schedule with warm-up only.
 plan $base --max_steps 1
 expect_out "the learning rate of every update is 0"
 expect_out "updates: 1, of these warm-up: 1,"
@@ -144,17 +144,17 @@ plan $base --max_steps 1 --warmup_proportion 0
 expect_no "$out" "the learning rate of every update is 0"
 # Settings of evaluation without anything to evaluate on.
 plan $base --do_eval --eval_strategy steps
-expect_out "do_eval has no effect, for there is nothing to evaluate on: name a file with --validation_file"
+expect_out "do_eval has no effect, because there is nothing to evaluate on: name a file with --validation_file"
 expect_out "eval_strategy has no effect"
 run $base --dry-run --load_best_model_at_end
 expect_code 78
 expect_err "--load_best_model_at_end needs evaluations"
 run $base --dry-run --dev "$work/data.json" --load_best_model_at_end --save_strategy no
 expect_code 78
-expect_err "leave out --save_strategy no"
+expect_err "omit --save_strategy no"
 run $base --dry-run --dev "$work/data.json" --early_stopping_patience 2 --eval_strategy no
 expect_code 78
-expect_err "--early_stopping_patience needs evaluations before the end: leave out --eval_strategy no"
+expect_err "--early_stopping_patience needs evaluations before the end: omit --eval_strategy no"
 run $base --dry-run --optim adafactor
 expect_code 2
 expect_err "--optimizer NAME"
@@ -163,7 +163,7 @@ expect_code 2
 expect_err "nvlamb"
 run $base --dry-run --optimizer nvlamb --adam_w_mode false
 expect_code 78
-expect_err "nvlamb has no such form"
+expect_err "not to nvlamb"
 run $base --dry-run --loss_scale 1e39
 expect_code 2
 expect_err "2^126"
@@ -177,18 +177,18 @@ expect_no "$err" "note"
 mkdir "$work/weightless"
 cp "$work/model/config.json" "$work/model/vocab.txt" "$work/weightless"
 plan $base
-# Of the plan, but for the folder and what the process itself measures.
+# The plan, except for the folder and what the process itself measures.
 rows() { grep '^  ' "$out" | grep -vE '^  (model_name_or_path|program_and_features_bytes|plan_bytes) '; }
 rows >"$work/plan"
 plan finetune squad --model "$work/weightless" --train "$work/data.json" --output "$work/run"
 expect_out "weightless: no weights"
-expect_out "the run will need them"
+expect_out "the run will need the weights"
 [ -s "$work/plan" ] && rows | cmp -s - "$work/plan" || fail "another plan without weights"
 run finetune squad --model "$work/weightless" --train "$work/data.json" --output "$work/run" --max_seq_length 64
 expect_code 66
 expect_err "weightless: no weights"
 
-# Inputs that are missing or malformed, and outputs that cannot be made.
+# Missing or malformed inputs, and outputs that cannot be created.
 missing() { # CODE FRAGMENT WORDS...
     expected=$1
     fragment=$2
@@ -241,7 +241,7 @@ missing 66 "$work/none: no such file" finetune squad --model "$work/model" --tra
 missing 73 "$work/data.json is a file" init --config tiny --output "$work/data.json/model"
 missing 66 "$work/none" bench train --config tiny --data "$work/none"
 missing 66 "$work/none" bench pretrain --config tiny --input_dir "$work/none"
-missing 73 "holds a model already" init --config tiny --output "$work/model"
+missing 73 "already contains a model" init --config tiny --output "$work/model"
 missing 73 summary.json finetune squad --model "$work/model" --train "$work/data.json" --output "$work/new" \
     --max_seq_length 64 --json_summary "$work/none/summary.json"
 printf '{"hidden_size": "many"}' >"$work/bad_config.json"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A second device, for tests: the CPU's operations on memory that the host cannot touch, as a
-// GPU's. It says is_host = 0. What memory_new hands out are addresses without access, for ever: the
-// host that reads or writes there dies of it, also after memory_free. Operations run on the CPU
-// device's blocks behind these addresses (translated_device.h), so results are the CPU's, byte for
-// byte.
+// A second device for tests: the CPU's operations on memory that the host cannot access, like a
+// GPU's. It has is_host = 0. memory_new returns addresses that are never accessible, even after
+// memory_free: a host read or write there crashes. Operations run on the CPU device's blocks behind
+// these addresses (translated_device.h), so results are the CPU's, byte for byte.
 //
-// It is opened by device_cuda_open: a program that is linked with this file in place of src/gpu
-// gets it for `--device cuda`.
+// device_cuda_open opens it: a program linked with this file instead of src/gpu gets it with
+// `--device cuda`.
 #ifndef BERTH_TESTS_DEVICE_GUARDED_DEVICE_H
 #define BERTH_TESTS_DEVICE_GUARDED_DEVICE_H
 

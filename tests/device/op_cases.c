@@ -106,8 +106,8 @@ static void fill(struct op_case *c, int i) {
     }
 }
 
-// Two tensors with a gap between them; the second is cut into two ranges, as where two shards
-// meet. In the moments nothing is between them.
+// Two tensors with a gap between them; the second is split into two ranges, as between two shards.
+// The moments have no gap.
 static void make_ranges(struct device_range ranges[OP_CASE_RANGES], int64_t count) {
     const int64_t gap = 7, first = count / 4 + 1, second = count / 3;
     const int64_t firsts[] = {0, first + gap, first + gap + second, count};

@@ -51,7 +51,7 @@ void op_end(struct op_run *run) {
 
 // --- the batch ----------------------------------------------------------------------------------
 
-// The rows by ascending id, those of one id ascending.
+// Sorts the rows by id; rows with the same id by index.
 static const int32_t *sorted_rows(struct op_run *run, const int32_t *ids, int64_t count) {
     int32_t *sorted = op_keep(run, (size_t)count * sizeof *sorted), put = 0;
     for (int32_t id = 0; id < OP_WORDS; id++) {
@@ -161,7 +161,7 @@ struct mat op_input(struct op_run *run, int64_t rows, int64_t cols, enum dtype d
     return m;
 }
 
-// Rows of the batch; slack[0] and slack[1] take turns in the columns of the slack.
+// Rows of the batch; the columns of the slack alternate between slack[0] and slack[1].
 static struct mat rows_input(struct op_run *run, int64_t cols, enum dtype dtype, double size,
                              const double slack[2]) {
     struct mat m = op_input(run, run->batch.row_count, cols, dtype, size);

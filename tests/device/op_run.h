@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One run of one operation on a device: inputs with gaps between their rows and garbage in the
-// slack, outputs that are not-a-number before, comparisons with what is wanted. Whatever these
-// functions hand out lives until op_end.
+// slack, outputs filled with NaN, comparison with the expected values. Everything these functions
+// return is valid until op_end.
 //
-// Operands are kept twice: in host memory, where a case fills them and looks at them, and in a
-// block of the device. run->dev takes the former for the latter: it uploads all operands before
-// each operation and downloads them after it.
+// Operands exist twice: in host memory, where a case fills and checks them, and in a block of the
+// device. run->dev maps the former to the latter: it uploads all operands before each operation and
+// downloads them after it.
 #ifndef BERTH_TESTS_DEVICE_OP_RUN_H
 #define BERTH_TESTS_DEVICE_OP_RUN_H
 
@@ -44,7 +44,7 @@ struct op_run {
 void op_begin(struct op_run *run);
 // Asks the device for errors and frees everything.
 void op_end(struct op_run *run);
-// Fills run->batch; the second sequence's end label lies outside.
+// Fills run->batch; the second sequence's end label is out of range.
 void op_batch(struct op_run *run, const int32_t *lengths, int count);
 
 // --- inputs and outputs -------------------------------------------------------------------------
@@ -75,7 +75,7 @@ static inline void op_set_number(struct mat m, int64_t row, int64_t col, double 
     }
 }
 
-// What the operation must write entirely: not-a-number before.
+// An output, filled with NaN; the operation must write all of it.
 struct mat op_output(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype);
 // Random numbers in [-size, size].
 struct mat op_input(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype, double size);
@@ -105,9 +105,9 @@ void op_check(struct op_run *run, const char *what, struct mat m, const double *
               int64_t rows, double tolerance);
 void op_check_vector(struct op_run *run, const char *what, const float *x, const double *expected,
                      int64_t count, double tolerance);
-// zero: slack rows hold zeros, else anything finite.
+// zero: slack rows must be zero, otherwise any finite value
 void op_check_slack(struct op_run *run, const char *what, struct mat m, int zero);
-// The rows from `first` on hold zeros.
+// Checks that the rows from `first` on are zero.
 void op_check_zeros(struct op_run *run, const char *what, struct mat m, int64_t first);
 // Of one operation whose results have this dtype.
 double op_tolerance(enum dtype dtype);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations of core/device.h as plain loops in double, dense row-major: what the devices are
-// checked against. The formulas stand in core/device.h; the derivatives are themselves checked by
-// finite differences in test_reference.c.
+// The operations of core/device.h as plain loops in double, dense row-major; the devices are
+// checked against them. The formulas are in core/device.h. test_reference.c checks the derivatives
+// by finite differences.
 #ifndef BERTH_TESTS_DEVICE_REFERENCE_H
 #define BERTH_TESTS_DEVICE_REFERENCE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measurements of single operations run every operation of the contract, on the device's
-// memory, and hand out what goes wrong.
+// Tests that the benchmarks of single operations run every operation of the interface, on the
+// device's memory, and report errors.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "guarded_device.h"
@@ -31,6 +31,7 @@ static void every_operation(void **state) {
         struct bench_geometry g = geometry;
         static struct bench_lines lines;
         g.compute = half ? DTYPE_BF16 : DTYPE_F32;
+        g.length = half ? g.length : 1;
         assert_int_equal(bench_ops(dev, &g, 0, timing, &lines, NULL), BERTH_OK);
         for (int i = 0; i < OPERATION_COUNT; i++) {
             if (guarded_translation(dev)->calls[i] == 0) {
@@ -55,7 +56,7 @@ static void products_only(void **state) {
     dev->close(dev);
 }
 
-// Every allocation fails once; the guarded device's close ends the program where a block is left.
+// Every allocation fails once; the guarded device's close aborts if a block was not freed.
 static void no_memory(void **state) {
     static struct bench_lines lines;
     enum berth_status status = BERTH_NO_MEMORY;

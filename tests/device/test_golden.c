@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation of the CPU device, forward and backward, x dtypes x instruction sets against
-// PyTorch's numbers in tests/golden/ops.safetensors.
+// Tests every operation of the CPU device, forward and backward, for all dtypes and instruction
+// sets, against PyTorch's numbers in tests/golden/ops.safetensors.
 #include "core/harness.h"
 #include "golden/golden_file.h"
 #include "op_run.h"
@@ -119,7 +119,7 @@ static void check_floats(struct golden_run *g, const char *name, const float *x,
     op_check_vector(&g->op, name, x, wanted(g, name), size_of(g, name, 0), within);
 }
 
-// |m - tensor| <= within * (1 + |at|) for each number: what a relative L2 error would hide.
+// m - tensor| <= within * (1 + |at|) for each number; a relative L2 error would hide outliers.
 static void check_each(struct golden_run *g, const char *name, struct mat m, const double *at,
                        double within) {
     const double *want = wanted(g, name);
@@ -157,7 +157,7 @@ static void norm_forward(struct golden_run *g) {
     }
 }
 
-// dy comes in two halves, as along a residual stream and its branch.
+// dy consists of two halves, like a residual stream and its branch.
 static void norm_backward(struct golden_run *g) {
     struct device *dev = g->op.dev;
     const int64_t hidden = size_of(g, "dy", 1);
@@ -193,7 +193,7 @@ static void norm(struct golden_run *g) {
     norm_backward(g);
 }
 
-// Forward, then backward from what the forward operation kept.
+// Forward, then backward from what the forward operation stored.
 static void embedding(struct golden_run *g) {
     struct device *dev = g->op.dev;
     const int64_t hidden = size_of(g, "dy", 1);
@@ -281,7 +281,7 @@ static void linear_gelu_tanh(struct golden_run *g) {
     linear_gelu(g, ACTIVATION_GELU_TANH);
 }
 
-// GELU by itself, over its whole range: a linear layer of one column and weight 1.
+// GELU alone, over its whole range: a linear layer with one column and weight 1.
 static void gelu(struct golden_run *g, enum activation activation) {
     struct device *dev = g->op.dev;
     make_batch(g, size_of(g, "x", 0));
@@ -479,7 +479,7 @@ static void head(struct golden_run *g) {
 // `settings` of tests/golden/README.md, in their order.
 enum { RATE, BETA1, BETA2, EPSILON, DECAY, CORRECTION1, CORRECTION2, MAX_NORM, L2_MODE };
 
-// The gradients are handed over at four times their size, as a loss scale would.
+// The gradients are passed scaled by four, as with a loss scale.
 static void adamw(struct golden_run *g) {
     struct device *dev = g->op.dev;
     const double *s = wanted(g, "settings");
@@ -527,8 +527,8 @@ static void adamw(struct golden_run *g) {
     }
 }
 
-// What is subnormal in f32 may become a zero: AVX-512 converts it so to bf16. 2^-126 is the nearest
-// bf16 number of the largest of them.
+// A number that is subnormal in f32 may become zero: AVX-512 converts it to zero in bf16. 2^-126 is
+// the bf16 number nearest to the largest of them.
 static int same_number(double found, double expected, enum dtype dtype) {
     const int flushed = dtype != DTYPE_F32 && fabs(expected) <= 0x1p-126 && found == 0;
     return (found == expected || flushed) && signbit(found) == signbit(expected);
@@ -547,7 +547,7 @@ static void convert(struct golden_run *g) {
     }
 }
 
-// --- all of them --------------------------------------------------------------------------------
+// --- all tensors ---------------------------------------------------------------------------------
 
 static const struct {
     const char *prefix;
@@ -611,7 +611,7 @@ static void against_pytorch(void **state) {
     assert_int_equal(complaints, 0);
 }
 
-// A case that no test runs would be worth nothing.
+// Every case must be run by a test.
 static void every_tensor_belongs_to_a_case(void **state) {
     struct safetensors file;
     golden_file_open(&file, BERTH_TEST_SOURCE_DIR "/tests/golden/ops.safetensors");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The guarded device notices what it is for: the host in the device's memory, operands that are not
-// there or reach too far, blocks that are freed otherwise than they were made, or never.
+// Tests that the guarded device detects what it is for: host access to the device's memory,
+// operands that do not exist or are too long, and blocks that are freed wrongly or never.
 #include "core/harness.h"
 #include "guarded_device.h"
 
@@ -22,7 +22,8 @@ static struct device *opened(void) {
 
 typedef void misuse(struct device *dev, float *block);
 
-// How a process that does this ends: the signal, 0 for none. Its last words go to `words`.
+// Returns the signal that ends a process that does this, 0 for none. Writes its last output to
+// `words`.
 static int end_of(misuse *use, char words[200]) {
     int ends[2];
     memset(words, 0, 200);
@@ -127,7 +128,7 @@ static void misuse_ends_the_program(void **state) {
         char words[200];
         assert_int_equal(end_of(misuses[i].use, words), misuses[i].signal);
         if (strncmp(words, misuses[i].words, strlen(misuses[i].words)) != 0) {
-            fail_msg("\"%s\" in place of \"%s\"", words, misuses[i].words);
+            fail_msg("found \"%s\", expected \"%s\"", words, misuses[i].words);
         }
     }
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The three runs on the guarded device (guarded_device.h) end with the bytes of the CPU's. BERTH,
+# Tests that the three runs on the guarded device (guarded_device.h) give the same bytes as on the CPU. BERTH,
 # GUARDED: the program without and with that device; GENERATE: the demo's generator.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/three_runs.sh"

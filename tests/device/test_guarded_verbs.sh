@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every verb that takes --device, on the guarded device (guarded_device.h): what it prints and writes
-# are the CPU's bytes; the benchmarks, whose numbers are times, run to their end. BERTH, GUARDED: the
-# program without and with that device.
+# Runs every verb that takes --device on the guarded device (guarded_device.h): output and files must equal
+# the CPU's; the benchmarks, which print times, must succeed. BERTH, GUARDED: the program without and with
+# that device.
 . "$(dirname "$0")/../cli/lib.sh"
 mkdir "$work/cpu" "$work/guarded"
 cd "$work" || exit 1

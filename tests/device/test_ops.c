@@ -178,7 +178,8 @@ static void same_bits_for_any_thread_count(void **state) {
     assert_int_equal(hashes.differ, 0);
 }
 
-// No operand lies in the host's memory or reaches past its block, and no operation is left out.
+// Checks that no operand is in the host's memory or exceeds its block, and that no operation is
+// left out.
 static void guarded(void **state) {
     struct hashes hashes = {.first = 1};
     struct device *cpu = open_device(device_cpu_open, "auto", 2);

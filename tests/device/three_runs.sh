@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Three small runs of training, sourced by what compares a program's results with those of another
-# build or another device: SQuAD in fp32 and in bf16, MRPC with NVLAMB and gradient checkpointing.
-# Each has dropout, four micro-batches an update, evaluation, checkpoints, and is trained a second
-# time from its first checkpoint on. Together about two seconds of one core.
+# Three small training runs, sourced by scripts that compare a program's results with those of another build
+# or another device: SQuAD in fp32 and in bf16, MRPC with NVLAMB and gradient checkpointing. Each has dropout,
+# four micro-batches per update, evaluation and checkpoints, and is trained a second time from its first
+# checkpoint. Together they take about two seconds on one core.
 three_runs="squad-fp32 squad-bf16 mrpc-nvlamb"
 
 # Data, configuration and vocabulary, from the demo's generator.
@@ -22,7 +22,7 @@ first_contexts() { # COUNT FILE
     sed -n "1,$((1 + $1))p" "$2" | sed '$s/,$//'
     printf ']}]}\n'
 }
-# Sentences of a context; of every other pair both are the same one in another order of its words.
+# Sentences of a context; in every other pair, both have the same words in a different order.
 make_pairs() { # COUNT FILE
     sed -n "2,$((1 + $1))p" "$2" | awk -F '"' '
         BEGIN { OFS = "\t"; print "Quality", "#1 ID", "#2 ID", "#1 String", "#2 String" }
@@ -38,7 +38,8 @@ make_pairs() { # COUNT FILE
         }'
 }
 
-# One of the three, whole and resumed: FOLDER/NAME and FOLDER/NAME-resumed, its words in FOLDER/NAME.log.
+# Runs one of the three, completely and resumed: FOLDER/NAME and FOLDER/NAME-resumed, with its output in
+# FOLDER/NAME.log.
 three_runs_train() { # NAME BERTH DATA FOLDER [FLAG...]
     local name=$1 berth=$2 data=$3 folder=$4
     shift 4
@@ -63,8 +64,8 @@ three_runs_start() { # BERTH DATA FOLDER
         cp "$2/vocab.txt" "$3/start/"
 }
 
-# Prints each file of one of the three that has other bytes in ONE than in OTHER, or other bytes
-# when resumed; fails where there is one, where a file is missing, or training changed nothing.
+# Prints each file of one of the three whose bytes differ between ONE and OTHER, or when resumed. Fails if
+# there is one, if a file is missing, or if training changed nothing.
 three_runs_compare() { # NAME ONE OTHER
     local name=$1 folder file failed=0
     for folder in "$2" "$3"; do

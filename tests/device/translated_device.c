@@ -120,7 +120,7 @@ static struct batch batch_of(struct call call, const struct batch *batch) {
 
 // --- operations ---------------------------------------------------------------------------------
 
-// What a device that adds word by word relies on.
+// Checks what a device that adds word by word relies on.
 static void check_word_rows(const struct device *dev, const struct call *call,
                             const struct batch *batch) {
     const int32_t *rows = batch->word_rows, *ids = batch->ids;
@@ -138,7 +138,7 @@ static void check_word_rows(const struct device *dev, const struct call *call,
     }
 }
 
-// How far the ranges reach in the buffers of the whole table, in those of the moments, and in sums.
+// How far the ranges extend in the buffers of the table, in those of the moments, and in sums.
 struct reach {
     int64_t table, moments, blocks, tensors;
 };
@@ -147,8 +147,8 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-// The ranges are in the inner device's memory, which may be out of the host's reach: then all that
-// can be said is that the buffers exist.
+// The ranges are in the inner device's memory, which the host may not be able to access. Then only
+// the existence of the buffers can be checked.
 static struct reach reach_of(const struct call *call, const struct device_range *ranges,
                              int64_t count) {
     struct reach reach = {0};
@@ -190,7 +190,7 @@ static struct adamw_args adamw_args_of(struct call call, const struct adamw_args
 #include "translated_operations.inc"
 #undef OPERATION
 
-// --- what is passed on --------------------------------------------------------------------------
+// --- forwarded operations ------------------------------------------------------------------------
 
 static struct device *inner_of(struct device *dev) {
     return ((struct translated_device *)dev->state)->inner;

@@ -21,7 +21,7 @@ enum device_operation {
 extern const char *const device_operation_names[OPERATION_COUNT];
 
 struct translated_block {
-    char *address; // what callers hold
+    char *address; // addresses that callers hold
     char *memory;  // of the inner device
     size_t bytes;
 };
@@ -31,8 +31,8 @@ struct translated_device {
     struct device *inner;
     struct translated_block *blocks;
     size_t count, capacity;
-    int64_t calls[OPERATION_COUNT]; // so many of each operation so far
-    // Around each operation; NULL: nothing.
+    int64_t calls[OPERATION_COUNT]; // count of each operation so far
+    // Called around each operation; NULL: nothing.
     void (*before)(struct translated_device *translated);
     void (*after)(struct translated_device *translated);
 };
@@ -43,7 +43,7 @@ void translated_init(struct translated_device *translated, struct device *inner)
 void translated_done(struct translated_device *translated);
 void translated_add(struct translated_device *translated, struct translated_block block);
 
-// The block that `address` lies in or ends; NULL when there is none.
+// The block that contains `address` or ends at it; NULL if there is none.
 struct translated_block *translated_find(struct translated_device *translated, const void *address);
 // The inner device's memory of [address, address + bytes); NULL for NULL.
 void *translated_memory(struct translated_device *translated, const char *operation,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading tensors of the files of this folder (README.md lists them) in tests: a tensor that is
-// missing or of another kind fails the test that asks for it. The tensor's name is `prefix``name`;
-// what is returned is newly allocated and goes back with free.
+// Reads tensors from the files of this folder (README.md lists them) in tests: a missing or
+// different tensor fails the test. The tensor's name is `prefix``name`; the result is newly
+// allocated; release it with free.
 #ifndef BERTH_TESTS_GOLDEN_GOLDEN_FILE_H
 #define BERTH_TESTS_GOLDEN_GOLDEN_FILE_H
 

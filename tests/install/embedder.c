@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that embeds the library beside names of its own (clash.c, which test_install.sh writes,
-// defines every name that the library uses inside): two threads with a model each, a failure
-// between them, and a locale that must stay. Prints what the models gave, for comparison between
-// runs, and nothing else.
+// A program that embeds the library and defines names of its own (clash.c, which test_install.sh
+// writes, defines every name that the library uses internally): two threads with a model each, an
+// error between them, and a locale that must not change. Prints only the models' output, for
+// comparison between runs.
 //
 //   embedder FOLDER LOCALE [LOCPATH]
 //
-// The folder holds vocab.txt, a.json and b.json; the models are made in it.
+// The folder contains vocab.txt, a.json and b.json; the models are created in it.
 #define _POSIX_C_SOURCE 200809L
 #include <berth.h>
 #include <locale.h>
@@ -79,7 +79,8 @@ static void *work(void *context) {
 int main(int count, char **words) {
     struct worker workers[2] = {0};
     pthread_t threads[2];
-    // Not in the environment: a library below libcurl leaks what it makes of it before main.
+    // Not in the environment, because a library that libcurl uses leaks what it makes of it before
+    // main.
     if (count == 4) {
         setenv("LOCPATH", words[3], 1);
     }
@@ -98,7 +99,8 @@ int main(int count, char **words) {
     for (int i = 0; i < 2; i++) {
         pthread_join(threads[i], NULL);
         printf("%zu numbers, %s:", workers[i].size,
-               workers[i].differs ? "other ones beside another thread" : "the same in a thread");
+               workers[i].differs ? "different answers with another thread running"
+                                  : "the same in a thread");
         for (size_t j = 0; j < workers[i].size; j++) {
             unsigned bits;
             memcpy(&bits, &workers[i].first[j], sizeof bits);

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# An installed tree is complete, can be moved, and needs nothing but pkg-config: programs are built
-# against the shared and against the static library, also one that has a name of its own for
-# everything inside the library; the header stands alone under C11. berth.pc is right wherever the
-# folders are.
+# Tests that an installed tree is complete, can be moved, and needs only pkg-config. Programs are built
+# against the shared and against the static library, including one that defines all of the library's internal
+# names; the header compiles alone under C11. berth.pc is correct for any folders.
 set -u
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -25,16 +24,16 @@ library=$(package --variable=libdir)
 for file in "$root/include/berth.h" "$library/libberth.a" "$library/libberth.so" "$root/bin/berth"; do
     [ -s "$file" ] || die "$file is not installed"
 done
-[ "$(package --modversion)" = "$BERTH_VERSION" ] || die "pkg-config tells another version"
+[ "$(package --modversion)" = "$BERTH_VERSION" ] || die "pkg-config reports another version"
 "$root/bin/berth" --version 2>"$work/log" | grep -qF "$BERTH_VERSION" ||
-    die "the program tells another version"
+    die "the program reports another version"
 
 echo '#include <berth.h>' >"$work/alone.c"
 # shellcheck disable=SC2046
 "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror $(package --cflags) -fsyntax-only "$work/alone.c" \
-    2>"$work/log" || die "the header does not stand alone"
+    2>"$work/log" || die "the header does not compile alone"
 
-# --- names: what the header declares leaves the library, and nothing else ---
+# --- names: the library exports exactly what the header declares ---
 grep -oE '\bberth_[a-z0-9_]+\(' "$root/include/berth.h" | tr -d '(' | sort -u >"$work/declared"
 nm -D --defined-only "$library/libberth.so" | awk '{print $3}' | sort -u >"$work/shared.names"
 nm -g --defined-only "$library/libberth.a" | awk 'NF == 3 {print $3}' | sort -u >"$work/static.names"
@@ -43,8 +42,7 @@ for kind in shared static; do
         die "$kind: the names are not those of berth.h"
 done
 
-# --- programs ---
-# build KIND PROGRAM SOURCE...: against one of the libraries alone
+# --- programs --- build KIND PROGRAM SOURCE...: against one of the libraries only ----------------
 mkdir "$work/only-static"
 cp "$library/libberth.a" "$work/only-static"
 build() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GLUE's metrics against scikit-learn's and SciPy's: classes to the last bit, correlations to a few
-// units of the last place; what is not defined; missing memory.
+// Tests GLUE's metrics against scikit-learn's and SciPy's: classes to the last bit, correlations to
+// a few units in the last place; undefined values; failing allocations.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/squad_fixture.h"
@@ -41,7 +41,7 @@ static double *numbers_of(const json *list) {
     return values;
 }
 
-// The scores are those of the row under the same names; `names` tells which and how many.
+// The scores must be those of the row, with the same names and number.
 static void compare_scores(const struct glue_scores *scores, const json *row, const char *names,
                            double tolerance) {
     char found[128] = "";
@@ -110,7 +110,7 @@ static void has_no_correlation_of_one_example(void **state) {
     assert_true(isnan(result));
 }
 
-// The mean of so many equal numbers is rounded, so that they seem to differ from it.
+// The mean of this many equal numbers is rounded, so they seem to differ from it.
 static void has_no_correlation_with_a_constant(void **state) {
     static double constant[50001], rising[50001];
     for (size_t i = 0; i < 50001; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of results: layout to the byte, numbers as Python prints them, results
-// that join, and nothing half-written when a call or memory fails.
+// Tests the result files: layout to the byte, numbers as in Python, merged results, and no
+// half-written files when a call or an allocation fails.
 #include "core/file.h"
 #include "core/foreign_locale.h"
 #include "core/harness.h"
@@ -178,7 +178,7 @@ static const struct {
                {write_probabilities, "test_results.tsv"},
                {write_predictions, "fail.txt"}};
 
-// The folder holds no temporary file, and the named file is as it was or whole.
+// The folder must contain no temporary file, and the named file must be unchanged or complete.
 static void expect_whole(const char *name, const char *old) {
     char **list, *path = path_join(folder, name), *bytes = NULL;
     size_t length;

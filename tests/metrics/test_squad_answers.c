@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers from drawn logits against Python's telling of Google's rules: the three files byte for
-// byte on a small set, checksums on the real ones; each branch that chooses a text.
+// Tests answers from random logits against a Python implementation of Google's rules: the three
+// files byte for byte on a small set, checksums on real ones, and each branch that chooses a text.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/squad_fixture.h"
@@ -118,7 +118,7 @@ static void check_candidates(const struct squad_example *example,
             assert_true(*candidate->text == '\0' || strcmp(candidate->text, "empty") == 0);
             continue;
         }
-        // The characters [begin, end) of the context are the text, but for the white space.
+        // The characters [begin, end) of the context must equal the text, except for white space.
         int64_t characters = 0;
         const char *at = example->context, *text = candidate->text;
         for (; characters < candidate->begin; characters++) {
@@ -182,11 +182,11 @@ static void align(const char *predicted, const char *original, const char *expec
 static void aligns_to_the_original_words(void **state) {
     align("steve smith", "Steve Smith's", "Steve Smith");
     align("koln", "(K\xC3\xB6ln)", "K\xC3\xB6ln");
-    align("3 . 6", "$3.5m", "$3.5m"); // not there
+    align("3 . 6", "$3.5m", "$3.5m"); // missing
     align("$ 3", "$3.5m", "$3");
     align("3 . 5", "$3.5m", "3.5");
     align("", "Smith's", "Smith's");         // nothing to look for
-    align(" smith", "Mr Smith", "Mr Smith"); // begins with a blank
+    align(" smith", "Mr Smith", "Mr Smith"); // begins with a space
     align("smith ", "Smith 's", "Smith 's"); // ends with a blank
     align("a",
           "b\xE2\x80\x8B"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The official evaluation of files: the text that the Python scripts print, on a small set and on
-// the real development sets; what bad predictions are told.
+// Tests the official evaluation of files: the same output as the Python scripts, on a small set and
+// on the real development sets; and the errors for bad predictions.
 #include "core/foreign_locale.h"
 #include "core/harness.h"
 #include "core/memory.h"
@@ -117,7 +117,7 @@ static void names_the_first_missing_answers(void **state) {
     remove("one.tmp");
 }
 
-// Odds above the threshold, and no others, mean that there is no answer.
+// Only odds above the threshold mean that there is no answer.
 static void odds_at_the_threshold_keep_the_answer(void **state) {
     static const char set[] =
         "{\"version\":\"v2.0\",\"data\":[{\"title\":\"t\",\"paragraphs\":[{\"context\":\"It is "
@@ -186,11 +186,11 @@ static void names_what_is_wrong(void **state) {
     expect_failure(SET("2"), ALL, "7", BERTH_BAD_DATA,
                    "odds.tmp: expected one JSON object that maps question ids to null odds");
     expect_failure(SET("1"), ALL, "{}", BERTH_USAGE,
-                   "odds.tmp: null odds belong to SQuAD 2.0, and");
+                   "odds.tmp: null odds require a SQuAD 2.0 data set, but");
     expect_failure("tests/data/squad/none.json", ALL, NULL, BERTH_NO_INPUT, "none.json");
 }
 
-// --- real data: predictions made from the references by rule, as squad_reference.py makes them ---
+// --- real data: predictions derived from the references, as in squad_reference.py ----------------
 
 struct words {
     const char *word[256];
@@ -296,7 +296,8 @@ static void expect_number(const json *official, const char *key, double found) {
     }
 }
 
-// What a run scores in memory is what the script makes of its files; odds: of the best thresholds.
+// The scores of a run in memory must equal the script's for its files; odds: at the best
+// thresholds.
 static void expect_the_same_in_memory(const struct squad_dataset *set, const char *plain_text,
                                       const char *odds_text) {
     json *predictions = fixture_json("varied.tmp"), *odds = fixture_json("odds.tmp");

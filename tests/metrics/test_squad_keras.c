@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers to features by Keras's rules: texts are slices of the context, ends may stand one row
-// later, the demos' separate choice of start and end.
+// Tests answers to features by Keras's rules: texts are slices of the context, ends may be one row
+// later, and the demos choose start and end independently.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/squad_fixture.h"
@@ -117,7 +117,7 @@ static void shows_the_slice_between_the_best_rows(void **state) {
         expect(&asked, "The old", context, context + 8);
         choose_separately(&asked, old, last_row(&asked) + exclusive);
         expect(&asked, "old bridge at Brekke.", context + 5, end);
-        // Behind the context: to its end. Before the start: nothing.
+        // After the context: to its end. Before the start: empty.
         choose_separately(&asked, old, asked.set.features[0].length - 1);
         expect(&asked, "old bridge at Brekke.", context + 5, end);
         choose_separately(&asked, bridge, the);

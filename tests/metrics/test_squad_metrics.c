@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact match and F1 of text pairs against Python, to the last bit, and Python's text rules over
-// all of Unicode.
+// Tests exact match and F1 of text pairs against Python, to the last bit, and Python's text rules
+// over all of Unicode.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -88,7 +88,7 @@ static void takes_the_best_reference(void **state) {
     squad_match_example(&example, "old harbour", 0, &match, NULL);
     assert_true(match.exact == 0 && match.f1 == 0.5);
     squad_match_example(&example, "", 0, &match, NULL);
-    // v1.1: "..." has no tokens either, but F1 stays 0
+    // v1.1: "..." has no tokens either, but F1 is 0
     assert_true(match.exact == 1 && match.f1 == 0.0);
     squad_match_example(&example, "", 1, &match, NULL); // v2.0 leaves "..." out
     assert_true(match.exact == 0 && match.f1 == 0.0);
@@ -105,7 +105,7 @@ static void scores_a_data_set(void **state) {
     assert_int_equal(score.total, 7);
     assert_int_equal(score.missing, 1);
     assert_true(score.exact_match == 300.0 / 7 && score.f1 == 300.0 / 7);
-    memory_fail_at(1, 0); // no score in place of a wrong one
+    memory_fail_at(1, 0); // no score rather than a wrong one
     assert_int_equal(squad_score_v1(&set, predictions, &score, NULL), BERTH_NO_MEMORY);
     memory_fail_at(0, 0);
     squad_dataset_done(&set);

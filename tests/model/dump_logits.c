@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Start and end logits in fp32 as numbers, for comparison with other runtimes
+// Writes start and end logits in fp32, for comparison with other runtimes
 // (dev/goldens/check_onnx.py).
 //
 //   dump_logits MODEL_FOLDER < sequences > logits
 //
-// In: any number of sequences, each a 32-bit length, that many ids and that many token types. Out:
-// two f32 for each token; all numbers as this machine has them.
+// Input: any number of sequences, each a 32-bit length, that many ids and that many token types.
+// Output: two f32 per token. All numbers are in the machine's byte order.
 #include "core/file.h"
 #include "core/memory.h"
 #include "harness.h"

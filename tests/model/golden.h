@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models, batches and gradients of the files of tests/golden (its README.md lists their tensors),
-// and of the larger ones of the same form that dev/goldens makes from real data.
+// Reads models, batches and gradients from the files of tests/golden (its README.md lists their
+// tensors), and from the larger ones of the same form that dev/goldens makes from real data.
 #ifndef BERTH_TESTS_MODEL_GOLDEN_H
 #define BERTH_TESTS_MODEL_GOLDEN_H
 
@@ -20,7 +20,7 @@ void golden_close(struct golden *golden);
 struct golden_sequences {
     int64_t count, tokens, longest;
     struct reference_sequence *sequences;
-    int32_t *ids, *type_ids, *cu_seqlens, *starts, *ends; // labels: NULL when the file has none
+    int32_t *ids, *type_ids, *cu_seqlens, *starts, *ends; // labels; NULL if the file has none
     int32_t *labels;                                      // so are these
     float *targets, *shares;
     int32_t *masked_counts, *masked_positions, *masked_labels; // of the pre-training head
@@ -30,8 +30,8 @@ void golden_sequences_read(const struct golden *golden, const char *suffix,
                            struct golden_sequences *sequences);
 void golden_sequences_free(struct golden_sequences *sequences);
 
-// All parameters in the table's layout: from the golden file, what it lacks from `model` (a
-// model.safetensors; may be NULL), where "bert." may be missing from the names.
+// All parameters with the table's layout: from the golden file, or if it lacks one, from `model` (a
+// model.safetensors; may be NULL), whose names may omit "bert.".
 float *golden_parameters(const struct golden *golden, const struct param_table *table,
                          const struct safetensors *model);
 // All tensors PREFIX<parameter> in the table's layout.

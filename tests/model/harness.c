@@ -32,7 +32,7 @@ static void reserve(struct harness *harness, const struct harness_options *optio
     assert_ok(harness->device->reserve(harness->device, &shape, &error), &error);
 }
 
-// Measures, takes exactly that much, and carves again.
+// Measures, allocates exactly that much, and carves.
 static void take_activations(struct harness *harness, const struct harness_options *options) {
     struct arena arena = {0};
     bert_activations_free(bert_activations_new(&harness->model, options->max_rows,
@@ -164,7 +164,7 @@ double harness_step(struct harness *harness, const struct batch *batch,
     return sum;
 }
 
-// What a sink was told.
+// The ranges that a sink received.
 struct told {
     const struct harness *harness;
     float *values; // [total], as they were then

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model on a device with everything around it that a test needs, and sequences to feed it with.
+// A model on a device with everything that a test needs, and sequences as input.
 #ifndef BERTH_TESTS_MODEL_HARNESS_H
 #define BERTH_TESTS_MODEL_HARNESS_H
 
@@ -12,7 +12,7 @@ struct harness {
     struct device *device;
     struct bert model;
     struct bert_activations *activations;
-    void *block; // device memory behind the activations
+    void *block; // device memory of the activations
     size_t block_bytes;
     float *master, *gradients; // device memory
     void *compute;
@@ -27,13 +27,13 @@ struct harness_options {
     int64_t max_rows, max_sequences, max_length;
     int inference;
     int checkpointing; // with BERT_KEEP_SUMS
-    int class_head;    // a classifier of config.num_labels in place of the span head
+    int class_head;    // a classifier with config.num_labels instead of the span head
     int pretraining_head;
-    int64_t max_masked; // of that one
+    int64_t max_masked; // of the pre-training head
 };
 
-// 0 when the machine lacks the instruction set that was asked for; anything else wrong fails the
-// test. Weights are zero until harness_load.
+// Returns 0 if the machine lacks the requested instruction set; any other error fails the test.
+// Weights are zero until harness_load.
 int harness_open(struct harness *harness, const struct bert_config *config,
                  const struct harness_options *options);
 void harness_close(struct harness *harness);
@@ -53,23 +53,23 @@ const struct batch *packed_batch(const struct packed *packed);
 void packed_weigh_masked(struct packed *packed, float weight);
 void packed_free(struct packed *packed);
 
-// Forward and backward on a batch; returns the sum of the losses, those of masked tokens by their
-// weight. Gradients are added.
+// Runs forward and backward on a batch; returns the sum of the losses, with those of masked tokens
+// weighted. Gradients are added.
 double harness_step(struct harness *harness, const struct batch *batch,
                     const struct bert_dropout *dropout, float loss_scale);
 
-// A step whose sink keeps each range when it is told of it: the ranges cover the gradient without
-// overlapping, and none of their elements changes afterwards.
+// A step whose sink copies each range when it becomes final: the ranges must cover the gradient
+// without overlap, and none of their elements may change afterwards.
 void assert_sink(struct harness *harness, const struct batch *batch,
                  const struct bert_dropout *dropout);
 
 // --- random material, the same on every machine -------------------------------------------------
 
 struct bert_config tiny_config(int64_t hidden, int64_t heads, int64_t inner, int64_t layers);
-// Parameters that make every gradient matter: weights of about 1 / sqrt(H), gammas around 1.
+// Parameters for which every gradient matters: weights of about 1 / sqrt(H), gammas around 1.
 float *random_parameters(const struct param_table *table, uint64_t seed);
-// `count` sequences of the given lengths with labels, places counting from first_place. Their ids
-// (never [PAD], id 0) and types lie in one block: free with sequences_free.
+// Makes `count` sequences of the given lengths with labels and indices from first_place on. Their
+// ids (never [PAD], id 0) and types are in one block: free with sequences_free.
 struct reference_sequence *sequences_new(const struct bert_config *config, const int64_t *lengths,
                                          int64_t count, int64_t first_place, uint64_t seed);
 void sequences_free(struct reference_sequence *sequences);

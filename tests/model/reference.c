@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plainest possible BERT: double precision, loops, one sequence, nothing shared or reused.
-// Each function is the formula of doc/math.md written down; test_reference proves the backward half
-// by finite differences of the forward half.
+// The plainest possible BERT: double precision, loops, one sequence, nothing shared or reused. Each
+// function implements a formula of doc/math.md; test_reference checks the backward half by finite
+// differences of the forward half.
 #include "reference.h"
 
 #include "../device/reference_activations.h"
@@ -308,7 +308,7 @@ static double *layer_forward(struct run *run, int64_t index, double *x) {
     return tape->y;
 }
 
-// From the gradient of the layer's output to that of the sum behind the second sub-layer.
+// From the gradient of the layer's output to that of the sum after the second sub-layer.
 static double *output_backward(struct run *run, int64_t index, const double *dy) {
     const struct param_layer *at = &run->reference->table->layers[index];
     const struct layer_tape *tape = &run->tapes[index];
@@ -317,8 +317,8 @@ static double *output_backward(struct run *run, int64_t index, const double *dy)
                                        at->output_norm_bias);
 }
 
-// From the gradients of the sum behind the second sub-layer and of the sub-layer's input to that of
-// the sum behind the first one.
+// From the gradients of the sum after the second sub-layer and of the sub-layer's input to that of
+// the sum after the first one.
 static double *middle_backward(struct run *run, int64_t index, double *dsum, double *dinput) {
     const struct param_layer *at = &run->reference->table->layers[index];
     const struct layer_tape *tape = &run->tapes[index];

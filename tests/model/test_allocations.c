@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training step takes from the heap once its shapes have been seen: nothing of ours; the
-// libraries' share stays below what the memory plan counts for it, and all of it is given back.
-// This program's allocator stands before the C library's for oneDNN and OpenMP too, so that every
-// call is seen, whoever makes it. Sanitizers bring allocators of their own: skipped with them.
+// Tests what a training step allocates once its shapes have occurred: nothing of ours; the
+// libraries' part is below what the memory plan counts for it, and all of it is freed. This
+// program's allocator also replaces the C library's for oneDNN and OpenMP, so that it sees every
+// call. Skipped with sanitizers, which have allocators of their own.
 
 #include "core/harness.h"
 #include "core/memory.h"

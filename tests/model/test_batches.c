@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must not change a result: how sequences are packed and cut into micro-batches, how many
-// threads compute, which instruction set, whether activations are kept or computed again; and that
-// inference is training's forward pass.
+// Tests that results do not depend on how sequences are packed and divided into micro-batches, on
+// the number of threads, on the instruction set, and on whether activations are kept or recomputed;
+// and that inference equals training's forward pass.
 
 #include "core/harness.h"
 #include "core/memory.h"
@@ -236,8 +236,8 @@ static void instruction_sets_agree(void **state) {
     }
 }
 
-// Loss and gradients of the mode's update, in two micro-batches, with its activations computed
-// again, against those with all of them kept.
+// Loss and gradients of an update in two micro-batches with recomputed activations, against those
+// with all of them kept.
 static void check_checkpointing(const struct mode *mode, const struct harness_options *machine) {
     struct harness_options options = *machine;
     double kept_loss = 0, loss = 0;
@@ -297,7 +297,7 @@ static void inference_is_the_forward_pass(void **state) {
     }
 }
 
-// The same batch twice: nothing of a former batch, however large, is left over.
+// The same batch twice: an earlier batch, however large, leaves no trace.
 static void nothing_is_left_over(void **state) {
     for (size_t m = 0; m < MODES; m++) {
         struct scene scene;
@@ -329,7 +329,7 @@ static void fill_with_nan(struct harness *harness) {
     free(bytes);
 }
 
-// Training and inference share one block, so what is there before a batch may be anything.
+// Training and inference share one block, so it may contain anything before a batch.
 static void memory_needs_no_clearing(void **state) {
     for (size_t m = 0; m < MODES; m++) {
         struct scene scene;
@@ -352,7 +352,7 @@ static void memory_needs_no_clearing(void **state) {
     }
 }
 
-// The rule of device.h: slack rows give no gradient, whatever their ids are.
+// The rule of device.h: slack rows contribute no gradient, whatever their ids are.
 static void check_slack_rows(const struct mode *mode) {
     struct scene scene;
     scene_open(&scene, mode);
@@ -403,7 +403,7 @@ static void other_seeds_steps_and_places_are_other_masks(void **state) {
     scene_close(&scene);
 }
 
-// The first bad number comes from the parameter at `place`.
+// The first number that is not finite is caused by the parameter at `place`.
 static int64_t place_of_nan(struct scene *scene, const struct batch *batch, int64_t place) {
     struct harness *harness = &scene->harness;
     float *parameters = random_parameters(&harness->table, 1);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model against PyTorch + transformers, through the files of tests/golden: logits, loss and
-// every gradient in fp32 and bf16, and the loss curve of ten AdamW updates. The same on real
-// features when BERTH_GOLDEN_REAL names a folder with minilm_logits.safetensors and
-// minilm_grads.safetensors (dev/goldens/minilm_logits.py makes them) and BERTH_MODEL the model's
-// folder.
+// Tests the model against PyTorch + transformers, with the files of tests/golden: logits, loss and
+// every gradient in fp32 and bf16, and the loss curve of ten AdamW updates. Also on real features
+// if BERTH_GOLDEN_REAL names a folder with minilm_logits.safetensors and minilm_grads.safetensors
+// (from dev/goldens/minilm_logits.py) and BERTH_MODEL the model's folder.
 
 #include "core/harness.h"
 #include "golden.h"
@@ -141,8 +140,8 @@ static void pre_layer_norm_bf16_is_near(void **state) {
 
 // --- Google's layout ----------------------------------------------------------------------------
 
-// The weights of tiny_h20 as TensorFlow saved them (../format/data/tensorflow/bert): the logits are
-// those of the file that they come from, bit for bit.
+// The weights of tiny_h20 as saved by TensorFlow (../format/data/tensorflow/bert): the logits must
+// be bit-identical to those of the original file.
 static void tensorflow_checkpoint_gives_the_same_logits(void **state) {
     static const char folder[] = BERTH_TEST_SOURCE_DIR "/tests/format/data/tensorflow/bert";
     struct scene scene;
@@ -253,7 +252,7 @@ static void bf16_is_as_good_as_autocast(void **state) {
 
 // --- ten updates ---------------------------------------------------------------------------------
 
-// What AdamW keeps beside the model's buffers, in device memory, which is the host's.
+// AdamW's buffers in addition to the model's, in device memory, which is the host's.
 enum { RANGES = 3, SUMS = 256 };
 struct moments {
     float *first, *second;
@@ -340,7 +339,7 @@ static void check_final(struct harness *harness, const struct golden *golden, do
     free(parameters);
 }
 
-// Whole training steps; 0 when the processor lacks the instructions.
+// Runs whole training steps; returns 0 if the processor lacks the instructions.
 static int ten_steps(enum dtype compute, const char *instructions) {
     struct golden golden;
     golden_open(&golden, BERTH_TEST_SOURCE_DIR "/tests/golden/adamw_curve.safetensors");
@@ -393,7 +392,7 @@ static void ten_steps_follow_pytorch(void **state) {
 
 // --- real data -----------------------------------------------------------------------------------
 
-// Opens the real golden `file` with the model's own weights; 0 when the environment names none.
+// Opens the real golden `file` with the model's own weights; 0 if the environment names none.
 static int real_open(struct scene *scene, const char *file, enum dtype compute, int inference) {
     const char *folder = getenv("BERTH_GOLDEN_REAL"), *model_folder = getenv("BERTH_MODEL");
     if (!folder || !model_folder) {

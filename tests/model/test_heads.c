@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heads over whole sequences and masked tokens against transformers'
-// BertForSequenceClassification and BertForPreTraining, through the files
+// Tests the heads over whole sequences and masked tokens against transformers'
+// BertForSequenceClassification and BertForPreTraining, with the files
 // tests/golden/class_*.safetensors and pretraining_*.safetensors (dev/goldens/class_heads.py,
-// pretraining_heads.py), and against themselves: a batch cut into pieces, threads, inference.
+// pretraining_heads.py), and for consistency: batches split into pieces, threads, inference.
 
 #include "core/harness.h"
 #include "golden.h"
@@ -29,7 +29,7 @@ static int has_masked_tokens(const struct scene *scene) {
     return scene->sequences.masked_count > 0;
 }
 
-// The mean over the masked tokens beside that over the sequences.
+// The mean over the masked tokens plus the mean over the sequences.
 static float masked_weight(const struct scene *scene) {
     return has_masked_tokens(scene)
                ? (float)scene->sequences.count / (float)scene->sequences.masked_count
@@ -138,7 +138,7 @@ static const struct bert_dropout dropout = {.seed = 5,
                                             .attention_probability = 0.1,
                                             .head_probability = 0.3};
 
-// Each sequence by itself, with the place it has in the whole.
+// Each sequence alone, with its index in the whole batch.
 static void one_at_a_time(struct scene *scene) {
     float share = 1 / (float)scene->sequences.count;
     for (int64_t s = 0; s < scene->sequences.count; s++) {

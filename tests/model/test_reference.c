@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model against the plain double-precision one: that one's gradient is proved by finite
-// differences, then logits, loss and every gradient of ours are held against it on small shapes of
-// all kinds, dropout on and off.
+// Tests the model against the plain double-precision reference. The reference's gradient is checked
+// by finite differences; then our logits, loss and every gradient are compared with it on small
+// shapes of all kinds, with and without dropout.
 
 #include "core/harness.h"
 #include "harness.h"
@@ -102,7 +102,7 @@ static const struct shape shapes[] = {
     {"head of 64", 128, 2, 96, 1, ACTIVATION_GELU_ERF, 1e-12, {90, 47}},
 };
 
-// What a comparison is about beside its shape.
+// Parameters of a comparison besides its shape.
 struct manner {
     enum dtype compute;
     int pre_layer_norm;
@@ -214,7 +214,7 @@ static void f32_equals_reference_with_dropout(void **state) {
 static void compare_bf16(const struct shape *shape, const struct manner *manner) {
     struct comparison comparison;
     if (shape->activation == ACTIVATION_RELU) {
-        return; // where rounding changes a sign, the slope jumps: no bound holds
+        return; // where rounding changes a sign, the slope jumps, so no bound holds
     }
     comparison_open(&comparison, shape, manner);
     struct harness *harness = &comparison.harness;
@@ -244,9 +244,8 @@ static void bf16_is_near_the_reference(void **state) {
     compare_all(compare_bf16, (struct manner){.compute = DTYPE_BF16, .dropout = &some_dropout});
 }
 
-// With the masks proved equal to the reference's above, what is left is that they are fair: the
-// share that falls out is p within five deviations, at every site, for rows, columns and places
-// alike.
+// The masks equal the reference's, as tested above; this tests that they are fair: the dropped
+// fraction is p within five deviations, at every site, for rows, columns and positions alike.
 static void dropout_has_its_rate(void **state) {
     static const double probabilities[] = {0.1, 0.5};
     const int32_t rows = 64, columns = 768, places = 4;
@@ -263,7 +262,7 @@ static void dropout_has_its_rate(void **state) {
     }
 }
 
-// A label outside the sequence is ignored: its half of the loss is 0 and gives no gradient.
+// A label outside the sequence is ignored: its half of the loss is 0 and has no gradient.
 static void labels_outside_are_ignored(void **state) {
     const struct shape *shape = &shapes[1];
     struct bert_config config = tiny_config(shape->hidden, shape->heads, shape->inner, 1);

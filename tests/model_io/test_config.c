@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json: what is refused, naming key and file, and what survives reading and writing.
+// Tests config.json: what is refused, naming key and file, and what is preserved by reading and
+// writing.
 #include "core/scratch.h"
 #include "format/json/json.h"
 #include "model/config.h"
@@ -164,7 +165,7 @@ static void test_activations(void **state) {
     }
 }
 
-// Our own key: written where it is true, in Google's layout too, and read again.
+// Our own key: written if true, also in Google's layout, and read back.
 static void test_pre_layer_norm(void **state) {
     (void)state;
     struct bert_config config, again;

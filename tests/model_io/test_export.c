@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs and GGUF files of the tiny golden models: sound in themselves, every parameter in them
-// with its numbers, and byte for byte those that ONNX Runtime, onnx's checker and gguf-py accepted
-// (dev/goldens/check_onnx.py and check_gguf.py show the same hashes).
+// Tests the graphs and GGUF files of the tiny golden models: they are well-formed, contain every
+// parameter with its numbers, and equal byte for byte those that ONNX Runtime, onnx's checker and
+// gguf-py accepted (dev/goldens/check_onnx.py and check_gguf.py show the same hashes).
 #include "core/scratch.h"
 #include "format/checksum/digest.h"
 #include "format/onnx_reader.h"
@@ -132,7 +132,7 @@ static void define(struct names *names, struct protobuf_field name) {
 static void use(struct names *names, struct protobuf_field name) {
     size_t i = find_name(names, &name);
     if (i == names->count) {
-        fail_msg("%.*s is used before it is there", (int)name.length, name.bytes);
+        fail_msg("%.*s is used before it is defined", (int)name.length, name.bytes);
     }
     names->used[i] = 1;
 }
@@ -232,7 +232,7 @@ static void test_weights_are_the_parameters(void **state) {
     tiny_close(&tiny);
 }
 
-// Beside the file, the same numbers are found at the offsets: every weight is somewhere in there.
+// In the separate file, the same numbers are at the offsets, and every weight is somewhere in it.
 static void test_weights_beside(void **state) {
     (void)state;
     struct tiny tiny;
@@ -317,7 +317,7 @@ static void test_tokens(void **state) {
     tiny_close(&tiny);
 }
 
-// Matrices become F16, tables of positions and types and all vectors stay F32.
+// Matrices become F16; tables of positions and types and all vectors stay F32.
 static void test_f16(void **state) {
     (void)state;
     struct tiny tiny;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of a model folder: round trips, dialects, what is missing, too much or misshapen. With
-// BERTH_MODEL naming a real Hugging Face folder, that one is read too.
+// Tests the weights of a model folder: round trips, dialects, missing, unexpected or misshapen
+// tensors. If BERTH_MODEL names a real Hugging Face folder, it is read too.
 #include "core/scratch.h"
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
@@ -79,7 +79,7 @@ static void assert_same_weights(const struct small *small) {
                         (size_t)small->table.total * sizeof *small->read);
 }
 
-// --- what goes well -----------------------------------------------------------------------------
+// --- success -------------------------------------------------------------------------------------
 
 static void test_round_trip(void **state) {
     (void)state;
@@ -235,7 +235,7 @@ static void test_legacy_file(void **state) {
     small_close(&small);
 }
 
-// What other trainers leave: everything in one dictionary beside the optimizer's tensors, in halves
+// What other trainers write: everything in one dictionary with the optimizer's tensors, in halves
 // of several files, or both.
 static void test_pytorch_model(void **state) {
     (void)state;
@@ -292,7 +292,7 @@ static void test_several_files(void **state) {
     small_close(&small);
 }
 
-// --- what goes wrong ----------------------------------------------------------------------------
+// --- errors --------------------------------------------------------------------------------------
 
 static void test_missing_body(void **state) {
     (void)state;
@@ -304,8 +304,8 @@ static void test_missing_body(void **state) {
     find(tensors, "bert.encoder.layer.1.output.LayerNorm.bias")->name = "something.else";
     write_tensors(tensors, small.table.count);
     assert_int_equal(read_small(&small, &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "model.safetensors: tensor "
-                               "\"bert.encoder.layer.1.output.dense.bias\" is missing (2 in all)");
+    assert_message_has(&error, "model.safetensors: missing tensor "
+                               "\"bert.encoder.layer.1.output.dense.bias\" (2 in all)");
     assert_null(small.report.unexpected);
     memory_free(tensors);
     small_close(&small);
@@ -414,7 +414,7 @@ static void test_very_many_names(void **state) {
     }
     write_tensors(tensors, COUNT);
     assert_int_equal(read_small(&small, &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "is missing (37 in all)");
+    assert_message_has(&error, ".query.weight\" (37 in all)");
     memory_free(tensors);
     memory_free(names);
     small_close(&small);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Google's model folders: TensorFlow's names and ours in both directions, transposed matrices, and
-// a tiny BERT that TensorFlow saved (../format/data/tensorflow/bert) beside the file that its
-// weights come from (../golden/tiny_h20.safetensors).
+// Tests Google's model folders: TensorFlow's names and ours in both directions, transposed
+// matrices, and a tiny BERT saved by TensorFlow (../format/data/tensorflow/bert) against the file
+// that its weights come from (../golden/tiny_h20.safetensors).
 #include "core/rng.h"
 #include "core/scratch.h"
 #include "format/safetensors/safetensors.h"
@@ -61,7 +61,7 @@ static void test_names_in_both_directions(void **state) {
         assert_int_equal(name_for(&names_tensorflow, names[i].ours, name, sizeof name),
                          names[i].use);
         assert_string_equal(name, names[i].google);
-        // A name of our own is its own translation: nothing is turned twice.
+        // A name of our own is its own translation: nothing is transposed twice.
         assert_int_equal(name_translate(names[i].ours, name, sizeof name), NAME_KEPT);
         assert_string_equal(name, names[i].ours);
     }
@@ -188,7 +188,7 @@ static void test_weights_are_the_golden_files(void **state) {
     close_model(&model);
 }
 
-// The model under Google's names, one of its tensors in the shape of the case.
+// The model under Google's names, with one tensor in the shape of the case.
 static enum berth_status read_with_shape(struct model *model, const char *name, int64_t rows,
                                          int64_t cols, struct berth_error *error) {
     struct tensorflow_writer writer;
@@ -260,7 +260,7 @@ static void test_memory_runs_out(void **state) {
     close_model(&model);
 }
 
-// A folder's safetensors come first; a folder without either names the usual file.
+// A folder's safetensors come first; a folder without either reports the usual file.
 static void test_which_weights(void **state) {
     (void)state;
     struct tensor_file file;

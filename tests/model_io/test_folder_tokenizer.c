@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokenizer's files of a model folder: copied as they are, made when missing, and never saying
-// another vocabulary or casing than was used.
+// Tests the tokenizer's files of a model folder: they are copied unchanged, created if missing, and
+// never state another vocabulary or casing than was used.
 #include "core/scratch.h"
 #include "format/json/json.h"
 #include "model/folder.h"
@@ -205,8 +205,8 @@ static void test_only_tokenizer_json(void **state) {
     assert_true(file_exists(scratch("target/tokenizer.json")));
 }
 
-// As transformers: the settings win, but leave all to tokenizer.json where they name no class of
-// BERT's.
+// As in transformers: the settings take precedence, but leave everything to tokenizer.json if they
+// name no class of BERT's.
 static void test_settings_and_normalizer(void **state) {
     (void)state;
     static const struct {
@@ -246,7 +246,7 @@ static void test_refused_tokenizers(void **state) {
         {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"vocab\": {\"a\": 0, \"b\": 2}}", ""),
          "expected an id from 0 to 1"},
         {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"vocab\": {\"a\": 0, \"b\": 0}}", ""),
-         "id 0 has two tokens"},
+         "duplicate id 0"},
         {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"vocab\": {\"a\\nb\": 0}}", ""),
          "line break"},
         {WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "word", ", \"normalized\": true")),

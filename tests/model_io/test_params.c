@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of the parameter buffer and the initial values.
+// Tests the layout of the parameter buffer and the initial values.
 #include "core/scratch.h"
 #include "model/params.h"
 
@@ -41,7 +41,7 @@ static int ends_with(const char *text, const char *end) {
     return strlen(text) >= strlen(end) && strcmp(text + strlen(text) - strlen(end), end) == 0;
 }
 
-// The part of the buffer that a parameter lies in: matrices, tables, or biases and layer norms.
+// The section of the buffer for a parameter: matrices, tables, or biases and layer norms.
 static int range_of(const struct param_table *table, const struct param *param) {
     int64_t end = param->offset + size_of(param);
     return end <= table->matrix_count ? 0 : end <= table->embedding_norm_weight ? 1 : 2;
@@ -187,7 +187,7 @@ static void test_initial_values(void **state) {
     param_table_done(&table);
 }
 
-// Drawn again beyond two deviations: a normal distribution cut there has 0.7737 of its variance.
+// Redrawn beyond two deviations: a normal distribution truncated there has 0.7737 of its variance.
 static void test_truncated_initial_values(void **state) {
     (void)state;
     struct bert_config config;
@@ -213,7 +213,8 @@ static void test_truncated_initial_values(void **state) {
 
 // --- layer norms before the sub-layers ----------------------------------------------------------
 
-// BingBert's names and initial values; what stands behind a layer's output is the next norm.
+// BingBert's names and initial values; the norm after a layer's output is the next layer's first
+// one.
 static void test_pre_layer_norm(void **state) {
     (void)state;
     struct bert_config config;
@@ -251,7 +252,7 @@ static void test_pre_layer_norm(void **state) {
     param_table_done(&post);
 }
 
-// A parameter's values depend on seed and name only: not on what lies around it.
+// A parameter's values depend only on seed and name, not on the other parameters.
 static void test_streams_are_by_name(void **state) {
     (void)state;
     struct bert_config config;

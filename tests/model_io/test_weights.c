@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of every dialect under our names: names, stacks, turned matrices, padding rows; and
-// other architectures, which are called by their names.
+// Tests checkpoints of every dialect under our names: names, stacks, transposed matrices, padding
+// rows; and other architectures, which errors name.
 #include "core/scratch.h"
 #include "format/safetensors/safetensors.h"
 #include "format/tensorflow/tensorflow.h"
@@ -107,7 +107,7 @@ static void open_file(struct weights *weights, int64_t vocab_size) {
     }
 }
 
-// The numbers of a tensor, in both ways of reading, against what is expected.
+// Compares the numbers of a tensor, read in both ways, with the expected ones.
 static void expect(const struct weights *weights, const char *name, size_t count,
                    const float *numbers) {
     float found[64];
@@ -163,7 +163,7 @@ static void test_refusals(void **state) {
     struct tensor_out odd[] = {{.name = "bert.encoder.layer.0.attn_qkvb", .rank = 1, .shape = {7}}};
     expect_refused(odd, 1, "attn_qkvb");
     struct tensor_out scalar[] = {{.name = "bert.encoder.layer.0.attn_qkvb"}};
-    expect_refused(scalar, 1, "no multiple of 3");
+    expect_refused(scalar, 1, "not a multiple of 3");
     struct tensor_out twice[] = {
         {.name = "bert.encoder.layer.0.attn_qkvb", .rank = 1, .shape = {6}},
         {.name = "encoder.layer.0.attention.self.key.bias", .rank = 1, .shape = {2}}};
@@ -267,7 +267,7 @@ static void test_memory_fails(void **state) {
 
 // --- other architectures ------------------------------------------------------------------------
 
-// One tensor each of what transformers saves, with and without a head.
+// One tensor of each model that transformers saves, with and without a head.
 static void test_other_architectures(void **state) {
     (void)state;
     static const char *const tensors[][2] = {

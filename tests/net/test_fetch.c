@@ -358,7 +358,7 @@ static void test_where_the_token_comes_from(void **state) {
     assert_fetched(fetch_with("acme/tiny", &settings));
     assert_int_equal(server_count(server, "Bearer of_option\r\n"), 2);
     setenv("HF_TOKEN", "a\r\nX-Evil: 1", 1);
-    assert_refused(fetch("acme/tiny", 0), BERTH_CONFIG, "holds no token");
+    assert_refused(fetch("acme/tiny", 0), BERTH_CONFIG, "is not a token");
     assert_int_equal(server_count(server, "Evil"), 0);
     setenv("HF_TOKEN", "of_variable", 1);
     // A URL does not involve the hub.
@@ -465,7 +465,7 @@ static void test_digests_of_a_url(void **state) {
     assert_int_equal(server_count(server, "GET /file"), 3);
     assert_fetched(fetch_with(url, &settings)); // it has the expected digest: no request
     assert_int_equal(server_count(server, "GET /file"), 3);
-    assert_refused(fetch_with("acme/tiny", &settings), BERTH_USAGE, "are for a URL");
+    assert_refused(fetch_with("acme/tiny", &settings), BERTH_USAGE, "are for URLs");
     settings = (struct berth_fetch_settings){.revision = "v1"};
     assert_refused(fetch_with(url, &settings), BERTH_USAGE, "are for repositories of the hub");
     settings = (struct berth_fetch_settings){.files = "*.json"};

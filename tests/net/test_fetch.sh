@@ -39,7 +39,7 @@ kill -INT $fetching
 wait $fetching
 code=$?
 expect_code 130
-expect_err "what has come is kept"
+expect_err "what was downloaded is kept"
 expect_empty "$out"
 [ ! -e "$snapshot" ] || fail "a snapshot was published"
 start_server

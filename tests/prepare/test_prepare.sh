@@ -22,9 +22,9 @@ grep -q '"articles": *1,' out || die "the counts as JSON"
 run 2 --wikipedia dump.xml --stages text,shard --output data
 grep -q 'found "shard"' err || die "an unknown stage is not named"
 run 2 --wikipedia dump.xml --output data
-grep -q 'vocab_file is missing' err || die "a missing vocabulary"
+grep -q 'missing option vocab_file' err || die "a missing vocabulary"
 run 2 --stages text --output data
-grep -q 'no articles are named' err || die "missing articles"
+grep -q 'no input' err || die "missing articles"
 run 66 --wikipedia dump.xml --stages shards --output other
 grep -q 'run the stage "text" first' err || die "a stage before another"
 [ ! -e other/sharded* ] || die "a folder was made for nothing"
@@ -58,7 +58,7 @@ grep -q '^9 articles, 27 sentences in 2 shards for training and 1 for testing$' 
 grep -q ' instances, rows .* % full, ' out || die "the instances"
 grep -q '^lengths, from the shortest eighth' out || die "the lengths"
 grep -q '^efficiency [01].* (at best 1), ' out || die "the packs"
-grep -q '^stage hdf5: .* MB of text a second and core$' out || die "the rates"
+grep -q '^stage hdf5: .* MB of text per second and core$' out || die "the rates"
 grep -q 'too few: making 2 training and 1 test shards instead of 2 and 2' err ||
     die "the note on fewer shards"
 # shellcheck disable=SC2086

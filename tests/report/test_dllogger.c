@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// dllogger's lines, read back as JSON line by line: framing, steps, keys of fine-tuning, prediction
-// and pre-training; and the lines for people.
+// Tests dllogger's lines, read back as JSON line by line: framing, steps, keys of fine-tuning,
+// prediction and pre-training; and the lines for people.
 
 #include "core/harness.h"
 #include "core/log.h"
@@ -23,7 +23,7 @@ static struct berth_record record_of(enum berth_record_kind kind, const char *te
         .kind = kind, .text = text, .fields = fields, .field_count = count};
 }
 
-// The line behind its frame; to be freed.
+// The line after its prefix; the caller frees it.
 static json *parse(const char *line, size_t length) {
     json *value;
     struct berth_error error = {0};
@@ -35,7 +35,7 @@ static json *parse(const char *line, size_t length) {
     return value;
 }
 
-// Of a record that says something.
+// For a record that has a line.
 static json *line_of(struct berth_record record) {
     struct json_line line = {0};
     assert_int_equal(dllogger_line(&line, 1.5, &record), 1);
@@ -93,7 +93,7 @@ static void a_line_is_framed(void **state) {
     json_free(line);
 }
 
-// The batch is told under both of its names.
+// The batch size is written under both of its names.
 static void a_field_may_have_two_names(void **state) {
     const struct berth_field batch = log_integer("train_batch_size", 32);
     json *line = line_of(record_of(BERTH_RECORD_PLAN, "batches", &batch, 1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorBoard's event files: the bytes that TensorFlow writes for the same events
-// (../format/data/tensorflow, made by dev/fixtures/make_tensorflow.py), and what a run's records
-// become.
+// Tests TensorBoard's event files: the same bytes as TensorFlow for the same events
+// (../format/data/tensorflow, made by dev/fixtures/make_tensorflow.py), and the events of a run's
+// records.
 #include "core/log.h"
 #include "core/scratch.h"
 #include "format/tensorflow/tfrecord.h"
@@ -291,7 +291,7 @@ static void test_values_become_a_histogram(void **state) {
     memory_free(names);
 }
 
-// A resumed run adds a file; the one before stays as it was.
+// A resumed run adds a file; the earlier one is unchanged.
 static void test_each_run_has_its_file(void **state) {
     (void)state;
     struct scalars scalars;
@@ -317,7 +317,7 @@ static void test_nothing_asked_for(void **state) {
     assert_int_equal(scratch_count(), 0);
 }
 
-// --- what goes wrong ----------------------------------------------------------------------------
+// --- errors --------------------------------------------------------------------------------------
 
 static void test_a_file_is_no_folder(void **state) {
     (void)state;
@@ -328,7 +328,7 @@ static void test_a_file_is_no_folder(void **state) {
     assert_int_equal(reporter_open(&config, -1, &reporter, &error), BERTH_CANT_CREATE);
     assert_null(reporter);
     assert_message_has(&error, "logging_dir: ");
-    assert_message_has(&error, "taken is a file");
+    assert_message_has(&error, "found the file ");
     assert_file_holds(scratch("taken"), "x");
 }
 
@@ -361,7 +361,7 @@ static void test_failures_are_told_once(void **state) {
     scratch_write("taken", "x");
     assert_int_equal(count_warnings(scratch("taken/inside")), 1);
     assert_int_equal(count_warnings(scratch("good")), 0);
-    for (uint64_t call = 1; call < 12; call++) { // the reporter itself takes the first one
+    for (uint64_t call = 1; call < 12; call++) { // the reporter itself handles the first one
         struct event_file file;
         struct berth_error error = {0};
         struct berth_field fields[] = {log_integer("step", 1), log_real("loss", 1)};

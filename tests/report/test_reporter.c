@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reporter on a pseudo-terminal, on a pipe and in a file: what people and their scripts read.
+// Tests the reporter on a pseudo-terminal, on a pipe and in a file: what people and their scripts
+// read.
 #include "core/harness.h"
 #include "core/json_line.h"
 #include "core/log.h"
@@ -23,7 +24,7 @@ struct output {
     char text[1 << 16];
 };
 
-// Reads what is there now; the descriptor does not block.
+// Reads what is available now; the descriptor does not block.
 static void drain(int descriptor, struct output *output) {
     size_t used = 0;
     ssize_t got;
@@ -322,7 +323,7 @@ static void json_lines_hold_every_record(void **state) {
         lines++;
     }
     assert_int_equal(lines, 6);
-    for (int resumed = 1; resumed <= 2; resumed++) { // goes on where the file ends
+    for (int resumed = 1; resumed <= 2; resumed++) { // appends at the end of the file
         config.resume_from_checkpoint = resumed == 1 ? "auto" : NULL;
         config.resume_step = resumed == 1 ? -1 : 20;
         capture(&config, 0, train_a_little, &output);
@@ -383,8 +384,8 @@ static void a_reader_that_went_away_is_no_crash(void **state) {
     close(ends[1]);
 }
 
-// What reporter_check says after a run whose lines go to `descriptor`, with `path` as standard
-// output.
+// Returns reporter_check's result after a run whose lines go to `descriptor`, with `path` as
+// standard output.
 static enum berth_status check_with_output(const struct berth_config *config, const char *path,
                                            int descriptor) {
     struct berth_reporter *reporter;
@@ -459,7 +460,7 @@ static void json_text_is_escaped_and_repaired(void **state) {
     json_line_done(&line);
 }
 
-// What a terminal would obey, out of a name in somebody's file.
+// Terminal control sequences in a name from a file.
 #define HOSTILE                                                                                    \
     "a\033]0;owned\a\033[2Jb\x7F\rc\nd\xC2\x9B"                                                    \
     "31m\xE2\x80\xAE\xFF\x80"

@@ -173,7 +173,7 @@ struct fixture_run fixture_default(const char *output) {
     return run;
 }
 
-// What the child's log callback works with.
+// State of the child's log callback.
 struct watcher {
     const struct fixture_run *run;
     volatile int stop;

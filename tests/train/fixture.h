@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tiny model and data set on disk, and fine-tuning runs over them in processes of their own, so
-// that a run may be killed, stopped or starved. The parent never computes: OpenMP's threads do not
+// A tiny model and data set on disk, and fine-tuning runs on them in separate processes, so that a
+// run can be killed, stopped or starved. The parent never computes, because OpenMP's threads do not
 // survive a fork.
 #ifndef BERTH_TESTS_TRAIN_FIXTURE_H
 #define BERTH_TESTS_TRAIN_FIXTURE_H
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-// A folder of its own for each test, with "model", "train.json" and "dev.json" in it.
+// A separate folder for each test, with "model", "train.json" and "dev.json" in it.
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 
@@ -34,7 +34,7 @@ typedef enum berth_status fixture_job(const char *task, const struct berth_confi
                                       struct berth_log log, const volatile int *stop,
                                       struct berth_run_result *result, struct berth_error *error);
 
-// What a run does and what is done to it.
+// The settings of a run and the faults injected into it.
 struct fixture_run {
     struct berth_config config;
     fixture_job *job;
@@ -46,7 +46,7 @@ struct fixture_run {
     int handles_sigterm;      // SIGTERM sets *stop to 1, a second one to 2
     uint64_t fail_at;         // > 0: file_fail_at(fail_at, fail_errno)
     int fail_errno;           // -1: killed there
-    uint64_t fail_after_step; // fail_at begins to count when that step has been reported
+    uint64_t fail_after_step; // fail_at counts from the report of that step on
     void (*act)(void);        // called in the run's process when act_at_step has been reported
     int64_t act_at_step;
     int act_in_predict;     // or at the first progress of prediction
@@ -55,7 +55,7 @@ struct fixture_run {
     const char *locale;     // NULL: as it is
 };
 
-// A run over the fixture into in_folder(output): two epochs, a checkpoint after every update.
+// Runs on the fixture into in_folder(output): two epochs, a checkpoint after every update.
 struct fixture_run fixture_default(const char *output);
 
 // Runs it in a child and waits: the exit status (an enum berth_status), or -signal.
@@ -66,12 +66,13 @@ int fixture_wait(pid_t child);
 
 // <output>/<name> of the test's folder.
 const char *fixture_path(const char *output, const char *name);
-// The final checkpoints and models of two finished runs hold the same bytes, their histories the
-// same records.
+// Checks that the final checkpoints and models of two finished runs have the same bytes and their
+// histories the same records.
 void assert_same_run(const char *output_a, const char *output_b);
 // Copies a folder (one level of files).
 void fixture_copy(const char *from, const char *to);
-// Checkpoints of an output folder that verify; *newest gets the largest step (-1: none).
+// The number of checkpoints of an output folder that verify; *newest is the largest step (-1:
+// none).
 int fixture_good_checkpoints(const char *output, int64_t *newest);
 // Temporary folders and files in an output folder.
 int fixture_temporaries(const char *output);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The losses of pre-training in fp32 without dropout on a shard's instances in the order in which
-// they lie there, for comparison with PyTorch (bench/pretrain_pytorch.py --compare).
+// Prints the losses of pre-training in fp32 without dropout on a shard's instances in file order,
+// for comparison with PyTorch (bench/pretrain_pytorch.py --compare).
 //
 //   pretraining_curve MODEL_FOLDER SHARD.hdf5 UPDATES SEQUENCES LEARNING_RATE
 //
-// Every update takes the next SEQUENCES instances, with AdamW at one rate. Out: a loss each line.
+// Every update uses the next SEQUENCES instances, with AdamW at a constant rate. Prints one loss
+// per line.
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch arithmetic: any two of three numbers give the third, a contradiction names all four, an
-// epoch keeps its last, smaller update, and the planned worst case is what the run meets.
+// Tests batch arithmetic: any two of three numbers determine the third, a contradiction names all
+// four, an epoch keeps its last, smaller update, and the planned worst case equals that of the run.
 #include "core/harness.h"
 #include "core/options.h"
 #include "train/engine/batching.h"

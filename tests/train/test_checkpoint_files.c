@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that a run is resumed from, manifest.json, trainer_state.json and
-// optimizer.safetensors, each by its reader: cut at any length (RELIABILITY 9), written by another
-// version or for another model, they are refused with the file's name and what was in memory stays
-// as it was. And what a killed run leaves in the folder of its checkpoints.
+// Tests the files from which a run resumes, manifest.json, trainer_state.json and
+// optimizer.safetensors, each with its reader. Truncated at any length (RELIABILITY 9), or written
+// by another version or for another model, they are refused with the file's name, and what was in
+// memory is unchanged. Also tests what a killed run leaves in the checkpoint folder.
 #include "core/device.h"
 #include "core/options.h"
 #include "core/scratch.h"
@@ -65,7 +65,8 @@ static void assert_moments(float value) {
 
 // --- cutting ------------------------------------------------------------------------------------
 
-// Reads the file anew after each cut; from `dense` bytes on only every 61st length is tried.
+// Reads the file again after each truncation; from `dense` bytes on only every 61st length is
+// tried.
 static void refuse_prefixes(const char *name, size_t dense,
                             enum berth_status (*read)(struct berth_error *error)) {
     char *bytes;
@@ -73,7 +74,7 @@ static void refuse_prefixes(const char *name, size_t dense,
     assert_int_equal(read(NULL), BERTH_OK);
     assert_int_equal(file_read(scratch(name), 1 << 24, &bytes, &length, NULL), BERTH_OK);
     scratch_write_bytes(name, bytes, length);
-    size_t end = bytes[length - 1] == '\n' ? length - 1 : length; // JSON is whole without it
+    size_t end = bytes[length - 1] == '\n' ? length - 1 : length; // JSON is complete without it
     for (size_t left = end; left-- > 0;) {
         if (left > dense && left % 61 != 0 && left + 1 < end) {
             continue;
@@ -165,7 +166,7 @@ static void test_cut_optimizer_file(void **state) {
     refuse_prefixes("optimizer.safetensors", 4096, read_optimizer);
 }
 
-// --- files that mean something else -------------------------------------------------------------
+// --- files with another meaning ------------------------------------------------------------------
 
 static void replace(const char *name, const char *old, const char *new) {
     char *text, changed[16384];
@@ -191,7 +192,7 @@ static void refuse_change(const char *name, const char *const change[3],
 
 static void test_other_manifests(void **state) {
     static const char *const changes[][3] = {
-        {"\"format_version\": 1", "\"format_version\": 2", "use a newer one"},
+        {"\"format_version\": 1", "\"format_version\": 2", "use a newer program"},
         {"\"format_version\": 1", "\"format_version\": 0", "not a manifest of format 1"},
         {"\"files\": {", "\"folders\": {", "not a manifest of format 1"},
         {"\"bytes\": 4", "\"bytes\": \"4\"",
@@ -212,7 +213,7 @@ static void test_other_trainer_states(void **state) {
         {"\"schedule_start\": 0", "\"schedule_start\": 3", "\"schedule_start\""},
         {"\"scale\": 8.0", "\"scale\": -8.0", "\"loss_scale\": expected a scale above 0"},
         {"\"last_overflow\": 1", "\"last_overflow\": 3", "below the number of updates, 3"},
-        {"\"format_version\": 1", "\"format_version\": 2", "use a newer one"},
+        {"\"format_version\": 1", "\"format_version\": 2", "use a newer program"},
         {"\"global_step\": 3", "\"global_step\": -3", "\"global_step\" is missing or negative"},
         {"\"global_step\": 3", "\"global_stop\": 3", "\"global_step\" is missing or negative"},
         {"\"log_history\": [", "\"log\": [", "\"log_history\": expected an array"},
@@ -349,7 +350,7 @@ static void make_checkpoint(int step) {
     assert_int_equal(manifest_write(scratch(name), NULL), BERTH_OK);
 }
 
-// Which of the checkpoints 2 to 10 are there, as bits.
+// Which of the checkpoints 2 to 10 exist, as bits.
 static unsigned checkpoints(void) {
     unsigned found = 0;
     for (int step = 2; step <= 10; step++) {
@@ -371,7 +372,8 @@ static enum berth_status rotate(int64_t newest, int64_t limit, struct berth_erro
     return checkpoint_rotate(scratch_folder, &limits, error);
 }
 
-// The oldest go; what is newer than the one just written, of a run before, is not counted.
+// The oldest are removed; those newer than the one just written, of an earlier run, are not
+// counted.
 static void test_rotation_keeps_the_newest(void **state) {
     make_checkpoints();
     assert_int_equal(rotate(10, 0, NULL), BERTH_OK);
@@ -384,7 +386,7 @@ static void test_rotation_keeps_the_newest(void **state) {
     assert_int_equal(scratch_count(), 1);
 }
 
-// While the newest does not verify, the older ones are what a run would be resumed from.
+// While the newest does not verify, a run would resume from the older ones.
 static void test_rotation_verifies_the_newest(void **state) {
     static const char *const damages[] = {"weightz", "weight", "weights and more"};
     struct berth_error error;

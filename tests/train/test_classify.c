@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classification and regression from files to files: a tiny model learns a rule, the classes get
-// their places in the model, results are written in the originals' layouts, a stopped run goes on
-// with the same bytes, and what does not fit is told.
+// Tests classification and regression from files to files: a tiny model learns a rule, the model
+// records the classes, results have the layouts of the original programs, a stopped run resumes
+// with the same bytes, and inconsistencies are reported.
 #include "fixture.h"
 #include "format/json/json.h"
 
@@ -20,7 +20,7 @@ static FILE *create(const char *name) {
     return file;
 }
 
-// What the rules below are about: texts number 0, 1, ... are all different.
+// The texts for the rules below: texts number 0, 1, ... are all different.
 static void sentence(int number, char text[96]) {
     snprintf(text, 96, "the %s of %s is %s .", things[number / 16 % 4], names[number / 4 % 4],
              colours[number % 4]);
@@ -42,7 +42,7 @@ static void write_csv(const char *name, int first, int count, int labels) {
     assert_int_equal(fclose(file), 0);
 }
 
-// Pairs with a number: 4.5 where the first text is warm, else 1.
+// Pairs with a number: 4.5 if the first text is warm, else 1.
 static void write_json_lines(const char *name, int first, int count) {
     FILE *file = create(name);
     for (int i = first; i < first + count; i++) {
@@ -108,7 +108,7 @@ static double result_of(const char *output, const char *file, const char *key) {
     return value;
 }
 
-// Gives the model folder's config.json other classes than it has.
+// Sets other classes in the model folder's config.json.
 static void set_labels(const char *folder, const char *id2label) {
     char path[64];
     json *config, *labels;
@@ -153,7 +153,7 @@ static void write_own_files(void) {
     write_csv("new.csv", 44, 20, 0);
 }
 
-// Runs it and asserts its status and a part of what it says.
+// Runs it, and asserts its status and a part of its output.
 static void expect(struct fixture_run *run, int status, const char *part) {
     remove(in_folder("log"));
     run->log_file = fixture_keep("log");
@@ -179,7 +179,7 @@ static void own_classes_are_learnt(void **state) {
     assert_holds(fixture_path("out", "eval_results.txt"), "\nglobal_step = 60\nloss = 0.");
     assert_holds(fixture_path("out", "config.json"), "\"BertForSequenceClassification\"");
     assert_holds(fixture_path("out", "config.json"), "\"0\": \"cold\",\n    \"1\": \"warm\"");
-    // Without labels nothing is scored; with them the scores are those of the run.
+    // Without labels nothing is scored; with labels the scores are those of the run.
     struct fixture_run blind = own_prediction("out", "new.csv", "blind");
     assert_int_equal(fixture_execute(&blind), BERTH_OK);
     assert_false(file_exists(fixture_path("blind", "predict_results.json")));
@@ -217,7 +217,7 @@ static void a_model_keeps_the_order_of_its_classes(void **state) {
                  "index\tprediction\n0\tWarm\n1\tCOLD\n");
 }
 
-// A head that was trained for other classes starts anew, also where it has as many.
+// A head trained for other classes is newly initialised, even if it has the same number of them.
 static void a_head_for_other_classes_starts_anew(void **state) {
     write_own_files();
     struct fixture_run first = own_run("first");
@@ -233,7 +233,8 @@ static void a_head_for_other_classes_starts_anew(void **state) {
     other.config.max_steps = 2;
     expect(&other, BERTH_OK,
            "newly initialised, to be trained: classifier.weight, classifier.bias");
-    assert_holds(in_folder("log"), "warning: the model's classes (\"good\", ...) are not those of");
+    assert_holds(in_folder("log"),
+                 "warning: the model's classes (\"good\", ...) differ from those of");
     set_labels("first", "{\"0\":\"good\",\"1\":\"bad\",\"2\":\"ugly\"}");
     struct fixture_run wider = own_run("wider");
     wider.config.model_name_or_path = fixture_keep("first");
@@ -263,7 +264,7 @@ static void numbers_are_regressed(void **state) {
     predicted.config.label_column = "score";
     assert_int_equal(fixture_execute(&predicted), BERTH_OK);
     assert_int_equal(lines_of(fixture_path("predicted", "test_results.tsv")), 12);
-    // A model for numbers cannot tell classes apart, and the other way.
+    // A model for numbers cannot predict classes, and vice versa.
     write_own_files();
     struct fixture_run wrong = own_prediction("out", "dev.csv", "wrong");
     expect(&wrong, BERTH_BAD_DATA, "expected a number");
@@ -327,7 +328,7 @@ static void mnli_has_two_files(void **state) {
     assert_int_equal(lines_of(fixture_path("test", "test_results_mm.tsv")), 4);
     assert_int_equal(lines_of(fixture_path("test", "predict_results_mnli.txt")), 7);
     assert_int_equal(lines_of(fixture_path("test", "predict_results_mnli_mm.txt")), 5);
-    // The scores of each file are those of the file by itself.
+    // Each file's scores are those of the file alone.
     predicted.config.split = "dev";
     predicted.config.output_dir = fixture_keep("dev");
     assert_int_equal(fixture_execute(&predicted), BERTH_OK);
@@ -394,8 +395,8 @@ static void what_does_not_fit_is_told(void **state) {
     run.config.validation_file = NULL;
     run.config.train_file = fixture_keep("one.csv");
     expect(&run, BERTH_BAD_DATA, "every example has the same label");
-    assert_false(dir_exists(in_folder("out"))); // nothing of all that left a folder
-    // A label that the model does not know, in a file that is to be scored.
+    assert_false(dir_exists(in_folder("out"))); // none of these created a folder
+    // A label that the model does not know, in a file to be scored.
     run = own_run("out");
     run.config.max_steps = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RELIABILITY 8 and 9 for checkpoints: every flipped bit and every truncation is found by verify,
-// and a resumed run falls back to the checkpoint before, with a warning; with none left it refuses.
+// RELIABILITY 8 and 9 for checkpoints: verify finds every flipped bit and every truncation. A
+// resumed run falls back to the previous checkpoint with a warning, and refuses if none is left.
 //
 // BERTH_FLIPS sets the number of flips (the long test: 1000).
 #include "core/rng.h"
@@ -117,7 +117,7 @@ static void test_resume_falls_back(void **state) {
     run.log_file = fixture_keep("log");
     // The three-update run's own settings differ in max_steps only.
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    assert_true(file_has(in_folder("log"), "warning: passing over a damaged checkpoint"));
+    assert_true(file_has(in_folder("log"), "warning: skipping a damaged checkpoint"));
     assert_true(file_has(in_folder("log"), "checkpoint-2"));
     assert_int_equal(checkpoint_verify(in_folder("hurt/checkpoint-8"), NULL, NULL), BERTH_OK);
 }

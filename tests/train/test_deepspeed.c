@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The DeepSpeed JSON: the published configurations, defaults, conflicts with
-// the command line, and every error.
+// Tests the DeepSpeed JSON: the published configurations, defaults, conflicts with the command
+// line, and every error.
 #include "core/buffer.h"
 #include "core/options.h"
 #include "core/scratch.h"
@@ -199,7 +199,7 @@ static void test_auto_is_the_runs_own(void **state) {
     config = with_settings(trainers, "precision", "bf16");
     assert_int_equal(config.precision, BERTH_BF16);
     config = good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"AdamW\",\"params\":"
-                  "{\"lr\":\"auto\"}}}"); // what the file leaves out is DeepSpeed's
+                  "{\"lr\":\"auto\"}}}"); // DeepSpeed's defaults for what the file omits
     assert_true(config.learning_rate == own.learning_rate && config.weight_decay == 0);
 }
 
@@ -260,8 +260,8 @@ static void test_command_line_wins_and_says_so(void **state) {
                      BERTH_OK);
     assert_true(config.learning_rate == 1e-5);
     assert_int_equal(config.precision, BERTH_FP32);
-    assert_note("learning_rate: 1e-05 on the command line wins over optimizer.params.lr 5e-05");
-    assert_note("precision: fp32 on the command line wins over bf16.enabled bf16");
+    assert_note("learning_rate: 1e-05 on the command line overrides optimizer.params.lr 5e-05");
+    assert_note("precision: fp32 on the command line overrides bf16.enabled bf16");
     assert_null(strstr(notes, "train_batch_size")); // the same value is no conflict
 }
 
@@ -294,7 +294,7 @@ static void test_scalars_go_where_the_section_says(void **state) {
     option_defaults(&config);
     set(&config, "logging_dir", "elsewhere");
     assert_int_equal(apply(&config, text, NULL), BERTH_OK);
-    assert_note("logging_dir: elsewhere on the command line wins over tensorboard logs/a");
+    assert_note("logging_dir: elsewhere on the command line overrides tensorboard logs/a");
     char *folder;
     assert_int_equal(deepspeed_logging_dir(scratch("none.json"), &folder, NULL), BERTH_NO_INPUT);
     assert_null(folder);

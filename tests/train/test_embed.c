@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embeddings against transformers', through the folder tests/golden/encoder, and with layer norms
-// before the sub-layers against PyTorch's, through encoder_preln (dev/goldens/embeddings.py),
-// whatever the batches and the threads.
+// Tests embeddings against transformers', with the folder tests/golden/encoder, and with layer
+// norms before the sub-layers against PyTorch's, with encoder_preln (dev/goldens/embeddings.py),
+// for all batches and numbers of threads.
 #include "berth.h"
 #include "core/harness.h"
 #include "core/memory.h"
@@ -107,7 +107,7 @@ static void embeddings_equal_transformers(void **state) {
     golden_close(&golden);
 }
 
-// Neither a head nor a word in config.json: the tensors tell where the norms stand.
+// Without a head or a key in config.json: the tensors determine where the norms are.
 static void norms_may_stand_before_the_sub_layers(void **state) {
     struct golden golden;
     golden_open(&golden, FOLDER_PRE "/embeddings.safetensors");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // RELIABILITY 1, 2, 17, 18, 31: a run that saves after every update is killed (SIGKILL) at random
-// moments, and right before every n-th call of the file layer. After each kill a verified
-// checkpoint is there, at most one update's work is lost, and the run goes on to the bytes of a run
-// that was never killed, with nothing half-written left.
+// moments, and before every n-th call of the file layer. After each kill there is a verified
+// checkpoint, at most one update's work is lost, and the resumed run ends with the bytes of a run
+// that was never killed, without half-written files.
 //
 // BERTH_KILLS sets the number of random kills (the long test: 500).
 #include "core/rng.h"
@@ -31,7 +31,7 @@ static int kills_wanted(void) {
     return text != NULL ? atoi(text) : 12;
 }
 
-// What must hold after a kill of a run whose newest good checkpoint was `before`.
+// Checks the state after a kill of a run whose newest intact checkpoint was `before`.
 static int64_t check_after_kill(const char *output, int64_t before) {
     int64_t newest;
     int good = fixture_good_checkpoints(output, &newest);
@@ -98,7 +98,7 @@ static void test_sigterm_at_random_moments(void **state) {
         sleep_microseconds(rng_below(7, 4, &draws, whole));
         kill(child, SIGTERM);
         int status = fixture_wait(child);
-        // -SIGTERM: it came before the child could listen.
+        // -SIGTERM: it arrived before the child could handle it.
         assert_true(status == BERTH_INTERRUPTED || status == BERTH_OK || status == -SIGTERM);
         assert_int_equal(fixture_temporaries("stopped"), 0);
         if (status == BERTH_OK) {
@@ -109,8 +109,8 @@ static void test_sigterm_at_random_moments(void **state) {
     finish_and_compare(&run, "stopped");
 }
 
-// Kills right before call number n of the file layer, counted from the report of update 4: the save
-// of that update with its rotation lies there.
+// Kills before call number n of the file layer, counted from the report of update 4, so that it
+// hits the save of that update with its rotation.
 static void test_every_call_of_a_save(void **state) {
     struct fixture_run straight = fixture_default("straight");
     straight.config.save_total_limit = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of loss scaling under injected overflows: each rule by itself,
-// then both scalers against models written out from DeepSpeed's descriptions over a long random
-// series. What the settings mean and what is refused.
+// Tests the rules of loss scaling with injected overflows: each rule alone, then both scalers
+// against models written from DeepSpeed's descriptions over a long random series. Also tests the
+// meaning of the settings and what is refused.
 #include "core/harness.h"
 #include "core/options.h"
 #include "core/rng.h"
@@ -28,7 +28,7 @@ static struct loss_scale make(const struct berth_config *config) {
     return scale;
 }
 
-// A series of updates, "." without and "x" with an overflow, and what each did: "." nothing,
+// A series of updates, "." without and "x" with an overflow, and the result of each: "." nothing,
 // "+" doubled, "-" halved, "o" tolerated, "!" ended the run.
 static void expect(struct loss_scale *scale, const char *updates, const char *events, double end) {
     static const char names[] = {'.', '+', '-', 'o', '!'};
@@ -56,9 +56,9 @@ static void test_zero_doubles_after_a_window(void **state) {
 static void test_zero_hysteresis_is_used_up_and_refilled_by_a_window(void **state) {
     struct berth_config config = defaults("zero");
     struct loss_scale scale = make(&config);
-    expect(&scale, "xx", "o-", 512);    // two are given by default
-    expect(&scale, "xx", "--", 128);    // none is left
-    expect(&scale, "...x", "...-", 64); // three clean updates give none back
+    expect(&scale, "xx", "o-", 512);    // two by default
+    expect(&scale, "xx", "--", 128);    // none left
+    expect(&scale, "...x", "...-", 64); // three updates without overflow restore none
     expect(&scale, "....xx", "...+o-", 64);
     config.hysteresis = 1;
     scale = make(&config);
@@ -104,7 +104,7 @@ static void test_plain_doubles_one_update_later(void **state) {
     struct loss_scale scale = make(&config);
     expect(&scale, ".........", "....+...+", 4096);
     expect(&scale, "x.....", "-....+", 4096);
-    config.loss_scale_window = 1; // the first after an overflow has nothing between
+    config.loss_scale_window = 1; // for the first after an overflow there is nothing in between
     scale = make(&config);
     expect(&scale, "x...", "-.++", 2048);
 }
@@ -120,7 +120,7 @@ static void test_static_never_changes(void **state) {
     assert_false(loss_scale_is_dynamic(&scale));
 }
 
-// Fifty in a row that nothing can be done about; one good update between begins the count again.
+// Fifty overflows in a row without remedy; one good update in between restarts the count.
 static void test_being_stuck_ends_the_run(void **state) {
     struct berth_config config = defaults("plain");
     config.init_loss_scale = config.min_loss_scale = 8;
@@ -176,7 +176,7 @@ static void test_refusals(void **state) {
     refuse("dynamic", 0.5, BERTH_CONFIG, "--min_loss_scale 1");
 }
 
-// What a checkpoint held goes on; the rules are those of the settings now.
+// The state of a checkpoint continues, with the rules of the current settings.
 static void test_restored_numbers_go_on(void **state) {
     struct berth_config config = defaults("zero");
     struct loss_scale straight = make(&config), resumed;
@@ -237,7 +237,7 @@ static void model_plain(struct model *m, int overflow) {
     m->i += 1;
 }
 
-// Overflows come by chance, and whenever the scale is above a ceiling that moves.
+// Overflows occur at random, and whenever the scale is above a moving ceiling.
 static int overflows(uint64_t seed, int update, double scale) {
     uint64_t index = (uint64_t)update;
     double u = rng_draw(seed, 1, &index) * 0x1p-32;

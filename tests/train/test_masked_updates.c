@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates of the pre-training head: the loss is the mean over the update's masked tokens plus the
-// mean over its sequences, however it is cut; or the mean of the micro-batches' means.
+// Tests updates of the pre-training head: the loss is the mean over the update's masked tokens plus
+// the mean over its sequences, however the update is divided; or the mean of the micro-batches'
+// means.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
@@ -12,7 +13,7 @@
 #define SEQUENCES 6
 #define LONGEST 24
 
-// Masked tokens per sequence differ; one sequence has none.
+// Different numbers of masked tokens per sequence; one sequence has none.
 static const int32_t lengths[SEQUENCES] = {24, 5, 17, 9, 12, 20};
 static const int32_t masked_counts[SEQUENCES] = {4, 1, 0, 2, 1, 3};
 static int32_t ids[LONGEST];
@@ -94,8 +95,8 @@ static void close_setup(struct setup *setup) {
     param_table_done(&setup->table);
 }
 
-// Update 0 over sequences [first, first + count) in micro-batches of `micro`; its rate is 0, so it
-// can be run again.
+// Runs update 0 on sequences [first, first + count) in micro-batches of `micro`; its rate is 0, so
+// it can be repeated.
 static struct update_result run_update(struct setup *setup, uint32_t first, size_t count,
                                        int64_t micro) {
     uint32_t order[SEQUENCES];
@@ -169,7 +170,7 @@ static void test_losses_are_means_of_means(void **state) {
     close_setup(&setup);
 }
 
-// The first moment holds the clipped gradient.
+// The first moment equals the clipped gradient.
 static double distance_of_cuts(double dropout, enum dtype compute, int64_t micro) {
     struct setup a, b;
     open_setup(&a, "update", dropout, compute);

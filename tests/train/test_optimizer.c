@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each optimizer over a whole table of parameters against a model of its formula in float64:
-// twenty updates of random gradients, some clipped
-// and some not, in fp32 and with a bf16 copy. The lists of what does not decay, the settings that a
-// name stands for, what is refused; the same bits for any number of threads.
+// Tests each optimizer on a whole table of parameters against a model of its formula in float64:
+// twenty updates of random gradients, some clipped, in fp32 and with a bf16 copy. Also tests the
+// lists of parameters without decay, the settings implied by a name, what is refused, and
+// bit-identical results for any number of threads.
 #include "core/device.h"
 #include "core/harness.h"
 #include "core/memory.h"
@@ -245,7 +245,7 @@ static void deepspeed_lamb(struct tensor *x) {
     memory_free(u);
 }
 
-// What no list lets decay in a model of Hugging Face's names.
+// Parameters of Hugging Face's names that decay in no list.
 static int is_plain(const char *name) {
     size_t length = strlen(name);
     return strstr(name, "LayerNorm") != NULL || strcmp(name + length - 5, ".bias") == 0;
@@ -406,7 +406,7 @@ static void test_lists(void **state) {
                          strstr(name, "layer.1.") == NULL && strstr(name, "qa_outputs") == NULL);
     }
     assert_int_equal(plain, 2 * 10 + 2 + 1);
-    // Names of other programs: each list knows its own.
+    // Names of other programs: each list matches its own.
     struct optimizer deepspeed = with_list("deepspeed"), google_list = with_list("google");
     struct optimizer nvidia = with_list("nvidia");
     assert_false(optimizer_decays(&deepspeed, "bert.encoder.layer.0.attn_nw"));
@@ -538,7 +538,7 @@ static void test_refusals(void **state) {
     refuse(&config, BERTH_USAGE, "nvlamb");
     config.optimizer = "lamb";
     config.adam_w_mode = 0;
-    refuse(&config, BERTH_CONFIG, "lamb has no such form");
+    refuse(&config, BERTH_CONFIG, "not to lamb");
     config.adam_w_mode = 1;
     config.min_coeff = 11;
     refuse(&config, BERTH_CONFIG, "--max_coeff 10");

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A square matrix is one block of sums, so there are places to cut; the others are not whole
-// blocks, so blocks of tensors and of the buffer do not begin together everywhere.
+// A square matrix is one block of sums, so cuts are possible; the others are not whole blocks, so
+// blocks of tensors and of the buffer do not start together everywhere.
 static const struct bert_config shape = {.vocab_size = 900,
                                          .hidden_size = 256,
                                          .num_hidden_layers = 2,
@@ -73,7 +73,7 @@ static void test_parts_cover_the_table(void **state) {
 // --- updates ------------------------------------------------------------------------------------
 
 struct rank {
-    struct device *device; // its own, for it has a thread of its own
+    struct device *device; // its own, because it runs in a thread of its own
     struct state state;
     struct optimizer optimizer;
     struct optimizer_plan plan;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan: its sum, the refusal with the batch that would fit, and its total beside what a run
-// really takes. Also whole jobs in this process, where the leak checker sees them.
+// Tests the plan: its sum, the refusal with a batch size that would fit, and its total against the
+// memory that a run really uses. Also runs whole jobs in this process, where the leak checker sees
+// them.
 #include "core/options.h"
 #include "fixture.h"
 #include "train/bench/bench.h"
@@ -24,7 +25,7 @@ static struct bert_config shape_of(int64_t layers) {
                                 .type_vocab_size = 2};
 }
 
-// A model of four layers without buffers, on one thread: what a plan is made of.
+// A model of four layers without buffers, on one thread: the input of a plan.
 struct planned {
     struct bert_config shape;
     struct param_table table;
@@ -47,7 +48,7 @@ static void planned_close(struct planned *planned) {
     param_table_done(&planned->table);
 }
 
-// The same batch with activations computed again: what was promised, and no promise twice.
+// The same batch with recomputed activations fits as promised, and is not suggested twice.
 static void check_checkpointing(struct plan_limit_args limit, struct engine_shape batch) {
     struct plan_memory kept = *limit.memory, again;
     struct berth_error error;
@@ -96,8 +97,8 @@ static void test_refusal_names_a_size_that_fits(void **state) {
     planned_close(&planned);
 }
 
-// A device with memory of its own is held against that; the host then holds batches and what it
-// writes checkpoints from.
+// A device with its own memory is checked against that; the host then holds batches and the data to
+// write checkpoints.
 static void test_device_memory_is_apart(void **state) {
     struct planned planned;
     planned_open(&planned);
@@ -190,7 +191,7 @@ static void test_groups_of_version_2(void **state) {
     assert_int_equal(cgroup_memory_rest(in_folder("")), 5000);
     put("sys/fs/cgroup/job/memory.stat",
         "anon 1000\nfile 2000\ninactive_anon 7\nactive_file 1200\ninactive_file 800\n");
-    assert_int_equal(cgroup_memory_rest(in_folder("")), 7000); // the cache is given back
+    assert_int_equal(cgroup_memory_rest(in_folder("")), 7000); // the cache is released
     put("sys/fs/cgroup/job/task/step/memory.max", "100\n");
     put("sys/fs/cgroup/job/task/step/memory.current", "101\n");
     assert_int_equal(cgroup_memory_rest(in_folder("")), 0);
@@ -205,7 +206,7 @@ static void test_groups_of_version_1(void **state) {
         "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
     put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     assert_true(cgroup_memory_rest(in_folder("")) > (uint64_t)1 << 62);
-    // /pod is where the hierarchy is mounted: what follows of the path lies below the mount.
+    // /pod is where the hierarchy is mounted: the rest of the path is below the mount.
     put("sys/fs/cgroup/memory/ada/memory.limit_in_bytes", "80000\n");
     put("sys/fs/cgroup/memory/ada/memory.usage_in_bytes", "30000\n");
     put("sys/fs/cgroup/memory/ada/run/memory.limit_in_bytes", "90000\n");
@@ -214,13 +215,13 @@ static void test_groups_of_version_1(void **state) {
         "cache 900\nactive_file 1\ninactive_file 1\ntotal_active_file 200\n"
         "total_inactive_file 800\n");
     assert_int_equal(cgroup_memory_rest(in_folder("")), 51000);
-    // A group that the mount does not show, as in some containers: the mount itself tells.
+    // A group that the mount does not show, as in some containers: the mount itself is used.
     put("proc/self/cgroup", "4:memory:/docker/0123\n");
     put("sys/fs/cgroup/memory/memory.limit_in_bytes", "70000\n");
     assert_int_equal(cgroup_memory_rest(in_folder("")), 70000);
 }
 
-// A group of this test's own around a group without a limit, where this machine lets it be made.
+// A group created by this test around a group without a limit, if this machine permits it.
 static void test_a_real_group(void **state) {
     static const char *const tops[][2] = {{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
                                           {"/sys/fs/cgroup", "memory.max"}};
@@ -239,7 +240,7 @@ static void test_a_real_group(void **state) {
         }
     }
     if (!found) {
-        skip(); // no control group can be made here
+        skip(); // no control group can be created here
     }
     snprintf(text, sizeof text, "%llu", (unsigned long long)size);
     pid_t child = fork();
@@ -338,8 +339,8 @@ static void test_show_and_answer(void **state) {
     berth_model_close(NULL);
 }
 
-// A model in memory needs none of the texts that it was opened with, and contradictions among them
-// are told when it is opened.
+// A model in memory no longer needs the strings that it was opened with; contradictions among them
+// are reported when it is opened.
 static void test_settings_are_read_at_opening(void **state) {
     struct fixture_run run = fixture_default("unused");
     struct berth_log silent = {0};
@@ -357,7 +358,7 @@ static void test_settings_are_read_at_opening(void **state) {
     assert_int_equal(
         berth_model_answer(model, "what colour is the ball ?", context, &answer, 1, &found, &error),
         BERTH_BAD_DATA);
-    assert_non_null(strstr(error.message, "which features keras do not cut"));
+    assert_non_null(strstr(error.message, "features keras do not split"));
     berth_model_close(model);
     run.config.features = "google";
     run.config.keras_end = "exclusive";
@@ -382,7 +383,7 @@ static void test_benchmarks(void **state) {
     assert_int_equal(real.steps, 3);
     settings.pad_to = 64;
     assert_int_equal(bench_run(&settings, &padded, &error), BERTH_OK);
-    assert_int_equal(padded.sequences, real.sequences); // the same work, asked for
+    assert_int_equal(padded.sequences, real.sequences); // the same work, as requested
     assert_int_equal(padded.tokens, real.tokens);
     settings.pad_to = 0;
     settings.kind = BENCH_PREDICT;

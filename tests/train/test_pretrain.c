@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pre-training runs over small shards: stopped, killed and resumed in either phase they end with
-// the bytes of a run that was not (RELIABILITY 1, 14, 15); phases, bad shards, the model that comes
-// out.
+// Tests pre-training runs on small shards: stopped, killed and resumed in either phase they end
+// with the same bytes as an uninterrupted run (RELIABILITY 1, 14, 15); also phases, bad shards, and
+// the resulting model.
 #include "core/options.h"
 #include "data/made_shards.h"
 #include "fixture.h"
@@ -68,7 +68,7 @@ static struct fixture_run second_phase(const char *output, const char *from) {
     return run;
 }
 
-// Runs, and looks for that part in what was said. The status.
+// Runs, searches for the text in the messages, and returns the status.
 static int execute(struct fixture_run *run, const char *part_of_error, const char *part_of_result) {
     run->log_file = fixture_keep("log.txt");
     assert_int_equal(file_remove(run->log_file, NULL), BERTH_OK);
@@ -143,7 +143,7 @@ static void test_resume_everywhere_in_the_second_phase(void **state) {
     resume_everywhere(&straight, 7, 9);
 }
 
-// From the newest good checkpoint where there is one; without faults.
+// Resumes from the newest intact checkpoint, if any, without faults.
 static void resume_or_begin(struct fixture_run run, const char *output) {
     int64_t newest;
     fixture_good_checkpoints(output, &newest);
@@ -156,8 +156,8 @@ static void resume_or_begin(struct fixture_run run, const char *output) {
     expect(&run, BERTH_OK, "result: 0");
 }
 
-// Kills right before every n-th call of the file layer, in both phases: readings of shards, saves
-// and rotations lie there.
+// Kills before every n-th call of the file layer, in both phases, so that it hits reads of shards,
+// saves and rotations.
 static void kill_everywhere(const struct fixture_run *straight, int stride) {
     int points = 0;
     assert_int_equal(fixture_execute(straight), BERTH_OK);
@@ -193,10 +193,9 @@ static void test_kills_in_the_second_phase(void **state) {
     kill_everywhere(&straight, getenv("BERTH_KILLS") != NULL ? 1 : 97);
 }
 
-// Every n-th call of the file layer fails, be it of a shard's reading or of a save: the run ends
-// with an error and nothing half-written, or (where nothing depended on the call) as if nothing had
-// been; then it goes on to the same bytes. The calls are through when three faults in a row met
-// none.
+// Every n-th call of the file layer fails, in reading a shard or in saving. The run ends with an
+// error and nothing half-written, or, if nothing depended on the call, as without the fault; then
+// it resumes to the same bytes. The calls are exhausted when three faults in a row hit none.
 static void fail_everywhere(int errno_value, const char *words) {
     struct fixture_run straight = default_run("straight");
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
@@ -278,14 +277,14 @@ static void assert_corrections_begin_anew(const char *output) {
     }
 }
 
-// The second phase counts on in the checkpoints' numbers and anew in schedule, corrections and
+// The second phase continues the numbers of the checkpoints, and restarts schedule, corrections and
 // data.
 static void test_what_a_phase_counts(void **state) {
     struct fixture_run first = default_run("both");
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     struct fixture_run second = second_phase("both", "auto");
     second.config.save_steps = 1;
-    expect(&second, BERTH_OK, "note: second phase: 6 updates of the first are behind it");
+    expect(&second, BERTH_OK, "note: second phase, after 6 updates of the first");
     assert_true(dir_exists(fixture_path("both", "checkpoint-10")));
     json *state_file = state_of("both");
     assert_int_equal(number_of(state_file, "global_step"), 10);
@@ -300,7 +299,7 @@ static void test_what_a_phase_counts(void **state) {
     assert_true(fabs(json_as_real(json_member(at, "learning_rate")) - 2e-2 * sqrt(0.75)) < 1e-9);
     json_free(state_file);
     assert_corrections_begin_anew("both");
-    second.config.phase1_end_step = 6; // goes on at its end: nothing to do
+    second.config.phase1_end_step = 6; // resumes at its end: nothing to do
     assert_int_equal(fixture_execute(&second), BERTH_OK);
 }
 
@@ -318,9 +317,9 @@ static void test_phases_that_cannot_be(void **state) {
     back.config.resume_from_checkpoint = fixture_keep("second/checkpoint-5");
     expect(&back, BERTH_CONFIG, "add --phase2");
     struct fixture_run alone = second_phase("alone", NULL);
-    expect(&alone, BERTH_CONFIG, "--phase2 goes on from a checkpoint");
-    alone.config.resume_from_checkpoint = "auto"; // no random weights where none is found
-    expect(&alone, BERTH_CONFIG, "--phase2 goes on from a checkpoint");
+    expect(&alone, BERTH_CONFIG, "--phase2 continues from a checkpoint");
+    alone.config.resume_from_checkpoint = "auto"; // no random weights if no checkpoint is found
+    expect(&alone, BERTH_CONFIG, "--phase2 continues from a checkpoint");
     alone.config.resume_from_checkpoint = fixture_keep("none");
     expect(&alone, BERTH_NO_INPUT, "none: no such folder");
     assert_false(dir_exists(in_folder("alone")));
@@ -336,17 +335,18 @@ static void test_changed_shards_are_refused(void **state) {
     run.stop_at_step = 0;
     run.config.resume_from_checkpoint = "auto";
     struct fixture_run fewer = run;
-    put_shard("short/a_training_1.hdf5", 14, 4, 16); // as many sequences, other ones
+    put_shard("short/a_training_1.hdf5", 14, 4, 16); // the same number of sequences, but different
+                                                     // ones
     put_shard("short/a_training_3.hdf5", 14, 1, 16);
     expect(&fewer, BERTH_CONFIG, "train_features was 26");
     assert_int_equal(file_remove(in_folder("short/a_training_3.hdf5"), NULL), BERTH_OK);
     put_shard("short/a_training_0.hdf5", 0, 12, 16);
     put_shard("short/a_training_1.hdf5", 13, 5, 16);
-    expect(&run, BERTH_CONFIG, "shard 1 of the run to be resumed was a_training_0.hdf5");
+    expect(&run, BERTH_CONFIG, "shard 1 of the run to resume was a_training_0.hdf5");
 }
 
-// A shard that is damaged while the run goes on: the last checkpoint stays, and the run can be
-// resumed once the shard is whole again.
+// A shard that is damaged during the run: the last checkpoint remains, and the run can resume once
+// the shard is repaired.
 static void test_a_damaged_shard_ends_the_run(void **state) {
     struct fixture_run straight = default_run("straight");
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
@@ -361,7 +361,7 @@ static void test_a_damaged_shard_ends_the_run(void **state) {
     const char *path = fixture_keep("short/a_training_2.hdf5");
     assert_int_equal(file_read(path, 1 << 20, &bytes, &length, NULL), BERTH_OK);
     char *other = memory_string_of(bytes, length);
-    char *data = memmem(other, length, "TREE", 4); // of the first data set: its chunk lies before
+    char *data = memmem(other, length, "TREE", 4); // of the first data set: its chunk is before it
     assert_non_null(data);
     memset(data - 60, 0x5a, 40);
     assert_int_equal(file_write(path, other, length, NULL), BERTH_OK);
@@ -391,7 +391,7 @@ static void test_data_that_does_not_fit(void **state) {
     assert_false(dir_exists(fixture_path("run", "checkpoint-2")));
 }
 
-// --- what comes out -----------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 // The loss falls, the held-out one too, and fine-tuning starts from the model.
 static void test_learns_and_hands_on(void **state) {

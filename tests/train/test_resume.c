@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RELIABILITY 14 and 15: a run stopped at any update boundary (mid-epoch, at an epoch's end, at the
-// last update) and resumed ends with the bytes of a run that was not, in fp32 and bf16, with and
-// without accumulation, with every optimizer, with activations kept or computed again.
+// last update) and resumed ends with the same bytes as an uninterrupted run, in fp32 and bf16, with
+// and without accumulation, with every optimizer, with kept or recomputed activations.
 #include "fixture.h"
 
 // Checkpoints of every update of a straight run, then a resumption from each of them.
@@ -40,7 +40,7 @@ static void test_bf16_with_accumulation(void **state) {
     resume_everywhere(BERTH_BF16, 6);
 }
 
-// Whether activations are kept or computed again is nothing but a matter of memory.
+// Recomputing activations changes only memory use.
 static void check_checkpointing(const char *name, enum berth_precision precision) {
     char kept[32], again[32], resumed[32], switched[32], from[64];
     snprintf(kept, sizeof kept, "%s-kept", name);
@@ -98,7 +98,7 @@ static void test_named_folder_and_other_settings(void **state) {
     assert_int_equal(fixture_execute(&resumed), BERTH_CONFIG);
 }
 
-// Half-way through the first epoch and at its end, with the settings that make most of each.
+// Half-way through the first epoch and at its end, with the settings that are most demanding.
 static void test_every_optimizer(void **state) {
     static const char *const names[] = {"adam", "adam_weight_decay", "bertadam", "nvlamb", "lamb"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -127,8 +127,8 @@ static void test_every_optimizer(void **state) {
     }
 }
 
-// A scale that is doubled until it overflows (by then it is no finite number of single precision),
-// again and again: what was skipped and what the scale was goes on from any update.
+// A scale that is doubled until it overflows (by then it is not a finite number of single
+// precision), repeatedly: skipped updates and the scale continue from any update.
 static struct fixture_run overflowing(const char *output) {
     struct fixture_run run = fixture_default(output);
     run.config.loss_scale = "dynamic";
@@ -184,7 +184,7 @@ static void test_static_scale_and_floor(void **state) {
                      fixture_path("static", "model.safetensors"));
     struct fixture_run tolerant = overflowing("tolerant");
     assert_int_equal(fixture_execute(&tolerant), BERTH_OK);
-    assert_log_has("hysteresis lets it be");
+    assert_log_has("hysteresis tolerates it");
     tolerant.config.output_dir = fixture_keep("bad");
     tolerant.config.loss_scale = "much";
     assert_int_equal(fixture_execute(&tolerant), BERTH_USAGE);
@@ -208,7 +208,7 @@ static void test_the_floor_ends_the_run(void **state) {
     assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
 }
 
-// A schedule that begins again in a resumed run, and goes on when that run is resumed itself.
+// A schedule that restarts in a resumed run, and continues when that run is itself resumed.
 static void test_rewarmup(void **state) {
     struct fixture_run first = fixture_default("first"), second = fixture_default("second");
     first.config.max_steps = 4;
@@ -221,7 +221,7 @@ static void test_rewarmup(void **state) {
     second.config.resume_from_checkpoint = fixture_keep("first/checkpoint-4");
     second.log_file = fixture_keep("log.txt");
     assert_int_equal(fixture_execute(&second), BERTH_OK);
-    assert_log_has("the schedule begins again after 4 updates");
+    assert_log_has("the schedule restarts after 4 updates");
     assert_file_has(fixture_path("second", "trainer_state.json"), "\"schedule_start\": 4");
     // Updates 5 and 6 of 8 warm up: rates of 0 and a half of the peak.
     assert_log_has("step=5 total_steps=8 epoch=1.25");

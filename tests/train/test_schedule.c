@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every schedule against its formula, written out again from its source, and the corners: first and
-// last update, no warm-up, warm-up only.
+// Tests every schedule against its formula, written out again from its source, and the corner
+// cases: first and last update, no warm-up, only warm-up.
 #include "core/harness.h"
 #include "core/options.h"
 #include "deepspeed_rates.golden.h"
@@ -179,7 +179,7 @@ static double want_le(int s) {
 static double want_ep(int s) {
     return s < WARM ? s / 8.0 * sqrt(s / 8.0) : (40 - s) / 40.0 * (40 - s) / 40;
 }
-// DeepSpeed's are an update behind.
+// DeepSpeed's are one update late.
 static double want_log(int s) {
     return s == 0 ? 0 : s - 1 < WARM ? log(s) / log(8) : 1;
 }
@@ -195,7 +195,7 @@ static double want_decay_linear(int s) {
 static double want_cosine_end(int s) {
     return 0.0001 + 0.9999 * (1 + cos(3.14159265358979323846 * (s - 8) / 32)) / 2;
 }
-// Of the whole rate: the minimum is that of the warm-up alone.
+// Of the whole rate: the minimum applies only to the warm-up.
 static double want_cosine_log(int s) {
     return s == 0         ? 0
            : s - 1 < WARM ? (1e-6 + (LR - 1e-6) * log(s) / log(8)) / LR
@@ -281,7 +281,7 @@ static void test_rates_never_leave_their_range(void **state) {
     }
 }
 
-// A run that goes on past its planned end: what falls to zero stays there.
+// A run that continues after its planned end: a rate that has fallen to zero stays there.
 static void test_after_the_end(void **state) {
     static const char *const falling[] = {"linear", "bertadam", "google", "poly", "cosine", "EP"};
     for (size_t i = 0; i < sizeof falling / sizeof *falling; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data sets for runs, with the feature cache: used when it fits, replaced when it does not, and no
-// failure of the run when it cannot be written.
+// Tests data sets for runs with the feature cache: used if it matches, replaced if it does not;
+// failing to write it does not fail the run.
 #include "core/file.h"
 #include "core/harness.h"
 #include "core/memory.h"
@@ -99,7 +99,7 @@ static void keeps_features_for_the_next_run(void **state) {
         assert_false(came_from_cache());
         assert_int_equal(open_and_sum(&config, training), plain);
         assert_true(came_from_cache());
-        // The answer that could not be found again is told of again.
+        // The answer that could not be found is reported again.
         assert_true((strstr(heard.notes, "; questions left out when they were built: 1") != NULL) ==
                     training);
         config.skip_cache = 1;
@@ -131,7 +131,7 @@ static void replaces_what_does_not_fit(void **state) {
         bytes[i == 2 ? 0 : length / 2] ^= 4;
         assert_int_equal(open_and_sum(&config, 1), plain);
         assert_non_null(strstr(heard.notes, says[i]));
-        assert_non_null(strstr(heard.notes, "; the features are built anew"));
+        assert_non_null(strstr(heard.notes, "; rebuilding the features"));
         assert_int_equal(open_and_sum(&config, 1), plain);
         assert_true(came_from_cache());
     }
@@ -188,7 +188,7 @@ int main(void) {
         cmocka_unit_test(a_cache_that_cannot_be_written_is_a_warning),
         cmocka_unit_test(a_plan_leaves_nothing_behind),
     };
-    char folder[] = "input.XXXXXX"; // its own: tests run beside each other
+    char folder[] = "input.XXXXXX"; // its own, because tests run concurrently
     if (mkdtemp(folder) == NULL || chdir(folder) != 0) {
         return 1;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RELIABILITY 17, 18, 25, 4, 28, 29, 30, 47 and the plan's refusal: stopping at every moment,
-// numbers that are not finite, disks that fill, folders that are taken, clocks that jump, locales
-// with a comma.
+// numbers that are not finite, full disks, folders in use, clocks that jump, locales with a decimal
+// comma.
 #include "core/foreign_locale.h"
 #include "fixture.h"
 #include "format/safetensors/safetensors.h"
@@ -24,8 +24,8 @@
 
 // --- a clock that jumps -------------------------------------------------------------------------
 
-// These take the place of the C library's for the whole test program: the time of day leaps back
-// and forth by years at each reading, the monotonic clock goes its way.
+// These replace the C library's functions in the whole test program: the time of day jumps by years
+// at each reading, the monotonic clock is unaffected.
 int clock_gettime(clockid_t clock, struct timespec *time) {
     static long leaps;
     int result = (int)syscall(SYS_clock_gettime, clock, time);
@@ -47,7 +47,8 @@ time_t time(time_t *out) {
 // --- helpers ------------------------------------------------------------------------------------
 
 static char *text_of(const char *path) {
-    static char *text; // static: gcc 12 takes what file_read stores for the address of a local
+    static char *text; // static, because gcc 12 takes what file_read stores for the address of a
+                       // local
     size_t length;
     assert_int_equal(file_read(path, 1 << 24, &text, &length, NULL), BERTH_OK);
     return text;
@@ -100,7 +101,7 @@ static void test_second_signal_leaves_at_once(void **state) {
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
     int64_t newest;
     assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
-    assert_int_equal(newest, 2); // nothing was saved on the way out
+    assert_int_equal(newest, 2); // nothing was saved when leaving
     resume_and_compare(run, "out");
 }
 
@@ -160,7 +161,7 @@ static void test_nan_names_step_and_layer(void **state) {
     assert_int_equal(fixture_good_checkpoints("out", &newest), 0);
 }
 
-// A rate that blows the weights up: the checkpoints before it stay good and finite.
+// A rate that makes the weights diverge: earlier checkpoints stay intact and finite.
 static void test_divergence_keeps_the_last_good_state(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.learning_rate = 1e38;
@@ -176,7 +177,7 @@ static void test_divergence_keeps_the_last_good_state(void **state) {
 // --- disks --------------------------------------------------------------------------------------
 
 // The call of the file layer, counted from the report of update 2, that finds the disk full. Each
-// lies in that update's save.
+// is in that update's save.
 static const uint64_t failing_calls[] = {3, 12, 20, 40};
 
 static void fail_save(const char *on_save_error, int expected) {
@@ -217,7 +218,7 @@ static void assert_log_has_not(const char *part) {
     memory_free(text);
 }
 
-// What a stopped run says is so, also where a save that failed was passed over.
+// A stopped run's message is true, even after a failed save that was tolerated.
 static void test_stop_does_not_claim_what_was_not_saved(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.save_steps = 2;
@@ -237,7 +238,7 @@ static void test_stop_does_not_claim_what_was_not_saved(void **state) {
     resume_and_compare(run, "out");
 }
 
-// A checkpoint of another folder is none of this one.
+// A checkpoint of another folder does not count.
 static void test_stop_at_the_start_of_a_resumed_run(void **state) {
     struct fixture_run first = fixture_default("first");
     first.config.max_steps = 1;
@@ -249,7 +250,7 @@ static void test_stop_at_the_start_of_a_resumed_run(void **state) {
     run.stop_level = 1;
     run.log_file = fixture_keep("log");
     assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
-    assert_log_has("nothing was done yet");
+    assert_log_has("no update was done");
     assert_log_has_not("everything is saved");
 }
 
@@ -309,7 +310,7 @@ static void test_two_runs_on_one_folder(void **state) {
     snprintf(holder, sizeof holder, "pid %ld", (long)getpid());
     assert_log_has(holder);
     file_lock_release(&lock);
-    // A lock file that a killed run left behind holds nobody up.
+    // A lock file that a killed run left does not block a run.
     FILE *file = fopen(in_folder("out/.lock"), "w");
     assert_non_null(file);
     assert_int_equal(fclose(file), 0);
@@ -342,7 +343,7 @@ static void test_lost_folder_stops_the_run(void **state) {
     for (size_t i = 0; i < 9; i++) {
         struct fixture_run run = fixture_default("out");
         run.config.save_steps = i % 2 == 0 ? 1 : 100;
-        run.config.on_save_error = "continue"; // which this is none of
+        run.config.on_save_error = "continue"; // which is not one
         run.act = losses[i / 3];
         run.act_at_step = steps[i % 3];
         run.log_file = fixture_keep("log");
@@ -392,7 +393,7 @@ static void test_output_folder_rules(void **state) {
     memory_free(text);
 }
 
-// A run may start with a checkpoint of its own output folder, which it then removes.
+// A run may start from a checkpoint of its own output folder, which it then removes.
 static void test_start_from_a_checkpoint_that_goes(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.max_steps = 2;
@@ -407,8 +408,8 @@ static void test_start_from_a_checkpoint_that_goes(void **state) {
     assert_same_file(in_folder("model/vocab.txt"), in_folder("out/checkpoint-2/vocab.txt"));
 }
 
-// Runs and predictions, dry ones too, whose inputs are not there either: how many of the four do
-// not say that the output cannot be made.
+// Runs and predictions, including dry ones, whose inputs are missing too: counts those that do not
+// report that the output cannot be created.
 static int wrong_refusals(const char *output) {
     struct fixture_run run = fixture_default("out");
     run.config.output_dir = output;
@@ -489,8 +490,8 @@ static void test_little_address_space_is_no_crash(void **state) {
     }
     enum { STEP = 8 << 20, SMALL = 56 << 20 };
     int refused = 0, status = BERTH_CONFIG;
-    // What the plan accepts is enough: from too little to the first that is accepted, and beyond
-    // it.
+    // An accepted plan suffices: tests from too little memory to the first accepted size, and
+    // beyond.
     for (uint64_t space = SMALL, beyond = 0; beyond < 4; space += STEP) {
         struct fixture_run run = fixture_default("out");
         run.config.overwrite_output_dir = 1;

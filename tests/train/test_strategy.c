@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When to evaluate and save, which model is the best, when to stop early: against transformers'
-// Trainer and its callback (best_model.golden.h), and what each setting stands for.
+// Tests when to evaluate and save, which model is the best, and when to stop early, against
+// transformers' Trainer and its callback (best_model.golden.h), and the meaning of each setting.
 #include "best_model.golden.h"
 #include "core/harness.h"
 #include "core/options.h"
@@ -96,7 +96,7 @@ static void test_no_evaluation_before_the_end(void **state) {
         WITH("evaluate_every_epoch", "false", "eval_steps", "2", "load_best_model_at_end", "true"));
 }
 
-// What the Trainer refuses: when the best model is saved is noted.
+// What the Trainer refuses: a note says when the best model is saved.
 static void test_evaluations_without_checkpoint(void **state) {
     static const struct {
         const char *eval_strategy, *eval_steps, *save_strategy, *save_steps;
@@ -111,7 +111,7 @@ static void test_evaluations_without_checkpoint(void **state) {
             settled(WITH("eval_strategy", cases[i].eval_strategy, "eval_steps", cases[i].eval_steps,
                          "save_strategy", cases[i].save_strategy, "save_steps", cases[i].save_steps,
                          "load_best_model_at_end", best ? "true" : "false"));
-            assert_int_equal(strstr(notes, "is saved when it is found") != NULL,
+            assert_int_equal(strstr(notes, "is saved as soon as it is found") != NULL,
                              best && cases[i].noted);
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One update after another: PyTorch's ten-step AdamW curve (tests/golden), the cut into
-// micro-batches, the two averages of the loss, stopping between micro-batches.
+// Tests updates: PyTorch's ten-step AdamW curve (tests/golden), the division into micro-batches,
+// the two averages of the loss, and stopping between micro-batches.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
@@ -18,7 +18,7 @@
 #define GOLDEN BERTH_TEST_SOURCE_DIR "/tests/golden/adamw_curve.safetensors"
 #define SEQUENCES 64
 
-// All sequences of the file's batches, one after another, and where each batch begins.
+// All sequences of the file's batches, one after another, and the start of each batch.
 struct golden {
     struct safetensors file;
     struct bert_config shape;
@@ -97,7 +97,7 @@ static void golden_close(struct golden *golden) {
     memory_free(golden);
 }
 
-// --- a trainer over it --------------------------------------------------------------------------
+// --- the updater ---------------------------------------------------------------------------------
 
 struct setup {
     struct golden *golden;
@@ -110,7 +110,7 @@ struct setup {
     volatile int stop;
     double loss_scale;
     int64_t skipped;
-    int sequences_until_stop; // > 0: *stop becomes 2 when so many were packed
+    int sequences_until_stop; // > 0: *stop becomes 2 after this many were packed
     // The last update.
     uint32_t order[SEQUENCES];
     struct packer_source source;
@@ -175,8 +175,8 @@ static void close_setup(struct setup *setup) {
     golden_close(setup->golden);
 }
 
-// setup->args become those of update `step` over `count` sequences from `first` on, in
-// micro-batches of `micro`.
+// Sets setup->args to update `step` over `count` sequences from `first` on, in micro-batches of
+// `micro`.
 static void describe_update(struct setup *setup, int64_t step, size_t first, size_t count,
                             int64_t micro) {
     for (size_t i = 0; i < count; i++) {
@@ -303,7 +303,7 @@ static void test_mean_of_means(void **state) {
 
 // --- dropout ------------------------------------------------------------------------------------
 
-// At a rate of 0 two updates over the same sequences differ by their masks alone.
+// At a rate of 0 two updates on the same sequences differ only in their masks.
 static void test_every_update_draws_its_own_masks(void **state) {
     struct setup setup;
     open_setup(&setup, 0.1, "update", DTYPE_F32);
@@ -328,7 +328,7 @@ static struct packer_sequence get_and_stop(const void *data, size_t index) {
     return get(data, index);
 }
 
-// RELIABILITY 15: stopped at any micro-batch boundary, weights and moments are those before.
+// RELIABILITY 15: after a stop at any micro-batch boundary, weights and moments are unchanged.
 static void test_stop_between_micro_batches(void **state) {
     int stopped = 0;
     // Dividing the update reads each of the 4 sequences twice, a micro-batch reads its own twice.
@@ -367,10 +367,10 @@ static void test_stop_between_micro_batches(void **state) {
         memory_free(before);
         close_setup(&setup);
     }
-    assert_in_range(stopped, 3, 6); // not when it comes with the last one
+    assert_in_range(stopped, 3, 6); // not if it arrives with the last one
 }
 
-// RELIABILITY 25: a gradient that is not finite changes nothing, and the place is named.
+// RELIABILITY 25: a gradient that is not finite changes nothing, and the cause is named.
 static void test_nan_changes_nothing(void **state) {
     struct setup setup;
     open_setup(&setup, 0, "update", DTYPE_F32);
@@ -400,7 +400,7 @@ struct scaled_run {
     double losses, norms;
 };
 
-// The same update again and again; where it overflows it is skipped.
+// The same update repeatedly; it is skipped when it overflows.
 static struct scaled_run run_scaled(enum dtype compute, const double *scales, size_t count) {
     struct setup setup;
     open_setup(&setup, 0, "update", compute);
@@ -431,7 +431,8 @@ static void assert_same_scaled(const struct scaled_run *a, const struct scaled_r
     assert_memory_equal(a->numbers, b->numbers, a->bytes);
 }
 
-// Powers of two change no bit: neither in the gradients nor in what the optimizer makes of them.
+// Powers of two change no bit, neither in the gradients nor in what the optimizer computes from
+// them.
 static void test_scales_that_are_powers_of_two_change_nothing(void **state) {
     const double plain[] = {1, 1, 1, 1}, scaled[] = {0x1p16, 0x1p32, 0x1p20, 0x1p8};
     const double odd[] = {1000, 1000, 1000, 1000};
@@ -448,8 +449,8 @@ static void test_scales_that_are_powers_of_two_change_nothing(void **state) {
     }
 }
 
-// Skipped updates leave no trace: neither in weights and moments nor in the corrections of bias and
-// the schedule (the same data comes again here, without dropout).
+// Skipped updates leave no trace in weights, moments, bias correction and schedule (the same data
+// is repeated here, without dropout).
 static void test_an_overflow_leaves_no_trace(void **state) {
     const double over = 1e39; // infinite in single precision
     const double plain[] = {1, 1}, scales[] = {over, 0x1p20, over, over, 0x1p20};

@@ -66,7 +66,7 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
                              .shape = &shape,
                              .log = &bench->settings->log};
     uint64_t total;
-    TRY(plan_memory_admit(&plan, &total, error)); // before its memory is taken
+    TRY(plan_memory_admit(&plan, &total, error)); // before its memory is allocated
     figures->plan_bytes = (int64_t)total;
     TRY(state_init(&bench->state, bench->device, &bench->data.files.table, compute, trains(bench),
                    error));
@@ -90,7 +90,7 @@ static enum berth_status train_step(struct bench *bench, int64_t step, struct up
                                     struct berth_error *error) {
     const struct bench_data *data = &bench->data;
     size_t count = data->cuts[step + 1] - data->cuts[step];
-    // The whole update is one micro-batch, whatever padding makes of it.
+    // The whole update is one micro-batch, regardless of padding.
     struct batching batching = {.micro = {INT64_MAX, (int64_t)count, INT64_MAX, 0}};
     struct update_args args = {.batching = &batching,
                                .source = &data->source,

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-// Sequences of the feature set filled up to `length` tokens.
+// Sequences of the feature set, padded to `length` tokens.
 struct bench_padded {
     struct packer_source real;
     int32_t length;
@@ -27,7 +27,7 @@ static char *folder_of(const char *path) {
     return slash != NULL ? memory_string_of(path, (size_t)(slash - path) + 1) : memory_string(".");
 }
 
-// The first *vocab*.txt of a folder, newly allocated; NULL when there is none.
+// The first *vocab*.txt of a folder, newly allocated; NULL if there is none.
 static char *vocabulary_in(const char *folder) {
     char **names;
     if (folder == NULL || dir_list(folder, &names, NULL) != BERTH_OK) {
@@ -65,7 +65,7 @@ static enum berth_status open_tokenizer(struct bench_data *data,
                                         struct berth_error *error) {
     char *path = find_vocabulary(settings);
     if (path == NULL) {
-        return error_set(error, BERTH_USAGE, "no vocabulary beside %s; name one with --vocab_file",
+        return error_set(error, BERTH_USAGE, "no vocabulary next to %s; name one with --vocab_file",
                          settings->data != NULL ? settings->data : settings->config->data_dir);
     }
     enum berth_status status = inputs_open_tokenizer(
@@ -73,8 +73,8 @@ static enum berth_status open_tokenizer(struct bench_data *data,
     if (status == BERTH_OK &&
         (int64_t)tokenizer_size(data->files.tokenizer) > data->files.shape.vocab_size) {
         status = error_set(error, BERTH_CONFIG,
-                           "%s has %zu tokens, the geometry %s only %" PRId64
-                           "; name another with --vocab_file",
+                           "%s has %zu tokens, but the geometry %s has only %" PRId64
+                           "; name another one with --vocab_file",
                            path, tokenizer_size(data->files.tokenizer), settings->geometry,
                            data->files.shape.vocab_size);
     }
@@ -129,10 +129,10 @@ enum berth_status bench_shards_read(const struct bench_shards *shards, struct in
     enum berth_status status = read_files(shards, names, instances, error);
     memory_free(names);
     if (status == BERTH_OK && instances->count == 0) {
-        return error_set(
-            error, BERTH_NO_INPUT,
-            "%s: no instances in this folder; expected *.hdf5 or *.tfrecord of `berth prepare`",
-            shards->path);
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no instances in this folder; expected *.hdf5 or *.tfrecord written "
+                         "by `berth prepare`",
+                         shards->path);
     }
     return status;
 }
@@ -178,8 +178,8 @@ static enum berth_status pad(struct bench_data *data, int64_t length, struct ber
 
 static enum berth_status take_orders(struct bench_data *data, const struct bench_settings *settings,
                                      struct berth_error *error) {
-    // An update holds at least one sequence and at most update_tokens of them, so this many epochs
-    // are always enough; short data sets are simply repeated.
+    // An update holds between one and update_tokens sequences, so this many epochs always suffice;
+    // short data sets are repeated.
     const struct packer_source *real = &data->real;
     size_t features = real->count;
     size_t sequences = (size_t)data->updates * (size_t)(settings->update_tokens / 4 + 1);
@@ -263,7 +263,7 @@ static enum berth_status read_instances(struct bench_data *data,
 static enum berth_status read_task(struct bench_data *data, const struct bench_settings *settings,
                                    struct berth_config *config, struct berth_error *error) {
     enum task_use use = settings->kind != BENCH_PREDICT ? TASK_TRAIN : TASK_PREDICT;
-    TRY(data->task->settle(config, use, error)); // what follows needs the names of the files
+    TRY(data->task->settle(config, use, error)); // what follows needs the files' names
     const struct length_limits limits = {
         .usual = option_default_integer("max_seq_length", data->task->defaults),
         .positions = data->files.shape.max_position_embeddings,
@@ -285,11 +285,12 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     const struct task *fine_tuning = config.task_name != NULL ? &task_classify : &task_squad;
     data->task = settings->kind == BENCH_PRETRAIN ? NULL : fine_tuning;
     enum berth_status status;
-    // Before a vocabulary is looked for beside it.
+    // Before searching for a vocabulary next to it.
     if (settings->data != NULL && !file_exists(settings->data) &&
         !(data->task == NULL && dir_exists(settings->data))) {
         return error_set(error, BERTH_NO_INPUT, "%s: no such file; expected %s", settings->data,
-                         data->task != NULL ? "a file to train on" : "a shard or a folder of them");
+                         data->task != NULL ? "a file to train on"
+                                            : "a shard or a folder of shards");
     }
     TRY_DONE(read_shape(data, settings, error));
     TRY_DONE(data->task != NULL ? read_task(data, settings, &config, error)

@@ -17,7 +17,7 @@ struct bench_operands {
     struct device_range range; // all elements of a layer's matrices
     struct packer packer;
     struct device_batch device_batch;
-    struct batch batch;  // of the device; 15 of 100 tokens are masked
+    struct batch batch;  // on the device; 15 % of the tokens are masked
     struct arena memory; // of the device
     float *pattern;      // in it, before the operands
 };

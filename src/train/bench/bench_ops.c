@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each operation is timed on the data of an ordinary batch, after one run that is left out, until
-// the device's status says that it is done.
+// Times each operation on the data of a typical batch, after one run that is not timed, until the
+// device's status reports completion.
 #include "train/bench/bench_ops.h"
 
 #include "train/bench/bench_operands.h"

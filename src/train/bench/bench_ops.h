@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measurements of a device's single operations for `berth bench peak|gemm|ops`, through the
-// contract of core/device.h alone: they measure and return numbers; printing is the caller's.
+// Measures a device's single operations for `berth bench peak|gemm|ops`, through the interface of
+// core/device.h only. Leaves out printing.
 #ifndef BERTH_TRAIN_BENCH_OPS_H
 #define BERTH_TRAIN_BENCH_OPS_H
 
@@ -8,13 +8,13 @@
 
 #include <time.h>
 
-// One measured operation: the best of several runs. A floor of its time is
-// max(flops / peak, bytes / bandwidth).
+// One measured operation: the best of several runs. max(flops / peak, bytes / bandwidth) is a lower
+// bound of its time.
 struct bench_line {
     const char *name;
     double seconds;
-    double flops; // of the matrix products, 0 where there are none
-    double bytes; // that must cross the memory bus when nothing is in a cache
+    double flops; // of the matrix products; 0 without any
+    double bytes; // memory traffic if nothing is in a cache
 };
 
 #define BENCH_LINES 60
@@ -24,7 +24,7 @@ struct bench_lines {
     int count;
 };
 
-// What the operations are run at: rows of activations that are sequences of `length` tokens each.
+// The shapes of the operations: activations whose rows are sequences of `length` tokens each.
 struct bench_geometry {
     int64_t rows, length;
     int64_t hidden, intermediate, heads, vocabulary;
@@ -36,12 +36,12 @@ struct bench_timing {
     int repeats; // runs of each operation
 };
 
-// The clock for a device with so many threads: the processor time of the only thread, which other
-// programs do not disturb, or the wall clock.
+// The clock to use for a device with `threads` threads: processor time for a single thread, because
+// other programs do not disturb it, otherwise wall-clock time.
 clockid_t bench_clock(const struct device *dev, int threads);
 
-// Bytes per second that the device reads from its memory, over about `seconds`; 0 when memory is
-// out.
+// The device's memory read bandwidth in bytes per second, measured for about `seconds`; 0: out of
+// memory.
 double bench_bandwidth(struct device *dev, clockid_t clock, double seconds);
 
 // Runs every use of every operation in op_table.h, or of the matrix products only, each once before

@@ -18,7 +18,7 @@
 
 // --- names in the output folder -----------------------------------------------------------------
 
-// The step in "checkpoint-<digits>" without leading zeros, or -1.
+// The step in "checkpoint-<digits>", without leading zeros; -1: another name.
 static int64_t step_of(const char *name) {
     size_t prefix = strlen(PREFIX);
     int64_t step;
@@ -68,7 +68,7 @@ char *checkpoint_path(const char *output_dir, int64_t step) {
     return path_join(output_dir, name);
 }
 
-// <output_dir>/.tmp-checkpoint-<step>-<purpose>, newly allocated; NULL when memory is out.
+// The path <output_dir>/.tmp-checkpoint-<step>-<purpose>, newly allocated; NULL: out of memory.
 static char *temporary_path(const char *output_dir, int64_t step, const char *purpose) {
     char name[128];
     snprintf(name, sizeof name, TEMPORARY "%" PRId64 "-%.32s", step, purpose);
@@ -112,7 +112,7 @@ enum berth_status checkpoint_write_model(const struct checkpoint_content *conten
     return write_state(content, folder, error);
 }
 
-// Takes a checkpoint out of sight in one step, then removes it: a kill between leaves a temporary
+// Renames a checkpoint to a temporary name before removing it: a kill in between leaves a temporary
 // folder, never a damaged checkpoint.
 static enum berth_status remove_checkpoint(const char *output_dir, int64_t step,
                                            struct berth_error *error) {
@@ -134,13 +134,13 @@ done:
     return status;
 }
 
-// Where a checkpoint is made and where it goes.
+// Where a checkpoint is created and where it is published.
 struct places {
     const char *output_dir;
     char *temporary, *path;
 };
 
-// What one rank writes: everything but the moments, for which there is room.
+// The part that one rank writes: everything except the moments, for which it reserves space.
 static enum berth_status begin(const struct checkpoint_content *content,
                                const struct places *places, struct berth_error *error) {
     if (dir_exists(places->temporary)) {
@@ -160,7 +160,7 @@ static enum berth_status publish(const struct checkpoint_content *content,
     return dir_publish(places->temporary, places->path, error);
 }
 
-// All ranks go on, or none.
+// Either all ranks continue or none does.
 static enum berth_status agree(const struct checkpoint_content *content, enum berth_status status,
                                struct berth_error *error) {
     int stop = 0;
@@ -209,7 +209,7 @@ static enum berth_status verify_step(const char *output_dir, int64_t step,
     return status;
 }
 
-// Removes `excess` of the checkpoints, oldest first, but neither the newest nor the best.
+// Removes the `excess` oldest checkpoints, except the newest and the best.
 static enum berth_status remove_oldest(const char *output_dir, const int64_t *steps, size_t count,
                                        size_t excess, int64_t best, struct berth_error *error) {
     for (size_t i = 0; i + 1 < count && excess > 0; i++) {
@@ -285,7 +285,7 @@ enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *e
     return status;
 }
 
-// --- finding and reading ------------------------------------------------------------------------
+// --- finding, verifying and reading --------------------------------------------------------------
 
 enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct berth_error *error) {
     if (!dir_exists(folder)) {
@@ -316,14 +316,14 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
         if (found == BERTH_NO_MEMORY) {
             status = error_no_memory(error, 0, "verifying a checkpoint");
         } else {
-            log_warning(log, "passing over a damaged checkpoint: %s", damage.message);
+            log_warning(log, "skipping a damaged checkpoint: %s", damage.message);
         }
         memory_free(path);
     }
     if (status == BERTH_OK && *folder == NULL && count > 0) {
         status = error_set(error, BERTH_BAD_DATA,
-                           "%s: none of its %zu checkpoints verifies; start anew with "
-                           "--overwrite_output_dir or another --output_dir",
+                           "%s: all %zu checkpoints are damaged; start over with "
+                           "--overwrite_output_dir or use another --output_dir",
                            output_dir, count);
     }
     memory_free(steps);

@@ -88,15 +88,15 @@ static enum berth_status verify_file(const char *folder, const char *name, const
     char hex[DIGEST_HEX_SIZE];
     enum berth_status status = measure_file(path, &found, hex, error);
     if (status == BERTH_NO_INPUT) {
-        status = error_set(error, BERTH_BAD_DATA, "%s: in the manifest, but missing", path);
+        status = error_set(error, BERTH_BAD_DATA, "%s: listed in the manifest, but missing", path);
     } else if (status == BERTH_OK && found != (uint64_t)bytes) {
         status = error_set(error, BERTH_BAD_DATA,
-                           "%s: the manifest says %" PRId64 " bytes, found %" PRIu64, path, bytes,
-                           found);
+                           "%s: expected %" PRId64 " bytes, as in the manifest, found %" PRIu64,
+                           path, bytes, found);
     } else if (status == BERTH_OK && strcmp(hex, hash) != 0) {
         status = error_set(error, BERTH_BAD_DATA,
-                           "%s: the manifest says SHA-256 %.16s..., found %.16s...: the file has "
-                           "changed",
+                           "%s: expected SHA-256 %.16s..., as in the manifest, found %.16s...: the "
+                           "file has changed",
                            path, hash, hex);
     }
     memory_free(path);
@@ -111,8 +111,8 @@ static enum berth_status verify_names(const char *folder, const json *files,
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         if (strcmp(names[i], MANIFEST_NAME) != 0 && json_member(files, names[i]) == NULL) {
-            status =
-                error_set(error, BERTH_BAD_DATA, "%s/%s: not in the manifest", folder, names[i]);
+            status = error_set(error, BERTH_BAD_DATA, "%s/%s: not listed in the manifest", folder,
+                               names[i]);
         }
     }
     memory_free(names);
@@ -127,7 +127,7 @@ static enum berth_status verify(const char *folder, const json *manifest, const 
     if (format > MANIFEST_FORMAT) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: format_version %" PRId64
-                         "; this program (%s) knows %d: use a newer one",
+                         " is newer than this program (%s), which supports %d; use a newer program",
                          path, format, BERTH_VERSION, MANIFEST_FORMAT);
     }
     if (format != MANIFEST_FORMAT || !json_is_object_value(files) || json_length(manifest) != 2) {
@@ -153,13 +153,13 @@ enum berth_status manifest_verify(const char *folder, int64_t *files, struct ber
     enum berth_status status = json_read_file(path, &manifest, error);
     if (status == BERTH_NO_INPUT) {
         status = error_set(error, BERTH_BAD_DATA,
-                           "%s: no such file; the folder is no checkpoint of "
-                           "this program, or an incomplete copy of one",
+                           "%s: no such file; the folder is not a checkpoint of this program, or "
+                           "an incomplete copy of one",
                            path);
     } else if (status == BERTH_OK) {
         status = verify(folder, manifest, path, files, error);
     }
-    // A type error in a damaged manifest is damaged data, not a wrong setting.
+    // A type error in a damaged manifest means damaged data, not a wrong setting.
     if (status == BERTH_CONFIG) {
         status = error_prefix(error, BERTH_BAD_DATA, "damaged manifest");
     }

@@ -3,7 +3,7 @@
 //
 //   {"format_version": 1, "files": {"config.json": {"bytes": 612, "sha256": "..."}, ...}}
 //
-// A folder verifies when its files are exactly those of the manifest, with those sizes and hashes.
+// A folder verifies if its files are exactly those of the manifest, with the same sizes and hashes.
 #ifndef BERTH_TRAIN_MANIFEST_H
 #define BERTH_TRAIN_MANIFEST_H
 
@@ -11,11 +11,11 @@
 
 #include <stdint.h>
 
-// Writes the manifest of all files that lie in `folder`.
+// Writes the manifest of all files in `folder`.
 enum berth_status manifest_write(const char *folder, struct berth_error *error);
 
-// BERTH_OK when the folder verifies; *files (may be NULL) gets their number. Else BERTH_BAD_DATA
-// naming the file and what is wrong; a manifest of a newer format says so.
+// BERTH_OK if the folder verifies; sets *files (may be NULL) to their number. Otherwise
+// BERTH_BAD_DATA, naming the file and the error, such as a manifest of a newer format.
 enum berth_status manifest_verify(const char *folder, int64_t *files, struct berth_error *error);
 
 #endif

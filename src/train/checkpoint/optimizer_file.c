@@ -10,7 +10,7 @@
 
 #define FILE_NAME "optimizer.safetensors"
 #define NAME_SIZE 128
-#define PIECE_COUNT ((int64_t)1 << 20) // elements that travel between device and file at a time
+#define PIECE_COUNT ((int64_t)1 << 20) // elements copied between device and file at a time
 
 static const char *const prefixes[2] = {"exp_avg.", "exp_avg_sq."};
 
@@ -18,7 +18,7 @@ static void tensor_name(char name[NAME_SIZE], int moment, const struct param *pa
     snprintf(name, NAME_SIZE, "%s%s", prefixes[moment], param->name);
 }
 
-// --- making -------------------------------------------------------------------------------------
+// --- creating ------------------------------------------------------------------------------------
 
 static void describe(struct tensor_out *tensor, char *name, int moment, const struct param *param) {
     tensor_name(name, moment, param);
@@ -58,7 +58,7 @@ enum berth_status optimizer_file_make(const struct param_table *table, const cha
     return status;
 }
 
-// --- moving the elements that are held -----------------------------------------------------------
+// --- copying the elements that this process holds ------------------------------------------------
 
 struct moving;
 
@@ -67,15 +67,15 @@ typedef enum berth_status move_piece(struct moving *moving, const struct tensor_
                                      int64_t first, int64_t count, float *values,
                                      struct berth_error *error);
 
-// Between the device and a file that is open.
+// State of copying between the device and an open file.
 struct moving {
     const struct state *state;
     const char *path;
     struct safetensors file;
-    struct file_ranges ranges; // filling
-    float *staging;            // [PIECE_COUNT]; NULL where the host reads the device's memory
+    struct file_ranges ranges; // for writing
+    float *staging;            // [PIECE_COUNT]; NULL if the host can access the device's memory
     move_piece *move;
-    int fills; // else it reads
+    int fills; // 1: write, 0: read
 };
 
 static enum berth_status fill_piece(struct moving *moving, const struct tensor_entry *entry,
@@ -92,7 +92,7 @@ static enum berth_status read_piece(struct moving *moving, const struct tensor_e
     return safetensors_read_f32(&moving->file, entry, first, count, values, error);
 }
 
-// Elements [first, first + count) of the tensor, which the device has at `held`.
+// Copies elements [first, first + count) of the tensor, which are at `held` on the device.
 static enum berth_status move_elements(struct moving *moving, const struct tensor_entry *entry,
                                        int64_t first, int64_t count, float *held,
                                        struct berth_error *error) {
@@ -122,8 +122,7 @@ static enum berth_status find_tensor(const struct moving *moving, int moment,
     const struct tensor_entry *entry = *found = safetensors_find(&moving->file, name);
     if (entry == NULL) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: no tensor %s; the checkpoint belongs to another "
-                         "model",
+                         "%s: missing tensor %s; the checkpoint belongs to another model",
                          moving->path, name);
     }
     int64_t rows = param->rank == 2 ? param->rows : param->cols;

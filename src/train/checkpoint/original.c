@@ -10,12 +10,12 @@
 
 #define STEP_DIGITS ((size_t)18)
 
-// What is before and after the step in a checkpoint's name.
+// The parts of a checkpoint's name before and after the step.
 static const struct form {
     const char *prefix, *ending;
 } forms[] = {{"ckpt_", ".pt"}, {"model.ckpt-", ".index"}};
 
-// The step in a name of that form, -1 when it is another.
+// The step in a name of that form; -1: another form.
 static int64_t step_of(const struct form *form, const char *name) {
     char digits[STEP_DIGITS + 1];
     const size_t prefix = strlen(form->prefix), ending = strlen(form->ending);
@@ -41,7 +41,7 @@ static int64_t step_of_any(const char *name) {
 
 // --- finding ------------------------------------------------------------------------------------
 
-// PATH and an ending, newly allocated.
+// PATH with a suffix, newly allocated.
 static char *with_ending(const char *path, const char *ending) {
     const size_t length = strlen(path), size = strlen(ending) + 1;
     char *whole = memory_new(length + size);
@@ -102,7 +102,7 @@ enum berth_status original_find(const char *folder, int64_t wanted, char **file,
 
 // --- reading ------------------------------------------------------------------------------------
 
-// The updates of the first phase, of a run that is in its second.
+// The number of updates of the first phase, for a run in its second.
 static enum berth_status find_phase(const struct berth_config *config, const char *file,
                                     int64_t step, int64_t *start, struct berth_error *error) {
     *start = 0;
@@ -110,12 +110,11 @@ static enum berth_status find_phase(const struct berth_config *config, const cha
         return BERTH_OK;
     }
     *start = config->phase1_end_step > 0 ? config->phase1_end_step : step;
-    return *start <= step
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "%s: its step %" PRId64 " lies before phase1_end_step %" PRId64
-                           "; leave --phase2 out, or name a later checkpoint",
-                           file, step, *start);
+    return *start <= step ? BERTH_OK
+                          : error_set(error, BERTH_CONFIG,
+                                      "%s: its step %" PRId64 " is before phase1_end_step %" PRId64
+                                      "; omit --phase2, or name a later checkpoint",
+                                      file, step, *start);
 }
 
 enum berth_status original_read(const struct checkpoint_content *content, const char *file,
@@ -126,12 +125,10 @@ enum berth_status original_read(const struct checkpoint_content *content, const 
     TRY(model_files_load(content->files, file, (uint64_t)content->config->seed, log, content->state,
                          error));
     progress->step = progress->moments_start = step;
-    log_warning(
-        log,
-        "%s: going on after update %" PRId64
-        " with its weights; not carried over are the optimizer's moments, which begin at "
-        "zero, the loss scale, and the order of the data and the dropout, which are Berth's "
-        "own",
-        file, step);
+    log_warning(log,
+                "%s: resuming after update %" PRId64
+                " with its weights; not restored: the optimizer's moments, which start at zero, "
+                "the loss scale, the order of the data and dropout",
+                file, step);
     return BERTH_OK;
 }

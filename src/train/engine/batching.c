@@ -8,11 +8,11 @@
 #include <math.h>
 #include <stddef.h>
 
-// Epochs whose order is walked to find the worst case; a longer run gets a bound instead.
+// Number of epochs whose order is walked to find the worst case; a longer run gets an upper bound.
 #define WALKED_EPOCHS 32
 
-// Of a micro-batch that its tokens limit: sequences are longer than this on average, and more
-// tokens than one in so many are not masked; where they are, a micro-batch holds fewer of them.
+// For a micro-batch limited by tokens: sequences are longer than FEW_TOKENS on average, and at most
+// one in FEW_MASKED tokens is masked. Otherwise a micro-batch holds fewer sequences.
 #define FEW_TOKENS 16
 #define FEW_MASKED 4
 
@@ -21,7 +21,7 @@ static enum berth_status contradiction(int64_t update, int64_t micro, int64_t ac
     return error_set(error, BERTH_CONFIG,
                      "train_batch_size %" PRId64 " is not per_device_train_batch_size %" PRId64
                      " x gradient_accumulation_steps %" PRId64
-                     " x processes 1; change one of them or leave one out",
+                     " x processes 1; change or omit one of them",
                      update, micro, accumulation);
 }
 
@@ -67,7 +67,8 @@ static enum berth_status count_steps(struct batching *batching, const struct ber
                                      double updates_per_epoch, struct berth_error *error) {
     double steps = ceil(config->num_train_epochs * updates_per_epoch - 1e-9);
     if (config->max_steps <= 0 && !(steps >= 0 && steps <= 1e12)) {
-        return error_set(error, BERTH_CONFIG, "num_train_epochs %g gives no number of updates",
+        return error_set(error, BERTH_CONFIG,
+                         "num_train_epochs %g does not give a valid number of updates",
                          config->num_train_epochs);
     }
     batching->total_steps = config->max_steps > 0 ? config->max_steps : (int64_t)steps;
@@ -147,7 +148,7 @@ static int32_t longest(const struct packer_source *source) {
     return length;
 }
 
-// A run of more epochs than were walked gets the bound that no order can pass.
+// For more epochs than were walked, uses a bound that holds for every order.
 static void widen(const struct batching *b, const struct packer_source *source,
                   struct batching_worst *worst) {
     int64_t length = longest(source);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch arithmetic: which sequences make update number n, and how an update is cut into
+// Batch arithmetic: which sequences belong to update number n, and how an update is divided into
 // micro-batches.
 //
 // An epoch has ceil(features / train_batch_size) updates and keeps the last, smaller one; its order
-// depends on seed and epoch only. So the place of a run is its step alone: step / updates_per_epoch
-// is the epoch, the remainder the update within it. In pre-training updates run on: all have
-// train_batch_size sequences, the first of update n being number n * train_batch_size of the stream
-// (data/pretraining/shard_stream.h), and an epoch may end within one.
+// depends only on seed and epoch. So the step determines the position of a run: step /
+// updates_per_epoch is the epoch, the remainder the update within it. In pre-training, updates
+// continue across epochs: all have train_batch_size sequences, the first of update n is number n *
+// train_batch_size of the stream (data/pretraining/shard_stream.h), and an epoch may end within an
+// update.
 #ifndef BERTH_TRAIN_BATCHING_H
 #define BERTH_TRAIN_BATCHING_H
 
@@ -15,35 +16,37 @@
 
 #include <stdint.h>
 
-// Tokens of a micro-batch when the user names no micro-batch size: enough for the matrix products
-// to run at full speed, few enough for the activations of a large model.
+// Tokens of a micro-batch if the user sets no micro-batch size: enough for the matrix products to
+// run at full speed, few enough for the activations of a large model.
 #define BATCHING_TOKENS 8192
 
 struct batching {
     uint64_t seed;
     int64_t features;
     int64_t update_sequences; // train_batch_size
-    // The most in a micro-batch; INT64_MAX tokens when the sequences decide.
+    // Largest micro-batch; INT64_MAX tokens if sequences are the limit.
     struct batch_extent micro;
-    int64_t accumulation; // micro-batches of a full update; 0: as many as the tokens need
+    int64_t accumulation; // micro-batches of a full update; 0: as many as the tokens require
     int64_t updates_per_epoch;
     int64_t total_steps;
     int runs_on;
 };
 
-// From train_batch_size, per_device_train_batch_size and gradient_accumulation_steps: any two give
-// the third; all three must agree (one process), else BERTH_CONFIG naming all four numbers.
-// max_steps > 0 decides the number of updates, else num_train_epochs.
+// Computes sizes from train_batch_size, per_device_train_batch_size and
+// gradient_accumulation_steps: any two determine the third. If all three are given and disagree
+// (with one process), BERTH_CONFIG names all four numbers. max_steps > 0 determines the number of
+// updates, otherwise num_train_epochs.
 enum berth_status batching_resolve(struct batching *batching, const struct berth_config *config,
                                    int64_t features, struct berth_error *error);
 
-// Makes of resolved sizes those of updates that run on. The sequences and masked tokens of a
-// micro-batch that only its tokens limit are bounded, too, for they are not known beforehand:
-// `max_predictions` of a sequence.
+// Turns resolved sizes into those of updates that continue across epochs. Micro-batches limited by
+// tokens also get a limit on sequences and masked tokens (`max_predictions` per sequence), because
+// these are not known in advance.
 enum berth_status batching_run_on(struct batching *batching, const struct berth_config *config,
                                   int64_t max_predictions, struct berth_error *error);
 
-// Epochs that are over after `step` updates, and whether one ended within the last of them.
+// The number of completed epochs after `step` updates, and whether one ended within the last
+// update.
 double batching_epochs(const struct batching *batching, int64_t step);
 int batching_ends_epoch(const struct batching *batching, int64_t step);
 
@@ -55,12 +58,12 @@ struct update_place {
 };
 struct update_place batching_place(const struct batching *batching, int64_t step);
 
-// How many of order[0 .. count) make the next micro-batch.
+// The number of sequences from order[0 .. count) that form the next micro-batch.
 size_t batching_cut(const struct batching *batching, const struct packer_source *source,
                     const uint32_t *order, size_t count);
 
-// The largest micro-batch that the run will meet, found by walking through all of its updates, and
-// the most micro-batches of an update.
+// The largest micro-batch of the run, found by walking through all of its updates, and the largest
+// number of micro-batches in an update.
 struct batching_worst {
     struct batch_extent micro;
     int64_t micro_batches;

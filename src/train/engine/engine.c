@@ -33,7 +33,7 @@ static struct bert model_of(const struct state *state, const struct bert_config 
     return model;
 }
 
-// Both kinds of activations from the start of the same arena.
+// Both kinds of activations start at the beginning of the same arena.
 static enum berth_status carve(const struct bert *model, const struct engine_shape *shape,
                                struct arena *arena, struct bert_activations **training,
                                struct bert_activations **inference, struct berth_error *error) {
@@ -79,7 +79,7 @@ enum berth_status engine_measure(const struct state *state, const struct bert_co
     return BERTH_OK;
 }
 
-// The batch on the host, its copy on the device, and the sums of the losses.
+// Allocates the batch on the host, its copy on the device, and the sums of the losses.
 static enum berth_status take_batches(struct engine *engine, const struct engine_shape *shape,
                                       struct berth_error *error) {
     struct device *device = engine->state->device;

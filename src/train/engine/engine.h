@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a model computes: the device, the ranks that share the work, the buffers of the model, the
-// activations, and the batch on host and device. What an update computes is update.h's, what a
-// prediction computes infer.h's; both see the machine through this struct alone.
+// The machine that a model computes on: the device, the ranks that share the work, the buffers of
+// the model, the activations, and the batch on host and device. Leaves out the computation of an
+// update (update.h) and of a prediction (infer.h), which use the machine only through this struct.
 //
-// The same activation memory serves training and inference: they are never in use together.
-// Nothing is allocated inside a pass whose shapes were met before (core/device.h).
+// Training and inference share the same activation memory, because they are never in use together.
+// A pass whose shapes occurred before allocates nothing (core/device.h).
 #ifndef BERTH_TRAIN_ENGINE_H
 #define BERTH_TRAIN_ENGINE_H
 
@@ -19,10 +19,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The largest batches that will come; no tokens: none of that kind.
+// The largest batches to expect; no tokens: no batches of that kind.
 struct engine_shape {
     struct batch_extent train, infer;
-    int gradient_checkpointing; // training computes the layers' activations again
+    int gradient_checkpointing; // training recomputes the layers' activations
 };
 
 struct engine_bytes {
@@ -30,26 +30,26 @@ struct engine_bytes {
 };
 
 struct engine {
-    struct state *state; // and its device
+    struct state *state; // includes the device
     struct comm *comm;
     struct bert model;
-    struct bert_activations *training, *inference; // views of `activations`; NULL when not wanted
+    struct bert_activations *training, *inference; // views of `activations`; NULL if unused
     void *activations;
     size_t activation_bytes;
-    struct packer packer;      // of the batch on the host
+    struct packer packer;      // holds the batch on the host
     struct device_batch batch; // its copy on the device
     double *losses;            // [ENGINE_LOSSES] sums of an update, in device memory
 };
 
-// The sums in engine.losses: of the sequences, and of the masked tokens.
+// [ENGINE_LOSSES] sums over an update, in device memory
 enum engine_loss { ENGINE_SEQUENCE_LOSS, ENGINE_MASKED_LOSS, ENGINE_LOSSES };
 
-// What an engine of this shape takes, without taking it.
+// The sums in engine.losses: over the sequences, and over the masked tokens.
 enum berth_status engine_measure(const struct state *state, const struct bert_config *config,
                                  const struct engine_shape *shape, struct engine_bytes *bytes,
                                  struct berth_error *error);
 
-// Borrows state and comm. engine_done frees, also after a failure.
+// Borrows state and comm. Call engine_done even on failure.
 enum berth_status engine_init(struct engine *engine, struct state *state, struct comm *comm,
                               const struct bert_config *config, const struct engine_shape *shape,
                               struct berth_error *error);
@@ -67,7 +67,7 @@ struct engine_load {
 };
 const struct batch *engine_load(struct engine *engine, const struct engine_load *load);
 
-// Needed floating-point operations of the forward pass on the batch that is loaded.
+// Floating-point operations required for the forward pass on the loaded batch.
 double engine_forward_flops(const struct engine *engine);
 
 #endif

@@ -77,7 +77,7 @@ static enum berth_status resolve_shards(const struct feed *feed, struct batching
     return batching_run_on(batching, config, feed->max_predictions, error);
 }
 
-// How long the sequences are is known only when they are read: bounds.
+// The lengths of sequences are known only when they are read, so these are bounds.
 static enum berth_status worst_of_shards(const struct feed *feed, const struct batching *batching,
                                          struct batching_worst *worst, struct berth_error *error) {
     (void)error;
@@ -137,9 +137,9 @@ static enum berth_status check_file(const struct shard *shard, const json *file,
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
-                     "%s: shard %zu of the run to be resumed was %s (%" PRId64 " bytes, %" PRId64
-                     " sequences) and is %s (%" PRId64 " bytes, %" PRId64
-                     " sequences) now; resume with the same shards or start anew",
+                     "%s: shard %zu of the run to resume was %s (%" PRId64 " bytes, %" PRId64
+                     " sequences) and is now %s (%" PRId64 " bytes, %" PRId64
+                     " sequences); resume with the same shards or start over",
                      path, number + 1, name != NULL ? name : "unnamed", bytes, sequences,
                      shard->path, shard->bytes, shard->sequences);
 }
@@ -150,8 +150,8 @@ static enum berth_status check_shards(const struct feed *feed, const json *recor
     const struct shard_list *shards = feed->shards;
     if (!json_is_array_value(files) || json_length(files) != shards->count) {
         return error_set(error, BERTH_CONFIG,
-                         "%s: the run to be resumed had %zu shards, there are %zu now; resume with "
-                         "the same shards or start anew",
+                         "%s: the run to resume had %zu shards, and there are now %zu; resume with "
+                         "the same shards or start over",
                          path, json_is_array_value(files) ? json_length(files) : 0, shards->count);
     }
     for (size_t i = 0; i < shards->count; i++) {

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-// Sequences by descending length, ties by index: neighbours are alike, and the largest batch comes
-// first.
+// Sequences by descending length, ties by index, so that a batch has similar lengths and the
+// largest batch comes first.
 struct sorted {
     int32_t length;
     uint32_t index;
@@ -21,10 +21,10 @@ static int compare(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-// What a batch gave, on the host.
+// The output of a batch, on the host.
 struct host {
     float *logits;
-    float *masked_losses; // of the pre-training head
+    float *masked_losses; // only for the pre-training head
     unsigned char *masked_hits;
 };
 
@@ -72,7 +72,7 @@ enum berth_status infer_find_worst(const struct packer_source *source,
 static enum berth_status host_init(struct host *host, const struct engine *engine,
                                    const struct infer_args *args, struct berth_error *error) {
     const struct bert *model = &engine->model;
-    // At most a row for each token.
+    // At most one row per token.
     size_t numbers =
         (size_t)(args->extent->tokens * param_head_outputs(model->table->head, model->config));
     size_t masked = args->take_masked != NULL ? (size_t)args->extent->masked + 1 : 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prediction over a set of sequences: length-sorted batches filled to a token budget; the logits of
-// each sequence go to whoever asked.
+// Prediction over a set of sequences: batches sorted by length and filled up to a token budget; a
+// callback receives the logits of each sequence.
 #ifndef BERTH_TRAIN_INFER_H
 #define BERTH_TRAIN_INFER_H
 
@@ -12,21 +12,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The batches of a prediction: predict_batch_size sequences of full length, at most
-// INFER_TOKENS, filled with as many sequences as fit.
+// Batches of a prediction hold predict_batch_size sequences of full length, at most INFER_TOKENS,
+// and are filled with as many sequences as fit.
 #define INFER_TOKENS 8192
 
-// The largest batch that a prediction over `source` will meet.
+// Computes the largest batch of a prediction over `source`.
 enum berth_status infer_find_worst(const struct packer_source *source,
                                    const struct berth_config *config, struct batch_extent *worst,
                                    struct berth_error *error);
 
 struct infer_result {
     int64_t sequences, tokens;
-    double seconds; // of the batches after the first, which warms up; their counts:
+    double seconds; // time of the batches after the first, which warms up; their counts:
     int64_t timed_sequences, timed_tokens;
-    double timed_flops; // needed ones
-    int stopped;        // *stop was set: not all sequences were seen
+    double timed_flops; // required ones
+    int stopped;        // *stop was set; not all sequences were processed
 };
 
 struct infer_masked {
@@ -37,15 +37,15 @@ struct infer_masked {
 
 struct infer_args {
     const struct packer_source *source;
-    const struct batch_extent *extent; // of infer_find_worst
-    const struct berth_log *log;       // progress, as the phase `phase`
+    const struct batch_extent *extent; // from infer_find_worst
+    const struct berth_log *log;       // reports progress as the phase `phase`
     const char *phase;
     const volatile int *stop; // may be NULL
-    // Gets each sequence's logits once, in no order: logits[count], rows of the sequence (bert.h's
-    // bert_logit_rows) one behind the other, borrowed for the call.
+    // Receives each sequence's logits once, in any order: logits[count], the rows of the sequence
+    // (bert.h's bert_logit_rows) one after the other, valid during the call.
     void (*take)(void *context, size_t index, const float *logits, int64_t count);
-    // Of the pre-training head: the losses of the sequence's masked tokens, and whether the model's
-    // first word was the right one. NULL: they are not computed.
+    // For the pre-training head: receives the losses of the sequence's masked tokens, and whether
+    // the model's first choice was correct. NULL: they are not computed.
     void (*take_masked)(void *context, size_t index, const struct infer_masked *masked);
     void *context;
 };

@@ -22,8 +22,8 @@ static enum berth_status find_vocabulary(struct model_files *files,
     return files->vocab_path != NULL ? BERTH_OK : file_no_path(error);
 }
 
-// A casing asked for that neither the folder's settings nor its name have: as Google's programs do,
-// which know their own models by name. Another vocabulary may have another casing.
+// Refuses a requested casing that contradicts both the folder's settings and its name, as Google's
+// programs do, which know their own models by name. Another vocabulary may have another casing.
 static enum berth_status check_casing(const struct model_files *files,
                                       const struct berth_config *config, const char *folder,
                                       struct berth_error *error) {
@@ -32,11 +32,11 @@ static enum berth_status check_casing(const struct model_files *files,
         named != files->rules.lower_case) {
         return BERTH_OK;
     }
-    return error_set(
-        error, BERTH_CONFIG,
-        "do_lower_case is %s, but %s is %s model by its name; leave do_lower_case out, "
-        "or name another model or vocab_file",
-        config->do_lower_case ? "true" : "false", folder, named ? "an uncased" : "a cased");
+    return error_set(error, BERTH_CONFIG,
+                     "do_lower_case is %s, but %s is %s model by its name; omit do_lower_case, or "
+                     "name another model or vocab_file",
+                     config->do_lower_case ? "true" : "false", folder,
+                     named ? "an uncased" : "a cased");
 }
 
 static struct tokenizer_options options_of(const struct berth_config *config,
@@ -132,7 +132,7 @@ static enum berth_status check_vocabulary(const struct model_files *files, const
                            files->vocab_path, error));
     struct tokenizer_special special = tokenizer_special_ids(files->tokenizer);
     if (special.cls < 0 || special.sep < 0) {
-        return error_set(error, BERTH_BAD_DATA, "%s: no token %s; use a BERT vocabulary",
+        return error_set(error, BERTH_BAD_DATA, "%s: missing token %s; use a BERT vocabulary",
                          files->vocab_path, special.cls < 0 ? "[CLS]" : "[SEP]");
     }
     return BERTH_OK;
@@ -155,12 +155,13 @@ enum berth_status inputs_fit_length(struct berth_config *config, const struct le
     if (was_asked_for) {
         return error_set(error, BERTH_CONFIG,
                          "max_seq_length %" PRId64 " exceeds max_position_embeddings %" PRId64
-                         " of %s; ask for at most that many tokens",
+                         " of %s; use at most that many tokens",
                          config->max_seq_length, positions, limits->source);
     }
     if (limits->usual < INT64_MAX) {
         log_note(log,
-                 "max_seq_length: %" PRId64 " in place of %" PRId64 ", as many as %s has positions",
+                 "max_seq_length: %" PRId64 " instead of %" PRId64
+                 ", the number of positions of %s",
                  positions, config->max_seq_length, limits->source);
     }
     config->max_seq_length = positions;
@@ -179,31 +180,31 @@ struct length_limits model_files_limits(const struct model_files *files, int64_t
 static enum berth_status check_types(const struct model_files *files, const char *folder,
                                      struct berth_error *error) {
     if (files->shape.type_vocab_size < 2) {
-        return error_set(error, BERTH_CONFIG,
-                         "%s: type_vocab_size %" PRId64
-                         " of its configuration cannot tell question and context apart; expected "
-                         "at least 2",
-                         folder, files->shape.type_vocab_size);
+        return error_set(
+            error, BERTH_CONFIG,
+            "%s: type_vocab_size %" PRId64
+            " in its configuration cannot distinguish question and context; expected at least 2",
+            folder, files->shape.type_vocab_size);
     }
     return BERTH_OK;
 }
 
-// What the weights tell of the layer norms, or config.json where a plan is made before they are
-// there.
+// Takes the kind of layer norms from the weights, or from config.json if a plan is made before the
+// weights exist.
 static enum berth_status find_norms(struct model_files *files, const struct berth_config *config,
                                     const char *folder, const struct berth_log *log,
                                     struct berth_error *error) {
     struct berth_error missing;
     enum berth_status status = folder_find_norms(folder, &files->shape, &missing);
     if (status == BERTH_NO_INPUT && config->dry_run) {
-        log_warning(log, "%s; the plan is made by the configuration, but the run will need them",
+        log_warning(log, "%s; the plan uses the configuration, but the run will need the weights",
                     missing.message);
         return BERTH_OK;
     }
     return status == BERTH_OK ? BERTH_OK : error_set(error, status, "%s", missing.message);
 }
 
-// A wish that is not the model's: its weights would mean nothing.
+// Refuses a request that contradicts the model, whose weights would be meaningless.
 static enum berth_status check_norms(const struct model_files *files,
                                      const struct berth_config *config, const char *folder,
                                      struct berth_error *error) {
@@ -214,11 +215,11 @@ static enum berth_status check_norms(const struct model_files *files,
     }
     return error_set(error, BERTH_CONFIG,
                      "pre_layer_norm: expected a model with layer norms %s its sub-layers, but %s "
-                     "has them %s; leave the option out: the model's tensors tell",
+                     "has them %s; omit the option: the model's tensors determine it",
                      places[!found], folder, places[found]);
 }
 
-// Vocabulary and tokenizer, and whether they fit the shape that was read from `config_path`.
+// Opens vocabulary and tokenizer, and checks that they fit the shape read from `config_path`.
 static enum berth_status open_text(struct model_files *files, struct berth_config *config,
                                    const char *folder, const char *config_path,
                                    struct berth_error *error) {
@@ -277,9 +278,9 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
     if (!dir_exists(folder) && !file_exists(folder)) {
         return error_set(
             error, BERTH_NO_INPUT,
-            "%s: no such folder; expected a model folder: config.json or "
-            "bert_config.json, vocab.txt or tokenizer.json, and the weights as model.safetensors, "
-            "pytorch_model.bin, a checkpoint of TensorFlow, NVIDIA or DeepSpeed",
+            "%s: no such folder; expected a model folder: config.json or bert_config.json, "
+            "vocab.txt or tokenizer.json, and the weights as model.safetensors, pytorch_model.bin, "
+            "or a checkpoint of TensorFlow, NVIDIA or DeepSpeed",
             folder);
     }
     enum berth_status status = folder_read_config(folder, &files->shape, error);
@@ -310,7 +311,7 @@ enum berth_status model_files_merge(struct model_files *files, const json *objec
     return param_table_init(&files->table, &files->shape, head, error);
 }
 
-// "a, b, c" from newline-separated names, cut after 200 characters.
+// Joins newline-separated names as "a, b, c", truncated after 200 characters.
 static void join_names(const char *names, char text[256]) {
     size_t length = 0;
     for (const char *at = names; *at != '\0' && length < 200; at++) {
@@ -342,8 +343,8 @@ static void report_weights(const struct folder_report *report, const struct weig
             log_note(log, "model: newly initialised, to be trained: %s", names);
         } else {
             log_warning(log,
-                        "model: %s holds no %s; random values stand in, and what comes out is "
-                        "guesswork until the model is fine-tuned",
+                        "model: %s has no %s; random values are used instead, and the output is "
+                        "meaningless until the model is fine-tuned",
                         folder, names);
         }
     }
@@ -352,7 +353,7 @@ static void report_weights(const struct folder_report *report, const struct weig
         log_note(log, "model: left out, not part of %s: %s", origin->title, names);
     }
     if (report->ignored_keys > 0) {
-        log_warning(log, "model: %zu keys of the header of %s's weights mean nothing here",
+        log_warning(log, "model: %zu keys in the header of %s's weights are unknown",
                     report->ignored_keys, folder);
     }
 }
@@ -366,9 +367,9 @@ static enum berth_status check_strict(const struct folder_report *report,
         return BERTH_OK;
     }
     join_names(list, names);
-    return error_set(error, BERTH_BAD_DATA,
-                     "%s: as %s it %s %s; leave out --strict to go on without", origin->folder,
-                     origin->title, report->missing != NULL ? "lacks" : "should not hold", names);
+    return error_set(error, BERTH_BAD_DATA, "%s: as %s it %s %s; omit --strict to continue anyway",
+                     origin->folder, origin->title,
+                     report->missing != NULL ? "lacks" : "should not hold", names);
 }
 
 enum berth_status model_files_load(const struct model_files *files, const char *folder,

@@ -5,7 +5,8 @@
 
 #include <inttypes.h>
 
-// What the process takes beside all that is counted: thread stacks, library tables, small blocks.
+// Memory that the process uses and the plan does not count: thread stacks, library tables, small
+// blocks.
 #define UNCOUNTED_BYTES ((uint64_t)24 << 20)
 
 enum berth_status plan_memory_make(struct plan_memory *memory, const struct state *state,
@@ -44,20 +45,20 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
         log_integer("staging_bytes", (int64_t)memory->staging),
         log_integer("program_and_features_bytes", (int64_t)memory->resident),
         log_integer("plan_bytes", (int64_t)memory->total),
-        log_integer("device_plan_bytes", (int64_t)memory->device), // of a device with its own
+        log_integer("device_plan_bytes", (int64_t)memory->device), // if it has its own memory
     };
     const size_t count = sizeof fields / sizeof fields[0];
     log_fields(log, BERTH_RECORD_PLAN, "memory", fields, memory->device > 0 ? count : count - 1);
 }
 
-// Bytes that are still to be taken, and where.
+// Bytes that are still to be allocated, and where.
 struct need {
     uint64_t bytes;
     const struct plan_room *room;
 };
 
-// The first of the two memories that is too small; room NULL: both are large enough. What is
-// resident already is not taken from the available memory again.
+// Returns the first of the two memories that is too small; room NULL: both are large enough. Memory
+// that is already resident is not subtracted from the available memory again.
 static struct need find_lack(const struct plan_limit_args *args, const struct plan_memory *memory) {
     const uint64_t host = memory->total - memory->resident + UNCOUNTED_BYTES;
     if (host > args->host.available) {
@@ -91,7 +92,7 @@ static int fits_with(const struct plan_limit_args *args, int64_t sequences) {
     return fits(args, &shape);
 }
 
-// Whether the plan fits as it is once activations are computed again.
+// Whether the plan fits if activations are recomputed.
 static int fits_checkpointing(const struct plan_limit_args *args) {
     struct engine_shape shape = *args->shape;
     int is_new = shape.train.tokens > 0 && !shape.gradient_checkpointing;
@@ -99,7 +100,7 @@ static int fits_checkpointing(const struct plan_limit_args *args) {
     return is_new && fits(args, &shape);
 }
 
-// The next smaller size to try: a half, or the largest that divides the update.
+// The next smaller size to try: half, or the largest that divides the update.
 static int64_t next_smaller(const struct plan_limit_args *args, int64_t sequences) {
     if (args->update_sequences == 0) {
         return sequences / 2;
@@ -110,7 +111,7 @@ static int64_t next_smaller(const struct plan_limit_args *args, int64_t sequence
     return sequences;
 }
 
-// A size below `sequences` whose plan fits; 0: not even one sequence.
+// The largest size tried below `sequences` whose plan fits; 0: not even one sequence.
 static int64_t fitting(const struct plan_limit_args *args, int64_t sequences) {
     do {
         sequences = next_smaller(args, sequences);

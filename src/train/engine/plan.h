@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan that is printed before the first update: parameters, memory by part, batch arithmetic,
-// updates, files. Nothing is allocated to make it: the carving code runs with a NULL base.
+// The plan that is reported before the first update: parameters, memory by part, batch arithmetic,
+// updates, files. Making it allocates nothing: the carving code runs with a NULL base.
 #ifndef BERTH_TRAIN_PLAN_H
 #define BERTH_TRAIN_PLAN_H
 
@@ -17,36 +17,36 @@ struct plan_memory {
     struct state_bytes state;
     struct engine_bytes engine;
     uint64_t resident; // already in use: program, libraries, text and features
-    uint64_t data;     // what will be read while the run goes on
-    uint64_t staging;  // host copies for saving, where the device has memory of its own
-    uint64_t total;    // what the process will hold at its peak, in the host's memory
-    uint64_t device;   // the same in the device's; 0 where that is the host's
+    uint64_t data;     // data that the run will read later
+    uint64_t staging;  // host copies for saving, if the device has its own memory
+    uint64_t total;    // peak of the process in the host's memory
+    uint64_t device;   // peak in the device's memory; 0 if it is the host's
 };
 
-// `state` needs device, table and compute only; its buffers may be NULL.
+// Of `state`, only device, table and compute are used; its buffers may be NULL.
 enum berth_status plan_memory_make(struct plan_memory *memory, const struct state *state,
                                    const struct bert_config *config,
                                    const struct engine_shape *shape, struct berth_error *error);
 
 void plan_memory_report(const struct plan_memory *memory, const struct berth_log *log);
 
-// Refuses (BERTH_CONFIG) a plan that needs more memory than there is, and names the size that
-// would fit: the micro-batch in training, predict_batch_size in prediction.
+// Refuses (BERTH_CONFIG) a plan that needs more memory than available, and names a size that would
+// fit: the micro-batch in training, predict_batch_size in prediction.
 struct plan_limit_args {
     const struct plan_memory *memory;
     const struct state *state;
     const struct bert_config *config;
     const struct engine_shape *shape;
-    int64_t update_sequences; // a micro-batch that is advised divides it; 0: any
+    int64_t update_sequences; // the suggested micro-batch divides this; 0: any
     struct plan_room {
         uint64_t available; // bytes
-        const char *limit;  // what sets it
+        const char *limit;  // what imposes the limit
     } host, device;
 };
 enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error);
 
-// The whole: makes the plan, reports it, refuses it where this machine has too little memory left.
-// *total gets the plan's total; may be NULL.
+// Makes the plan, reports it, and refuses it if this machine has too little memory. Sets *total
+// (may be NULL) to the plan's total.
 struct plan_args {
     const struct state *state;
     const struct bert_config *config;

@@ -93,7 +93,7 @@ void updater_done(struct updater *updater) {
     *updater = (struct updater){0};
 }
 
-// One update on its way.
+// The state of one update.
 struct run {
     struct updater *updater;
     struct engine *engine;
@@ -108,11 +108,11 @@ struct run {
 // Sequences [first, first + count) of the division.
 struct micro {
     size_t first, count;
-    // What the loss of a sequence and that of a masked token count in the update's.
+    // The weight of a sequence's loss and of a masked token's loss in the update's loss.
     double sequence_weight, masked_weight;
 };
 
-// --- what the means divide by -------------------------------------------------------------------
+// --- divisors of the means -----------------------------------------------------------------------
 
 static size_t cut_at(const struct run *run, size_t first, size_t end) {
     const struct update_args *args = run->args;
@@ -367,7 +367,7 @@ static int run_backward(const struct run *run, struct update_result *result) {
     return 1;
 }
 
-// --- the answer and the step --------------------------------------------------------------------
+// --- waiting and the step ------------------------------------------------------------------------
 
 // The only place where an update waits for the device and for the other ranks.
 static enum berth_status ask(const struct run *run, struct update_result *result,
@@ -437,7 +437,7 @@ void update_discard(struct updater *updater) {
     }
 }
 
-// --- not finite ---------------------------------------------------------------------------------
+// --- finding numbers that are not finite ---------------------------------------------------------
 
 static int is_finite(const float *values, const struct param *param) {
     const float *own = values + param->offset;
@@ -449,7 +449,8 @@ static int is_finite(const float *values, const struct param *param) {
     return 1;
 }
 
-// How late the backward pass reaches a parameter: head and final norm first, the embeddings last.
+// The order in which the backward pass reaches a parameter: head and final norm first, the
+// embeddings last.
 static int64_t backward_rank(const struct param *param, int64_t layers) {
     int layer;
     if (sscanf(param->name, "bert.encoder.layer.%d.", &layer) == 1) {
@@ -478,7 +479,7 @@ static const struct param *first_bad(const struct engine *engine, const float *v
     return first;
 }
 
-// The sentence to write.
+// The sentence being written.
 struct sentence {
     char *text;
     size_t size;

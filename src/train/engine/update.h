@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One update: forward and backward over its micro-batches, the norm, then the optimizer's step.
+// One update: forward and backward over its micro-batches, the gradient norm, then the optimizer's
+// step.
 //
 //   loss of an update = sum of its sequences' losses / their count   (loss_average "update")
 //                     = mean over micro-batches of their means       (loss_average "micro")
-// and, of the pre-training head, the same of its masked tokens' losses added to it.
+// For the pre-training head, the same for its masked tokens' losses is added.
 //
 // The sequences are divided into parts (division.h), each computed by itself, and the parts'
 // gradients are added along one fixed binary tree over their numbers. A rank computes one part or
@@ -23,7 +24,7 @@
 
 #include <stdint.h>
 
-// What is the same for all updates of a run.
+// Rules that apply to all updates of a run.
 struct update_rules {
     struct optimizer optimizer;
     int micro_average; // loss_average "micro"
@@ -66,8 +67,9 @@ struct update_args {
     int64_t step;    // from 0; keys the dropout
     int64_t skipped; // of those before: their corrections of the moments' bias do not count
     double learning_rate;
-    double loss_scale; // the loss's gradient is multiplied with it, the optimizer divides; 0: 1
-    const volatile int *stop; // may be NULL; 2 leaves between two micro-batches
+    double loss_scale; // multiplies the loss's gradient and is divided out by the optimizer; 0
+                       // means 1
+    const volatile int *stop; // may be NULL; 2: leave between two micro-batches
 };
 
 struct update_result {
@@ -79,22 +81,22 @@ struct update_result {
     int64_t micro_batches;
     double imbalance; // of the parts' predicted times: the largest by their mean
     double forward_seconds, backward_seconds, step_seconds;
-    int stop; // the ranks' largest *stop, asked for once
-    int left; // 1: left at once, between two micro-batches; the weights are those before the update
+    int stop; // maximum of *stop over the ranks, read once
+    int left; // 1: left early, between two micro-batches; the weights are unchanged
 };
 
-// A gradient or loss that is not finite is not an error here: the weights stay as they were and the
-// caller decides (update_blame names the place). Errors are the device's and the ranks'.
+// A gradient or loss that is not finite is not an error: the weights stay unchanged and the caller
+// decides (update_blame finds the cause). Errors are those of the device and the ranks.
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error);
 
-// Clears the gradients of an update that was not finite, before another one is tried.
+// Clears the gradients of an update that was not finite, before another one is run.
 void update_discard(struct updater *updater);
 
-// Where numbers stopped being finite in the update that was just run with `args` and not discarded:
-// the first weight that is not, else the part of the model whose output was the first that is not
-// in the forward pass, which is computed again, else the first gradient in the order of the
-// backward pass (head, last layer, ...). Writes a sentence into text[size].
+// Finds where numbers stopped being finite in the update that was just run with `args` and not
+// discarded. That is the first weight that is not finite; else the first part of the model with
+// such an output in the forward pass, which is recomputed; else the first gradient in the order of
+// the backward pass (head, last layer, ...). Writes a sentence to text[size].
 enum berth_status update_blame(struct updater *updater, const struct update_args *args, char *text,
                                size_t size, struct berth_error *error);
 

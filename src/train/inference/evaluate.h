@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predictions for a whole set of a task, and their scores.
+// Predicts a whole set of a task and scores the predictions.
 #ifndef BERTH_TRAIN_EVALUATE_H
 #define BERTH_TRAIN_EVALUATE_H
 
@@ -8,20 +8,20 @@
 #include "train/engine/infer.h"
 #include "train/tasks/task.h"
 
-// A set with what its prediction needs, prepared once.
+// A set with everything its prediction needs, prepared once.
 struct evaluation {
     const struct task *task;
     struct task_set set;
     struct batch_extent extent;
-    int64_t predict_batch_size; // as asked for
+    int64_t predict_batch_size; // as requested
 };
 
-// Reads the set; evaluation_done frees, also after a failure.
+// Reads the set. Call evaluation_done even on failure.
 enum berth_status evaluation_open(struct evaluation *evaluation, const struct task *task,
                                   const struct task_open *args, struct berth_error *error);
 void evaluation_done(struct evaluation *evaluation);
 
-// Predicts and scores. With *stop set, timing->stopped is 1 and there is no score.
+// Predicts and scores. If *stop is set, timing->stopped is 1 and there is no score.
 struct evaluation_run {
     struct engine *engine;
     const struct model_files *files;

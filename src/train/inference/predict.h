@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference jobs: a model opened for answering, a whole file predicted, samples for viewers.
+// Inference jobs: opening a model for answering, predicting a whole file, and showing samples.
 #ifndef BERTH_TRAIN_PREDICT_H
 #define BERTH_TRAIN_PREDICT_H
 
@@ -19,9 +19,9 @@ struct predictor {
     struct engine engine;
 };
 
-// Opens config->model_name_or_path: files and device; fits max_seq_length to the model and the
-// usual length (inputs_fit_length). predictor_load then takes the memory for batches of that shape
-// (after the plan was checked) and reads the weights.
+// Opens files and device of config->model_name_or_path; fits max_seq_length to the model and the
+// usual length (inputs_fit_length). predictor_load then checks the plan, allocates memory for
+// batches of that shape, and reads the weights.
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
                                  enum param_head head, int64_t usual_length,
                                  const struct berth_log *log, struct berth_error *error);
@@ -30,13 +30,13 @@ enum berth_status predictor_load(struct predictor *predictor, const struct berth
                                  struct berth_error *error);
 void predictor_done(struct predictor *predictor);
 
-// As berth_predict (TASK_PREDICT) and berth_evaluate (TASK_VALIDATE).
+// Implements berth_predict (TASK_PREDICT) and berth_evaluate (TASK_VALIDATE).
 enum berth_status predict(const struct task *task, enum task_use use,
                           const struct berth_config *config, struct berth_log log,
                           const volatile int *stop, struct berth_run_result *result,
                           struct berth_error *error);
 
-// As berth_show_squad.
+// The arguments of berth_show_squad.
 struct show_args {
     const struct berth_config *config;
     struct berth_selection samples;

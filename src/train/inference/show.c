@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single questions of a data set with the model's answers, for viewers (predict.h).
+// Shows single questions of a data set with the model's answers (predict.h).
 //
-// By Keras's rules it shows what the CSCS demos show: samples are the entries that training would
-// have, and the answer is the best start with the best end, each by itself.
+// By Keras's rules it shows what the CSCS demos show: the samples are the entries that training
+// would use, and the answer combines the best start and the best end, chosen independently.
 #include "core/memory.h"
 #include "core/rng.h"
 #include "metrics/squad_answers.h"
@@ -12,17 +12,17 @@
 #include "train/machine/machine.h"
 #include "train/tasks/squad_input.h"
 
-#define STREAM_SAMPLES 0x53414D50u // of random numbers
+#define STREAM_SAMPLES 0x53414D50u // stream of random numbers
 
-// The wanted part of a data set, its features and logits.
+// The selected part of a data set, its features and logits.
 struct show {
-    struct berth_config config; // as it fits the model
+    struct berth_config config; // adjusted to the model
     struct predictor predictor;
     struct squad_feature_options rules;
     struct squad_dataset dataset, part; // part borrows from dataset, or from dataset and copies
-    struct squad_example *entries;      // by Keras's rules; NULL else
-    struct squad_example *drawn;        // at random; NULL else
-    int64_t *numbers;                   // of the samples of part
+    struct squad_example *entries;      // by Keras's rules; otherwise NULL
+    struct squad_example *drawn;        // drawn at random; otherwise NULL
+    int64_t *numbers;                   // indices of the samples in part
     struct squad_feature_set features;
     struct packer_source source;
     struct batch_extent extent;
@@ -39,7 +39,7 @@ static int all_have_answers(const struct squad_dataset *dataset) {
     return 1;
 }
 
-// part becomes the entries that have features.
+// Replaces part by the entries that have features.
 static enum berth_status list_entries(const struct show_args *args, struct show *show,
                                       struct berth_error *error) {
     struct squad_feature_options rules = show->rules;
@@ -64,8 +64,8 @@ static enum berth_status list_entries(const struct show_args *args, struct show 
                : error_no_memory(error, show->part.count * sizeof *show->entries, "the entries");
 }
 
-// Samples of which every choice is as likely as another, in ascending order: each is taken with the
-// probability of those still wanted among those still left.
+// Draws samples in ascending order, every choice with equal probability: each one is taken with
+// probability (still wanted) / (still left).
 static void draw(const struct show *show, size_t all, size_t wanted) {
     uint64_t draws = 0, seed = (uint64_t)show->config.seed;
     size_t taken = 0;

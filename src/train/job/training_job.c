@@ -17,16 +17,16 @@
 #include <math.h>
 #include <string.h>
 
-// Everything that one job opens, in the order in which it does.
+// Everything that a job opens, in the order of opening.
 struct job {
     const struct task *task;
-    struct berth_config config; // with the DeepSpeed file's values
+    struct berth_config config; // including the DeepSpeed file's values
     struct berth_log log;
     const volatile int *stop;
     struct file_lock lock;
-    char *resume_folder;      // NULL: start anew; a file where original_step is set
-    int64_t original_step;    // of an original program's checkpoint; -1: it is Berth's
-    const char *model_folder; // where shape, vocabulary and (when starting anew) weights come from
+    char *resume_folder;      // NULL: start from the beginning; a file if original_step is set
+    int64_t original_step;    // step of an original program's checkpoint; -1: it is Berth's
+    const char *model_folder; // source of shape, vocabulary and, without a checkpoint, weights
     struct model_files files;
     struct task_set train;
     struct feed feed;
@@ -47,15 +47,16 @@ struct job {
 
 // --- settings -----------------------------------------------------------------------------------
 
-// What a run without a checkpoint begins with: a model, or but for a second phase random weights.
+// A run without a checkpoint starts from a model or, except for a second phase, from random
+// weights.
 static enum berth_status need_start(const struct job *job, struct berth_error *error) {
     const struct berth_config *config = &job->config;
     const int pretrains = (job->task->jobs & JOB_PRETRAIN) != 0;
     if (config->phase2 && config->model_name_or_path == NULL) {
-        return error_set(error, BERTH_CONFIG,
-                         "--phase2 goes on from a checkpoint of the first phase: name its folder "
-                         "with --resume_from_checkpoint, or a model to start with its weights "
-                         "alone");
+        return error_set(
+            error, BERTH_CONFIG,
+            "--phase2 continues from a checkpoint of the first phase: name its folder with "
+            "--resume_from_checkpoint, or a model to start from its weights alone");
     }
     return config->config_file != NULL
                ? BERTH_OK
@@ -88,13 +89,13 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
 
 // --- the output folder --------------------------------------------------------------------------
 
-// Locks the folder first: what follows looks at checkpoints that another run might be rotating.
+// Locks the folder first, because another run might be rotating the checkpoints that are read next.
 static enum berth_status take_output(struct job *job, struct berth_error *error) {
     TRY(output_take(&job->config, &job->lock, error));
     return checkpoint_clean(job->config.output_dir, error);
 }
 
-// A checkpoint by its name or its step: Berth's own folder, or else a file of the originals.
+// Finds a checkpoint by name or step: Berth's own folder, or else a file of the original programs.
 static enum berth_status find_named(struct job *job, const char *name, struct berth_error *error) {
     const struct berth_config *config = &job->config;
     char *folder = name != NULL ? memory_string(name)
@@ -117,7 +118,7 @@ static enum berth_status find_named(struct job *job, const char *name, struct be
     return status;
 }
 
-// A finished model is not trained over by a run that was to go on.
+// A run that was to resume does not overwrite a finished model.
 static enum berth_status check_unfinished(const struct berth_config *config,
                                           struct berth_error *error) {
     int finished = 0;
@@ -125,12 +126,12 @@ static enum berth_status check_unfinished(const struct berth_config *config,
     return !finished || config->overwrite_output_dir
                ? BERTH_OK
                : error_set(error, BERTH_CANT_CREATE,
-                           "--output_dir %s holds a model and no checkpoint to resume from; choose "
-                           "another folder, or add --overwrite_output_dir to start over it",
+                           "--output_dir %s contains a model and no checkpoint to resume from; "
+                           "choose another folder, or add --overwrite_output_dir to overwrite it",
                            config->output_dir);
 }
 
-// The newest: Berth's own, or else the originals'.
+// Finds the newest checkpoint: Berth's own, or else one of the original programs.
 static enum berth_status find_newest(struct job *job, struct berth_error *error) {
     const char *folder = job->config.output_dir;
     TRY(checkpoint_find(folder, &job->log, &job->resume_folder, error));
@@ -157,13 +158,13 @@ static enum berth_status find_resume(struct job *job, struct berth_error *error)
 
 // --- reading ------------------------------------------------------------------------------------
 
-// Weights are random where neither a model nor a checkpoint is named.
+// Whether the weights are random: neither a model nor a checkpoint is named.
 static int is_new(const struct job *job) {
     return job->config.model_name_or_path == NULL && job->resume_folder == NULL;
 }
 
-// The shape and vocabulary of a new model; of a checkpoint too, where an original program left it
-// without them.
+// Whether shape and vocabulary come from the settings: for a new model, or for an original
+// program's checkpoint without them.
 static int has_new_shape(const struct job *job) {
     return is_new(job) || (job->original_step >= 0 && job->config.model_name_or_path == NULL &&
                            job->config.config_file != NULL);
@@ -199,7 +200,7 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
         &job->files, option_default_integer("max_seq_length", job->task->defaults),
         job->model_folder);
     TRY(inputs_fit_length(config, &limits, &job->log, error));
-    // A missing file is told before the training file is read.
+    // A missing file is reported before the training file is read.
     TRY(job->task->validates(config, &job->has_evaluation, error));
     struct task_open args = {
         .use = TASK_TRAIN, .config = config, .files = &job->files, .log = &job->log};
@@ -267,9 +268,9 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
 
 // --- weights ------------------------------------------------------------------------------------
 
-// A checkpoint that the model's shape and vocabulary came from, or that lies in the output folder,
-// may be gone before the run ends; the tokenizer's files then come from the output folder, where
-// they will lie anyway.
+// A checkpoint that provided the model's shape and vocabulary, or that is in the output folder, may
+// be removed before the run ends. The tokenizer's files are then taken from the output folder,
+// which needs them anyway.
 static enum berth_status keep_tokenizer(struct job *job, struct berth_error *error) {
     const char *folder = job->config.output_dir, *vocab_file = job->config.vocab_file;
     if (job->model_folder != job->resume_folder && !file_lies_in(job->model_folder, folder)) {
@@ -317,7 +318,7 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
                         error);
 }
 
-// --- the end ------------------------------------------------------------------------------------
+// --- results -------------------------------------------------------------------------------------
 
 static enum berth_status write_outputs(struct job *job, const struct training_result *loop,
                                        struct berth_error *error) {
@@ -335,7 +336,7 @@ static enum berth_status write_outputs(struct job *job, const struct training_re
     return job->task->write(&job->evaluation.set, &results, error);
 }
 
-// --load_best_model_at_end: its weights take the place of the last ones, and its scores theirs.
+// --load_best_model_at_end: replaces the last weights and scores by those of the best model.
 static enum berth_status load_best(struct job *job, const char *folder,
                                    struct training_result *done, struct berth_error *error) {
     TRY(checkpoint_verify(folder, NULL, error));
@@ -348,8 +349,8 @@ static enum berth_status load_best(struct job *job, const char *folder,
     TRY(evaluation_predict(&job->evaluation, &how, &timing, &done->score, error));
     if (timing.stopped) {
         return error_set(error, BERTH_INTERRUPTED,
-                         "stopped on request while the best model was evaluated; everything is "
-                         "saved: go on with --resume_from_checkpoint auto");
+                         "stopped on request while evaluating the best model; everything is saved: "
+                         "resume with --resume_from_checkpoint auto");
     }
     done->prediction_seconds = timing.seconds;
     done->model_step = done->evaluated_step = job->progress.best_step;
@@ -369,11 +370,11 @@ static enum berth_status take_best(struct job *job, struct training_result *done
     }
     enum berth_status status = BERTH_OK;
     if (dir_exists(folder)) {
-        log_note(&job->log, "the result is the best model, of update %" PRId64,
+        log_note(&job->log, "the result is the best model, that of update %" PRId64,
                  progress->best_step);
         status = load_best(job, folder, done, error);
     } else {
-        log_warning(&job->log, "%s is not there: the result is the last model, not the best",
+        log_warning(&job->log, "%s does not exist: the result is the last model, not the best",
                     folder);
     }
     memory_free(folder);
@@ -431,7 +432,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
 static enum berth_status run(struct job *job, struct berth_run_result *result,
                              struct berth_error *error) {
     TRY(settle(job, error));
-    const char *otherwise = ", or go on with --resume_from_checkpoint auto";
+    const char *otherwise = ", or resume with --resume_from_checkpoint auto";
     TRY(output_check(&job->config, option_resumes(&job->config) ? NULL : otherwise, error));
     if (!job->config.dry_run && dir_exists(job->config.output_dir)) {
         TRY(take_output(job, error));
@@ -448,8 +449,8 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
     job->progress.jobs = job->task->jobs;
     job->progress.feed = &job->feed;
     TRY(fill_state(job, error));
-    // Made only now: input that cannot be used leaves no folder behind. Another run may have filled
-    // it meanwhile.
+    // Created only now, so that unusable input leaves no folder. Another run may have filled it in
+    // the meantime.
     if (job->lock.descriptor < 0) {
         TRY(take_output(job, error));
         TRY(output_check(&job->config, otherwise, error));

@@ -7,7 +7,7 @@
 #include "core/log.h"
 #include "train/tasks/task.h"
 
-// As berth_train.
+// Implements berth_train.
 enum berth_status training_job_run(const struct task *task, const struct berth_config *config,
                                    struct berth_log log, const volatile int *stop,
                                    struct berth_run_result *result, struct berth_error *error);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-// Counts between two step records.
+// Counters since the last step record.
 struct window {
     int64_t sequences, tokens, updates, micro_batches;
     int64_t masked;
@@ -22,15 +22,15 @@ struct run {
     struct progress *progress;
     struct training_result *result;
     struct window window;
-    struct schedule schedule; // from where it began
-    double ema_loss;          // of the step records; NaN before the first
-    int64_t first_step;       // the run began, or was resumed, with it
+    struct schedule schedule; // including where it starts
+    double ema_loss;          // over the step records; NaN before the first
+    int64_t first_step;       // step at which the run began or was resumed
     int64_t saved_step;       // newest step that has a checkpoint
-    int64_t last_step;        // the run ends with it
-    int stop;                 // *loop->stop, as all ranks agreed on it last
+    int64_t last_step;        // last step of the run
+    int stop;                 // *loop->stop, as last agreed on by all ranks
 };
 
-// What every update asks for by itself (update.h), where there was none.
+// Agrees on *stop if no update has done so (update.h).
 static enum berth_status ask_stop(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct comm *comm = loop->updater->engine->comm;
@@ -38,12 +38,12 @@ static enum berth_status ask_stop(struct run *run, struct berth_error *error) {
     return comm->agree(comm, BERTH_OK, &run->stop, error);
 }
 
-// Counted from the beginning of the phase.
+// The step counted from the beginning of the phase.
 static int64_t own_step(const struct training_loop *loop, int64_t step) {
     return step - loop->content->progress->phase_start;
 }
 
-// The phase's last step.
+// The last step of the phase.
 static int64_t end_of(const struct training_loop *loop) {
     return loop->content->progress->phase_start + loop->batching->total_steps;
 }
@@ -181,7 +181,7 @@ static enum berth_status save(struct run *run, struct berth_error *error) {
                      own.message);
 }
 
-// After an evaluation: a best model that is to be kept has a checkpoint, and the run may end here.
+// After an evaluation: saves a best model that must be kept, and decides whether the run ends here.
 static enum berth_status follow_evaluation(struct run *run, struct berth_error *error) {
     const struct berth_config *config = run->loop->config;
     const struct progress *progress = run->progress;
@@ -230,7 +230,7 @@ static void count_update(struct run *run, const struct update_result *update,
 
 static const double thousand = 1000;
 
-// Of the pre-training head.
+// Only for the pre-training head.
 static size_t add_masked(const struct run *run, struct berth_field *fields, size_t count) {
     const struct progress *progress = run->progress;
     if (isnan(progress->last_masked_loss)) {
@@ -282,8 +282,8 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
     run->window = (struct window){0};
 }
 
-// The coefficients of a layer-wise optimizer in the last update: a real for each parameter with
-// one.
+// Reports the coefficients of a layer-wise optimizer in the last update: one number for each
+// parameter that has one.
 static enum berth_status report_coefficients(const struct run *run, struct berth_error *error) {
     const struct updater *updater = run->loop->updater;
     const struct state *state = updater->engine->state;
@@ -314,7 +314,7 @@ static enum berth_status report_coefficients(const struct run *run, struct berth
     return status;
 }
 
-// BingBertSquad's running mean; a record whose updates were all skipped changes nothing.
+// BingBertSquad's running mean; a record whose updates were all skipped does not change it.
 static void follow_loss(struct run *run) {
     double loss = run->progress->last_loss, alpha = run->loop->config->loss_plot_alpha;
     if (!isnan(loss)) {
@@ -326,8 +326,8 @@ static int predicts_masked(const struct run *run) {
     return run->loop->updater->engine->model.table->head == PARAM_HEAD_PRETRAINING;
 }
 
-// The loss is reported as the mean over the updates since the last report; where all of them were
-// skipped, that of the report before stands.
+// Reports the loss as the mean over the updates since the last report; if all of them were skipped,
+// repeats the previous one.
 static enum berth_status log_step(struct run *run, double learning_rate, double grad_norm,
                                   struct berth_error *error) {
     struct progress *progress = run->progress;
@@ -370,10 +370,10 @@ static const char *says_of(enum loss_scale_event event, const struct loss_scale 
     if (scale->kind == LOSS_SCALE_STATIC) {
         return "it is static";
     }
-    return scale->kind == LOSS_SCALE_ZERO ? "hysteresis lets it be" : "it is at min_loss_scale";
+    return scale->kind == LOSS_SCALE_ZERO ? "hysteresis tolerates it" : "it is at min_loss_scale";
 }
 
-// The reporter has DeepSpeed's words for it.
+// The reporter formats this in DeepSpeed's words.
 static void report_skip(const struct run *run, const struct loss_scale *before,
                         enum loss_scale_event event) {
     const struct loss_scale *now = &run->progress->loss_scale;
@@ -393,8 +393,8 @@ static void report_skip(const struct run *run, const struct loss_scale *before,
     log_fields(run->loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof fields[0]);
 }
 
-// An update that is not finite: without loss scaling, and at its floor, the run's end, else
-// skipped.
+// Handles an update that is not finite: ends the run without loss scaling or at the scale's floor,
+// otherwise skips the update.
 static enum berth_status overflow(struct run *run, const struct update_args *args,
                                   const struct update_result *update, struct berth_error *error) {
     struct progress *progress = run->progress;
@@ -406,7 +406,7 @@ static enum berth_status overflow(struct run *run, const struct update_args *arg
     if (event == SCALE_AT_FLOOR) {
         enum berth_status status = fail_not_finite(run, args, update, error);
         return status == BERTH_FAILURE
-                   ? error_prefix(error, status, "loss scale %g cannot be lowered any further",
+                   ? error_prefix(error, status, "loss scale %g is already at its minimum",
                                   before.scale)
                    : status;
     }
@@ -437,7 +437,7 @@ static enum berth_status interrupted(const struct run *run, const char *what,
                      run->progress->step, end_of(run->loop), what);
 }
 
-// Updates before that left nothing in the moments.
+// The number of updates that did not contribute to the moments.
 static int64_t without_moments(const struct progress *progress) {
     int64_t start = progress->phase_start > progress->moments_start ? progress->phase_start
                                                                     : progress->moments_start;
@@ -482,17 +482,17 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
 
 // --- the run ------------------------------------------------------------------------------------
 
-// After the last attempt to save, which on_save_error may have passed over.
+// After the last attempt to save, which on_save_error may have let fail.
 static const char *what_is_left(const struct run *run) {
     if (run->progress->step == run->first_step) {
-        return "nothing was done yet";
+        return "no update was done";
     }
     return run->saved_step == run->progress->step
-               ? "everything is saved: go on with --resume_from_checkpoint auto"
+               ? "everything is saved: resume with --resume_from_checkpoint auto"
                : "this update could not be saved: resume from the last checkpoint";
 }
 
-// Saves, if that is still to be done, and leaves.
+// Saves, unless that is already done, and stops.
 static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (run->stop >= 2) {
         return interrupted(run, "at once: resume from the last checkpoint", error);
@@ -550,10 +550,10 @@ enum berth_status training_loop_run(const struct training_loop *loop,
     TRY(loss_scale_settle(&progress->loss_scale, loop->config, error));
     if (progress->schedule_start > 0) {
         schedule_restart(&run.schedule, loop->config, progress->schedule_start);
-        log_note(loop->log, "the schedule begins again after %" PRId64 " updates",
+        log_note(loop->log, "the schedule restarts after %" PRId64 " updates",
                  progress->schedule_start);
     }
-    log_progress(loop->log, "train", progress->step, end_of(loop)); // the clock begins here
+    log_progress(loop->log, "train", progress->step, end_of(loop)); // start the clock
     enum berth_status status = run_all(&run, error);
     result->model_step = progress->step;
     return status;

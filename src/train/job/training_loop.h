@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The run itself: updates, logging, checkpoints, evaluation, stopping.
+// The training loop: updates, logging, checkpoints, evaluation, stopping.
 //
-// At an update boundary the order is: log, save, evaluate. A run resumed from a checkpoint begins
-// with the evaluation that is due at its step, so nothing is lost wherever it was killed.
+// At the end of an update the order is: log, save, evaluate. A run resumed from a checkpoint begins
+// with the evaluation that is due at its step, so none is lost wherever the run was killed.
 #ifndef BERTH_TRAIN_TRAINING_LOOP_H
 #define BERTH_TRAIN_TRAINING_LOOP_H
 
@@ -19,35 +19,35 @@
 #include <stdint.h>
 
 struct training_loop {
-    const char *task; // its name, for the log
+    const char *task; // name of the task, for the log
     const struct berth_config *config;
     const struct berth_log *log;
     const volatile int *stop;     // may be NULL
-    const struct file_lock *lock; // of the output folder: without it nothing more is written
+    const struct file_lock *lock; // lock of the output folder; without it nothing more is written
     struct updater *updater;
     const struct batching *batching;
     const struct schedule *schedule;
     struct feed *feed;
-    const struct checkpoint_content *content; // its progress is the run's
+    const struct checkpoint_content *content; // contains the progress of the run
     struct evaluation *evaluation;            // NULL: none
 };
 
-// What the run did, from its start or its resumption.
+// The result of a run, since its start or its resumption.
 struct training_result {
     int64_t updates, sequences, tokens;
-    double seconds; // of updates alone
+    double seconds; // of updates only
     double needed_flops;
     double forward_seconds, backward_seconds, step_seconds, save_seconds, evaluation_seconds;
-    double waited_seconds;       // for data, of `seconds`
-    struct task_score score;     // of the last evaluation; count 0 without one
-    double prediction_seconds;   // of that evaluation, the model's part
+    double waited_seconds;       // part of `seconds` spent waiting for data
+    struct task_score score;     // of the last evaluation; count 0 if there was none
+    double prediction_seconds;   // of that evaluation, in the model
     double predicted_per_second; // sequences
     int64_t evaluated_step;      // -1: none
-    int64_t model_step;          // of the weights that are the result
+    int64_t model_step;          // step of the resulting weights
 };
 
-// BERTH_FAILURE when loss or gradient is not finite, BERTH_INTERRUPTED after *stop, BERTH_IO when
-// a checkpoint could not be written (on_save_error "stop").
+// BERTH_FAILURE if loss or gradient is not finite, BERTH_INTERRUPTED after *stop was set, BERTH_IO
+// if a checkpoint cannot be written (on_save_error "stop").
 enum berth_status training_loop_run(const struct training_loop *loop,
                                     struct training_result *result, struct berth_error *error);
 

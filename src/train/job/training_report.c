@@ -50,22 +50,22 @@ static void report_data(const struct training_plan *plan, const struct berth_log
     log_fields(log, BERTH_RECORD_PLAN, "data", fields, count);
 }
 
-// What the numbers mean, where the originals use the same words for others.
+// The meaning of numbers for which the original programs use the same words differently.
 static size_t add_meanings(const struct batching *batching, struct berth_field *fields,
                            size_t count) {
     if (!batching->runs_on) {
         return count;
     }
     int by_tokens = batching->accumulation == 0;
-    fields[count++] = log_text("train_batch_size_means",
-                               "sequences of one update over all processes; a packed row counts as "
-                               "the sequences in it");
+    fields[count++] = log_text(
+        "train_batch_size_means",
+        "sequences of one update over all processes; a packed row counts as the sequences in it");
     fields[count++] = log_integer("sequences_per_micro_batch", batching->micro.sequences);
     fields[count++] = log_integer("tokens_per_micro_batch", by_tokens ? batching->micro.tokens : 0);
-    fields[count++] = log_text("micro_batch_means",
-                               by_tokens ? "filled with sequences until one of these is reached"
-                                         : "so many sequences of one process at once, whatever "
-                                           "their tokens");
+    fields[count++] =
+        log_text("micro_batch_means",
+                 by_tokens ? "filled with sequences until one of these is reached"
+                           : "this many sequences of one process at once, whatever their tokens");
     return count;
 }
 
@@ -103,7 +103,8 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
     log_fields(log, BERTH_RECORD_PLAN, "optimizer", fields, COUNT(fields));
 }
 
-// Checkpoints are kept twice over for a moment: the new one is durable before the old one goes.
+// One more checkpoint than kept exists for a moment, because the new one is durable before the old
+// one is removed.
 static void report_files(const struct training_plan *plan, const struct berth_log *log) {
     const struct batching *batching = plan->batching;
     int64_t every =
@@ -137,7 +138,7 @@ void training_report_plan(const struct training_plan *plan, const struct berth_l
     report_files(plan, log);
 }
 
-// "best_f1": the score that tells, at its best; empty without an evaluation.
+// "best_f1": the name of the best model's score; empty without an evaluation.
 static void best_name(const struct training_summary *summary, char text[64]) {
     const struct task_score *score = &summary->loop->score;
     struct best_metric best;
@@ -200,7 +201,7 @@ static size_t add_unless_nan(struct berth_field *fields, size_t count, const cha
     return count;
 }
 
-// The examples that training read, or the windows that they were cut into; not times the epochs.
+// The number of examples that training read, or of their windows; not multiplied by epochs.
 static int64_t train_samples(const struct task_set *train) {
     return train->shards != NULL ? train->shards->sequences : (int64_t)train->source.count;
 }
@@ -250,7 +251,7 @@ static enum berth_status write_evaluation(const struct training_summary *summary
 enum berth_status training_report_summary(const struct training_summary *summary,
                                           const struct berth_log *log, struct berth_error *error) {
     if (summary->loop->updates == 0 && has_training(summary)) {
-        log_note(log, "nothing was left to train: train_results.json stays as it is");
+        log_note(log, "no updates were left to train: train_results.json is unchanged");
     } else {
         TRY(write_training(summary, error));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fine-tuning job in words: the plan's records before the first update, and at the end the
-// summary record and the files of results.
+// The report of a training job: the plan's records before the first update, and the summary record
+// and the result files at the end.
 #ifndef BERTH_TRAIN_TRAINING_REPORT_H
 #define BERTH_TRAIN_TRAINING_REPORT_H
 
@@ -20,7 +20,7 @@ struct training_plan {
     const struct model_files *files;
     const struct batching *batching;
     const struct schedule *schedule;
-    int64_t micro_batches; // the most in one update
+    int64_t micro_batches; // largest number in one update
     const struct task_set *train;
     const struct evaluation *evaluation; // NULL: none
     const char *model_folder, *resume_folder;
@@ -34,10 +34,10 @@ struct training_summary {
     const struct progress *progress;
     const struct task_set *train;
     const struct berth_config *config;
-    double seconds; // the whole job
+    double seconds; // of the whole job
 };
-// The record, and in output_dir train_results.json, eval_results.json and all_results.json with the
-// keys of Hugging Face's trainer.
+// Reports the record, and writes train_results.json, eval_results.json and all_results.json to
+// output_dir, with the keys of Hugging Face's trainer.
 enum berth_status training_report_summary(const struct training_summary *summary,
                                           const struct berth_log *log, struct berth_error *error);
 

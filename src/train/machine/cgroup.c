@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// /proc/self/cgroup names the group of the process, /proc/self/mountinfo the folder where its
-// hierarchy is mounted, and which group that folder is: a container may see a part only.
+// Finds the memory limit of the process's control groups. /proc/self/cgroup names the group of the
+// process; /proc/self/mountinfo names the folder where its hierarchy is mounted and the group that
+// this folder shows, because a container may see only a part.
 //
 // Leaves out swap, and groups of version 1 whose parents do not limit them (use_hierarchy 0, which
-// current kernels refuse): their parents' limits are taken to hold.
+// current kernels refuse): the parents' limits are assumed to apply.
 #include "train/machine/cgroup.h"
 
 #include "core/file.h"
@@ -19,8 +20,8 @@
 
 // The two versions of the memory controller.
 struct version {
-    const char *type;       // of the mount's file system
-    const char *controller; // in /proc/self/cgroup and among the mount's options; "": version 2
+    const char *type;       // type of the mount's file system
+    const char *controller; // in /proc/self/cgroup and in the mount's options; "" for version 2
     const char *limit, *used;
     const char *cache[2]; // lines of memory.stat
 };
@@ -33,7 +34,7 @@ static const struct version versions[] = {
      {"\ntotal_active_file ", "\ntotal_inactive_file "}},
 };
 
-// NULL when there is no such file.
+// NULL if there is no such file.
 static char *read_text(const char *folder, const char *name) {
     char path[PATH_SIZE + NAME_MAX], *text;
     size_t length;
@@ -41,7 +42,7 @@ static char *read_text(const char *folder, const char *name) {
     return file_read(path, PROC_FILE_LIMIT, &text, &length, NULL) == BERTH_OK ? text : NULL;
 }
 
-// A file of one number; `otherwise` of anything else ("max", no such file).
+// Reads a file that contains one number; `otherwise` for anything else ("max", no such file).
 static uint64_t read_number(const char *folder, const char *name, uint64_t otherwise) {
     char *text = read_text(folder, name), *end;
     if (text == NULL) {
@@ -66,7 +67,7 @@ static uint64_t cache_of(const struct version *version, const char *folder) {
     return bytes;
 }
 
-// A use that cannot be read must not refuse a run.
+// If usage cannot be read, do not refuse the run.
 static uint64_t rest_of(const struct version *version, const char *folder) {
     uint64_t limit = read_number(folder, version->limit, UINT64_MAX);
     if (limit == UINT64_MAX) {
@@ -77,7 +78,7 @@ static uint64_t rest_of(const struct version *version, const char *folder) {
     return limit > used ? limit - used : 0;
 }
 
-// --- where the groups are -----------------------------------------------------------------------
+// --- finding the groups --------------------------------------------------------------------------
 
 static int has_word(const char *list, const char *word) {
     size_t length = strlen(word);
@@ -90,8 +91,8 @@ static int has_word(const char *list, const char *word) {
     return 0;
 }
 
-// The group's path in its hierarchy: the third part of "4:memory:/path", "0::/path". In `text`,
-// which is changed; NULL: the process is in none.
+// The group's path in its hierarchy: the third field of "4:memory:/path" or "0::/path". Modifies
+// `text`; NULL: the process is in no group.
 static const char *find_group(const struct version *version, char *text) {
     char *rest;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL;
@@ -116,7 +117,8 @@ struct mount {
     const char *group, *folder;
 };
 
-// "ID PARENT DEVICE GROUP FOLDER OPTIONS [OPTIONAL...] - TYPE SOURCE OPTIONS"; changes the line.
+// Parses "ID PARENT DEVICE GROUP FOLDER OPTIONS [OPTIONAL...] - TYPE SOURCE OPTIONS"; modifies the
+// line.
 static int is_mount(const struct version *version, char *line, struct mount *mount) {
     char *separator = strstr(line, " - "), *fields[5], *rest;
     if (separator == NULL) {
@@ -137,7 +139,7 @@ static int is_mount(const struct version *version, char *line, struct mount *mou
     return 1;
 }
 
-// Within `text`, which is changed.
+// Modifies `text`.
 static int find_mount(const struct version *version, char *text, struct mount *mount) {
     char *rest;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL;
@@ -149,7 +151,7 @@ static int find_mount(const struct version *version, char *text, struct mount *m
     return 0;
 }
 
-// What follows of the group's path in the mount: "" where the mount does not show it.
+// The remainder of the group's path within the mount; "" if the mount does not show the group.
 static const char *path_in(const struct mount *mount, const char *group) {
     size_t length = strcmp(mount->group, "/") == 0 ? 0 : strlen(mount->group);
     int is_within = strncmp(group, mount->group, length) == 0 &&
@@ -157,9 +159,9 @@ static const char *path_in(const struct mount *mount, const char *group) {
     return is_within && strstr(group, "/..") == NULL ? group + length : "";
 }
 
-// --- the least ----------------------------------------------------------------------------------
+// --- the minimum ---------------------------------------------------------------------------------
 
-// Of the group and all around it, up to the mount.
+// The minimum over the group and its parents, up to the mount.
 static uint64_t least_of(const struct version *version, const char *root, const struct mount *mount,
                          const char *group) {
     char folder[PATH_SIZE];

@@ -17,11 +17,10 @@
 #include <time.h>
 
 #define PROC_FILE_LIMIT (1 << 20)
-// Of a limit of the process, kept for what no plan counts: the code that oneDNN compiles, heaps
-// that are reserved but not used, space between mappings. Measured: 44 MiB with UNCOUNTED_BYTES of
-// plan.c.
+// The reserve of a process limit for memory that no plan counts: code compiled by oneDNN, reserved
+// but unused heaps, gaps between mappings. Measured: 44 MiB with UNCOUNTED_BYTES of plan.c.
 #define RESERVED_ADDRESSES ((uint64_t)40 << 20)
-#define PEAK_SECONDS 0.15 // of one reading
+#define PEAK_SECONDS 0.15 // of one measurement
 #define MEASURABLE_SECONDS 2.0
 #define MFU_READINGS 3
 
@@ -31,7 +30,7 @@ double machine_seconds(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// The number after `key` in a file of "key  number" lines; `missing` without one.
+// The number after `key` in a file of "key  number" lines; `missing` if the key is absent.
 static uint64_t read_count(const char *path, const char *key, uint64_t missing) {
     char *text = NULL;
     size_t length;
@@ -44,7 +43,7 @@ static uint64_t read_count(const char *path, const char *key, uint64_t missing) 
     return count;
 }
 
-// The same of "key  number kB" lines, in bytes.
+// The same for "key  number kB" lines, in bytes.
 static uint64_t read_kilobytes(const char *path, const char *key, uint64_t missing) {
     uint64_t count = read_count(path, key, UINT64_MAX);
     return count == UINT64_MAX ? missing : count * 1024;
@@ -65,15 +64,15 @@ static uint64_t rest(uint64_t limit, uint64_t used) {
     return limit > used ? limit - used : 0;
 }
 
-// Limits of the process, beside what it uses of them by /proc/self/status.
+// Limits of the process, and the keys of their usage in /proc/self/status.
 static const struct {
     int resource;
     const char *used, *name;
 } process_limits[] = {{RLIMIT_AS, "VmSize:", "the address space limit (ulimit -v)"},
                       {RLIMIT_DATA, "VmData:", "the data size limit (ulimit -d)"}};
 
-// What is left of such a limit once the reserve is taken, for a mapping that fails within a library
-// may end the process.
+// The rest of such a limit minus the reserve, because a failed mapping within a library may end the
+// process.
 static uint64_t rest_of_limit(size_t i) {
     struct rlimit limit;
     if (getrlimit(process_limits[i].resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
@@ -101,7 +100,7 @@ uint64_t machine_memory_available(const char **limit) {
     return least;
 }
 
-// Of a thread that OpenMP starts.
+// Stack size of a thread that OpenMP starts.
 static uint64_t stack_size(void) {
     pthread_attr_t attributes;
     size_t size = 0;
@@ -128,11 +127,10 @@ enum berth_status machine_start_threads(const struct berth_config *config,
                          threads, each * missing >> 20, process_limits[0].name, space >> 20,
                          running + space / each);
     }
-    // glibc would reserve 64 MiB of addresses as a heap for each thread, whenever they are to be
-    // had.
+    // Otherwise glibc reserves 64 MiB of addresses as a heap for each thread, if available.
     mallopt(M_ARENA_MAX, 1);
 #pragma omp parallel num_threads(threads)
-    memory_free(memory_new(1)); // there must be something to do
+    memory_free(memory_new(1)); // keeps the loop from being empty
     return BERTH_OK;
 }
 
@@ -181,7 +179,7 @@ enum berth_status machine_device_open(const struct berth_config *config,
         }
     } else {
         return error_set(error, BERTH_USAGE,
-                         "--device: unknown device '%s'; known: auto, cpu, cuda", name);
+                         "--device: unknown device '%s'; expected auto, cpu or cuda", name);
     }
     if (status == BERTH_OK) {
         log_note(log, "device: %s", (*device)->describe(*device));
@@ -218,7 +216,6 @@ enum berth_status machine_compute_dtype(struct berth_config *config, const struc
     *compute = precisions[config->precision].dtype;
     return (device->dtypes >> *compute & 1) != 0
                ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "--precision %s: the device %s does not compute in it",
+               : error_set(error, BERTH_CONFIG, "--precision %s: the device %s does not support it",
                            precisions[config->precision].name, device->name);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What training asks of the machine: a clock that never jumps, memory in use, memory to be had, and
-// the device that the settings name.
+// Machine facts for training: a monotonic clock, memory in use, memory available, and the device
+// that the settings name.
 #ifndef BERTH_TRAIN_MACHINE_H
 #define BERTH_TRAIN_MACHINE_H
 
@@ -11,26 +11,26 @@
 
 #include <stdint.h>
 
-// Seconds of the monotonic clock; only differences mean anything.
+// Seconds of the monotonic clock; only differences are meaningful.
 double machine_seconds(void);
 
-// Resident memory of this process in bytes: now, and the most so far. 0 where /proc is missing.
+// Resident memory of this process in bytes: current, and peak. 0 without /proc.
 uint64_t machine_resident(void);
 uint64_t machine_peak_resident(void);
 
-// What can still be taken: the least of the system's MemAvailable, the rest of the cgroup's limit
-// and the rests of RLIMIT_AS and RLIMIT_DATA, of which a part is reserved for libraries that do not
-// survive a mapping that fails. *limit names the one that binds. UINT64_MAX when nothing is known.
+// The number of bytes that can still be allocated: the minimum of the system's MemAvailable, the
+// rest of the cgroup's limit, and the rests of RLIMIT_AS and RLIMIT_DATA minus a reserve for
+// libraries that do not survive a failed mapping. *limit names the smallest. UINT64_MAX if nothing
+// is known.
 uint64_t machine_memory_available(const char **limit);
 
-// Starts the threads that a job is going to use, where the address space is limited: their stacks
-// then count as used, and all threads of the process share one heap from here on. BERTH_CONFIG
-// where the stacks do not fit, which would end the process within OpenMP. Called before a job's
-// first parallel work.
+// Starts the threads that a job will use, if the address space is limited: their stacks then count
+// as used, and all threads of the process share one heap from then on. BERTH_CONFIG if the stacks
+// do not fit, because OpenMP would end the process. Call it before a job's first parallel work.
 enum berth_status machine_start_threads(const struct berth_config *config,
                                         struct berth_error *error);
 
-// The device of config->device ("auto": a GPU when there is one, else the CPU), with the threads
+// Opens the device config->device ("auto": a GPU if there is one, else the CPU) with the threads
 // and instructions of the config.
 enum berth_status machine_device_open(const struct berth_config *config,
                                       const struct berth_log *log, struct device **device,
@@ -47,15 +47,15 @@ enum berth_status machine_compute_dtype(struct berth_config *config, const struc
                                         const struct berth_log *log, enum dtype *compute,
                                         struct berth_error *error);
 
-// FLOP/s of multiply-adds in that dtype: the best of some short readings; NaN when the device
-// cannot tell.
+// Peak FLOP/s of multiply-adds in that dtype: the best of `readings` short measurements; NaN if the
+// device cannot measure it.
 double machine_peak_flops(struct device *device, enum dtype dtype, int readings);
 
-// The share of that peak that `flops` in `seconds` are; NaN for less than two seconds, which say
-// nothing about throughput.
+// The fraction of that peak that `flops` in `seconds` achieve; NaN for less than two seconds, which
+// are too short to measure throughput.
 double machine_mfu(struct device *device, enum dtype dtype, double flops, double seconds);
 
-// The threads that host work may use: config->threads, or all that the process may run on.
+// The number of threads for host work: config->threads, or all that the process may run on.
 int machine_threads(const struct berth_config *config);
 
 #endif

@@ -57,8 +57,8 @@ static double rate_cosine(const struct schedule *s, int64_t step) {
     return s->learning_rate * 0.5 * (1 + cos(PI * (rest < 1 ? rest : 1)));
 }
 
-// DeepSpeed's schedules are stepped after an update, so that update `step` has what they say of
-// step - 1, and the first one the minimum. A warm-up has at least two steps there.
+// DeepSpeed steps its schedules after an update, so update `step` has the rate of step - 1, and the
+// first update the minimum. Its warm-up has at least two steps.
 static int64_t warmup_of_deepspeed(const struct schedule *s) {
     return s->warmup_steps > 2 ? s->warmup_steps : 2;
 }
@@ -75,7 +75,7 @@ static double gamma_linear(const struct schedule *s, int64_t step) {
     return step < 1 ? 0 : (double)(step - 1) / (double)warmup_of_deepspeed(s);
 }
 
-// WarmupDecayLR: linear decay to zero once the warm-up is over.
+// WarmupDecayLR: linear decay to zero after the warm-up.
 static double gamma_decay(const struct schedule *s, int64_t step) {
     int64_t steps = warmup_of_deepspeed(s);
     int64_t length = s->total_steps > steps ? s->total_steps - steps : 1;
@@ -102,8 +102,8 @@ static double rate_warmup_decay_linear(const struct schedule *s, int64_t step) {
     return between(s, is_warming(s, step) ? gamma_linear(s, step) : gamma_decay(s, step));
 }
 
-// WarmupCosineLR: a cosine down to a share of the rate. Its first update has the rate 0, whatever
-// the minimum is.
+// WarmupCosineLR: a cosine down to a fraction of the rate. Its first update has the rate 0,
+// whatever the minimum is.
 static double cosine_decay(const struct schedule *s, int64_t step) {
     int64_t steps = warmup_of_deepspeed(s);
     int64_t length = s->total_steps > steps ? s->total_steps - steps : 1;

@@ -14,7 +14,7 @@ static enum loss_scale_kind dynamic_kind(const struct berth_config *config) {
     return plain ? LOSS_SCALE_PLAIN : LOSS_SCALE_ZERO;
 }
 
-// *fixed: the scale of a static one.
+// *fixed: the scale if it is static.
 static enum berth_status read_kind(const struct berth_config *config, enum loss_scale_kind *kind,
                                    double *fixed, struct berth_error *error) {
     const char *text = config->loss_scale != NULL ? config->loss_scale : "none";

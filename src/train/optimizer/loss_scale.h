@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loss scaling: the loss's gradient is multiplied with a number before the backward pass so that
+// Loss scaling: the gradient of the loss is multiplied by a scale before the backward pass so that
 // small gradients are not lost in a narrow type; the optimizer divides by it again. An update whose
-// gradient is not finite is skipped. The rules are DeepSpeed's, and know
-// nothing of devices or types:
+// gradient is not finite is skipped. The rules are DeepSpeed's and independent of devices and
+// types:
 //
 //   static             the scale never changes
 //   dynamic, "zero"    the rule of its ZeRO optimizers. An overflow uses up one of `hysteresis`
 //                      tolerated ones; the last of them halves the scale, down to the minimum; at
-//                      the minimum it ends the run. An update without overflow, `window` (or twice,
-//                      ... that) after the last one with, doubles the scale and allows all
-//                      overflows again; with `consecutive` every update without overflow does the
-//                      latter.
+//                      the minimum it ends the run. An update without overflow that is `window` (or
+//                      twice, ...) updates after the last overflow doubles the scale and restores
+//                      all tolerated overflows; with `consecutive` every update without overflow
+//                      restores them.
 //   dynamic, "plain"   the rule of its fp16 optimizer without ZeRO. An overflow halves the scale,
-//                      down to the minimum, and never ends the run. An update doubles it when the
+//                      down to the minimum, and never ends the run. An update doubles it if the
 //                      number of updates between it and the last overflow is a multiple of
 //                      `window`, not 0.
 //
-// At the start, "the last overflow" is the update before the first. Where an overflow neither
-// lowers the scale nor ends the run (static, "plain" at its minimum), LOSS_SCALE_STUCK_LIMIT of
-// them in a row end it: no rule of DeepSpeed's, whose run would skip for ever.
+// At the start, "the last overflow" is the update before the first. If an overflow neither lowers
+// the scale nor ends the run (static, or "plain" at its minimum), LOSS_SCALE_STUCK_LIMIT of them in
+// a row end it. This is not a rule of DeepSpeed, which would skip for ever.
 #ifndef BERTH_TRAIN_LOSS_SCALE_H
 #define BERTH_TRAIN_LOSS_SCALE_H
 
@@ -36,34 +36,34 @@ struct loss_scale {
     double minimum;
     int64_t window, hysteresis;
     int consecutive;
-    // What changes from update to update; a checkpoint of a dynamic scale holds it.
+    // The part that changes from update to update; a checkpoint of a dynamic scale contains it.
     double scale;            // 1 for LOSS_SCALE_NONE
-    int64_t updates;         // seen so far
+    int64_t updates;         // number so far
     int64_t last_overflow;   // number of the last update that overflowed, from 0; -1: none
-    int64_t hysteresis_left; // overflows up to the one that lowers the scale
-    int64_t stuck;           // overflows in a row at a scale that cannot go down; not saved
-    int restored;            // 1: the four above are a checkpoint's
+    int64_t hysteresis_left; // overflows until the scale is lowered
+    int64_t stuck;           // overflows in a row at a scale that cannot be lowered; not saved
+    int restored;            // 1: the four above come from a checkpoint
 };
 
 enum loss_scale_event {
     SCALE_KEPT,      // no overflow, nothing changed
     SCALE_RAISED,    // no overflow, the scale was doubled
     SCALE_LOWERED,   // overflow: skip the update
-    SCALE_TOLERATED, // overflow: skip the update; the scale stays
-    SCALE_AT_FLOOR   // overflow, and the scale cannot go down: end the run
+    SCALE_TOLERATED, // overflow: skip the update; the scale is unchanged
+    SCALE_AT_FLOOR   // overflow, and the scale cannot be lowered: end the run
 };
 
-// From the settings loss_scale ("none", "dynamic" or 0, a number), loss_scaler, init_loss_scale,
-// loss_scale_window, hysteresis, consecutive_hysteresis, min_loss_scale. What changes is set to its
-// start unless it was restored. A loss_scale that is none of these is BERTH_USAGE, an
-// init_loss_scale below the minimum BERTH_CONFIG.
+// Initialises from the settings loss_scale ("none", "dynamic" or 0, a number), loss_scaler,
+// init_loss_scale, loss_scale_window, hysteresis, consecutive_hysteresis, min_loss_scale. The
+// changing part gets its initial values unless it was restored. Another loss_scale is BERTH_USAGE,
+// an init_loss_scale below the minimum BERTH_CONFIG.
 enum berth_status loss_scale_settle(struct loss_scale *scale, const struct berth_config *config,
                                     struct berth_error *error);
 
-// The errors of loss_scale_settle alone.
+// Only the checks of loss_scale_settle.
 enum berth_status loss_scale_check(const struct berth_config *config, struct berth_error *error);
 
-// Takes notice of an update whose gradient was finite or not. Not for LOSS_SCALE_NONE.
+// Records an update whose gradient overflowed or not. Not for LOSS_SCALE_NONE.
 enum loss_scale_event loss_scale_update(struct loss_scale *scale, int overflow);
 
 int loss_scale_is_dynamic(const struct loss_scale *scale);

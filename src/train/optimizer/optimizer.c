@@ -59,7 +59,7 @@ const struct optimizer_row optimizer_rows[] = {
 };
 const size_t optimizer_row_count = sizeof optimizer_rows / sizeof optimizer_rows[0];
 
-// The lists of the original programs: parts of the names of what does not decay.
+// The lists of the original programs: parts of the names of parameters that do not decay.
 static const struct name_list {
     const char *name, *parts;
 } lists[] = {
@@ -98,10 +98,10 @@ enum berth_status optimizer_settle(struct berth_config *config, struct berth_err
     TRY(option_check_choice(config, "optimizer", error));
     const struct optimizer_row *row = row_of(config);
     if (!config->adam_w_mode && !row->has_adam_w_mode) {
-        return error_set(error, BERTH_CONFIG,
-                         "--adam_w_mode false is for the optimizers adam and adamw; %s has no such "
-                         "form",
-                         row->name);
+        return error_set(
+            error, BERTH_CONFIG,
+            "--adam_w_mode false applies only to the optimizers adam and adamw, not to %s",
+            row->name);
     }
     if (config->min_coeff > config->max_coeff) {
         return error_set(error, BERTH_CONFIG, "--min_coeff %g is above --max_coeff %g",
@@ -149,7 +149,7 @@ struct optimizer optimizer_of(const struct berth_config *config) {
 
 // --- groups -------------------------------------------------------------------------------------
 
-// The next part of a list; NULL at its end.
+// The next part of a list; NULL at the end.
 static const char *next_part(const char **list, size_t *length) {
     *list += strspn(*list, ", ");
     *length = strcspn(*list, ", ");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizers, by the names of the programs that people come from: one row each says how it
-// clips, corrects and scales, and which parameters do not decay. What differs between them and is
-// no row's is a setting (betas, epsilon, ...); a setting below 0 or absent is the row's.
+// The optimizers, under the names of the programs that users come from. One row each describes how
+// it clips, corrects and scales, and which parameters do not decay. Other differences are settings
+// (betas, epsilon, ...); a setting that is negative or absent is taken from the row.
 //
 // With g the clipped gradient, m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, m^ and v^ the
 // corrected moments (or m and v), d the weight decay of the parameter's group:
@@ -15,8 +15,7 @@
 //                       p -= lr' c u, c = |p| / |u| cut to [min_coeff, max_coeff], every tensor;
 //                       lr' = lr sqrt(1 - b2^t) / (1 - b1^t) with correction     DeepSpeed's
 //
-// Leaves out: optimizers with compressed communication,
-// Adagrad, Lion, SGD.
+// Leaves out: optimizers with compressed communication, Adagrad, Lion, SGD.
 #ifndef BERTH_TRAIN_OPTIMIZER_H
 #define BERTH_TRAIN_OPTIMIZER_H
 
@@ -26,21 +25,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Bits: both may be set, global first.
+// Bits: if both are set, global clipping comes first.
 enum optimizer_clip { CLIP_GLOBAL = 1, CLIP_TENSOR = 2 };
 
-// Whose update is scaled by |p| / |u|.
+// Which updates are scaled by |p| / |u|.
 enum optimizer_trust { TRUST_NONE, TRUST_DECAYED, TRUST_ALL };
 
 struct optimizer_row {
     const char *name;
     const char *formula;  // for the plan
-    const char *no_decay; // the list of parameters that do not decay, by its name
+    const char *no_decay; // name of the list of parameters that do not decay
     const char *clip_by;  // "global" or "tensor"
     double epsilon, weight_decay;
     int bias_correction;
-    int exact_clip;       // clips to max_grad_norm / norm, without 1e-6
-    int corrects_rate;    // the correction is in the rate, the moments stay as they are
+    int exact_clip;       // clips to max_grad_norm / norm, without adding 1e-6
+    int corrects_rate;    // the correction is part of the rate; the moments are unchanged
     int has_coefficients; // min_coeff and max_coeff apply
     int has_adam_w_mode;  // adam_w_mode may be off
     enum optimizer_trust trust;
@@ -49,30 +48,30 @@ struct optimizer_row {
 extern const struct optimizer_row optimizer_rows[];
 extern const size_t optimizer_row_count;
 
-// The optimizer of a run, every number settled.
+// The optimizer of a run, with every number settled.
 struct optimizer {
     const struct optimizer_row *row;
     double beta1, beta2, epsilon, weight_decay, max_grad_norm, min_coeff, max_coeff;
     int bias_correction, l2_mode, epsilon_inside_root;
     unsigned clips;       // enum optimizer_clip
-    const char *no_decay; // parts of names, separated by commas
-    int own_list;         // no_decay is the user's
+    const char *no_decay; // comma-separated parts of names
+    int own_list;         // no_decay is a list of the user's own
 };
 
-// Puts the row's values in place of the settings that stand for them. Unknown names and settings
-// that the optimizer does not know are BERTH_USAGE and BERTH_CONFIG and name what is known.
+// Replaces unset settings by the row's values. An unknown name is BERTH_USAGE, a setting that the
+// optimizer does not support BERTH_CONFIG; errors name the known ones.
 enum berth_status optimizer_settle(struct berth_config *config, struct berth_error *error);
 
-// From settings that optimizer_settle has completed.
+// The optimizer of settings that optimizer_settle has completed.
 struct optimizer optimizer_of(const struct berth_config *config);
 
-// 1 when weight decay acts on the parameter of that name: no part of no_decay is in it.
+// Whether weight decay applies to the parameter: its name contains no part of no_decay.
 int optimizer_decays(const struct optimizer *optimizer, const char *parameter);
 
-// 1 when the parameter's update is scaled by a coefficient of its own.
+// Whether the parameter's update is scaled by a coefficient of its own.
 int optimizer_scales(const struct optimizer *optimizer, const char *parameter);
 
-// BERTH_CONFIG when a part of the user's own list is in no parameter's name.
+// BERTH_CONFIG if a part of the user's own list occurs in no parameter's name.
 enum berth_status optimizer_check(const struct optimizer *optimizer,
                                   const struct param_table *table, struct berth_error *error);
 

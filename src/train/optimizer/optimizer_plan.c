@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-// Host copies of the plan's arrays while it is made. No list is longer than there are
-// tensors and spans together.
+// Host copies of the plan's arrays while it is built. No list is longer than the number of tensors
+// plus spans.
 struct range_lists {
     struct device_range *all, *plain, *scaled, *clipped; // [tensors + spans] each
     int64_t *all_blocks, *tensor_blocks;
@@ -40,7 +40,7 @@ static size_t run_end(const struct optimizer_plan *plan, size_t first, int64_t r
     return end;
 }
 
-// Appends the parts of a range that are this process's. Blocks are counted from the range's start.
+// Appends the parts of a range that this process holds. Blocks are counted from the range's start.
 static void put(const struct optimizer_plan *plan, struct device_range *list, int64_t *count,
                 struct device_range range) {
     const struct partition *partition = &plan->state->partition;
@@ -60,7 +60,7 @@ static int is_clipped(const struct optimizer *optimizer) {
     return (optimizer->clips & CLIP_TENSOR) != 0;
 }
 
-// A tensor by itself; returns the block after its last.
+// Appends a single tensor; returns the block after its last.
 static int64_t list_tensor(struct optimizer_plan *plan, const struct range_lists *lists,
                            size_t index, int decays, int64_t block) {
     const struct param *param = &plan->state->table->params[index];
@@ -120,7 +120,7 @@ static void fill_lists(struct optimizer_plan *plan, const struct range_lists *li
     lists->all_blocks[1] = device_sum_blocks(table->total);
 }
 
-// The lists' places in one block; base NULL: measures.
+// The lists' positions in one block; base NULL: only measures.
 static struct range_lists carve_lists(struct arena *arena, const struct state *state) {
     const size_t tensors = state->table->count;
     const size_t ranges = (tensors + state->partition.count) * sizeof(struct device_range);
@@ -135,7 +135,7 @@ static struct range_lists carve_lists(struct arena *arena, const struct state *s
     return lists;
 }
 
-// Blocks that sums may be of: a tensor's are counted from its own start.
+// The largest number of blocks of sums: a tensor's blocks start at the tensor.
 static size_t most_blocks(const struct param_table *table) {
     return (size_t)device_sum_blocks(table->total) + table->count;
 }
@@ -218,7 +218,8 @@ static int is_part(const struct optimizer_plan *plan) {
     return plan->state->partition.elements < plan->state->table->total;
 }
 
-// Before sums of this process's blocks are made: those of others count nothing.
+// Clears the sums before this process's blocks are computed, so that blocks of other processes
+// count nothing.
 static void clear_sums(const struct optimizer_plan *plan, int64_t count) {
     struct device *device = plan->state->device;
     if (is_part(plan)) {
@@ -226,7 +227,8 @@ static void clear_sums(const struct optimizer_plan *plan, int64_t count) {
     }
 }
 
-// Everybody gets the sums of all blocks. A block is one process's, so adding changes no bit.
+// Distributes the sums of all blocks to all processes. Each block belongs to one process, so the
+// addition is exact.
 static void exchange_sums(const struct optimizer_plan *plan, int64_t count) {
     struct device *device = plan->state->device;
     if (is_part(plan)) {
@@ -259,7 +261,7 @@ static struct adamw_args args_of(const struct optimizer_plan *plan,
     const double rest2 = optimizer->bias_correction ? 1 - pow(optimizer->beta2, t) : 1;
     const int in_rate = optimizer->row->corrects_rate;
     const int tensors = (optimizer->clips & CLIP_TENSOR) != 0;
-    // By both: the global clipping is part of the scale that the tensors' norms are taken with.
+    // With both: the global clipping is part of the scale of the tensors' norms.
     const int both = tensors && (optimizer->clips & CLIP_GLOBAL) != 0;
     return (struct adamw_args){
         .parameters = state->master,

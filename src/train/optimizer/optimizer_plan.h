@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An optimizer at work on the buffers of a run: which elements it treats alike, and one update.
-// optimizer.h says what the optimizers are.
+// Applies an optimizer to the buffers of a run: groups the elements that are treated alike, and
+// makes one update. Leaves out the optimizers themselves (optimizer.h).
 #ifndef BERTH_TRAIN_OPTIMIZER_PLAN_H
 #define BERTH_TRAIN_OPTIMIZER_PLAN_H
 
@@ -8,16 +8,17 @@
 #include "train/optimizer/optimizer.h"
 #include "train/optimizer/state.h"
 
-// The parts of the flat buffers that the operations of an optimizer work on, in device memory, and
-// the statistics that they write there. Made once for a run.
+// The ranges of the flat buffers for each operation of the optimizer, and the statistics that the
+// operations write; in device memory. Made once per run.
 struct optimizer_plan {
     const struct optimizer *optimizer;
     const struct state *state;
     struct comm *comm; // the ranks that hold the other parts
-    void *block;       // everything below
+    void *block;       // memory of everything below
     size_t bytes;
     struct device_range *all;     // for the norm of the gradient
-    struct device_range *plain;   // updated by the moments alone; neighbours that are alike in one
+    struct device_range *plain;   // updated by the moments alone; adjacent tensors of the same kind
+                                  // are merged
     struct device_range *scaled;  // tensors with a coefficient of their own
     struct device_range *clipped; // tensors clipped by their own norms
     int64_t all_count, plain_count, scaled_count, clipped_count;
@@ -26,24 +27,25 @@ struct optimizer_plan {
                                          // host
     int64_t *all_blocks, *tensor_blocks; // [2], [tensors + 1]: as `norms` wants them
     int64_t tensor_block_count;
-    double *host_sums;               // [as sums] on the host, where parts are exchanged
-    double *sums;                    // of squares; two for each block of the tensors, or one of all
+    double *host_sums;               // [as sums] on the host; only if parts are exchanged
+    double *sums;                    // sums of squares; two for each block of the tensors, or one
+                                     // for each block of the buffer
     struct grad_stats *norm, *norms; // of all gradients; [tensors]
     struct lamb_stats *lamb;         // [tensors]
 };
 
-// Borrows all three; the state has its buffers. optimizer_plan_done frees, also after a failure.
+// Borrows all three; the state must have its buffers. Call optimizer_plan_done even on failure.
 enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
                                       const struct optimizer *optimizer, const struct state *state,
                                       struct comm *comm, struct berth_error *error);
 void optimizer_plan_done(struct optimizer_plan *plan);
 
-// Computes the norm of all gradients, multiplied with `scale`, into plan->norm. Where ranks hold
-// parts, all of them call this and optimizer_step together.
+// Computes the norm of all gradients, multiplied by `scale`, into plan->norm. If ranks hold parts,
+// all of them must call this and optimizer_step.
 void optimizer_norm(const struct optimizer_plan *plan, double scale);
 
 struct optimizer_step {
-    int64_t number; // updates that were made before, skipped ones not counted
+    int64_t number; // number of previous updates, without skipped ones
     double learning_rate;
     double gradient_scale; // 1 / loss scale
     double grad_norm;      // of all gradients, scaled; plan->norm holds its square
@@ -53,8 +55,9 @@ struct optimizer_step {
     void *context;
 };
 
-// One update of weights, compute copy and moments; clears the gradients. The norm is finite and in
-// plan->norm (optimizer_norm). plan->lamb gets the coefficients of the tensors that have one.
+// Updates weights, compute copy and moments once; clears the gradients. The norm must be finite and
+// in plan->norm (optimizer_norm). plan->lamb receives the coefficients of the tensors that have
+// one.
 void optimizer_step(const struct optimizer_plan *plan, const struct optimizer_step *step);
 
 #endif

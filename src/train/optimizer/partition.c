@@ -4,7 +4,7 @@
 #include "core/device.h"
 #include "core/memory.h"
 
-// The tensor that element `position` lies in, or in the gap after it.
+// The start of the tensor that contains element `position` or precedes the gap around it.
 static int64_t tensor_start(const struct param_table *table, int64_t position) {
     size_t low = 0, high = table->count;
     while (high - low > 1) {
@@ -18,7 +18,7 @@ static int64_t tensor_start(const struct param_table *table, int64_t position) {
     return table->params[low].offset;
 }
 
-// The last place up to `position` where the table may be cut.
+// The last position up to `position` at which the table may be cut.
 static int64_t cut_before(const struct param_table *table, int64_t position) {
     if (position == table->total) {
         return position;
@@ -30,7 +30,8 @@ static int64_t cut_before(const struct param_table *table, int64_t position) {
     return position;
 }
 
-// Where the part of rank `rank` of a range begins, before cutting; rank = size: the range's end.
+// The start of rank `rank`'s part of a range, before rounding to a cut; rank = size: the range's
+// end.
 static int64_t part_start(struct param_range range, int rank, int size) {
     return range.first + range.count / size * rank + range.count % size * rank / size;
 }

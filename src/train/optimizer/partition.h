@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the flat buffers whose optimizer state a rank holds and updates: ranks that each hold
-// all of it have the whole; ranks that divide it among them (ZeRO) have parts that
-// cover the table and do not overlap.
+// The part of the flat buffers whose optimizer state a rank holds and updates: the whole buffer, or
+// with ZeRO one of several parts that cover the table and do not overlap.
 //
 // Each range that the backward pass announces (param_range) is divided among all ranks, so that all
-// of them are busy with it. It is cut only where a block of the whole buffer and a block of a
-// tensor begin together (DEVICE_SUM_BLOCK): the norms of the gradient and of tensors are then sums
-// over the same blocks, in the same order, whatever the number of ranks.
+// of them work on it. Cuts are only where a block of the whole buffer and a block of a tensor start
+// together (DEVICE_SUM_BLOCK): so the norms of the gradient and of tensors are sums over the same
+// blocks, in the same order, whatever the number of ranks.
 #ifndef BERTH_TRAIN_PARTITION_H
 #define BERTH_TRAIN_PARTITION_H
 
@@ -16,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Elements [first, first + count) of the table; in the buffers of a part they begin at `at`.
+// Elements [first, first + count) of the table; in the buffers of a part they start at `at`.
 struct partition_span {
     int64_t first, count, at;
 };
@@ -38,7 +37,7 @@ enum berth_status partition_init(struct partition *partition, const struct param
                                  int rank, int size, struct berth_error *error);
 void partition_done(struct partition *partition);
 
-// The part of [first, first + count) that lies in span number `index`; count 0: none of it.
+// The part of [first, first + count) in span number `index`; count 0: none.
 struct partition_span partition_part(const struct partition *partition, size_t index, int64_t first,
                                      int64_t count);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffers of a run, all of the parameter table's layout and in device memory: master weights,
-// their copy in the compute dtype, gradients and the two moments.
+// The buffers of a run, with the layout of the parameter table and in device memory: master
+// weights, their copy in the compute dtype, gradients and the two moments.
 //
-// Leaves out: activations (trainer.h) and everything that is not a number of the model.
+// Leaves out: activations (engine.h) and everything that is not a number of the model.
 #ifndef BERTH_TRAIN_STATE_H
 #define BERTH_TRAIN_STATE_H
 
@@ -27,8 +27,8 @@ struct state {
     const struct param_table *table;
     enum dtype compute;
     float *master;              // f32 [total]
-    void *copy;                 // compute dtype [matrix_count]; NULL in f32, where master serves
-    float *gradients;           // f32 [total]; NULL for inference, as are the moments
+    void *copy;                 // compute dtype [matrix_count]; NULL in f32, where master is used
+    float *gradients;           // f32 [total]; NULL for inference, like the moments
     float *moment1, *moment2;   // f32 [partition.elements]
     struct partition partition; // whose moments this process holds; empty for inference
     struct partition own;       // what it writes of a checkpoint: its part, whatever the stage
@@ -57,15 +57,16 @@ struct bert state_model(const struct state *state, const struct bert_config *con
 // The compute copy as [1, matrix_count]; empty in f32.
 struct mat state_copy(const struct state *state);
 
-// Host access to one of the f32 buffers [total]: the buffer itself where the device's memory is the
-// host's, else a copy, filled from the device when `filled`. Give it back when done.
+// Gives the host access to one of the f32 buffers [total]: the buffer itself if the device's memory
+// is the host's, otherwise a copy, which is read from the device if `filled`. Call state_give_back
+// afterwards.
 enum berth_status state_borrow(const struct state *state, const float *buffer, int filled,
                                float **host, struct berth_error *error);
 void state_give_back(const struct state *state, const float *buffer, float *host);
 
-// Sets a buffer from a borrowed one that the caller has changed.
+// Writes a borrowed buffer, changed by the caller, back to the device.
 void state_set(struct state *state, float *buffer, const float *host);
-// The same for the weights; writes their compute copy too.
+// The same for the weights; also writes their compute copy.
 void state_set_weights(struct state *state, const float *host);
 
 #endif

@@ -127,7 +127,7 @@ static json *loss_scale_object(const struct loss_scale *scale) {
     return object;
 }
 
-// What only pre-training has.
+// Keys that only pre-training has.
 static void set_pretraining(json *state, const struct progress *progress,
                             const struct batching *batching) {
     if ((progress->jobs & JOB_PRETRAIN) == 0) {
@@ -180,7 +180,7 @@ enum berth_status progress_write(const struct progress *progress, const struct b
 
 // --- reading ------------------------------------------------------------------------------------
 
-// A file, and the run that is to go on with it.
+// A file, and the run that resumes from it.
 struct reading {
     const json *state;
     const char *path;
@@ -195,8 +195,8 @@ static enum berth_status check_number(const json *state, const char *path, const
     TRY(json_get_integer(state, path, key, &found, error));
     if (found != expected) {
         return error_set(error, BERTH_CONFIG,
-                         "%s: %s was %" PRId64 " in the run to be resumed and is %" PRId64
-                         " now; resume with the same data and settings or start anew",
+                         "%s: %s was %" PRId64 " in the run to resume and is now %" PRId64
+                         "; resume with the same data and settings or start over",
                          path, key, found, expected);
     }
     return BERTH_OK;
@@ -213,12 +213,12 @@ static enum berth_status check_settings(const struct reading *reading, struct be
             continue;
         }
         if (row->resume == OPTION_KEPT) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: the run to be resumed had %s %s, not %s; resume with the same "
-                             "value or start anew",
-                             reading->path, row->name, then, now);
+            return error_set(
+                error, BERTH_CONFIG,
+                "%s: the run to resume had %s %s, not %s; resume with the same value or start over",
+                reading->path, row->name, then, now);
         }
-        log_note(reading->log, "resume: %s was %s and is %s from here on", row->name, then, now);
+        log_note(reading->log, "resume: %s was %s and is now %s", row->name, then, now);
     }
     return BERTH_OK;
 }
@@ -241,7 +241,7 @@ static enum berth_status read_loss_scale(struct loss_scale *scale, const json *o
     return BERTH_OK;
 }
 
-// What a file of before these keys does not have was 0.
+// A file written before these keys existed means 0.
 static enum berth_status read_skipped(struct progress *progress, const json *state,
                                       const char *path, struct berth_error *error) {
     TRY(json_get_integer(state, path, "skipped_steps", &progress->skipped, error));
@@ -262,7 +262,7 @@ static enum berth_status read_skipped(struct progress *progress, const json *sta
     return scale != NULL ? read_loss_scale(&progress->loss_scale, scale, path, error) : BERTH_OK;
 }
 
-// null stands for a loss that there was not.
+// null means that there is no loss.
 static enum berth_status read_if_number(const json *state, const char *path, const char *key,
                                         double *value, struct berth_error *error) {
     return json_is_number_value(json_member(state, key))
@@ -277,7 +277,7 @@ static enum berth_status read_numbers(struct progress *progress, const json *sta
     if (format != HISTORY_FORMAT) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: format_version %" PRId64
-                         "; this program (%s) knows %d: use a newer one",
+                         " is newer than this program (%s), which supports %d; use a newer program",
                          path, format, BERTH_VERSION, HISTORY_FORMAT);
     }
     progress->step = -1;
@@ -301,13 +301,13 @@ static enum berth_status read_numbers(struct progress *progress, const json *sta
     return BERTH_OK;
 }
 
-// Whether a flag was set in the run to be resumed.
+// Whether a flag was set in the run to resume.
 static int had(const json *state, const char *flag) {
     const char *then = json_text(json_member(json_member(state, "settings"), flag));
     return then != NULL && strcmp(then, "true") == 0;
 }
 
-// The settings and data of a run must be those with which it began.
+// Settings and data of a run must be the same as at its start.
 static enum berth_status check_same_run(struct progress *found, const struct reading *reading,
                                         struct berth_error *error) {
     const json *state = reading->state;
@@ -320,7 +320,7 @@ static enum berth_status check_same_run(struct progress *found, const struct rea
         const json *record = json_member(state, "data");
         TRY(found->feed->kind->check(found->feed, record, path, error));
     }
-    // A run that has started its schedule again and is itself resumed goes on with that schedule.
+    // If the run restarted its schedule and is itself resumed, that schedule continues.
     if (reading->config->rewarmup && !had(state, "rewarmup")) {
         found->schedule_start = found->step - found->phase_start - found->skipped;
     }
@@ -335,19 +335,19 @@ static enum berth_status check_phase(const struct progress *found, const struct 
     int64_t first = in_second ? found->phase_start : found->step;
     if (!config->phase2 && in_second) {
         return error_set(error, BERTH_CONFIG,
-                         "%s: the run to be resumed is in its second phase; add --phase2", path);
+                         "%s: the run to resume is in its second phase; add --phase2", path);
     }
     if (config->phase2 && config->phase1_end_step > 0 && config->phase1_end_step != first) {
         return error_set(error, BERTH_CONFIG,
                          "%s: phase1_end_step is %" PRId64
-                         ", but the first phase ended with update "
-                         "%" PRId64 "; leave the option out or name another checkpoint",
+                         ", but the first phase ended with update %" PRId64
+                         "; omit the option or name another checkpoint",
                          path, config->phase1_end_step, first);
     }
     return BERTH_OK;
 }
 
-// The moments and the log stay; everything else is counted anew.
+// Keeps the moments and the log; everything else is counted from zero.
 static void begin_phase(struct progress *progress) {
     *progress = (struct progress){.jobs = progress->jobs,
                                   .feed = progress->feed,
@@ -371,7 +371,7 @@ enum berth_status progress_read(struct progress *progress, const struct berth_co
     TRY_DONE(check_phase(&found, &reading, error));
     if (config->phase2 && !had(state, "phase2")) {
         begin_phase(&found);
-        log_note(log, "second phase: %" PRId64 " updates of the first are behind it", found.step);
+        log_note(log, "second phase, after %" PRId64 " updates of the first", found.step);
     } else {
         TRY_DONE(check_same_run(&found, &reading, error));
     }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SAVE_STEPS 500 // of the Trainer
+#define SAVE_STEPS 500 // the Trainer's default
 
 static int is_given(const struct berth_config *config, const char *name) {
     return option_is_given(config, option_find(name));
@@ -18,7 +18,7 @@ static int is(const char *strategy, const char *name) {
     return strategy != NULL && strcmp(strategy, name) == 0;
 }
 
-// --- when ---------------------------------------------------------------------------------------
+// --- when to evaluate and save -------------------------------------------------------------------
 
 static void note_unused(const struct berth_config *config, const char *name, const char *strategy,
                         const struct berth_log *log) {
@@ -60,7 +60,7 @@ static void settle_checkpoints(struct berth_config *config, const struct berth_l
     config->skip_checkpoint |= is(strategy, "no");
 }
 
-// The setting that means nothing without evaluations, or NULL.
+// The setting that is meaningless without evaluations, or NULL.
 static const char *needs_evaluations(const struct berth_config *config) {
     return config->load_best_model_at_end        ? "load_best_model_at_end"
            : config->early_stopping_patience > 0 ? "early_stopping_patience"
@@ -68,19 +68,19 @@ static const char *needs_evaluations(const struct berth_config *config) {
                                                  : NULL;
 }
 
-// A single evaluation, at the end, compares nothing.
+// A single evaluation at the end has nothing to compare with.
 static enum berth_status check_evaluations(const struct berth_config *config,
                                            struct berth_error *error) {
     const char *needing = needs_evaluations(config);
     if (needing == NULL || config->evaluate_every_epoch || config->eval_steps > 0) {
         return BERTH_OK;
     }
-    return error_set(
-        error, BERTH_CONFIG, "--%s needs evaluations before the end: leave out %s", needing,
-        is(config->eval_strategy, "no") ? "--eval_strategy no" : "--evaluate_every_epoch false");
+    return error_set(error, BERTH_CONFIG, "--%s needs evaluations before the end: omit %s", needing,
+                     is(config->eval_strategy, "no") ? "--eval_strategy no"
+                                                     : "--evaluate_every_epoch false");
 }
 
-// The Trainer refuses these.
+// The Trainer refuses these settings.
 static void note_separate_saves(const struct berth_config *config, const struct berth_log *log) {
     const int64_t evaluations = config->eval_steps, saves = config->save_steps;
     const int at_steps = evaluations > 0 && (saves == 0 || saves % evaluations != 0);
@@ -88,7 +88,7 @@ static void note_separate_saves(const struct berth_config *config, const struct 
     if (config->load_best_model_at_end && !is(config->save_strategy, "best") &&
         (at_steps || at_epochs)) {
         log_note(log, "load_best_model_at_end: not every evaluation has a checkpoint of its own; a "
-                      "model that is the best so far is saved when it is found");
+                      "new best model is saved as soon as it is found");
     }
 }
 
@@ -99,9 +99,9 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
     settle_evaluations(config, log);
     settle_checkpoints(config, log);
     if (config->skip_checkpoint && config->load_best_model_at_end) {
-        return error_set(
-            error, BERTH_CONFIG, "--load_best_model_at_end needs checkpoints: leave out %s",
-            is(config->save_strategy, "no") ? "--save_strategy no" : "--skip_checkpoint");
+        return error_set(error, BERTH_CONFIG, "--load_best_model_at_end needs checkpoints: omit %s",
+                         is(config->save_strategy, "no") ? "--save_strategy no"
+                                                         : "--skip_checkpoint");
     }
     TRY(check_evaluations(config, error));
     note_separate_saves(config, log);
@@ -109,7 +109,7 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
         note_unused(config, "early_stopping_threshold", "early_stopping_patience 0", log);
     } else if (!config->load_best_model_at_end) {
         log_note(log, "early_stopping_patience: the result is the model at which the run stops; "
-                      "--load_best_model_at_end takes the best one");
+                      "--load_best_model_at_end uses the best one");
     }
     return BERTH_OK;
 }
@@ -131,14 +131,14 @@ enum berth_status strategy_check_unevaluated(const struct berth_config *config, 
     for (size_t i = 0; i < sizeof asking / sizeof asking[0]; i++) {
         const int declined = strcmp(asking[i], "do_eval") == 0 && !config->do_eval;
         if (is_given(config, asking[i]) && !declined) {
-            log_warning(log, "%s has no effect, for there is nothing to evaluate on: %s", asking[i],
-                        where);
+            log_warning(log, "%s has no effect, because there is nothing to evaluate on: %s",
+                        asking[i], where);
         }
     }
     return BERTH_OK;
 }
 
-// --- which --------------------------------------------------------------------------------------
+// --- which model is best -------------------------------------------------------------------------
 
 int strategy_keeps_best(const struct berth_config *config) {
     return config->load_best_model_at_end || is(config->save_strategy, "best");

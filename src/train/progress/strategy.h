@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a run evaluates and saves, which of its models is the best one and when it stops early: the
+// When a run evaluates and saves, which of its models is the best, and when it stops early: the
 // settings of transformers' Trainer (eval_strategy, save_strategy, load_best_model_at_end,
 // metric_for_best_model, early_stopping_patience, ...).
 #ifndef BERTH_TRAIN_STRATEGY_H
@@ -9,34 +9,33 @@
 #include "core/log.h"
 #include "train/tasks/task.h"
 
-// Puts what eval_strategy and save_strategy mean into evaluate_every_epoch, eval_steps, save_steps
-// and skip_checkpoint; notes the settings that have no effect then. Settings that contradict each
-// other are BERTH_CONFIG, such as a best model or early stopping without an evaluation before the
-// end.
+// Translates eval_strategy and save_strategy to evaluate_every_epoch, eval_steps, save_steps and
+// skip_checkpoint; logs the settings that have no effect then. Contradictory settings are
+// BERTH_CONFIG, such as a best model or early stopping without an evaluation before the end.
 enum berth_status strategy_settle(struct berth_config *config, const struct berth_log *log,
                                   struct berth_error *error);
 
-// Where there is nothing to evaluate on (`where`: what would be it): settings that need evaluations
-// are BERTH_CONFIG, those that ask for some are a warning.
+// Checks the settings when there is nothing to evaluate on (`where`: what is missing): those that
+// require evaluations are BERTH_CONFIG, those that only request them give a warning.
 enum berth_status strategy_check_unevaluated(const struct berth_config *config, const char *where,
                                              const struct berth_log *log,
                                              struct berth_error *error);
 
-// The score that tells the best model, in one evaluation.
+// The score that determines the best model, from one evaluation.
 struct best_metric {
     char name[48];
     double value;
     int lower_is_better;
-    double threshold; // a gain that is not above this does not count for early stopping
+    double threshold; // an improvement up to this size does not count for early stopping
 };
 
-// BERTH_CONFIG when the evaluation has no score of the name that was asked for; it lists those
-// there are.
+// BERTH_CONFIG if the evaluation has no score with the requested name; the error lists those it
+// has.
 enum berth_status strategy_best_metric(const struct berth_config *config,
                                        const struct task_score *score, struct best_metric *best,
                                        struct berth_error *error);
 
-// 1 when a best model must have a checkpoint, which is kept whatever save_total_limit is.
+// Whether a best model must have a checkpoint, which is kept whatever save_total_limit is.
 int strategy_keeps_best(const struct berth_config *config);
 
 #endif

@@ -13,16 +13,16 @@
 #include <string.h>
 #include <strings.h>
 
-// The reading of one file.
+// The state of reading one file.
 struct reading {
-    struct berth_config *config; // changed; its settings count as given from here on
-    struct berth_config before;  // as the command line left it
+    struct berth_config *config; // modified; settings of the file count as given
+    struct berth_config before;  // as set by the command line
     const json *root;
     const char *path;
     const struct berth_log *log;
 };
 
-// Sets a row from text unless the command line did; `key` is what the user calls it. The text of a
+// Sets a row from text unless the command line did; `key` is the file's name for it. The text for a
 // row of type OPTION_TEXT must be a constant.
 static enum berth_status set_row(struct reading *r, const char *name, const char *key,
                                  const char *text, struct berth_error *error) {
@@ -34,7 +34,7 @@ static enum berth_status set_row(struct reading *r, const char *name, const char
         option_print(&r->before, row, own, sizeof own);
         option_print(&file, row, other, sizeof other);
         if (strcmp(own, other) != 0) {
-            log_note(r->log, "%s: %s on the command line wins over %s %s of %s", name, own, key,
+            log_note(r->log, "%s: %s on the command line overrides %s %s of %s", name, own, key,
                      other, r->path);
         }
         return BERTH_OK;
@@ -44,7 +44,7 @@ static enum berth_status set_row(struct reading *r, const char *name, const char
                               : error_prefix(error, BERTH_CONFIG, "%s: key \"%s\"", r->path, key);
 }
 
-// A value as the text that option_set reads; numbers and truths only.
+// Prints a value as the text that option_set reads; numbers and booleans only.
 static void print_value(const json *value, char text[NUMBER_TEXT_SIZE]) {
     if (json_is_boolean(value)) {
         snprintf(text, NUMBER_TEXT_SIZE, "%s", json_truth(value) ? "true" : "false");
@@ -81,7 +81,7 @@ static int is_given(const struct reading *r, const char *name) {
     return option_is_given(&r->before, option_find(name));
 }
 
-// A value, or "auto".
+// Whether the key has a value or "auto".
 static int has_key(const struct reading *r, const char *key) {
     return deepspeed_value(r->root, key) != NULL || deepspeed_is_auto(r->root, key);
 }
@@ -99,8 +99,8 @@ static enum berth_status take_top_level(struct reading *r, struct berth_error *e
     if (!has_key(r, "train_batch_size") && !has_key(r, "train_micro_batch_size_per_gpu") &&
         !is_given(r, "train_batch_size") && !is_given(r, "per_device_train_batch_size")) {
         return error_set(error, BERTH_CONFIG,
-                         "%s: either \"train_batch_size\" or \"train_micro_batch_size_per_gpu\" is "
-                         "needed, here or on the command line",
+                         "%s: missing \"train_batch_size\" or \"train_micro_batch_size_per_gpu\"; "
+                         "one of them is required, here or on the command line",
                          r->path);
     }
     return BERTH_OK;
@@ -108,12 +108,12 @@ static enum berth_status take_top_level(struct reading *r, struct berth_error *e
 
 // --- optimizer ----------------------------------------------------------------------------------
 
-// DeepSpeed's optimizers, in any case.
+// DeepSpeed's optimizers; names are case-insensitive.
 static const struct deepspeed_optimizer {
     const char *type;
-    const char *name;    // Berth's; NULL: not available
-    const char *instead; // what to use in its place
-    int decoupled;       // adam_w_mode is on whatever the file says
+    const char *name;    // Berth's name; NULL: not available
+    const char *instead; // what to use instead
+    int decoupled;       // adam_w_mode is always on, whatever the file says
     const char *lacks;   // parameters of others, which do nothing here in DeepSpeed, or fail
 } optimizers[] = {
     {.type = "Adam", .name = "adam", .lacks = "max_coeff min_coeff eps_inside_sqrt"},
@@ -165,8 +165,9 @@ static enum berth_status take_parameter(struct reading *r, const struct option_r
         if (strcmp(other, strrchr(row->deepspeed, '.') + 1) == 0) {
             return deepspeed_value(r->root, row->deepspeed) == NULL
                        ? BERTH_OK
-                       : error_set(error, BERTH_CONFIG, "%s: key \"%s\" is not one of optimizer %s",
-                                   r->path, row->deepspeed, optimizer->type);
+                       : error_set(error, BERTH_CONFIG,
+                                   "%s: key \"%s\" does not belong to optimizer %s", r->path,
+                                   row->deepspeed, optimizer->type);
         }
     }
     return optimizer->decoupled && strcmp(row->name, "adam_w_mode") == 0
@@ -199,8 +200,8 @@ static enum berth_status take_optimizer(struct reading *r, struct berth_error *e
 // DeepSpeed's schedules.
 static const struct deepspeed_schedule {
     const char *type;
-    const char *log, *linear; // Berth's, by warmup_type; NULL: not available
-    int cosine;               // counts in shares of the optimizer's rate
+    const char *log, *linear; // Berth's names by warmup_type; NULL: not available
+    int cosine;               // its numbers are fractions of the optimizer's rate
 } schedules[] = {
     {.type = "WarmupLR", .log = "warmup_log", .linear = "warmup_linear"},
     {.type = "WarmupDecayLR", .log = "warmup_decay_log", .linear = "warmup_decay_linear"},
@@ -222,8 +223,8 @@ static enum berth_status find_schedule(const struct reading *r,
         }
     }
     return error_set(error, BERTH_CONFIG,
-                     "%s: key \"scheduler.type\": \"%s\" is not available; known: WarmupLR, "
-                     "WarmupDecayLR, WarmupCosineLR (or leave it out and use --schedule)",
+                     "%s: key \"scheduler.type\": \"%s\" is not available; expected WarmupLR, "
+                     "WarmupDecayLR or WarmupCosineLR (or omit it and use --schedule)",
                      r->path, type != NULL ? type : "");
 }
 
@@ -240,8 +241,9 @@ static enum berth_status is_linear(const struct reading *r, int *linear,
                      r->path, warmup);
 }
 
-// Without a scheduler DeepSpeed keeps the rate constant. A program around it may not: what names a
-// schedule or its warm-up on the command line decides, and in a file with "auto" the Trainer's.
+// Without a scheduler DeepSpeed keeps the rate constant, but a program around it may not: a
+// schedule or warm-up on the command line takes precedence, and in a file with "auto" the Trainer's
+// schedule.
 static enum berth_status take_no_schedule(struct reading *r, struct berth_error *error) {
     static const char *const named[] = {"schedule", "warmup_steps", "warmup_proportion", "recipe"};
     int own = deepspeed_has_auto(r->root);
@@ -259,7 +261,7 @@ static enum berth_status take_no_schedule(struct reading *r, struct berth_error 
     return set_row(r, "schedule", "scheduler.type", "constant", error);
 }
 
-// Rates as shares of the optimizer's, which stays the maximum.
+// Reads rates as fractions of the optimizer's, which remains the maximum.
 static enum berth_status take_ratios(struct reading *r, struct berth_error *error) {
     const json *ratio = deepspeed_value(r->root, "scheduler.params.warmup_min_ratio");
     char text[NUMBER_TEXT_SIZE];
@@ -269,7 +271,7 @@ static enum berth_status take_ratios(struct reading *r, struct berth_error *erro
     return take(r, "cos_min_ratio", error);
 }
 
-// The schedule's own maximum takes the place of the optimizer's rate.
+// The schedule's own maximum replaces the optimizer's rate.
 static enum berth_status take_rates(struct reading *r, struct berth_error *error) {
     if (!has_key(r, "scheduler.params.warmup_max_lr") && !is_given(r, "learning_rate")) {
         log_note(r->log, "%s: no scheduler.params.warmup_max_lr: DeepSpeed's default of 0.001",
@@ -295,10 +297,10 @@ static enum berth_status take_schedule(struct reading *r, struct berth_error *er
     TRY(schedule->cosine ? take_ratios(r, error) : take_rates(r, error));
     TRY(take(r, "warmup_steps", error));
     if (deepspeed_value(r->root, "scheduler.params.total_num_steps") != NULL) {
-        log_note(r->log,
-                 "%s: scheduler.params.total_num_steps: the run's own number of updates "
-                 "takes its place",
-                 r->path);
+        log_note(
+            r->log,
+            "%s: scheduler.params.total_num_steps is replaced by the run's own number of updates",
+            r->path);
     }
     return BERTH_OK;
 }
@@ -324,8 +326,8 @@ static enum berth_status take_first_scale(struct reading *r, int otherwise,
     return set_row(r, "init_loss_scale", "fp16.initial_scale_power", text, error);
 }
 
-// A dynamic scale. In a file with none of the dynamic keys, DeepSpeed's ZeRO optimizers take the
-// defaults of their scaler, not of the configuration.
+// A dynamic scale. If a file has none of the dynamic keys, DeepSpeed's ZeRO optimizers use the
+// defaults of their scaler, not those of the configuration.
 static enum berth_status take_dynamic_scale(struct reading *r, struct berth_error *error) {
     const json *stage = deepspeed_value(r->root, "zero_optimization.stage");
     const int zero = stage != NULL && json_as_integer(stage) > 0;
@@ -355,7 +357,7 @@ static enum berth_status take_loss_scale(struct reading *r, struct berth_error *
                                                      : take_dynamic_scale(r, error);
 }
 
-// "auto" is what the run would have without the file, as the Trainer's --fp16 and --bf16.
+// "auto" means what the run would use without the file, like the Trainer's --fp16 and --bf16.
 static int has_auto_precision(const struct reading *r) {
     return deepspeed_is_auto(r->root, "fp16.enabled") ||
            deepspeed_is_auto(r->root, "bf16.enabled") ||
@@ -369,7 +371,8 @@ static enum berth_status take_precision(struct reading *r, struct berth_error *e
                 json_truth(deepspeed_value(r->root, "bfloat16.enabled"));
     if (half && brain) {
         return error_set(error, BERTH_CONFIG,
-                         "%s: \"fp16\" and \"bf16\" are both enabled; enable one of them", r->path);
+                         "%s: \"fp16\" and \"bf16\" are both enabled; enable only one of them",
+                         r->path);
     }
     if (!half && !brain && has_auto_precision(r)) {
         log_note(r->log,
@@ -384,7 +387,7 @@ static enum berth_status take_precision(struct reading *r, struct berth_error *e
         return take_loss_scale(r, error);
     }
     if (!half && !brain && !is_given(r, "precision")) {
-        log_note(r->log, "%s: precision: fp32, as neither fp16 nor bf16 is enabled", r->path);
+        log_note(r->log, "%s: precision: fp32, because neither fp16 nor bf16 is enabled", r->path);
     }
     return BERTH_OK;
 }
@@ -415,20 +418,20 @@ enum berth_status deepspeed_logging_dir(const char *path, char **folder,
     return status;
 }
 
-// The reporter has them; only what the file loses is told here.
+// The reporter uses the scalars' folder; this only logs that the file's is overridden.
 static enum berth_status note_scalars(const struct reading *r, struct berth_error *error) {
     const char *own = r->before.logging_dir;
     char *folder;
     TRY(scalars_folder(r->root, &folder, error));
     if (folder != NULL && own != NULL && strcmp(folder, own) != 0) {
-        log_note(r->log, "logging_dir: %s on the command line wins over tensorboard %s of %s", own,
+        log_note(r->log, "logging_dir: %s on the command line overrides tensorboard %s of %s", own,
                  folder, r->path);
     }
     memory_free(folder);
     return BERTH_OK;
 }
 
-// Told by its name, before the keys that only it has.
+// Reports the unavailable type before keys that only it has.
 static enum berth_status check_names(const struct reading *r, struct berth_error *error) {
     const struct deepspeed_optimizer *optimizer;
     const struct deepspeed_schedule *schedule;

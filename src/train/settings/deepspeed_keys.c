@@ -88,7 +88,7 @@ static const json *member(const json *value, const char *name) {
                                                                     : NULL;
 }
 
-// The object or value at a dotted path, "auto" included.
+// The object or value at a dotted path, including "auto".
 static const json *at(const json *root, const char *path) {
     char part[64];
     while (path[0] != '\0' && root != NULL) {
@@ -247,7 +247,7 @@ static enum berth_status check_type(const char *path, const struct key *key, con
                      names[key->type]);
 }
 
-// Switched-off features ask for nothing and need no note.
+// Disabled features request nothing and need no message.
 static int asks(const json *value) {
     if (json_is_object_value(value)) {
         const json *enabled = json_member(value, "enabled");
@@ -295,10 +295,10 @@ enum berth_status deepspeed_check(const json *root, const char *path, const stru
         TRY(check_section(root, path, sections[i], &notes, error));
     }
     if (notes.processes[0] != '\0') {
-        log_note(log, "%s: without effect in one process: %s", path, notes.processes);
+        log_note(log, "%s: no effect in a single process: %s", path, notes.processes);
     }
     if (notes.without[0] != '\0') {
-        log_note(log, "%s: accepted, without effect here: %s", path, notes.without);
+        log_note(log, "%s: accepted without effect: %s", path, notes.without);
     }
     return BERTH_OK;
 }

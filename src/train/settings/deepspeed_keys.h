@@ -15,8 +15,9 @@ enum key_type { KEY_BOOLEAN, KEY_INTEGER, KEY_REAL, KEY_TEXT, KEY_PAIR, KEY_OBJE
 enum key_use {
     KEY_READ,      // deepspeed.c acts on it, or it is a row's whose setting has another type
     KEY_SECTION,   // an object whose own keys are in the table
-    KEY_PROCESSES, // acts with more than one process or a device of that kind; checked and noted
-    KEY_WITHOUT    // accepted, no effect here; noted when it asks for something
+    KEY_PROCESSES, // has an effect only with several processes or another device; checked and
+                   // logged
+    KEY_WITHOUT    // accepted without effect; logged if it requests something
 };
 
 struct deepspeed_keys {
@@ -35,13 +36,13 @@ int deepspeed_lies_in(const char *path, const char *section, const char **name);
 // The value at a dotted path, in arrays by number; NULL when it is absent or the text "auto".
 const json *deepspeed_value(const json *root, const char *path);
 
-// 1 when the value at a dotted path is the text "auto"; `deepspeed_has_auto`: when any value of the
-// file is, as in the files of transformers' Trainer, which DeepSpeed alone does not take.
+// Whether the value at a dotted path is the text "auto"; `deepspeed_has_auto`: whether any value of
+// the file is, as in files for transformers' Trainer, which DeepSpeed alone does not accept.
 int deepspeed_is_auto(const json *root, const char *path);
 int deepspeed_has_auto(const json *root);
 
-// Every key known and of its type, else BERTH_CONFIG naming file, key and the nearest known one.
-// Notes the keys that have no effect in this run.
+// Checks that every key is known and has the right type; otherwise BERTH_CONFIG, naming file, key
+// and the nearest known one. Logs the keys that have no effect in this run.
 enum berth_status deepspeed_check(const json *root, const char *path, const struct berth_log *log,
                                   struct berth_error *error);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// As in the published scripts of NVIDIA, DeepSpeed's BingBert and Google.
+// The recipes, as in the published scripts of NVIDIA, DeepSpeed's BingBert and Google.
 #include "train/settings/recipes.h"
 
 #include "core/options.h"
@@ -100,7 +100,7 @@ static const struct recipe {
     RECIPE("google", google),
 };
 
-// What says the same in another way.
+// Equivalent settings.
 static const struct setting rivals[] = {
     {"max_steps", "num_train_epochs"},
     {"warmup_steps", "warmup_proportion"},
@@ -110,13 +110,13 @@ static int is_chosen(const struct berth_config *config, const char *name) {
     return option_is_chosen(config, option_find(name));
 }
 
-// Whether the user chose a setting, by its own name or by what stands for it.
+// Whether the user chose a setting, by its own name or an equivalent one.
 static int is_decided(const struct berth_config *config, const char *name) {
     int decided = is_chosen(config, name);
     for (size_t i = 0; i < sizeof rivals / sizeof *rivals; i++) {
         decided |= strcmp(rivals[i].name, name) == 0 && is_chosen(config, rivals[i].value);
     }
-    // Of the batch sizes two give the third.
+    // Two of the batch sizes determine the third.
     return decided || (strcmp(name, "train_batch_size") == 0 &&
                        is_chosen(config, "per_device_train_batch_size") &&
                        is_chosen(config, "gradient_accumulation_steps"));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Classification and regression of texts and pairs as a task: the tasks of GLUE and XNLI by name,
-// or the user's own tables. The classes of the training set become the model's, unless the model
-// has classes of the same names, whose order then stands.
+// The task "classify": classification and regression of texts and pairs, for the tasks of GLUE and
+// XNLI by name or the user's own tables. The classes of the training set become the model's, unless
+// the model has classes with the same names, whose order is then kept.
 //
-// Leaves out: what files and columns a published task has (data/pairs/glue_tasks.c), labels
-// (task_classify_labels.c), scores and files of results (task_classify_results.c).
+// Leaves out: files and columns of the published tasks (data/pairs/glue_tasks.c), labels
+// (classify_labels.c), scores and result files (classify_results.c).
 #include "train/tasks/classify.h"
 
 #include "core/file.h"
@@ -38,7 +38,7 @@ static enum berth_status check_settings(const struct berth_config *config, enum 
     return BERTH_OK;
 }
 
-// What prediction after training will need is told before training.
+// Checks before training what prediction after training will need.
 static enum berth_status check_prediction(const struct berth_config *config,
                                           struct berth_error *error) {
     const struct glue_task *task;
@@ -58,7 +58,7 @@ static enum berth_status check_prediction(const struct berth_config *config,
 
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
-    // As in run_glue and run_classifier: there are few texts.
+    // As in run_glue and run_classifier, because there are few texts.
     option_take_default(config, "num_train_epochs", JOB_FINETUNE_CLASSIFY);
     TRY(check_settings(config, use, error));
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
@@ -96,7 +96,7 @@ static enum berth_status add_part(struct classify *own, const char *path, const 
     return part->path != NULL ? BERTH_OK : file_no_path(error);
 }
 
-// The mismatched file of a split that has one, where it is there.
+// Adds the mismatched file of a split, if there is one.
 static enum berth_status add_mismatched(struct classify *own, const struct berth_config *config,
                                         enum glue_split split, struct berth_error *error) {
     enum glue_split other = split == GLUE_DEV    ? GLUE_DEV_MISMATCHED
@@ -177,8 +177,7 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     TRY(pairs_read(part->path, &settings, &part->dataset, error));
     if (part->dataset.left_out > 0) {
         log_warning(args->log,
-                    "%s: %zu rows have another number of fields and are left out (first: "
-                    "line %zu)",
+                    "%s: %zu rows with a different number of fields are left out (first: line %zu)",
                     part->path, part->dataset.left_out, part->dataset.left_out_line);
     }
     if (limit > 0 && (size_t)limit < part->dataset.count) {
@@ -209,8 +208,8 @@ static enum berth_status make_features(struct classify *own, struct task_set *se
         part->first = (size_t)set->examples;
         set->examples += (int64_t)part->features.count;
         set->tokens += (int64_t)part->features.token_count;
-        log_note(args->log, "%s: %zu examples, %zu tokens, %zu cut to %lld, in %.2f s", part->path,
-                 part->features.count, part->features.token_count, part->features.cut,
+        log_note(args->log, "%s: %zu examples, %zu tokens, %zu truncated to %lld, in %.2f s",
+                 part->path, part->features.count, part->features.token_count, part->features.cut,
                  (long long)args->config->max_seq_length, machine_seconds() - begin);
     }
     return BERTH_OK;
@@ -274,7 +273,7 @@ static enum berth_status conclude(struct task_set *set, const struct model_files
     (void)set;
     (void)files;
     (void)error;
-    return BERTH_OK; // the logits say it all
+    return BERTH_OK; // the logits are the result
 }
 
 const struct task task_classify = {.name = "classify",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the task "classify" share: its set, what becomes of labels, scores and files of
-// results. For task_classify*.c alone.
+// The state of the task "classify" that its parts share (classify*.c): its set, labels, scores and
+// result files.
 #ifndef BERTH_TRAIN_TASKS_CLASSIFY_H
 #define BERTH_TRAIN_TASKS_CLASSIFY_H
 
@@ -11,39 +11,39 @@
 
 // One file of a set: MNLI's development and test sets have two.
 struct classify_part {
-    const char *suffix; // of the scores' names and the files of results: "", "_mm"
+    const char *suffix; // suffix of score names and result files: "", "_mm"
     char *path;
     struct pair_dataset dataset;
     struct pair_feature_set features;
-    size_t first; // number of its first example in the set
+    size_t first; // index of its first example in the set
 };
 
 #define CLASSIFY_PARTS_MAX 2
 
 struct classify {
-    const struct glue_task *task; // NULL: the user's own
+    const struct glue_task *task; // NULL: the user's own data
     struct classify_part parts[CLASSIFY_PARTS_MAX];
     size_t part_count;
-    size_t width;       // logits of an example
+    size_t width;       // logits per example
     float *logits;      // [examples][width]
-    json *model;        // config.json's object, which owns the names
-    const char **names; // of the classes; NULL: a regression
-    int several;        // whether classes hold independently of each other
+    json *model;        // object of config.json, which owns the names
+    const char **names; // names of the classes; NULL: a regression
+    int several;        // multi-label: classes apply independently
 };
 
-// --- labels (task_classify_labels.c) ------------------------------------------------------------
+// --- labels (classify_labels.c) ------------------------------------------------------------------
 
 int classify_is_regression(const struct model_files *files);
-// The labels of a training set become the model's, unless the model has classes of the same names.
+// Makes the labels of a training set the model's, unless the model has classes with the same names.
 enum berth_status classify_settle_labels(struct classify *own, struct task_set *set,
                                          const struct task_open *args, struct berth_error *error);
-// The labels of another set become the model's numbers. One that the model does not know, and
-// numbers for classes, are errors.
+// Translates the labels of another set to the model's numbers. A label that the model does not
+// know, or a number for a class, is an error.
 enum berth_status classify_match_labels(struct classify *own, const struct task_open *args,
                                         struct berth_error *error);
 void classify_drop_names(struct classify *own);
 
-// --- results (task_classify_results.c); as the functions of struct task -------------------------
+// --- results (classify_results.c); functions of struct task --------------------------------------
 
 enum berth_status classify_score(const struct task_set *set, struct task_score *score,
                                  struct berth_error *error);

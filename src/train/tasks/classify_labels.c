@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which labels a model has, those of its training data or those that it was trained with before,
-// and whether a set's are among them.
+// The labels of a model, from its training data or from earlier training, and the check that a
+// set's labels are among them.
 #include "core/memory.h"
 #include "data/pairs/pair_labels.h"
 #include "train/tasks/classify.h"
@@ -13,7 +13,7 @@ int classify_is_regression(const struct model_files *files) {
     return files->shape.problem == BERT_REGRESSION;
 }
 
-// transformers' names where config.json has none: LABEL_0, LABEL_1, ...
+// transformers' names if config.json has none: LABEL_0, LABEL_1, ...
 static enum berth_status add_usual_names(json *model, int64_t count, struct berth_error *error) {
     json *names = json_new_object();
     int failed = 0;
@@ -27,7 +27,7 @@ static enum berth_status add_usual_names(json *model, int64_t count, struct bert
     return failed == 0 ? BERTH_OK : error_no_memory(error, 0, "the labels");
 }
 
-// An output for each of several numbers is no head of ours.
+// Berth has no head with one output for each of several numbers.
 static enum berth_status check_outputs(const struct model_files *files, struct berth_error *error) {
     return !classify_is_regression(files) || files->shape.num_labels == 1
                ? BERTH_OK
@@ -63,7 +63,7 @@ static int names_say_nothing(const char *const *names, size_t count) {
     return count == 0 || strncmp(names[0], "LABEL_", 6) == 0;
 }
 
-// The data's classes become the model's; its head starts anew where it was made for others.
+// Makes the data's classes the model's; its head is newly initialised if it was for others.
 static enum berth_status give_labels(struct classify_part *part, struct model_files *files,
                                      struct berth_error *error) {
     json *labels = json_new_object();
@@ -98,8 +98,8 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
     set->new_head = before != wanted || speaks;
     if (speaks) {
         log_warning(args->log,
-                    "the model's classes (\"%s\", ...) are not those of %s: its head "
-                    "starts anew",
+                    "the model's classes (\"%s\", ...) differ from those of %s: its head is newly "
+                    "initialised",
                     own->names[0], part->path);
     }
     classify_drop_names(own);
@@ -107,7 +107,7 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
     return read_names(own, args->files, &count, error);
 }
 
-// A named task and a model that was trained for the other kind of target.
+// Checks that a named task and the model have the same kind of target.
 static enum berth_status check_kind(const struct classify *own, const struct model_files *files,
                                     struct berth_error *error) {
     const struct pair_dataset *dataset = &own->parts[0].dataset;

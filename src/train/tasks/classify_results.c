@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of the logits: the benchmark's scores, and the files that the originals write.
+// Turns logits into the benchmark's scores and the files that the original programs write.
 #include "core/memory.h"
 #include "metrics/glue_metrics.h"
 #include "metrics/results.h"
@@ -66,7 +66,7 @@ static double cross_entropy(const float *logits, size_t width, int32_t label) {
     return log(sum) + largest - (double)logits[label];
 }
 
-// The mean over the classes of the cross entropy of each one's sigmoid.
+// The mean over the classes of the cross entropy of each class's sigmoid.
 static double sigmoid_loss(const float *logits, size_t width, const struct pair_feature *feature) {
     double sum = 0;
     for (size_t k = 0; k < width; k++) {
@@ -96,8 +96,8 @@ static enum glue_metric metric_of(const struct classify *own) {
     return own->task != NULL ? own->task->metric : own->names == NULL ? GLUE_MSE : GLUE_ACCURACY;
 }
 
-// As transformers' run_classification: F1 over all decisions about a class, and the share of
-// examples of which all are right.
+// As in transformers' run_classification: F1 over all decisions, and the fraction of examples with
+// all decisions correct.
 static void score_labels(const struct classify *own, const struct classify_part *part,
                          struct task_score *score) {
     size_t both = 0, said = 0, held = 0, right = 0;
@@ -164,11 +164,11 @@ enum berth_status classify_score(const struct task_set *set, struct task_score *
     return BERTH_OK;
 }
 
-// --- files of results ---------------------------------------------------------------------------
+// --- result files --------------------------------------------------------------------------------
 
 #define RESULT_FIELDS (BERTH_METRICS_MAX + 4)
 
-// "eval_accuracy", ... into fields[] and keys[].
+// Fills fields[] and keys[] with "eval_accuracy", ...
 static size_t score_fields(const struct task_results *results, const char *prefix,
                            struct berth_field fields[RESULT_FIELDS], char keys[RESULT_FIELDS][64]) {
     const struct task_score *score = results->score;

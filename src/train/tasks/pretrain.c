@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pre-training as a task: the words behind the masked tokens, and whether the second sentence is
-// the next. Training streams its shards (data/pretraining/shard_stream.h); of the held-out ones the
-// first max_eval_samples sequences are in memory.
+// The task "pretrain": predicts masked tokens, and whether the second segment follows the first.
+// Training streams its shards (data/pretraining/shard_stream.h); for evaluation the first
+// max_eval_samples held-out sequences are in memory.
 #include "core/memory.h"
 #include "core/options.h"
 #include "data/pretraining/instances.h"
@@ -16,7 +16,7 @@
 
 struct pretrain {
     struct shard_list shards;
-    struct instances instances; // of the held-out shards
+    struct instances instances; // from the held-out shards
     // Of a prediction:
     double masked_loss, next_loss; // sums
     int64_t masked, masked_hits, next, next_hits;
@@ -46,16 +46,17 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
     return config->input_dir != NULL || config->eval_dir != NULL
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "--eval_dir is missing (or --input_dir, of which the "
-                           "files with \"test\" in their names are taken)");
+                           "missing option --eval_dir (or --input_dir, whose files with \"test\" "
+                           "in their names are used)");
 }
 
-// Where no length was asked for, the shards' own, which the model must have positions for.
+// The length in the settings, else that of the shards, for which the model must have enough
+// positions.
 static int length_of(const struct berth_config *config) {
     return is_chosen(config, "max_seq_length") ? (int)config->max_seq_length : 0;
 }
 
-// Where the held-out sequences are, and which files of that folder.
+// The folder of the held-out sequences, and which of its files to use.
 static const char *held_out(const struct berth_config *config, enum shard_use *use) {
     *use = config->eval_dir != NULL ? SHARD_ANY : SHARD_TEST;
     return config->eval_dir != NULL ? config->eval_dir : config->input_dir;
@@ -85,13 +86,13 @@ static enum berth_status check_positions(const struct shard_list *shards,
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
-                     "%s: its rows have %" PRId64 " tokens, the model has %" PRId64
+                     "%s: its rows have %" PRId64 " tokens, but the model has %" PRId64
                      " positions; use shorter shards or another model",
                      shards->items[0].path, shards->length, shape->max_position_embeddings);
 }
 
-// Sequences beyond the first max_eval_samples, and predictions beyond max_predictions_per_seq, are
-// left out.
+// Drops sequences beyond the first max_eval_samples, and predictions beyond
+// max_predictions_per_seq.
 static void cut_instances(struct instances *instances, const struct berth_config *config) {
     int64_t most = config->max_eval_samples, predictions = config->max_predictions_per_seq;
     if (most > 0 && (int64_t)instances->count > most) {
@@ -173,7 +174,7 @@ static void close_set(struct task_set *set) {
 
 // --- predictions --------------------------------------------------------------------------------
 
-// -log softmax(logits)[label], of two
+// -log softmax(logits)[label], of two logits
 static double cross_entropy(const float *logits, int label) {
     double difference = (double)logits[!label] - (double)logits[label];
     return difference > 0 ? difference + log1p(exp(-difference)) : log1p(exp(difference));
@@ -203,10 +204,10 @@ static enum berth_status conclude(struct task_set *set, const struct model_files
     (void)set;
     (void)files;
     (void)error;
-    return BERTH_OK; // the sums say it all
+    return BERTH_OK; // the sums are the result
 }
 
-// The names of Google's program. The sums begin anew for the next prediction.
+// Scores under the names of Google's program. Resets the sums for the next prediction.
 static enum berth_status score_set(const struct task_set *set, struct task_score *score,
                                    struct berth_error *error) {
     struct pretrain *own = set->own;
@@ -223,7 +224,7 @@ static enum berth_status score_set(const struct task_set *set, struct task_score
     return BERTH_OK;
 }
 
-// eval_results.txt as Google's program writes it.
+// Writes eval_results.txt in the format of Google's program.
 static enum berth_status write_results(const struct task_set *set,
                                        const struct task_results *results,
                                        struct berth_error *error) {

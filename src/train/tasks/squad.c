@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQuAD, both versions, as a task: train_file, validation_file and predict_file are its sets.
+// The task "squad", both versions, with the sets train_file, validation_file and predict_file.
 #include "core/memory.h"
 #include "core/options.h"
 #include "metrics/squad_metrics.h"
@@ -14,7 +14,7 @@ struct squad {
     struct squad_answer_options options;
     int threads;
     struct squad_logits logits;
-    struct squad_result *results; // of the last prediction; NULL before
+    struct squad_result *results; // of the last prediction; NULL before the first
 };
 
 // --- settings -----------------------------------------------------------------------------------
@@ -31,7 +31,7 @@ static enum berth_status validates(const struct berth_config *config, int *answe
 
 // --- sets ---------------------------------------------------------------------------------------
 
-// Questions that have no answer will all be given one.
+// Without version_2_with_negative, questions without an answer are all given one.
 static void warn_of_version(const struct squad *squad, const char *path,
                             const struct berth_log *log) {
     const struct squad_dataset *dataset = &squad->input.dataset;
@@ -41,7 +41,7 @@ static void warn_of_version(const struct squad *squad, const char *path,
     }
     if (impossible > 0 && !squad->options.version_2_with_negative) {
         log_warning(log,
-                    "%s: %zu of %zu questions have no answer, and every one will be given one; "
+                    "%s: %zu of %zu questions have no answer, but every one will be given one; "
                     "--version_2_with_negative lets the model give none",
                     path, impossible, dataset->count);
     }
@@ -134,7 +134,7 @@ static void add_part(struct task_score *score, const char *exact, const char *f1
     }
 }
 
-// Under the names of the official script.
+// Scores under the names of the official script.
 static enum berth_status score_v2(const struct squad *squad, const char *const *predictions,
                                   struct task_score *score, struct berth_error *error) {
     const struct squad_dataset *dataset = &squad->input.dataset;
@@ -174,7 +174,7 @@ static enum berth_status score_v1(const struct squad_dataset *dataset,
     return BERTH_OK;
 }
 
-// In per cent, by the rules of the data set's version.
+// Scores in percent, by the rules of the data set's version.
 static enum berth_status score(const struct task_set *set, struct task_score *result,
                                struct berth_error *error) {
     const struct squad *squad = set->own;

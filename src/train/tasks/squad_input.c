@@ -33,13 +33,13 @@ enum berth_status squad_input_feature_options(const struct berth_config *config,
     };
     if (!keras && (options->all_answers || options->end_exclusive)) {
         return error_set(error, BERTH_CONFIG,
-                         "%s belongs to Keras's features: also ask for features keras",
+                         "%s applies only to Keras's features: also set features to keras",
                          options->all_answers ? "keras_answers all" : "keras_end exclusive");
     }
     if (keras && config->version_2_with_negative) {
         return error_set(error, BERTH_CONFIG,
-                         "features keras cannot tell that a question has no answer: leave "
-                         "version_2_with_negative or features away");
+                         "features keras cannot represent a question without an answer: omit "
+                         "version_2_with_negative or features");
     }
     return BERTH_OK;
 }
@@ -53,12 +53,12 @@ struct squad_answer_options squad_input_answer_options(const struct berth_config
     };
 }
 
-// --- what the model says ------------------------------------------------------------------------
+// --- features recorded in the model --------------------------------------------------------------
 
 #define FEATURES_KEY "squad_features"
 #define END_KEY "squad_answer_end"
 
-// The rules that the model's config.json names; Google's when it names none.
+// The rules recorded in the model's config.json; Google's if none are.
 static enum berth_status rules_of_model(const struct model_files *files, int *named, int *keras,
                                         int *exclusive, struct berth_error *error) {
     const char *source = files->shape.source_json, *features = NULL, *end = NULL;
@@ -121,7 +121,7 @@ enum berth_status squad_input_follow_model(struct berth_config *config,
 
 // --- the cache ----------------------------------------------------------------------------------
 
-// Reading and building, with or without a cache.
+// State of reading or building features, with or without a cache.
 struct opening {
     struct squad_input *input;
     const struct squad_input_args *args;
@@ -136,13 +136,13 @@ static enum berth_status build(const struct opening *opening, struct berth_error
     input->examples = (int64_t)input->dataset.count;
     if (input->features.count == 0) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: no question gave a window to %s; check the file's answers",
+                         "%s: no question yields a window for %s; check the file's answers",
                          opening->args->path, opening->options.training ? "train on" : "answer");
     }
     return BERTH_OK;
 }
 
-// Whether the features came from the file. One that cannot be used is told and will be replaced.
+// Whether the features came from the cache file. An unusable file is logged and will be replaced.
 static int take_from_cache(const struct opening *opening, const struct squad_cache_key *key,
                            const char *file) {
     struct squad_input *input = opening->input;
@@ -152,7 +152,7 @@ static int take_from_cache(const struct opening *opening, const struct squad_cac
     }
     if (squad_cache_read(file, key, opening->options.training ? NULL : &input->dataset,
                          &input->features, &input->examples, &error) != BERTH_OK) {
-        log_note(opening->args->log, "%s; the features are built anew", error.message);
+        log_note(opening->args->log, "%s; rebuilding the features", error.message);
         return 0;
     }
     const struct berth_field fact = log_text("features_file", file);
@@ -167,7 +167,7 @@ static int take_from_cache(const struct opening *opening, const struct squad_cac
     return 1;
 }
 
-// A cache that cannot be written is no failure of the run.
+// Failing to write the cache does not fail the run.
 static void put_into_cache(const struct opening *opening, const struct squad_cache_key *key,
                            const char *file) {
     struct berth_error error = {0};
@@ -194,8 +194,8 @@ static enum berth_status read_questions(const struct opening *opening, const cha
     return check_answers(opening, error);
 }
 
-// The file is read once: what is hashed is what is used. Features alone do not say whether each
-// answer is at its place.
+// Reads the file once, so that the hashed bytes are the ones used. Features alone do not show
+// whether each answer is at its position.
 static enum berth_status open_with_cache(const struct opening *opening, const char *bytes,
                                          size_t length, struct berth_error *error) {
     int early = !opening->options.training || opening->args->config->strict_answers;
@@ -285,7 +285,7 @@ struct packer_source squad_input_source(const struct squad_feature_set *set) {
 enum berth_status squad_logits_init(struct squad_logits *logits,
                                     const struct squad_feature_set *set,
                                     struct berth_error *error) {
-    size_t numbers = 2 * set->token_count + 1; // also of an empty set
+    size_t numbers = 2 * set->token_count + 1; // also for an empty set
     *logits =
         (struct squad_logits){.set = set, .values = memory_array_zeroed(numbers, sizeof(float))};
     return logits->values != NULL ? BERTH_OK
