@@ -96,7 +96,7 @@ static int finish(enum berth_status status, struct berth_error *error) {
         cli_plain_message(error->message); // requested, so not an error
         return signal_code != 0 ? signal_code : BERTH_INTERRUPTED;
     }
-    if (status != BERTH_OK) {
+    if (status != BERTH_OK && error->message[0] != '\0') { // empty: another process reports it
         cli_error(error->message);
     }
     return cli_exit_code(status);
@@ -151,7 +151,7 @@ static int writes(const struct cli_call *call) {
 // Several processes would each do all of the work and overwrite each other's files.
 static enum berth_status check_alone(const struct cli_call *call, struct berth_error *error) {
     struct launch launch = launch_find();
-    if (launch.size <= 1 || !writes(call)) {
+    if (launch.size <= 1 || !writes(call) || (call->verb->jobs & JOB_TRAIN) != 0) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,

@@ -3,6 +3,7 @@
 // common reporter, signals and result.
 #include "cli.h"
 #include "core/json_line.h"
+#include "core/launcher.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,13 +38,18 @@ static enum berth_status print_result(const struct berth_run_result *result,
     return status;
 }
 
-// Reports on standard error (a dry run's plan on standard output); --json prints the result.
-// `follows` says what the job does on a stop signal.
+// Runs a job; of several processes the first one reports. Reports on standard error (a dry run's
+// plan on standard output); --json prints the result. `follows` says what the job does on a stop
+// signal.
 static enum berth_status run_job(struct cli_call *call, job_function *job, const char *follows,
                                  struct berth_error *error) {
     struct berth_reporter *reporter;
     struct berth_run_result result = {0};
     int json = cli_flag(call, "json");
+    if (launch_find().rank > 0) {
+        return job(task_of(call->verb), &call->config, (struct berth_log){0},
+                   cli_stop_on_signals(follows), NULL, error);
+    }
     int descriptor = call->config.dry_run && !json ? STDOUT_FILENO : STDERR_FILENO;
     TRY(berth_reporter_open(&call->config, descriptor, &reporter, error));
     struct berth_log log = berth_reporter_log(reporter);

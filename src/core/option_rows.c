@@ -346,7 +346,7 @@ const struct option_row option_rows[] = {
      .help = "factor of the loss in the backward pass; updates whose gradient overflows are "
              "skipped: a number, static (init_loss_scale), dynamic (or 0), or none"},
     {TEXT("precision", loss_scaler, "zero"), NOTED, .jobs = JOB_TRAIN, .unit = "RULE",
-     DEEPSPEED("zero_optimization.stage", NULL), .choices = "zero|plain",
+     .choices = "zero|plain",
      .help = "rules of a dynamic loss_scale: DeepSpeed's with ZeRO or without it; zero tolerates "
              "overflows as hysteresis says and stops the run at min_loss_scale"},
     {REAL("precision", init_loss_scale, "65536"), NOTED, .jobs = JOB_TRAIN,

@@ -26,7 +26,7 @@ static void expect(int64_t update, int64_t micro, int64_t accumulation, int64_t 
                    int64_t want_micro, int64_t want_accumulation) {
     struct berth_config config = make(update, micro, accumulation);
     struct batching b;
-    assert_int_equal(batching_resolve(&b, &config, 1000, NULL), BERTH_OK);
+    assert_int_equal(batching_resolve(&b, &config, 1000, 1, NULL), BERTH_OK);
     assert_int_equal(b.update_sequences, want_update);
     assert_int_equal(b.micro.sequences, want_micro);
     assert_int_equal(b.accumulation, want_accumulation);
@@ -45,7 +45,7 @@ static void refuse(int64_t update, int64_t micro, int64_t accumulation, const ch
     struct berth_config config = make(update, micro, accumulation);
     struct batching b;
     struct berth_error error;
-    assert_int_equal(batching_resolve(&b, &config, 1000, &error), BERTH_CONFIG);
+    assert_int_equal(batching_resolve(&b, &config, 1000, 1, &error), BERTH_CONFIG);
     for (; *parts != NULL; parts++) {
         if (strstr(error.message, *parts) == NULL) {
             fail_msg("\"%s\" is not in \"%s\"", *parts, error.message);
@@ -64,7 +64,7 @@ static void test_updates_and_places(void **state) {
     struct berth_config config = make(32, 0, 0);
     config.num_train_epochs = 2;
     struct batching b;
-    assert_int_equal(batching_resolve(&b, &config, 8014, NULL), BERTH_OK);
+    assert_int_equal(batching_resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
     assert_int_equal(b.updates_per_epoch, 251);
     assert_int_equal(b.total_steps, 502);
     struct update_place last = batching_place(&b, 250);
@@ -75,15 +75,15 @@ static void test_updates_and_places(void **state) {
     assert_int_equal(next.epoch, 1);
     assert_int_equal(next.first, 0);
     config.max_steps_per_epoch = 10;
-    assert_int_equal(batching_resolve(&b, &config, 8014, NULL), BERTH_OK);
+    assert_int_equal(batching_resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
     assert_int_equal(b.total_steps, 20);
     config.max_steps = 7;
-    assert_int_equal(batching_resolve(&b, &config, 8014, NULL), BERTH_OK);
+    assert_int_equal(batching_resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
     assert_int_equal(b.total_steps, 7);
     config.max_steps = 0;
     config.max_steps_per_epoch = 0;
     config.num_train_epochs = 0.5;
-    assert_int_equal(batching_resolve(&b, &config, 8014, NULL), BERTH_OK);
+    assert_int_equal(batching_resolve(&b, &config, 8014, 1, NULL), BERTH_OK);
     assert_int_equal(b.total_steps, 126);
 }
 
@@ -92,7 +92,7 @@ static void test_ends_of_epochs(void **state) {
     struct berth_config config = make(32, 0, 0);
     config.num_train_epochs = 3;
     struct batching b;
-    assert_int_equal(batching_resolve(&b, &config, 70, NULL), BERTH_OK);
+    assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
     int64_t sequences = 0;
     for (int64_t step = 0; step < b.total_steps; step++) {
         struct update_place place = batching_place(&b, step);
@@ -113,7 +113,7 @@ static void test_ends_of_epochs_that_run_on(void **state) {
     struct berth_config config = make(32, 0, 0);
     config.num_train_epochs = 2;
     struct batching b;
-    assert_int_equal(batching_resolve(&b, &config, 70, NULL), BERTH_OK);
+    assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
     assert_int_equal(batching_run_on(&b, &config, 20, NULL), BERTH_OK);
     assert_int_equal(b.total_steps, 5); // ceil(140 / 32)
     assert_int_equal(b.micro.sequences, 32);
@@ -139,7 +139,7 @@ static void test_worst_case_is_met_and_never_passed(void **state) {
         config.num_train_epochs = epochs;
         struct batching b;
         struct batching_worst worst;
-        assert_int_equal(batching_resolve(&b, &config, 500, NULL), BERTH_OK);
+        assert_int_equal(batching_resolve(&b, &config, 500, 1, NULL), BERTH_OK);
         assert_int_equal(batching_find_worst(&b, &source, &worst, NULL), BERTH_OK);
         int64_t most = 0;
         uint32_t order[500];

@@ -16,23 +16,36 @@
 #define FEW_TOKENS 16
 #define FEW_MASKED 4
 
-static enum berth_status contradiction(int64_t update, int64_t micro, int64_t accumulation,
+static enum berth_status contradiction(const struct batching *b, int64_t micro, int64_t ranks,
                                        struct berth_error *error) {
     return error_set(error, BERTH_CONFIG,
                      "train_batch_size %" PRId64 " is not per_device_train_batch_size %" PRId64
-                     " x gradient_accumulation_steps %" PRId64
-                     " x processes 1; change or omit one of them",
-                     update, micro, accumulation);
+                     " x gradient_accumulation_steps %" PRId64 " x processes %" PRId64
+                     "; change or omit one of them",
+                     b->update_sequences, micro, b->accumulation, ranks);
+}
+
+// virtual_ranks divides the work of each rank.
+static enum berth_status resolve_parts(struct batching *b, const struct berth_config *config,
+                                       int64_t ranks, struct berth_error *error) {
+    b->parts = config->virtual_ranks > 0 ? config->virtual_ranks : ranks;
+    return b->parts % ranks == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "--virtual_ranks %" PRId64
+                           ": expected a multiple of the number of processes, %" PRId64,
+                           b->parts, ranks);
 }
 
 static enum berth_status resolve_sizes(struct batching *b, const struct berth_config *config,
-                                       struct berth_error *error) {
+                                       int64_t ranks, struct berth_error *error) {
     int64_t micro = config->per_device_train_batch_size;
     int64_t accumulation = config->gradient_accumulation_steps;
     b->update_sequences = config->train_batch_size;
     if (micro > 0 && !option_is_chosen(config, option_find("train_batch_size"))) {
         int64_t steps = accumulation > 0 ? accumulation : 1;
-        if (__builtin_mul_overflow(micro, steps, &b->update_sequences)) {
+        if (__builtin_mul_overflow(micro, steps, &b->update_sequences) ||
+            __builtin_mul_overflow(b->update_sequences, ranks, &b->update_sequences)) {
             return error_set(error, BERTH_CONFIG,
                              "per_device_train_batch_size %" PRId64
                              " x gradient_accumulation_steps %" PRId64 " is too large",
@@ -51,14 +64,13 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
             .tokens = BATCHING_TOKENS, .sequences = b->update_sequences, .masked = INT64_MAX};
         return BERTH_OK;
     }
-    int64_t sequences = micro > 0 ? micro : b->update_sequences / accumulation;
+    const int64_t own = b->update_sequences / ranks; // of one process
+    int64_t sequences = micro > 0 ? micro : own / accumulation;
     b->micro =
         (struct batch_extent){.tokens = INT64_MAX, .sequences = sequences, .masked = INT64_MAX};
-    b->accumulation = accumulation > 0 ? accumulation
-                      : sequences > 0  ? b->update_sequences / sequences
-                                       : 0;
-    if (sequences * b->accumulation != b->update_sequences || b->accumulation == 0) {
-        return contradiction(b->update_sequences, sequences, b->accumulation, error);
+    b->accumulation = accumulation > 0 ? accumulation : sequences > 0 ? own / sequences : 0;
+    if (sequences * b->accumulation * ranks != b->update_sequences || b->accumulation == 0) {
+        return contradiction(b, sequences, ranks, error);
     }
     return BERTH_OK;
 }
@@ -76,9 +88,10 @@ static enum berth_status count_steps(struct batching *batching, const struct ber
 }
 
 enum berth_status batching_resolve(struct batching *batching, const struct berth_config *config,
-                                   int64_t features, struct berth_error *error) {
+                                   int64_t features, int64_t ranks, struct berth_error *error) {
     *batching = (struct batching){.seed = (uint64_t)config->seed, .features = features};
-    TRY(resolve_sizes(batching, config, error));
+    TRY(resolve_parts(batching, config, ranks, error));
+    TRY(resolve_sizes(batching, config, ranks, error));
     int64_t updates = (features + batching->update_sequences - 1) / batching->update_sequences;
     if (config->max_steps_per_epoch > 0 && config->max_steps_per_epoch < updates) {
         updates = config->max_steps_per_epoch;
@@ -148,7 +161,8 @@ static int32_t longest(const struct packer_source *source) {
     return length;
 }
 
-// For more epochs than were walked, uses a bound that holds for every order.
+// For more epochs than were walked, and for updates in parts, uses a bound that holds for every
+// order.
 static void widen(const struct batching *b, const struct packer_source *source,
                   struct batching_worst *worst) {
     int64_t length = longest(source);
@@ -180,7 +194,7 @@ enum berth_status batching_find_worst(const struct batching *batching,
         }
         walk_update(batching, source, order + place.first, place.count, worst);
     }
-    if (batching->total_steps > walked) {
+    if (batching->total_steps > walked || batching->parts > 1) {
         widen(batching, source, worst);
     }
     memory_free(order);

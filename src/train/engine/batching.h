@@ -26,6 +26,7 @@ struct batching {
     int64_t update_sequences; // train_batch_size
     // Largest micro-batch; INT64_MAX tokens if sequences are the limit.
     struct batch_extent micro;
+    int64_t parts;        // of an update, computed apart: virtual_ranks, or the number of ranks
     int64_t accumulation; // micro-batches of a full update; 0: as many as the tokens require
     int64_t updates_per_epoch;
     int64_t total_steps;
@@ -34,10 +35,10 @@ struct batching {
 
 // Computes sizes from train_batch_size, per_device_train_batch_size and
 // gradient_accumulation_steps: any two determine the third. If all three are given and disagree
-// (with one process), BERTH_CONFIG names all four numbers. max_steps > 0 determines the number of
-// updates, otherwise num_train_epochs.
+// with these and the number of ranks, BERTH_CONFIG names all four. max_steps > 0 determines the
+// number of updates, otherwise num_train_epochs.
 enum berth_status batching_resolve(struct batching *batching, const struct berth_config *config,
-                                   int64_t features, struct berth_error *error);
+                                   int64_t features, int64_t ranks, struct berth_error *error);
 
 // Turns resolved sizes into those of updates that continue across epochs. Micro-batches limited by
 // tokens also get a limit on sequences and masked tokens (`max_predictions` per sequence), because

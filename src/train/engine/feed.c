@@ -13,9 +13,9 @@ static int64_t smaller(int64_t a, int64_t b) {
 // --- features in memory -------------------------------------------------------------------------
 
 static enum berth_status resolve_source(const struct feed *feed, struct batching *batching,
-                                        const struct berth_config *config,
+                                        const struct berth_config *config, int64_t ranks,
                                         struct berth_error *error) {
-    return batching_resolve(batching, config, (int64_t)feed->source.count, error);
+    return batching_resolve(batching, config, (int64_t)feed->source.count, ranks, error);
 }
 
 static enum berth_status worst_of_source(const struct feed *feed, const struct batching *batching,
@@ -71,9 +71,9 @@ enum berth_status feed_open_source(struct feed *feed, const struct packer_source
 // --- shards -------------------------------------------------------------------------------------
 
 static enum berth_status resolve_shards(const struct feed *feed, struct batching *batching,
-                                        const struct berth_config *config,
+                                        const struct berth_config *config, int64_t ranks,
                                         struct berth_error *error) {
-    TRY(batching_resolve(batching, config, feed->shards->sequences, error));
+    TRY(batching_resolve(batching, config, feed->shards->sequences, ranks, error));
     return batching_run_on(batching, config, feed->max_predictions, error);
 }
 

@@ -26,7 +26,8 @@ struct feed_update {
 struct feed_kind {
     // Computes batch sizes and the number of updates from settings and data.
     enum berth_status (*resolve)(const struct feed *feed, struct batching *batching,
-                                 const struct berth_config *config, struct berth_error *error);
+                                 const struct berth_config *config, int64_t ranks,
+                                 struct berth_error *error);
     // Computes the largest micro-batch that may occur.
     enum berth_status (*find_worst)(const struct feed *feed, const struct batching *batching,
                                     struct batching_worst *worst, struct berth_error *error);

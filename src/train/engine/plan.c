@@ -163,6 +163,9 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
                                     .device = {.available = UINT64_MAX}};
     struct device *device = args->state->device;
     limit.host.available = machine_memory_available(&limit.host.limit);
+    if (args->processes > 1) {
+        limit.host.available /= (uint64_t)args->processes;
+    }
     if (device->memory_available != NULL) {
         limit.device.available = device->memory_available(device, &limit.device.limit);
     }

@@ -52,6 +52,7 @@ struct plan_args {
     const struct bert_config *config;
     const struct engine_shape *shape;
     int64_t update_sequences; // as in struct plan_limit_args
+    int processes;            // that share this host's memory; 0: this one alone
     uint64_t data;            // as in struct plan_memory
     const struct berth_log *log;
 };

@@ -21,6 +21,11 @@ struct update_rules update_rules_of(const struct berth_config *config,
         .hidden_dropout = hidden,
         .attention_dropout = attention < 0 ? shape->attention_probs_dropout_prob : attention,
         .head_dropout = head < 0 ? hidden : head,
+        .parts = (int)config->virtual_ranks,
+        .wire = config->communication_data_type != NULL &&
+                        strcmp(config->communication_data_type, "bf16") == 0
+                    ? DTYPE_BF16
+                    : DTYPE_F32,
     };
 }
 
@@ -375,14 +380,17 @@ static enum berth_status ask(const struct run *run, struct update_result *result
     const struct engine *engine = run->engine;
     struct device *device = engine->state->device;
     struct comm *comm = engine->comm;
-    double losses[ENGINE_LOSSES];
+    double sums[ENGINE_LOSSES + 2] = {[ENGINE_LOSSES] = (double)result->tokens,
+                                      (double)result->masked};
     struct grad_stats norm;
     optimizer_norm(&run->updater->plan, 1 / loss_scale_of(run->args));
-    device->download(device, losses, engine->losses, sizeof losses);
+    device->download(device, sums, engine->losses, ENGINE_LOSSES * sizeof *sums);
     device->download(device, &norm, run->updater->plan.norm, sizeof norm);
-    comm->sum(comm, losses, ENGINE_LOSSES);
-    result->loss = losses[ENGINE_SEQUENCE_LOSS] + losses[ENGINE_MASKED_LOSS];
-    result->masked_loss = losses[ENGINE_MASKED_LOSS];
+    comm->sum(comm, sums, ENGINE_LOSSES + 2);
+    result->loss = sums[ENGINE_SEQUENCE_LOSS] + sums[ENGINE_MASKED_LOSS];
+    result->masked_loss = sums[ENGINE_MASKED_LOSS];
+    result->tokens = (int64_t)sums[ENGINE_LOSSES];
+    result->masked = (int64_t)sums[ENGINE_LOSSES + 1];
     result->grad_norm = sqrt(norm.sum_squares);
     result->stop = run->args->stop != NULL ? *run->args->stop : 0;
     return comm->agree(comm, device->status(device, error), &result->stop, error);
@@ -425,6 +433,11 @@ enum berth_status update_run(struct updater *updater, const struct update_args *
     result->backward_seconds = seconds[DEVICE_PHASE_BACKWARD];
     result->step_seconds = seconds[DEVICE_PHASE_STEP];
     return BERTH_OK;
+}
+
+void updater_collect_weights(struct updater *updater) {
+    all_reduce_wait_all_weights(&updater->all_reduce);
+    all_reduce_collect(&updater->all_reduce);
 }
 
 void update_discard(struct updater *updater) {

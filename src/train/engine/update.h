@@ -76,8 +76,8 @@ struct update_result {
     double loss;
     double masked_loss;     // the masked tokens' part of the loss
     double grad_norm;       // before clipping, unscaled; not finite: nothing was changed
-    int64_t tokens, masked; // of this rank's parts, as are the next two
-    double needed_flops;
+    int64_t tokens, masked; // of all ranks
+    double needed_flops;    // of this rank's parts, as are the next
     int64_t micro_batches;
     double imbalance; // of the parts' predicted times: the largest by their mean
     double forward_seconds, backward_seconds, step_seconds;
@@ -89,6 +89,10 @@ struct update_result {
 // decides (update_blame finds the cause). Errors are those of the device and the ranks.
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error);
+
+// Every rank gets the master weights that others own; all of them call it, before what reads them
+// other than updates and forward passes.
+void updater_collect_weights(struct updater *updater);
 
 // Clears the gradients of an update that was not finite, before another one is run.
 void update_discard(struct updater *updater);

@@ -45,6 +45,25 @@ struct job {
     double begin;
 };
 
+static int is_first(const struct job *job) {
+    return job->comm->rank == 0;
+}
+
+// All ranks continue, or none: each brings the status of what it did. Only one of them has a
+// message where it is not OK: the first rank, which reports.
+static enum berth_status agree(const struct job *job, enum berth_status own,
+                               struct berth_error *error) {
+    struct comm *comm = job->comm;
+    int stop = 0;
+    if (own != BERTH_OK && comm->size > 1) {
+        (void)error_prefix(error, own, "rank %d", comm->rank);
+    }
+    const enum berth_status status = comm->agree(comm, own, &stop, error);
+    return status == BERTH_OK || comm->size == 1 || is_first(job) || status == BERTH_UNAVAILABLE
+               ? status
+               : error_set(error, status, "%s", "");
+}
+
 // --- settings -----------------------------------------------------------------------------------
 
 // A run without a checkpoint starts from a model or, except for a second phase, from random
@@ -71,6 +90,16 @@ static void note_phases(const struct job *job) {
     }
 }
 
+// What has no effect in one process, but was asked for.
+static void note_ranks(const struct job *job) {
+    static const char *const names[] = {"zero_stage", "communication_data_type"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && job->comm->size == 1; i++) {
+        if (option_is_chosen(&job->config, option_find(names[i]))) {
+            log_note(&job->log, "%s has no effect in one process", names[i]);
+        }
+    }
+}
+
 static enum berth_status settle(struct job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     if (config->deepspeed_config != NULL) {
@@ -79,6 +108,7 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
     TRY(job->task->settle(config, TASK_TRAIN, error));
     TRY(strategy_settle(config, &job->log, error));
     note_phases(job);
+    note_ranks(job);
     TRY(optimizer_settle(config, error));
     TRY(loss_scale_check(config, error));
     if (!option_resumes(&job->config)) {
@@ -212,7 +242,7 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
         TRY(strategy_check_unevaluated(config, job->task->held_out, &job->log, error));
     }
     TRY(open_feed(job, error));
-    TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, error));
+    TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, job->comm->size, error));
     TRY(schedule_init(&job->schedule, config, job->batching.total_steps, error));
     if (schedule_is_zero(&job->schedule)) {
         log_warning(&job->log,
@@ -242,12 +272,20 @@ static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
     return BERTH_OK;
 }
 
+static struct state_share share_of(const struct job *job) {
+    return (struct state_share){.rank = job->comm->rank,
+                                .size = job->comm->size,
+                                .stage = job->comm->size > 1 ? (int)job->config.zero_stage : 0};
+}
+
 static enum berth_status make_plan(struct job *job, struct berth_error *error) {
-    job->state = (struct state){.device = job->device, .table = &job->files.table};
+    job->state =
+        (struct state){.device = job->device, .table = &job->files.table, .share = share_of(job)};
     TRY(machine_compute_dtype(&job->config, job->device, &job->log, &job->state.compute, error));
     int64_t micro_batches;
     TRY(find_shape(job, &micro_batches, error));
     struct training_plan plan = {.config = &job->config,
+                                 .ranks = job->comm->size,
                                  .files = &job->files,
                                  .batching = &job->batching,
                                  .schedule = &job->schedule,
@@ -261,6 +299,7 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
                                .config = &job->files.shape,
                                .shape = &job->shape,
                                .update_sequences = job->batching.update_sequences,
+                               .processes = job->comm->local_size,
                                .data = feed_bytes(&job->feed, &job->batching),
                                .log = &job->log};
     return plan_memory_admit(&memory, NULL, error);
@@ -289,7 +328,11 @@ static enum berth_status keep_tokenizer(struct job *job, struct berth_error *err
 static enum berth_status fill_state(struct job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
     struct update_rules rules = update_rules_of(&job->config, &job->files.shape);
-    TRY(state_init(&job->state, job->device, &job->files.table, compute, 1, error));
+    const struct state_share share = share_of(job);
+    if (job->config.communication_data_type == NULL) {
+        rules.wire = compute;
+    }
+    TRY(state_init_share(&job->state, job->device, &job->files.table, compute, &share, error));
     job->content = (struct checkpoint_content){.config = &job->config,
                                                .files = &job->files,
                                                .model_folder = job->model_folder,
@@ -314,8 +357,7 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
     }
     log_event(&job->log, "loaded_checkpoint");
     TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
-    return updater_init(&job->updater, &job->engine, &rules, job->batching.update_sequences,
-                        error);
+    return updater_init(&job->updater, &job->engine, &rules, job->batching.update_sequences, error);
 }
 
 // --- results -------------------------------------------------------------------------------------
@@ -323,6 +365,10 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
 static enum berth_status write_outputs(struct job *job, const struct training_result *loop,
                                        struct berth_error *error) {
     const char *folder = job->config.output_dir;
+    if (!is_first(job)) {
+        return BERTH_OK;
+    }
+    TRY(file_lock_check(&job->lock, error));
     TRY(checkpoint_write_model(&job->content, folder, error));
     if (loop->evaluated_step != loop->model_step || loop->evaluated_step < 0) {
         return BERTH_OK;
@@ -417,8 +463,8 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
     }
     fill_result(job, &done, result);
     TRY(status);
-    TRY(file_lock_check(&job->lock, error));
-    TRY(write_outputs(job, &done, error));
+    updater_collect_weights(&job->updater);
+    TRY(agree(job, write_outputs(job, &done, error), error));
     struct training_summary summary = {.task = job->task,
                                        .result = result,
                                        .loop = &done,
@@ -426,39 +472,79 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
                                        .train = &job->train,
                                        .config = &job->config,
                                        .seconds = machine_seconds() - job->begin};
-    return training_report_summary(&summary, &job->log, error);
+    return is_first(job) ? training_report_summary(&summary, &job->log, error) : BERTH_OK;
 }
 
-static enum berth_status run(struct job *job, struct berth_run_result *result,
-                             struct berth_error *error) {
-    TRY(settle(job, error));
+// The output folder and what to resume from, by the first rank. Others resume from the same.
+static enum berth_status look_at_output(struct job *job, struct berth_error *error) {
     const char *otherwise = ", or resume with --resume_from_checkpoint auto";
     TRY(output_check(&job->config, option_resumes(&job->config) ? NULL : otherwise, error));
     if (!job->config.dry_run && dir_exists(job->config.output_dir)) {
         TRY(take_output(job, error));
     }
-    TRY(find_resume(job, error));
+    return find_resume(job, error);
+}
+
+static enum berth_status share_resume(struct job *job, struct berth_error *error) {
+    struct {
+        int64_t original_step;
+        uint64_t length; // of the folder's name with its end; 0: there is none
+    } found = {.original_step = job->original_step};
+    struct comm *comm = job->comm;
+    found.length = job->resume_folder != NULL ? strlen(job->resume_folder) + 1 : 0;
+    comm->broadcast(comm, &found, sizeof found, 0);
+    job->original_step = found.original_step;
+    enum berth_status status = comm->status(comm, error);
+    if (status == BERTH_OK && found.length > 0 && !is_first(job)) {
+        job->resume_folder = memory_new(found.length);
+        status = job->resume_folder != NULL ? BERTH_OK : file_no_path(error);
+    }
+    TRY(agree(job, status, error));
+    if (found.length > 0) {
+        comm->broadcast(comm, job->resume_folder, found.length, 0);
+    }
+    return comm->status(comm, error);
+}
+
+// All that needs no other rank: input, device and plan.
+static enum berth_status prepare(struct job *job, struct berth_error *error) {
     TRY(machine_start_threads(&job->config, error));
     TRY(read_inputs(job, error));
     TRY(machine_device_open(&job->config, &job->log, &job->device, error));
-    TRY(make_plan(job, error));
-    if (job->config.dry_run) {
-        return BERTH_OK;
-    }
+    return make_plan(job, error);
+}
+
+static enum berth_status start(struct job *job, struct berth_error *error) {
     TRY(progress_init(&job->progress, error));
     job->progress.jobs = job->task->jobs;
     job->progress.feed = &job->feed;
-    TRY(fill_state(job, error));
-    // Created only now, so that unusable input leaves no folder. Another run may have filled it in
-    // the meantime.
+    return fill_state(job, error);
+}
+
+// Created only now, so that unusable input leaves no folder. Another run may have filled it in the
+// meantime.
+static enum berth_status make_output(struct job *job, struct berth_error *error) {
     if (job->lock.descriptor < 0) {
         TRY(take_output(job, error));
-        TRY(output_check(&job->config, otherwise, error));
+        TRY(output_check(&job->config, ", or resume with --resume_from_checkpoint auto", error));
     }
     TRY(keep_tokenizer(job, error));
-    if (job->config.overwrite_output_dir && job->resume_folder == NULL) {
-        TRY(checkpoint_remove_all(job->config.output_dir, error));
+    return job->config.overwrite_output_dir && job->resume_folder == NULL
+               ? checkpoint_remove_all(job->config.output_dir, error)
+               : BERTH_OK;
+}
+
+static enum berth_status run(struct job *job, struct berth_run_result *result,
+                             struct berth_error *error) {
+    TRY(agree(job, settle(job, error), error));
+    TRY(agree(job, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
+    TRY(share_resume(job, error));
+    TRY(agree(job, prepare(job, error), error));
+    if (job->config.dry_run) {
+        return BERTH_OK;
     }
+    TRY(agree(job, start(job, error), error));
+    TRY(agree(job, is_first(job) ? make_output(job, error) : BERTH_OK, error));
     return train(job, result, error);
 }
 
@@ -494,7 +580,12 @@ enum berth_status training_job_run(const struct task *task, const struct berth_c
                       .begin = machine_seconds()};
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
-    enum berth_status status = run(&job, result, error);
+    enum berth_status status = machine_comm_open(config, &log, &job.comm, error);
+    if (status == BERTH_OK) {
+        job.log = is_first(&job) ? log : (struct berth_log){0};
+        status = run(&job, result, error);
+    }
     job_done(&job);
+    job.comm->close(job.comm);
     return status;
 }

@@ -89,6 +89,14 @@ static void report_evaluation(const struct run *run, const struct infer_result *
     log_fields(run->loop->log, BERTH_RECORD_EVAL, "eval", fields, count);
 }
 
+// All ranks decide by the scores of the first, whatever their processors make of the last bits.
+static void share_score(struct comm *comm, struct task_score *score) {
+    comm->broadcast(comm, &score->loss, sizeof score->loss, 0);
+    for (size_t i = 0; i < score->count; i++) {
+        comm->broadcast(comm, &score->items[i].value, sizeof score->items[i].value, 0);
+    }
+}
+
 static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     double begin = machine_seconds();
@@ -99,6 +107,7 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
                                  .stop = loop->stop};
     struct task_score score;
     TRY(evaluation_predict(loop->evaluation, &how, &timing, &score, error));
+    share_score(loop->updater->engine->comm, &score);
     if (!timing.stopped) {
         run->result->score = score;
         run->result->prediction_seconds = timing.seconds;
@@ -134,6 +143,9 @@ static int goes_on_after_save_error(const struct training_loop *loop) {
 
 static enum berth_status rotate(const struct run *run, struct berth_error *error) {
     const struct berth_config *config = run->loop->config;
+    if (run->loop->updater->engine->comm->rank > 0) {
+        return BERTH_OK;
+    }
     const int keeps = strategy_keeps_best(config) && !isnan(run->progress->best_metric);
     return checkpoint_rotate(
         config->output_dir,
@@ -149,6 +161,7 @@ static enum berth_status write_checkpoint(struct run *run, struct berth_error *e
     if (run->saved_step == run->progress->step) {
         return rotate(run, error);
     }
+    updater_collect_weights(loop->updater);
     TRY(checkpoint_write(loop->content, folder, error));
     run->saved_step = run->progress->step;
     TRY(rotate(run, error));
@@ -482,6 +495,11 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
 
 // --- the run ------------------------------------------------------------------------------------
 
+// The first rank has the lock of the output folder.
+static enum berth_status check_lock(const struct training_loop *loop, struct berth_error *error) {
+    return loop->updater->engine->comm->rank == 0 ? file_lock_check(loop->lock, error) : BERTH_OK;
+}
+
 // After the last attempt to save, which on_save_error may have let fail.
 static const char *what_is_left(const struct run *run) {
     if (run->progress->step == run->first_step) {
@@ -500,7 +518,7 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (run->loop->config->skip_checkpoint) {
         return interrupted(run, "nothing is saved: checkpoints are off", error);
     }
-    TRY(file_lock_check(run->loop->lock, error));
+    TRY(check_lock(run->loop, error));
     if (run->saved_step != run->progress->step) {
         TRY(save(run, error));
     }
@@ -522,7 +540,7 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
             return BERTH_OK;
         }
         TRY(do_update(run, error));
-        TRY(file_lock_check(loop->lock, error));
+        TRY(check_lock(loop, error));
         if (run->stop < 2 && save_is_due(run)) {
             TRY(save(run, error));
         }

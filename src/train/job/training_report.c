@@ -73,7 +73,7 @@ static void report_batches(const struct training_plan *plan, const struct berth_
     const struct batching *batching = plan->batching;
     struct berth_field fields[12] = {
         log_integer("train_batch_size", batching->update_sequences),
-        log_integer("processes", 1),
+        log_integer("processes", plan->ranks),
         log_integer("micro_batches_per_update", plan->micro_batches),
         log_integer("updates_per_epoch", batching->updates_per_epoch),
         log_integer("total_steps", batching->total_steps),

@@ -17,6 +17,7 @@
 
 struct training_plan {
     const struct berth_config *config;
+    int64_t ranks;
     const struct model_files *files;
     const struct batching *batching;
     const struct schedule *schedule;

@@ -192,7 +192,7 @@ enum berth_status machine_comm_open(const struct berth_config *config, const str
     const struct comm_options options = {.name = config->comm != NULL ? config->comm : "auto",
                                          .timeout_seconds = (double)config->comm_timeout};
     TRY(comm_open(&options, comm, error));
-    if ((*comm)->size > 1) {
+    if ((*comm)->size > 1 && (*comm)->rank == 0) {
         log_note(log, "ranks: %d on %d host%s, connected by %s", (*comm)->size, (*comm)->host_count,
                  (*comm)->host_count > 1 ? "s" : "", (*comm)->name);
     }
