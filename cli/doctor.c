@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define COMM_SECONDS 60.0 // for processes to meet
+#define COMM_SECONDS 60 // for processes to meet
 
 // CMake says how the program was built and with which libraries.
 #ifndef BERTH_BUILD_TYPE
@@ -176,15 +176,17 @@ static void put_launch(struct facts *facts) {
 }
 
 // Opens it, so that `mpirun berth doctor` tells whether jobs of several processes would start.
-static enum berth_status put_comm(struct facts *facts, const struct cli_call *call,
+static enum berth_status put_comm(struct facts *facts, struct cli_call *call,
                                   struct berth_error *error) {
-    struct comm_options wanted = {cli_value(call, "comm"), .timeout_seconds = COMM_SECONDS};
+    const struct berth_log log = cli_log(call);
+    const char *name = cli_value(call, "comm");
     char host[HOST_NAME_MAX + 1] = "";
     struct comm *comm;
-    wanted.name = wanted.name != NULL ? wanted.name : "auto";
+    call->config.comm = name != NULL ? name : "auto";
+    call->config.comm_timeout = COMM_SECONDS;
     gethostname(host, sizeof host - 1);
     put_text(facts, "host", host);
-    TRY(comm_open(&wanted, &comm, error));
+    TRY(machine_comm_open(&call->config, &log, &comm, error));
     put_text(facts, "comm", comm->name);
     put_integer(facts, "ranks", comm->size);
     put_integer(facts, "rank", comm->rank);

@@ -107,3 +107,7 @@ struct launch launch_find(void) {
     }
     return found;
 }
+
+int64_t launch_processors(void) {
+    return getenv("SLURM_STEP_NUM_TASKS") != NULL ? number_of("SLURM_CPUS_PER_TASK", 0) : 0;
+}

@@ -35,4 +35,7 @@ static inline int launch_is_of_several(const struct launch *launch) {
 // From the environment.
 struct launch launch_find(void);
 
+// The processors for each process that the job was started with (srun --cpus-per-task); 0: unknown.
+int64_t launch_processors(void);
+
 #endif

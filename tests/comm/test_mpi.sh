@@ -10,6 +10,8 @@ export OMP_NUM_THREADS=1
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 modules=$(dirname "$BERTH")
 
+two=$(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0))[:2], sep=",")')
+
 launcher_of() { # MPI
     case $1 in
     openmpi) echo mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none ;;
@@ -62,6 +64,26 @@ for mpi in $BERTH_MPIS; do
     expect_lines 1 "^comm +$mpi\$"
     expect_lines 1 '^ranks +1$'
 
+    # Ranks that may run on the same processors divide them.
+    if [ "$(nproc)" -gt 1 ]; then
+        unset OMP_NUM_THREADS
+        launch "$mpi" 2 taskset -c "$two" "$BERTH" doctor
+        expect_code 0
+        expect_lines 2 '^threads +1$'
+        expect_err '2 ranks of this host may run on the same 2 processors'
+        launch "$mpi" 2 bash -c 'exec taskset -c $(((PMI_RANK + OMPI_COMM_WORLD_RANK) ? '"${two#*,} : ${two%,*}"')) "$0" doctor' \
+            "$BERTH"
+        expect_code 0
+        expect_lines 2 '^threads +1$'
+        expect_no "$err" 'may run on the same'
+        export OMP_NUM_THREADS=2
+        launch "$mpi" 2 taskset -c "${two%,*}" "$BERTH" doctor
+        expect_lines 2 '^threads +2$'
+        expect_no "$err" 'may run on the same'
+        [ "$mpi" != openmpi ] || expect_err 'mpirun binds the 2 ranks of this host to 1 of '
+        export OMP_NUM_THREADS=1
+    fi
+
     # What cannot be served.
     launch "$mpi" 2 "$BERTH" doctor --comm self
     expect_code 78
@@ -95,6 +117,6 @@ for mpi in $BERTH_MPIS; do
 done
 run doctor --comm none
 expect_code 2
-expect_err "unknown communicator 'none'"
+expect_err 'expected one of auto, self, openmpi, mpich'
 [ "$tried" -gt 0 ] || { echo "no MPI and its launcher are installed: skipped"; exit 77; }
 finish

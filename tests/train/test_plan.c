@@ -192,6 +192,12 @@ static void test_groups_of_version_2(void **state) {
     put("sys/fs/cgroup/job/memory.stat",
         "anon 1000\nfile 2000\ninactive_anon 7\nactive_file 1200\ninactive_file 800\n");
     assert_int_equal(cgroup_memory_rest(in_folder("")), 7000); // the cache is released
+    assert_true(cgroup_processors(in_folder("")) == UINT64_MAX);
+    put("sys/fs/cgroup/job/task/step/cpu.max", "max 100000\n");
+    put("sys/fs/cgroup/job/cpu.max", "250000 100000\n");
+    assert_int_equal(cgroup_processors(in_folder("")), 3);
+    put("sys/fs/cgroup/job/task/cpu.max", "100000 100000\n");
+    assert_int_equal(cgroup_processors(in_folder("")), 1);
     put("sys/fs/cgroup/job/task/step/memory.max", "100\n");
     put("sys/fs/cgroup/job/task/step/memory.current", "101\n");
     assert_int_equal(cgroup_memory_rest(in_folder("")), 0);
@@ -215,6 +221,11 @@ static void test_groups_of_version_1(void **state) {
         "cache 900\nactive_file 1\ninactive_file 1\ntotal_active_file 200\n"
         "total_inactive_file 800\n");
     assert_int_equal(cgroup_memory_rest(in_folder("")), 51000);
+    put("sys/fs/cgroup/cpu/pod/ada/cpu.cfs_period_us", "100000\n");
+    put("sys/fs/cgroup/cpu/pod/ada/cpu.cfs_quota_us", "-1\n");
+    assert_true(cgroup_processors(in_folder("")) > (uint64_t)1 << 40);
+    put("sys/fs/cgroup/cpu/pod/ada/cpu.cfs_quota_us", "400000\n");
+    assert_int_equal(cgroup_processors(in_folder("")), 4);
     // A group that the mount does not show, as in some containers: the mount itself is used.
     put("proc/self/cgroup", "4:memory:/docker/0123\n");
     put("sys/fs/cgroup/memory/memory.limit_in_bytes", "70000\n");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the memory limit of the process's control groups. /proc/self/cgroup names the group of the
-// process; /proc/self/mountinfo names the folder where its hierarchy is mounted and the group that
-// this folder shows, because a container may see only a part.
+// Finds the limits of memory and processor time of the process's control groups. /proc/self/cgroup
+// names the group of the process; /proc/self/mountinfo names the folder where its hierarchy is
+// mounted and the group that this folder shows, because a container may see only a part.
 //
 // Leaves out swap, and groups of version 1 whose parents do not limit them (use_hierarchy 0, which
 // current kernels refuse): the parents' limits are assumed to apply.
@@ -18,20 +18,15 @@
 #define PROC_FILE_LIMIT ((size_t)1 << 20)
 #define PATH_SIZE (2 * PATH_MAX)
 
-// The two versions of the memory controller.
+// A version of a controller.
 struct version {
     const char *type;       // type of the mount's file system
     const char *controller; // in /proc/self/cgroup and in the mount's options; "" for version 2
-    const char *limit, *used;
+    // What a group leaves; UINT64_MAX: all there is.
+    uint64_t (*rest)(const struct version *version, const char *folder);
+    const char *limit;
+    const char *used;     // of memory; of processor time, the period
     const char *cache[2]; // lines of memory.stat
-};
-static const struct version versions[] = {
-    {"cgroup2", "", "memory.max", "memory.current", {"\nactive_file ", "\ninactive_file "}},
-    {"cgroup",
-     "memory",
-     "memory.limit_in_bytes",
-     "memory.usage_in_bytes",
-     {"\ntotal_active_file ", "\ntotal_inactive_file "}},
 };
 
 // NULL if there is no such file.
@@ -68,7 +63,7 @@ static uint64_t cache_of(const struct version *version, const char *folder) {
 }
 
 // If usage cannot be read, do not refuse the run.
-static uint64_t rest_of(const struct version *version, const char *folder) {
+static uint64_t rest_of_memory(const struct version *version, const char *folder) {
     uint64_t limit = read_number(folder, version->limit, UINT64_MAX);
     if (limit == UINT64_MAX) {
         return UINT64_MAX;
@@ -77,6 +72,51 @@ static uint64_t rest_of(const struct version *version, const char *folder) {
     used -= cache < used ? cache : used;
     return limit > used ? limit - used : 0;
 }
+
+static uint64_t round_up(uint64_t quota, uint64_t period) {
+    return quota == UINT64_MAX || period == 0 ? UINT64_MAX : (quota + period - 1) / period;
+}
+
+// "200000 100000" or "max 100000": quota and period.
+static uint64_t rest_of_processors_2(const struct version *version, const char *folder) {
+    char *text = read_text(folder, version->limit);
+    unsigned long long quota, period;
+    uint64_t count = text != NULL && sscanf(text, "%llu %llu", &quota, &period) == 2
+                         ? round_up(quota, period)
+                         : UINT64_MAX;
+    memory_free(text);
+    return count;
+}
+
+// Without a limit the quota is -1.
+static uint64_t rest_of_processors_1(const struct version *version, const char *folder) {
+    uint64_t quota = read_number(folder, version->limit, UINT64_MAX);
+    return round_up(quota, read_number(folder, version->used, 0));
+}
+
+static const struct version memory_versions[] = {
+    {"cgroup2",
+     "",
+     rest_of_memory,
+     "memory.max",
+     "memory.current",
+     {"\nactive_file ", "\ninactive_file "}},
+    {"cgroup",
+     "memory",
+     rest_of_memory,
+     "memory.limit_in_bytes",
+     "memory.usage_in_bytes",
+     {"\ntotal_active_file ", "\ntotal_inactive_file "}},
+};
+
+static const struct version processor_versions[] = {
+    {.type = "cgroup2", .controller = "", .rest = rest_of_processors_2, .limit = "cpu.max"},
+    {.type = "cgroup",
+     .controller = "cpu",
+     .rest = rest_of_processors_1,
+     .limit = "cpu.cfs_quota_us",
+     .used = "cpu.cfs_period_us"},
+};
 
 // --- finding the groups --------------------------------------------------------------------------
 
@@ -173,7 +213,7 @@ static uint64_t least_of(const struct version *version, const char *root, const 
         return least;
     }
     for (;;) {
-        uint64_t rest = rest_of(version, folder);
+        uint64_t rest = version->rest(version, folder);
         least = rest < least ? rest : least;
         if (length <= top) {
             return least;
@@ -202,11 +242,15 @@ static uint64_t rest_in(const struct version *version, const char *root) {
     return rest;
 }
 
+static uint64_t least_of_versions(const struct version versions[2], const char *root) {
+    const uint64_t first = rest_in(&versions[0], root), second = rest_in(&versions[1], root);
+    return first < second ? first : second;
+}
+
 uint64_t cgroup_memory_rest(const char *root) {
-    uint64_t least = UINT64_MAX;
-    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
-        uint64_t rest = rest_in(&versions[i], root);
-        least = rest < least ? rest : least;
-    }
-    return least;
+    return least_of_versions(memory_versions, root);
+}
+
+uint64_t cgroup_processors(const char *root) {
+    return least_of_versions(processor_versions, root);
 }

@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "train/machine/cgroup.h"
+#include "train/machine/cores.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -135,15 +136,7 @@ enum berth_status machine_start_threads(const struct berth_config *config,
 }
 
 int machine_threads(const struct berth_config *config) {
-    if (config->threads > 0) {
-        return (int)config->threads;
-    }
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) {
-        return 1;
-    }
-    int count = CPU_COUNT(&set);
-    return count > 0 ? count : 1;
+    return cores_threads((int)config->threads);
 }
 
 double machine_peak_flops(struct device *device, enum dtype dtype, int readings) {
@@ -165,7 +158,7 @@ enum berth_status machine_device_open(const struct berth_config *config,
                                       const struct berth_log *log, struct device **device,
                                       struct berth_error *error) {
     const char *name = config->device != NULL ? config->device : "auto";
-    struct device_options options = {.threads = (int)config->threads,
+    struct device_options options = {.threads = machine_threads(config),
                                      .instructions = config->instructions};
     enum berth_status status;
     if (strcmp(name, "cuda") == 0) {
@@ -192,11 +185,18 @@ enum berth_status machine_comm_open(const struct berth_config *config, const str
     const struct comm_options options = {.name = config->comm != NULL ? config->comm : "auto",
                                          .timeout_seconds = (double)config->comm_timeout};
     TRY(comm_open(&options, comm, error));
-    if ((*comm)->size > 1 && (*comm)->rank == 0) {
-        log_note(log, "ranks: %d on %d host%s, connected by %s", (*comm)->size, (*comm)->host_count,
-                 (*comm)->host_count > 1 ? "s" : "", (*comm)->name);
+    if ((*comm)->size == 1) {
+        return BERTH_OK;
     }
-    return BERTH_OK;
+    const struct berth_log silent = {0};
+    log = (*comm)->rank == 0 ? log : &silent;
+    log_note(log, "ranks: %d on %d host%s, connected by %s", (*comm)->size, (*comm)->host_count,
+             (*comm)->host_count > 1 ? "s" : "", (*comm)->name);
+    enum berth_status status = cores_divide(*comm, (int)config->threads, log, error);
+    if (status != BERTH_OK) {
+        (*comm)->close(*comm);
+    }
+    return status;
 }
 
 // Of enum berth_precision, as --precision says them.

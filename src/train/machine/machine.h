@@ -37,7 +37,8 @@ enum berth_status machine_device_open(const struct berth_config *config,
                                       struct berth_error *error);
 
 // The communicator of config->comm ("auto": as the launcher says), which all processes that were
-// started together open; the caller closes it. The log is told of several processes.
+// started together open; the caller closes it. Ranks of a host that may use the same processors
+// each keep to a part of them from then on (cores.h). The log is told of several processes.
 enum berth_status machine_comm_open(const struct berth_config *config, const struct berth_log *log,
                                     struct comm **comm, struct berth_error *error);
 
@@ -55,7 +56,7 @@ double machine_peak_flops(struct device *device, enum dtype dtype, int readings)
 // are too short to measure throughput.
 double machine_mfu(struct device *device, enum dtype dtype, double flops, double seconds);
 
-// The number of threads for host work: config->threads, or all that the process may run on.
+// The number of threads to work with: config->threads, or what cores.h finds.
 int machine_threads(const struct berth_config *config);
 
 #endif

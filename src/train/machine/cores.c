@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/machine/cores.h"
+
+#include "core/launcher.h"
+#include "core/memory.h"
+#include "train/machine/cgroup.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WORD 32 // processors in a number that is summed exactly
+#define WORDS (CPU_SETSIZE / WORD)
+
+// --- this process -------------------------------------------------------------------------------
+
+static int omp_threads(void) { // "4", "4,2"
+    const char *text = getenv("OMP_NUM_THREADS");
+    long count = text != NULL ? strtol(text, NULL, 10) : 0;
+    return count > 0 && count <= CPU_SETSIZE ? (int)count : 0;
+}
+
+static cpu_set_t own_processors(void) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) == 0) {
+        CPU_SET(0, &set);
+    }
+    return set;
+}
+
+int cores_threads(int asked) {
+    const cpu_set_t set = own_processors();
+    const uint64_t quota = cgroup_processors("");
+    const int64_t launched = launch_processors();
+    int count = CPU_COUNT(&set);
+    if (asked > 0 || omp_threads() > 0) {
+        return asked > 0 ? asked : omp_threads();
+    }
+    count = quota >= 1 && quota < (uint64_t)count ? (int)quota : count;
+    return launched >= 1 && launched < count ? (int)launched : count;
+}
+
+// --- the ranks of this host ---------------------------------------------------------------------
+
+struct sharing {
+    cpu_set_t own, all; // of this rank; of all ranks of this host
+    int index, count;   // of this rank among those that may run on some of its processors
+};
+
+static void find_sharing(const double *sets, const struct comm *comm, struct sharing *sharing) {
+    const int first = comm->rank - comm->local_rank;
+    for (int rank = first; rank < first + comm->local_size; rank++) {
+        cpu_set_t set, common;
+        CPU_ZERO(&set);
+        for (int i = 0; i < CPU_SETSIZE; i++) {
+            if (((uint32_t)sets[(ptrdiff_t)rank * WORDS + i / WORD] >> i % WORD & 1) != 0) {
+                CPU_SET(i, &set);
+            }
+        }
+        CPU_OR(&sharing->all, &sharing->all, &set);
+        CPU_AND(&common, &sharing->own, &set);
+        if (CPU_COUNT(&common) > 0) {
+            sharing->count++;
+            sharing->index += rank < comm->rank;
+        }
+    }
+}
+
+// Every rank learns where the others may run.
+static enum berth_status collect(struct comm *comm, struct sharing *sharing,
+                                 struct berth_error *error) {
+    const size_t count = (size_t)comm->size * WORDS;
+    double *sets = memory_array_zeroed(count, sizeof *sets);
+    if (sets == NULL) {
+        return error_no_memory(error, count * sizeof *sets, "the processors of all ranks");
+    }
+    *sharing = (struct sharing){.own = own_processors()};
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (CPU_ISSET(i, &sharing->own)) {
+            sets[(ptrdiff_t)comm->rank * WORDS + i / WORD] += (double)((uint32_t)1 << i % WORD);
+        }
+    }
+    comm->sum(comm, sets, count);
+    find_sharing(sets, comm, sharing);
+    memory_free(sets);
+    return comm->status(comm, error);
+}
+
+// --- a part of them -----------------------------------------------------------------------------
+
+struct processor {
+    int socket, core, number;
+};
+
+static int read_topology(int number, const char *name) {
+    char path[128];
+    int value = 0;
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/%s", number, name);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        value = fscanf(file, "%d", &value) == 1 ? value : 0;
+        fclose(file);
+    }
+    return value;
+}
+
+static int compare_processors(const void *left, const void *right) {
+    const struct processor *x = left, *y = right;
+    return x->socket != y->socket ? x->socket - y->socket
+           : x->core != y->core   ? x->core - y->core
+                                  : x->number - y->number;
+}
+
+// The part of `sharing->own` that is this rank's: neighbours by socket and core.
+static cpu_set_t part_of(const struct sharing *sharing) {
+    static struct processor processors[CPU_SETSIZE];
+    const uint64_t quota = cgroup_processors("");
+    int count = 0;
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (CPU_ISSET(i, &sharing->own)) {
+            processors[count++] = (struct processor){read_topology(i, "physical_package_id"),
+                                                     read_topology(i, "core_id"), i};
+        }
+    }
+    qsort(processors, (size_t)count, sizeof *processors, compare_processors);
+    const int first = count * sharing->index / sharing->count;
+    int end = count * (sharing->index + 1) / sharing->count;
+    if (quota < (uint64_t)count && end - first > (int)quota / sharing->count) {
+        end = first + (int)quota / sharing->count;
+    }
+    cpu_set_t part;
+    CPU_ZERO(&part);
+    for (int i = first; i < end || i == first; i++) {
+        CPU_SET(processors[i].number, &part);
+    }
+    return part;
+}
+
+// Open MPI binds two ranks to a core each, whatever there is.
+static void tell_of_idle_processors(const struct sharing *sharing, const struct comm *comm,
+                                    const struct berth_log *log) {
+    const struct launch launch = launch_find();
+    cpu_set_t launcher;
+    if (launch.launcher == NULL || strcmp(launch.launcher->name, "mpirun of Open MPI") != 0 ||
+        sched_getaffinity(getppid(), sizeof launcher, &launcher) != 0) {
+        return;
+    }
+    if (CPU_COUNT(&launcher) > CPU_COUNT(&sharing->all)) {
+        log_warning(log,
+                    "mpirun binds the %d ranks of this host to %d of %d processors: with --bind-to "
+                    "none, ranks divide all of them",
+                    comm->local_size, CPU_COUNT(&sharing->all), CPU_COUNT(&launcher));
+    }
+}
+
+enum berth_status cores_divide(struct comm *comm, int asked, const struct berth_log *log,
+                               struct berth_error *error) {
+    struct sharing sharing;
+    TRY(collect(comm, &sharing, error));
+    tell_of_idle_processors(&sharing, comm, log);
+    if (sharing.count <= 1 || asked > 0 || omp_threads() > 0) {
+        return BERTH_OK;
+    }
+    const cpu_set_t part = part_of(&sharing);
+    sched_setaffinity(0, sizeof part, &part);
+    log_note(log,
+             "%d ranks of this host may run on the same %d processors: each keeps to a part of "
+             "them, this one to %d (--threads, OMP_NUM_THREADS and the launcher's binding say "
+             "otherwise)",
+             sharing.count, CPU_COUNT(&sharing.own), CPU_COUNT(&part));
+    return BERTH_OK;
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processors that this process may use, and those that the ranks of a host share by mistake.
+#ifndef BERTH_TRAIN_CORES_H
+#define BERTH_TRAIN_CORES_H
+
+#include "core/comm.h"
+#include "core/log.h"
+
+// The threads to work with: `asked` if it is not 0, else OMP_NUM_THREADS, else as many as the least
+// of these allows: the processors that the calling thread may run on, the control groups' share of
+// time, srun's --cpus-per-task.
+int cores_threads(int asked);
+
+// Finds out whether ranks of this host may run on the same processors, as after mpirun --bind-to
+// none or mpiexec of MPICH. If so, and neither `asked` nor OMP_NUM_THREADS says how many threads
+// to use, the calling thread, and those that it starts, keep to a part of their own: processors of
+// the same core and socket stay together. The log is told, also of a launcher that leaves
+// processors without a rank. Called by all ranks.
+enum berth_status cores_divide(struct comm *comm, int asked, const struct berth_log *log,
+                               struct berth_error *error);
+
+#endif
