@@ -197,8 +197,8 @@ static void test_other_manifests(void **state) {
         {"\"files\": {", "\"folders\": {", "not a manifest of format 1"},
         {"\"bytes\": 4", "\"bytes\": \"4\"",
          "manifest.json: \"a.txt\": key \"bytes\": expected an integer"},
-        {"\"bytes\": 4", "\"bytes\": -4", "malformed entry for \"a.txt\""},
-        {"\"a.txt\"", "\"b/a.txt\"", "malformed entry for \"b/a.txt\""},
+        {"\"bytes\": 4", "\"bytes\": -4", "invalid entry for \"a.txt\""},
+        {"\"a.txt\"", "\"b/a.txt\"", "invalid entry for \"b/a.txt\""},
     };
     write_manifest();
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
