@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operations ask of the device: its scratch memory, its plans of products, its sticky error.
+// What the operations ask of the device: its scratch memory, its plans of products, its sticky
+// error.
 #include "cpu/cpu.h"
 
 #include "core/error.h"
