@@ -57,7 +57,7 @@ cp -r post told
 sed -i 's/"model_type"/"pre_layer_norm": true, "model_type"/' told/config.json
 run predict squad --model told --input data.json --output none $squad
 expect_code 65
-expect_err 'tensor "bert.encoder.layer.0.PreAttentionLayerNorm.weight" is missing'
+expect_err 'missing tensor "bert.encoder.layer.0.PreAttentionLayerNorm.weight"'
 
 # --- formats ------------------------------------------------------------------------------------
 
