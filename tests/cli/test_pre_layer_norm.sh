@@ -70,7 +70,7 @@ for to in torch deepspeed "deepspeed --kernel_layers" tensorflow nvidia; do
     esac
     run convert there back
     expect_code 0
-    expect_err "which transformers has not"
+    expect_err "which transformers does not support"
     cmp -s again/model.safetensors back/model.safetensors || fail "$to: other tensors"
     rm -f there/bert_config.json
     cp post/config.json there/ # which does not mention norms
