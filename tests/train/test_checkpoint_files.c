@@ -291,7 +291,7 @@ static void test_optimizer_of_another_model(void **state) {
         const char *name, *says;
         int64_t layers, intermediate;
     } cases[] = {
-        {"a layer more", "no tensor exp_avg.bert.encoder.layer.1.", 2, 3},
+        {"a layer more", "missing tensor exp_avg.bert.encoder.layer.1.", 2, 3},
         {"wider", "intermediate.dense.weight: expected F32 with 5 x 4 elements", 1, 5},
     };
     fill_moments(0.25f);
