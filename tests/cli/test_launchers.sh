@@ -69,19 +69,17 @@ for verb in evaluate answer show tokenize features embed inspect compare verify 
     kinds[$verb]=reads
 done
 run --help
-sed -n 's/^  \([a-z][a-z]*\) *\([a-z]*\) .*/\1 \2/p' "$out" | sed '/^berth/d' >"$work/verbs"
+sed -n 's/^  \([a-z][a-z]*\) \([a-z]*\) .*/\1 \2/p' "$out" | sed '/^berth/d' >"$work/verbs"
 while read -r verb task; do
     what="berth $verb $task of several processes"
-    case " squad classify pretrain " in *" $task "*) ;; *) task= ;; esac
     kind=${kinds[$verb]:-}
     [ "$verb $task" != 'evaluate pretrain' ] || kind=writes
     [ -n "$kind" ] || fail "neither a verb that writes nor one that does not"
     words=
     case "$verb $task" in
-    'finetune squad') words="--model m --train t --output $work/made" ;;
-    'finetune classify') words="--model m --output $work/made" ;;
-    'predict squad') words="--model m --input t --output $work/made" ;;
-    'predict classify' | 'evaluate pretrain') words="--model m --output $work/made" ;;
+    'finetune '*) words="--model m --train t --output $work/made" ;;
+    'predict '*) words="--model m --input t --output $work/made" ;;
+    'evaluate pretrain') words="--model m --output $work/made" ;;
     'pretrain '*) words="--input_dir d --output $work/made" ;;
     'convert ') words="$work/model $work/made --to nvidia" ;;
     'init ') words="--config tiny --output $work/made" ;;

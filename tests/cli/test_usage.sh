@@ -22,8 +22,8 @@ base="finetune squad --model $work/model --train $work/data.json --output $work/
 # Unknown names, and the nearest known.
 refused 'did you mean "finetune"' finetun squad
 refused 'did you mean "help"' hlep
-refused 'needs a task (squad or classify): berth finetune squad' finetune --model x
-refused 'needs a task (squad or classify), found "squat": berth' finetune squat --model x
+refused 'needs a task (squad or classify' finetune --model x
+refused ', found "squat": berth finetune squad' finetune squat --model x
 refused 'needs a task' evaluate a b
 refused 'did you mean --learning_rate' finetune squad --lerning_rate 3
 refused 'did you mean --learning_rate' finetune squad --lerning-rate=3

@@ -55,12 +55,12 @@ static inline void scratch_write(const char *name, const char *text) {
 }
 
 // A path in the folder of real data: BERTH_DATA, or the default next to the sources. Valid for the
-// next three calls.
+// next 15 calls.
 static inline const char *data_path(const char *name) {
-    static char paths[4][512];
+    static char paths[16][512];
     static unsigned next;
     const char *folder = getenv("BERTH_DATA");
-    char *path = paths[next++ % 4];
+    char *path = paths[next++ % 16];
     snprintf(path, sizeof paths[0], "%s/%s",
              folder != NULL ? folder : BERTH_TEST_SOURCE_DIR "/../shared/data", name);
     return path;

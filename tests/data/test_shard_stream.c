@@ -145,31 +145,25 @@ static void test_each_file_has_its_order(void **state) {
     shard_list_done(&list);
 }
 
+static void assert_sequences(const char *path, enum shard_use use, int64_t expected) {
+    struct shard_list list = open_list(scratch(path), use);
+    assert_int_equal(list.sequences, expected);
+    shard_list_done(&list);
+}
+
 // The files of a folder are selected by name.
 static void test_names(void **state) {
     put_shard("c_training_0.hdf5", 0, 3);
     put_shard("c_test_0.hdf5", 3, 4);
     put_shard("other.hdf5", 7, 5);
     scratch_write("notes.txt", "no shard");
-    struct shard_list list = open_list(scratch("."), SHARD_TRAIN);
-    assert_int_equal(list.sequences, 3);
-    shard_list_done(&list);
-    list = open_list(scratch("."), SHARD_TEST);
-    assert_int_equal(list.sequences, 4);
-    shard_list_done(&list);
-    list = open_list(scratch("."), SHARD_ANY);
-    assert_int_equal(list.sequences, 12);
-    shard_list_done(&list);
+    assert_sequences(".", SHARD_TRAIN, 3);
+    assert_sequences(".", SHARD_TEST, 4);
+    assert_sequences(".", SHARD_ANY, 12);
     assert_int_equal(file_remove(scratch("c_training_0.hdf5"), NULL), BERTH_OK);
-    list = open_list(scratch("."), SHARD_TRAIN);
-    assert_int_equal(list.sequences, 5);
-    shard_list_done(&list);
-    list = open_list(scratch("other.hdf5"), SHARD_TRAIN);
-    assert_int_equal(list.count, 1);
-    shard_list_done(&list);
-    list = open_list(scratch("other.hdf5"), SHARD_TEST);
-    assert_int_equal(list.count, 0);
-    shard_list_done(&list);
+    assert_sequences(".", SHARD_TRAIN, 5);
+    assert_sequences("other.hdf5", SHARD_TRAIN, 5);
+    assert_sequences("other.hdf5", SHARD_TEST, 0);
 }
 
 static void test_names_of_files(void **state) {

@@ -31,6 +31,7 @@ static void every_operation(void **state) {
         struct bench_geometry g = geometry;
         static struct bench_lines lines;
         g.compute = half ? DTYPE_BF16 : DTYPE_F32;
+        g.length = half ? g.length : 1;
         assert_int_equal(bench_ops(dev, &g, 0, timing, &lines, NULL), BERTH_OK);
         for (int i = 0; i < OPERATION_COUNT; i++) {
             if (guarded_translation(dev)->calls[i] == 0) {

@@ -29,14 +29,10 @@
 #define FEATURES_LONGEST (1 << 24) // maximum of any length option: keeps every sum within int64
 
 struct builder {
-    const struct squad_dataset *dataset;
-    const struct tokenizer *tokenizer;
-    const struct squad_feature_options *options;
-    struct squad_feature_set *set;
+    const struct squad_build *args;
     struct squad_document *documents;
     size_t document_count;
     struct squad_plan *plans;
-    const char *name;
     struct squad_failure failure; // of an example or a document
 };
 
@@ -96,7 +92,7 @@ static size_t split_words(const char *text, size_t length, uint32_t *begin, uint
 
 // Makes one document for each run of examples that share a context.
 static enum berth_status list_documents(struct builder *builder, struct berth_error *error) {
-    const struct squad_dataset *dataset = builder->dataset;
+    const struct squad_dataset *dataset = builder->args->dataset;
     size_t words = 0;
     for (size_t i = 0; i < dataset->count; i++) {
         const struct squad_example *example = &dataset->examples[i];
@@ -105,7 +101,7 @@ static enum berth_status list_documents(struct builder *builder, struct berth_er
                 return error_set(
                     error, BERTH_BAD_DATA,
                     "%s: question \"%.60s\": the context has %zu bytes; at most %u fit",
-                    builder->name, example->id, example->context_length, UINT32_MAX / 2);
+                    builder->args->name, example->id, example->context_length, UINT32_MAX / 2);
             }
             struct squad_document *document = &builder->documents[builder->document_count++];
             document->context = example->context;
@@ -116,11 +112,11 @@ static enum berth_status list_documents(struct builder *builder, struct berth_er
             words += document->word_count;
         }
         builder->plans[i].document = &builder->documents[builder->document_count - 1];
-        builder->set->example_words[i] = builder->plans[i].document->first_word;
+        builder->args->set->example_words[i] = builder->plans[i].document->first_word;
     }
-    builder->set->word_begin = memory_array(words + 1, sizeof(uint32_t));
-    builder->set->word_end = memory_array(words + 1, sizeof(uint32_t));
-    if (builder->set->word_begin == NULL || builder->set->word_end == NULL) {
+    builder->args->set->word_begin = memory_array(words + 1, sizeof(uint32_t));
+    builder->args->set->word_end = memory_array(words + 1, sizeof(uint32_t));
+    if (builder->args->set->word_begin == NULL || builder->args->set->word_end == NULL) {
         return error_no_memory(error, words * 2 * sizeof(uint32_t), "the words of the documents");
     }
     return BERTH_OK;
@@ -132,12 +128,12 @@ static enum berth_status tokenize_document(void *context, size_t index, struct t
                                            struct berth_error *error) {
     const struct builder *builder = context;
     struct squad_document *document = &builder->documents[index];
-    uint32_t *begin = builder->set->word_begin + document->first_word;
+    uint32_t *begin = builder->args->set->word_begin + document->first_word;
     split_words(document->context, document->context_length, begin,
-                builder->set->word_end + document->first_word);
+                builder->args->set->word_end + document->first_word);
     list->count = 0;
-    TRY(tokenizer_encode(builder->tokenizer, document->context, document->context_length, list,
-                         error));
+    TRY(tokenizer_encode(builder->args->tokenizer, document->context, document->context_length,
+                         list, error));
     document->ids = memory_array(list->count + 1, sizeof(int32_t));
     document->words = memory_array(list->count + 1, sizeof(int32_t));
     if (document->ids == NULL || document->words == NULL) {
@@ -167,7 +163,7 @@ static void tokenize_documents(struct builder *builder, int threads) {
 // there is none.
 static int64_t word_at(const struct builder *builder, const struct squad_document *document,
                        size_t byte) {
-    const uint32_t *begin = builder->set->word_begin + document->first_word;
+    const uint32_t *begin = builder->args->set->word_begin + document->first_word;
     size_t low = 0, high = document->word_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -200,8 +196,8 @@ static enum berth_status words_hold(const struct builder *builder,
                                     const struct squad_document *document, int64_t first,
                                     int64_t last, const char *answer, int *holds,
                                     struct berth_error *error) {
-    const uint32_t *begin = builder->set->word_begin + document->first_word;
-    const uint32_t *end = builder->set->word_end + document->first_word;
+    const uint32_t *begin = builder->args->set->word_begin + document->first_word;
+    const uint32_t *end = builder->args->set->word_end + document->first_word;
     size_t length = strlen(answer), joined_length = 0;
     char *clean = memory_string(answer);
     char *joined = memory_new(end[last] - begin[first] + 1);
@@ -251,13 +247,13 @@ static enum berth_status check_answer_count(const struct builder *builder,
         return error_set(error, BERTH_BAD_DATA,
                          "%s: question \"%.60s\" has %zu answers; training needs exactly one "
                          "unless is_impossible is true; keep one (development files have several)",
-                         builder->name, example->id, example->answer_count);
+                         builder->args->name, example->id, example->answer_count);
     }
     if (*example->answers->text == '\0') {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: question \"%.60s\" has an empty answer; training needs its text, or "
                          "is_impossible true",
-                         builder->name, example->id);
+                         builder->args->name, example->id);
     }
     return BERTH_OK;
 }
@@ -292,7 +288,7 @@ static enum berth_status locate_answer(const struct builder *builder,
     plan->start = token_of_word(document, first);
     plan->end = token_of_word(document, last + 1) - 1;
     list->count = 0;
-    TRY(tokenizer_encode(builder->tokenizer, answer->text, text_length, list, error));
+    TRY(tokenizer_encode(builder->args->tokenizer, answer->text, text_length, list, error));
     improve_span(plan, list);
     return BERTH_OK;
 }
@@ -304,9 +300,9 @@ static enum berth_status tokenize_query(const struct builder *builder,
                                         struct squad_plan *plan, struct token_list *list,
                                         struct berth_error *error) {
     list->count = 0;
-    TRY(tokenizer_encode(builder->tokenizer, example->question, strlen(example->question), list,
-                         error));
-    size_t longest = (size_t)builder->options->max_query_length;
+    TRY(tokenizer_encode(builder->args->tokenizer, example->question, strlen(example->question),
+                         list, error));
+    size_t longest = (size_t)builder->args->options->max_query_length;
     size_t count = list->count < longest ? list->count : longest;
     plan->query = memory_array(count + 1, sizeof(int32_t));
     if (plan->query == NULL) {
@@ -316,14 +312,15 @@ static enum berth_status tokenize_query(const struct builder *builder,
         plan->query[i] = list->items[i].id;
     }
     plan->query_length = (int64_t)count;
-    plan->room = builder->options->max_seq_length - plan->query_length - 3;
+    plan->room = builder->args->options->max_seq_length - plan->query_length - 3;
     if (plan->room < 1) {
         return error_set(
             error, BERTH_USAGE,
             "%s: question \"%.60s\": its %zu tokens and 3 special ones leave no room for the "
             "document in max_seq_length %lld; raise it or lower max_query_length (%lld)",
-            builder->name, example->id, count, (long long)builder->options->max_seq_length,
-            (long long)builder->options->max_query_length);
+            builder->args->name, example->id, count,
+            (long long)builder->args->options->max_seq_length,
+            (long long)builder->args->options->max_query_length);
     }
     return BERTH_OK;
 }
@@ -340,19 +337,19 @@ static void count_kept(struct squad_plan *plan) {
 static enum berth_status plan_example(void *context, size_t index, struct token_list *list,
                                       struct berth_error *error) {
     const struct builder *builder = context;
-    const struct squad_example *example = &builder->dataset->examples[index];
+    const struct squad_example *example = &builder->args->dataset->examples[index];
     struct squad_plan *plan = &builder->plans[index];
     plan->start = plan->end = -1;
-    plan->by_words =
-        builder->options->filter_by_words && builder->options->training && !example->impossible;
-    if (builder->options->training && !example->impossible) {
+    plan->by_words = builder->args->options->filter_by_words && builder->args->options->training &&
+                     !example->impossible;
+    if (builder->args->options->training && !example->impossible) {
         TRY(locate_answer(builder, example, plan, list, error));
         if (plan->skipped) {
             return BERTH_OK;
         }
     }
     TRY(tokenize_query(builder, example, plan, list, error));
-    int64_t tokens = plan->document->token_count, stride = builder->options->doc_stride;
+    int64_t tokens = plan->document->token_count, stride = builder->args->options->doc_stride;
     plan->step = plan->room < stride ? plan->room : stride;
     if (tokens > 0) {
         int64_t beyond = tokens > plan->room ? tokens - plan->room : 0;
@@ -363,15 +360,15 @@ static enum berth_status plan_example(void *context, size_t index, struct token_
 }
 
 static void plan_examples(struct builder *builder, int threads) {
-    const struct squad_work work = {builder, builder->dataset->count, plan_example};
+    const struct squad_work work = {builder, builder->args->dataset->count, plan_example};
     squad_work_run(&work, threads, &builder->failure);
 }
 
 static void fill_examples(const struct builder *builder, int threads) {
-    struct tokenizer_special special = tokenizer_special_ids(builder->tokenizer);
+    struct tokenizer_special special = tokenizer_special_ids(builder->args->tokenizer);
 #pragma omp parallel for schedule(dynamic, 32) num_threads(threads)
-    for (size_t i = 0; i < builder->dataset->count; i++) {
-        squad_windows_fill(builder->set, &builder->plans[i], (int32_t)i, special);
+    for (size_t i = 0; i < builder->args->dataset->count; i++) {
+        squad_windows_fill(builder->args->set, &builder->plans[i], (int32_t)i, special);
     }
 }
 
@@ -379,9 +376,9 @@ static void fill_examples(const struct builder *builder, int threads) {
 
 // Assigns every window its place and allocates the pools.
 static enum berth_status place_windows(struct builder *builder, struct berth_error *error) {
-    struct squad_feature_set *set = builder->set;
+    struct squad_feature_set *set = builder->args->set;
     uint64_t tokens = 0, features = 0;
-    for (size_t i = 0; i < builder->dataset->count; i++) {
+    for (size_t i = 0; i < builder->args->dataset->count; i++) {
         struct squad_plan *plan = &builder->plans[i];
         plan->first_feature = features;
         plan->first_token = tokens;
@@ -392,8 +389,8 @@ static enum berth_status place_windows(struct builder *builder, struct berth_err
             return error_set(error, BERTH_USAGE,
                              "%s: the windows of the first %zu questions have more than %u tokens; "
                              "raise doc_stride (%lld) or split the file",
-                             builder->name, i + 1, UINT32_MAX,
-                             (long long)builder->options->doc_stride);
+                             builder->args->name, i + 1, UINT32_MAX,
+                             (long long)builder->args->options->doc_stride);
         }
     }
     return squad_set_reserve(set, features, tokens, error);
@@ -401,21 +398,21 @@ static enum berth_status place_windows(struct builder *builder, struct berth_err
 
 // Reports the number of skipped questions, then the first few by name.
 static void report_skipped(const struct builder *builder, const struct berth_log *log) {
-    size_t left = builder->set->skipped_examples;
+    size_t left = builder->args->set->skipped_examples;
     if (left == 0) {
         return;
     }
     log_warning(log, "%s: skipping %zu of %zu questions; --strict_answers refuses such a file",
-                builder->name, left, builder->dataset->count);
+                builder->args->name, left, builder->args->dataset->count);
     left = left < SKIPPED_NAMED ? left : SKIPPED_NAMED;
     for (size_t i = 0; left > 0; i++) {
-        const struct squad_example *example = &builder->dataset->examples[i];
+        const struct squad_example *example = &builder->args->dataset->examples[i];
         if (builder->plans[i].skipped) {
             left--;
             log_warning(log,
                         "%s: skipping question \"%.60s\": its answer \"%.200s\" is not in the "
                         "words of its context at character %lld%s",
-                        builder->name, example->id, example->answers->text,
+                        builder->args->name, example->id, example->answers->text,
                         (long long)example->answers->start,
                         example->answers->misplaced ? "" : " (the white space differs)");
         }
@@ -432,9 +429,9 @@ static enum berth_status build(struct builder *builder, int threads, const struc
     TRY(place_windows(builder, error));
     fill_examples(builder, threads);
     report_skipped(builder, log);
-    for (size_t i = 0; builder->options->training && i < builder->set->count; i++) {
-        const struct squad_feature *feature = &builder->set->features[i];
-        builder->set->cls_labelled += feature->start == 0 && feature->end == 0;
+    for (size_t i = 0; builder->args->options->training && i < builder->args->set->count; i++) {
+        const struct squad_feature *feature = &builder->args->set->features[i];
+        builder->args->set->cls_labelled += feature->start == 0 && feature->end == 0;
     }
     return BERTH_OK;
 }
@@ -444,7 +441,7 @@ static void builder_done(struct builder *builder) {
         memory_free(builder->documents[i].ids);
         memory_free(builder->documents[i].words);
     }
-    for (size_t i = 0; builder->plans != NULL && i < builder->dataset->count; i++) {
+    for (size_t i = 0; builder->plans != NULL && i < builder->args->dataset->count; i++) {
         memory_free(builder->plans[i].query);
     }
     memory_free(builder->documents);
@@ -453,13 +450,9 @@ static void builder_done(struct builder *builder) {
 
 static enum berth_status google_build(const struct squad_build *args, struct berth_error *error) {
     struct builder builder = {
-        .dataset = args->dataset,
-        .tokenizer = args->tokenizer,
-        .options = args->options,
-        .set = args->set,
+        .args = args,
         .documents = memory_array_zeroed(args->dataset->count + 1, sizeof *builder.documents),
-        .plans = memory_array_zeroed(args->dataset->count + 1, sizeof *builder.plans),
-        .name = args->name};
+        .plans = memory_array_zeroed(args->dataset->count + 1, sizeof *builder.plans)};
     enum berth_status status =
         builder.documents != NULL && builder.plans != NULL
             ? build(&builder, args->threads, args->log, error)

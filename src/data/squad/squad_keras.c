@@ -41,15 +41,11 @@ struct entry {
 };
 
 struct builder {
-    const struct squad_dataset *dataset;
-    const struct tokenizer *tokenizer;
-    const struct squad_feature_options *options;
-    struct squad_feature_set *set;
+    const struct squad_build *args;
     struct document *documents;
     size_t document_count;
     struct entry *entries;
     size_t entry_count;
-    const char *name;
     struct squad_failure failure;
 };
 
@@ -61,35 +57,35 @@ static enum berth_status check_example(const struct builder *builder,
     if (example->context_length > UINT32_MAX / 2) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: question \"%.60s\": the context has %zu bytes; at most %u fit",
-                         builder->name, example->id, example->context_length, UINT32_MAX / 2);
+                         builder->args->name, example->id, example->context_length, UINT32_MAX / 2);
     }
-    if (!builder->options->training) {
+    if (!builder->args->options->training) {
         return BERTH_OK;
     }
     if (example->impossible) {
         return error_set(error, BERTH_CONFIG,
                          "%s: question \"%.60s\" is impossible (SQuAD 2.0), which Keras's features "
                          "cannot express; use Google's",
-                         builder->name, example->id);
+                         builder->args->name, example->id);
     }
     if (example->answer_count == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: question \"%.60s\" has no answer; training needs at least one",
-                         builder->name, example->id);
+                         builder->args->name, example->id);
     }
     return BERTH_OK;
 }
 
 static size_t entries_of(const struct builder *builder, const struct squad_example *example) {
-    int all = builder->options->training && builder->options->all_answers;
+    int all = builder->args->options->training && builder->args->options->all_answers;
     return all ? example->answer_count : 1;
 }
 
 static enum berth_status count_entries(struct builder *builder, struct berth_error *error) {
     size_t count = 0;
-    for (size_t i = 0; i < builder->dataset->count; i++) {
-        TRY(check_example(builder, &builder->dataset->examples[i], error));
-        count += entries_of(builder, &builder->dataset->examples[i]);
+    for (size_t i = 0; i < builder->args->dataset->count; i++) {
+        TRY(check_example(builder, &builder->args->dataset->examples[i], error));
+        count += entries_of(builder, &builder->args->dataset->examples[i]);
     }
     builder->entries = memory_array_zeroed(count + 1, sizeof *builder->entries);
     return builder->entries != NULL
@@ -99,9 +95,9 @@ static enum berth_status count_entries(struct builder *builder, struct berth_err
 
 // Makes one document for each run of examples that share a context.
 static void list_entries(struct builder *builder) {
-    for (size_t i = 0; i < builder->dataset->count; i++) {
-        const struct squad_example *example = &builder->dataset->examples[i];
-        if (i == 0 || example->context != builder->dataset->examples[i - 1].context) {
+    for (size_t i = 0; i < builder->args->dataset->count; i++) {
+        const struct squad_example *example = &builder->args->dataset->examples[i];
+        if (i == 0 || example->context != builder->args->dataset->examples[i - 1].context) {
             builder->documents[builder->document_count++] =
                 (struct document){.context = example->context, .length = example->context_length};
         }
@@ -148,7 +144,7 @@ static enum berth_status tokenize_document(void *context, size_t index, struct t
     size_t length = white_space_squeeze_to(document->context, document->length, text, origin);
     document->characters = utf8_count(text, length);
     list->count = 0;
-    TRY_DONE(tokenizer_encode(builder->tokenizer, text, length, list, error));
+    TRY_DONE(tokenizer_encode(builder->args->tokenizer, text, length, list, error));
     TRY_DONE(reserve_tokens(document, list->count, error));
     for (size_t i = 0; i < list->count; i++) {
         const struct token *token = &list->items[i];
@@ -171,7 +167,7 @@ static void tokenize_documents(struct builder *builder, int threads) {
 
 // Makes the positions of the tokens the set's words.
 static enum berth_status list_words(struct builder *builder, struct berth_error *error) {
-    struct squad_feature_set *set = builder->set;
+    struct squad_feature_set *set = builder->args->set;
     size_t words = 0;
     for (size_t i = 0; i < builder->document_count; i++) {
         builder->documents[i].first_word = words;
@@ -201,7 +197,7 @@ static enum berth_status locate_answer(const struct builder *builder, struct ent
                                        struct berth_error *error) {
     const struct document *document = entry->document;
     const struct squad_answer *answer =
-        &builder->dataset->examples[entry->example].answers[entry->answer];
+        &builder->args->dataset->examples[entry->example].answers[entry->answer];
     if (answer->misplaced) {
         entry->fate = MISPLACED;
         return BERTH_OK;
@@ -231,17 +227,18 @@ static enum berth_status locate_answer(const struct builder *builder, struct ent
 
 static enum berth_status tokenize_query(const struct builder *builder, struct entry *entry,
                                         struct token_list *list, struct berth_error *error) {
-    const char *question = builder->dataset->examples[entry->example].question;
+    const char *question = builder->args->dataset->examples[entry->example].question;
     char *clean = memory_string(question);
     if (clean == NULL) {
         return error_no_memory(error, strlen(question), "a question");
     }
     list->count = 0;
     enum berth_status status = tokenizer_encode(
-        builder->tokenizer, clean, white_space_squeeze(clean, strlen(clean)), list, error);
+        builder->args->tokenizer, clean, white_space_squeeze(clean, strlen(clean)), list, error);
     memory_free(clean);
     TRY(status);
-    if ((int64_t)(list->count + entry->document->count) + 3 > builder->options->max_seq_length) {
+    if ((int64_t)(list->count + entry->document->count) + 3 >
+        builder->args->options->max_seq_length) {
         entry->fate = TOO_LONG;
         return BERTH_OK;
     }
@@ -261,7 +258,7 @@ static enum berth_status plan_entry(void *context, size_t index, struct token_li
                                     struct berth_error *error) {
     const struct builder *builder = context;
     struct entry *entry = &builder->entries[index];
-    if (builder->options->training) {
+    if (builder->args->options->training) {
         TRY(locate_answer(builder, entry, error));
     } else if (entry->document->count == 0) {
         entry->fate = NO_TOKEN;
@@ -287,9 +284,9 @@ static enum berth_status place_entries(struct builder *builder, struct berth_err
     }
     if (tokens > UINT32_MAX) {
         return error_set(error, BERTH_USAGE, "%s: the entries exceed %u tokens; split the file",
-                         builder->name, UINT32_MAX);
+                         builder->args->name, UINT32_MAX);
     }
-    return squad_set_reserve(builder->set, features, tokens, error);
+    return squad_set_reserve(builder->args->set, features, tokens, error);
 }
 
 // --- filling ------------------------------------------------------------------------------------
@@ -314,14 +311,14 @@ static void fill_tokens(const struct squad_feature_set *set, const struct entry 
 }
 
 static void fill_entries(const struct builder *builder, int threads) {
-    struct tokenizer_special special = tokenizer_special_ids(builder->tokenizer);
+    struct tokenizer_special special = tokenizer_special_ids(builder->args->tokenizer);
 #pragma omp parallel for schedule(dynamic, 32) num_threads(threads)
     for (size_t i = 0; i < builder->entry_count; i++) {
         const struct entry *entry = &builder->entries[i];
         if (entry->fate != KEPT) {
             continue;
         }
-        struct squad_feature *feature = &builder->set->features[entry->first_feature];
+        struct squad_feature *feature = &builder->args->set->features[entry->first_feature];
         int32_t count = (int32_t)entry->document->count;
         *feature = (struct squad_feature){
             .unique_id = SQUAD_FIRST_UNIQUE_ID + (int64_t)entry->first_feature,
@@ -331,9 +328,9 @@ static void fill_entries(const struct builder *builder, int threads) {
             .document_begin = 1,
             .document_length = count,
             .start = entry->start + 1,
-            .end = entry->start < 0 ? 0 : entry->end + 1 + builder->set->end_shift,
+            .end = entry->start < 0 ? 0 : entry->end + 1 + builder->args->set->end_shift,
             .answer = entry->answer};
-        fill_tokens(builder->set, entry, special);
+        fill_tokens(builder->args->set, entry, special);
     }
 }
 
@@ -344,30 +341,30 @@ static void report_left_out(const struct builder *builder, const struct berth_lo
     for (size_t i = 0; i < builder->entry_count; i++) {
         counts[builder->entries[i].fate]++;
     }
-    builder->set->skipped_examples = builder->entry_count - counts[KEPT];
-    if (builder->set->skipped_examples == 0) {
+    builder->args->set->skipped_examples = builder->entry_count - counts[KEPT];
+    if (builder->args->set->skipped_examples == 0) {
         return;
     }
-    if (!builder->options->training) {
+    if (!builder->args->options->training) {
         log_warning(log,
                     "%s: %zu questions get no answer: with their contexts they are longer than "
                     "max_seq_length %lld, or the context has no words",
-                    builder->name, builder->set->skipped_examples,
-                    (long long)builder->options->max_seq_length);
+                    builder->args->name, builder->args->set->skipped_examples,
+                    (long long)builder->args->options->max_seq_length);
         return;
     }
     if (counts[MISPLACED] > 0) {
         log_warning(log,
                     "%s: skipping %zu of %zu entries: their contexts do not have the answer at "
                     "answer_start; --strict_answers refuses such a file",
-                    builder->name, counts[MISPLACED], builder->entry_count);
+                    builder->args->name, counts[MISPLACED], builder->entry_count);
     }
     log_note(log,
              "%s: skipping %zu of %zu entries: %zu with the answer at the end of the context, %zu "
              "without a token of the answer, %zu longer than max_seq_length %lld",
-             builder->name, builder->set->skipped_examples, builder->entry_count,
+             builder->args->name, builder->args->set->skipped_examples, builder->entry_count,
              counts[AT_THE_END], counts[NO_TOKEN], counts[TOO_LONG],
-             (long long)builder->options->max_seq_length);
+             (long long)builder->args->options->max_seq_length);
 }
 
 static enum berth_status build(struct builder *builder, int threads, const struct berth_log *log,
@@ -399,12 +396,8 @@ static void builder_done(struct builder *builder) {
 
 enum berth_status squad_keras_build(const struct squad_build *args, struct berth_error *error) {
     struct builder builder = {
-        .dataset = args->dataset,
-        .tokenizer = args->tokenizer,
-        .options = args->options,
-        .set = args->set,
-        .documents = memory_array_zeroed(args->dataset->count + 1, sizeof *builder.documents),
-        .name = args->name};
+        .args = args,
+        .documents = memory_array_zeroed(args->dataset->count + 1, sizeof *builder.documents)};
     args->set->rules = SQUAD_RULES_KERAS;
     args->set->end_shift = args->options->end_exclusive != 0;
     enum berth_status status =

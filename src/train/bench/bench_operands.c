@@ -29,7 +29,7 @@ static struct packer_sequence get(const void *data, size_t index) {
 
 static enum berth_status fill_made(struct made *made, struct berth_error *error) {
     const int64_t rows = made->g->rows, length = made->g->length;
-    made->masked = (int32_t)(length * 15 / 100);
+    made->masked = length > 6 ? (int32_t)(length * 15 / 100) : 1;
     made->ids = memory_array((size_t)rows, sizeof *made->ids);
     made->type_ids = memory_array_zeroed((size_t)length, sizeof *made->type_ids);
     made->positions = memory_array((size_t)made->masked, sizeof *made->positions);
