@@ -72,10 +72,10 @@ static enum berth_status read_context(struct cli_call *call, char **owned, const
 }
 
 // Ill-formed sequences count as U+FFFD, which the tokenizer drops.
-static void warn_of_ill_formed(const char *what, const char *text) {
+static void warn_of_ill_formed(const char *name, const char *text) {
     size_t length = strlen(text), valid = utf8_valid_prefix(text, length);
     if (valid < length) {
-        cli_warning("the %s contains ill-formed UTF-8 (first at byte %zu), which is dropped", what,
+        cli_warning("the %s contains ill-formed UTF-8 (first at byte %zu), which is dropped", name,
                     valid);
     }
 }

@@ -42,8 +42,8 @@ static int64_t next_begin(const struct job *job, size_t index, int64_t before, i
 
 enum { IDS, TYPES, WORDS, MAX_CONTEXT };
 
-static int64_t element(const struct squad_feature_set *set, int what, size_t at) {
-    switch (what) {
+static int64_t element(const struct squad_feature_set *set, int field, size_t at) {
+    switch (field) {
     case IDS:
         return set->ids[at];
     case TYPES:
@@ -56,10 +56,10 @@ static int64_t element(const struct squad_feature_set *set, int what, size_t at)
 }
 
 static void add_array(struct json_line *line, const char *key, const struct job *job,
-                      const struct squad_feature *feature, int what) {
+                      const struct squad_feature *feature, int field) {
     json_line_open(line, key, '[');
     for (int32_t i = 0; i < feature->length; i++) {
-        json_line_integer(line, NULL, element(&job->set, what, feature->first + (size_t)i));
+        json_line_integer(line, NULL, element(&job->set, field, feature->first + (size_t)i));
     }
     json_line_close(line, ']');
 }

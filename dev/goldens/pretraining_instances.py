@@ -21,7 +21,7 @@ def is_continuation(token):
     return token >= 700
 
 
-def made_up(seed, documents, sentences, tokens):
+def synthetic_documents(seed, documents, sentences, tokens):
     """Documents with at most this many sentences of at most this many tokens."""
     numbers = random.Random(seed)
     return [[[numbers.randint(104, VOCABULARY - 1) for _ in range(numbers.randint(1, tokens))]
@@ -168,7 +168,7 @@ def print_header():
           "} instance_goldens[] = {")
     for made, changes in CASES:
         setting = BASE | changes
-        result = instances(made_up(*made), setting)
+        result = instances(synthetic_documents(*made), setting)
         print(f"    {{{', '.join(map(str, made))},\n"
               f"     {{.max_seq_length = {setting['length']}, .max_predictions = {setting['predictions']}, "
               f".dupe_factor = {setting['rounds']},\n      .masked_lm_prob = {setting['probability']}, "

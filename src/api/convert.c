@@ -161,7 +161,7 @@ static enum berth_status choose_names(struct conversion *conversion,
 
 // --- reading ------------------------------------------------------------------------------------
 
-static void note_what_stays(const struct conversion *conversion) {
+static void note_left_out(const struct conversion *conversion) {
     const struct weights *weights = &conversion->weights;
     if (outgoing_is_copy(conversion)) {
         return;
@@ -220,7 +220,7 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
     if (conversion->names == NULL) {
         conversion->names = usual_names(conversion);
     }
-    note_what_stays(conversion);
+    note_left_out(conversion);
     if (conversion->target->keeps) {
         return BERTH_OK;
     }
@@ -281,8 +281,8 @@ static enum berth_status set_type(json *config, const char *type, int *changed,
 }
 
 // Sets the tensors' type in the copy of the source's config.json.
-static enum berth_status tell_type(const struct conversion *conversion, const char *path,
-                                   struct berth_error *error) {
+static enum berth_status write_type(const struct conversion *conversion, const char *path,
+                                    struct berth_error *error) {
     size_t row = 0;
     if (!conversion->retypes) {
         return BERTH_OK;
@@ -313,7 +313,7 @@ static enum berth_status write_config(const struct conversion *conversion, const
     if (!file_exists(path)) {
         TRY(bert_config_write(&conversion->config, architecture_of(conversion), path, error));
     }
-    return tell_type(conversion, path, error);
+    return write_type(conversion, path, error);
 }
 
 static enum berth_status write_configs(const struct conversion *conversion,

@@ -98,17 +98,17 @@ static enum berth_status fetch_file(const struct fetch *fetch, const struct hub 
     if (url == NULL) {
         return fetch_no_memory(error);
     }
-    struct download what = {.url = url,
-                            .token = hub->token,
-                            .name = file->path,
-                            .repo = fetch->repo,
-                            .locks = fetch->locks,
-                            .key = file->etag,
-                            .etag_is_key = 1,
-                            .size = file->size,
-                            .digests = {{.kind = file->kind, .hex = file->etag}}};
+    struct download wanted = {.url = url,
+                              .token = hub->token,
+                              .name = file->path,
+                              .repo = fetch->repo,
+                              .locks = fetch->locks,
+                              .key = file->etag,
+                              .etag_is_key = 1,
+                              .size = file->size,
+                              .digests = {{.kind = file->kind, .hex = file->etag}}};
     struct download_result result;
-    enum berth_status status = download(&fetch->net, &what, &result, error);
+    enum berth_status status = download(&fetch->net, &wanted, &result, error);
     memory_free(url);
     return status;
 }

@@ -113,7 +113,7 @@ static enum berth_status download_url(struct fetch *fetch, const char *name,
     char key[DIGEST_HEX_SIZE], commit[HUB_COMMIT_SIZE];
     struct download_result result;
     TRY(digest_memory(DIGEST_SHA256, fetch->name, strlen(fetch->name), key, error));
-    struct download what = {
+    struct download wanted = {
         .url = fetch->name,
         .name = name,
         .repo = fetch->repo,
@@ -123,7 +123,7 @@ static enum berth_status download_url(struct fetch *fetch, const char *name,
         .size = NO_SIZE,
         .digests = {{DIGEST_SHA256, fetch->settings->sha256}, {DIGEST_MD5, fetch->settings->md5}},
         .known_etag = cached->etag};
-    TRY(download(&fetch->net, &what, &result, error));
+    TRY(download(&fetch->net, &wanted, &result, error));
     if (result.unchanged) {
         char *file = cached->file;
         cached->file = NULL;
@@ -203,14 +203,14 @@ static enum berth_status fetch_known_file(const struct fetch *fetch, const struc
     char url[NAME_LIMIT];
     struct download_result result;
     snprintf(url, sizeof url, "%s%s", fetch->known->place, file->name);
-    struct download what = {.url = url,
-                            .name = file->name,
-                            .repo = fetch->repo,
-                            .locks = fetch->locks,
-                            .key = file->sha256,
-                            .size = NO_SIZE,
-                            .digests = {{DIGEST_SHA256, file->sha256}}};
-    return download(&fetch->net, &what, &result, error);
+    struct download wanted = {.url = url,
+                              .name = file->name,
+                              .repo = fetch->repo,
+                              .locks = fetch->locks,
+                              .key = file->sha256,
+                              .size = NO_SIZE,
+                              .digests = {{DIGEST_SHA256, file->sha256}}};
+    return download(&fetch->net, &wanted, &result, error);
 }
 
 enum berth_status fetch_known_set(struct fetch *fetch, int offline, struct berth_error *error) {

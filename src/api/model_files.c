@@ -76,7 +76,7 @@ static size_t mark_weights(const struct names *names, enum model_file *roles) {
 }
 
 enum berth_status model_files_pick(const char *const *names, size_t count, enum model_file *roles,
-                                   const char *what, struct berth_error *error) {
+                                   const char *name, struct berth_error *error) {
     const struct names all = {names, count};
     size_t configs = 0;
     for (size_t i = 0; i < count; i++) {
@@ -93,13 +93,13 @@ enum berth_status model_files_pick(const char *const *names, size_t count, enum 
     }
     if (configs == 0) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: expected a model's config.json among its files, found none", what);
+                         "%s: expected a model's config.json among its files, found none", name);
     }
     if (mark_weights(&all, roles) == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: expected model.safetensors, pytorch_model.bin (or their indexes) or "
                          "bert_model.ckpt.index among its files, found none",
-                         what);
+                         name);
     }
     return BERTH_OK;
 }

@@ -19,7 +19,7 @@ enum model_file {
 // in the order of folder_open_weights (model/folder.h). BERTH_BAD_DATA, naming `what`, if there is
 // no configuration or there are no weights.
 enum berth_status model_files_pick(const char *const *names, size_t count, enum model_file *roles,
-                                   const char *what, struct berth_error *error);
+                                   const char *name, struct berth_error *error);
 
 // Checks that the snapshot has every required file, according to its stored listing if there is
 // one; otherwise BERTH_NO_INPUT, naming the first missing file.

@@ -249,7 +249,7 @@ static enum berth_status make_shards(struct job *job, struct berth_prepare_stage
     job->result->shard_articles = stage.articles;
     job->result->sentences = stage.sentences;
     job->result->shard_bytes = stage.text_bytes;
-    done->bytes = stage.made_bytes;
+    done->bytes = stage.written_bytes;
     return BERTH_OK;
 }
 

@@ -14,16 +14,16 @@ enum berth_status berth_tokenizer_open(const struct berth_config *config,
     REQUIRE(tokenizer, error);
     *tokenizer = NULL;
     REQUIRE_CONFIG(config, error);
-    struct berth_tokenizer *made = memory_new(sizeof *made);
-    if (made == NULL) {
-        return error_no_memory(error, sizeof *made, "a tokenizer");
+    struct berth_tokenizer *opened = memory_new(sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a tokenizer");
     }
-    enum berth_status status = inputs_find_tokenizer(config, &made->rules, error);
+    enum berth_status status = inputs_find_tokenizer(config, &opened->rules, error);
     if (status != BERTH_OK) {
-        memory_free(made);
+        memory_free(opened);
         return status;
     }
-    *tokenizer = made;
+    *tokenizer = opened;
     return BERTH_OK;
 }
 

@@ -18,12 +18,12 @@ struct device_batch {
 
 // Allocates room for batches of up to `extent`; the host's batches must be carved with the same
 // extent (batch_carve). device_batch_done frees it, also after a failure.
-enum berth_status device_batch_init(struct device_batch *twin, struct device *device,
+enum berth_status device_batch_init(struct device_batch *copy, struct device *device,
                                     const struct batch_extent *extent, struct berth_error *error);
-void device_batch_done(struct device_batch *twin);
+void device_batch_done(struct device_batch *copy);
 
 // Copies the whole block of the host's batch in one upload and returns the device's batch, which is
 // valid until the next call.
-const struct batch *device_batch_upload(struct device_batch *twin, const struct batch *host);
+const struct batch *device_batch_upload(struct device_batch *copy, const struct batch *host);
 
 #endif

@@ -136,7 +136,7 @@ size_t dir_existing(const char *path) {
     return length; // the whole path when out of memory: then nothing is removed
 }
 
-void dir_remove_made(const char *path, size_t kept) {
+void dir_remove_created(const char *path, size_t kept) {
     size_t length = strlen(path);
     char *at = memory_string(path);
     while (at != NULL && length > kept && (CALL(rmdir(at)) == 0 || errno == ENOENT)) {
@@ -273,9 +273,9 @@ struct walk {
     struct level levels[DEPTH_LIMIT];
 };
 
-static enum berth_status walk_error(const struct walk *walk, const char *what, const char *name,
+static enum berth_status walk_error(const struct walk *walk, const char *action, const char *name,
                                     struct berth_error *error) {
-    return error_set_errno(error, BERTH_IO, errno, "cannot %s %s in the folder %s", what, name,
+    return error_set_errno(error, BERTH_IO, errno, "cannot %s %s in the folder %s", action, name,
                            walk->root);
 }
 

@@ -59,6 +59,6 @@ enum berth_status error_prefix(struct berth_error *error, enum berth_status stat
     return status;
 }
 
-enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const char *what) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory: %zu bytes for %s", bytes, what);
+enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const char *purpose) {
+    return error_set(error, BERTH_NO_MEMORY, "out of memory: %zu bytes for %s", bytes, purpose);
 }

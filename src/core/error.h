@@ -24,7 +24,7 @@ enum berth_status error_prefix(struct berth_error *error, enum berth_status stat
                                const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 // Reports a failed allocation of `bytes` for `what`.
-enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const char *what);
+enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const char *purpose);
 
 // Returns from the current function when `call` fails; the callee has filled the error.
 #define TRY(call)                                                                                  \

@@ -324,9 +324,9 @@ void file_reader_close(struct file_reader *reader) {
 // --- writing ------------------------------------------------------------------------------------
 
 enum berth_status file_cannot_create(const char *path, int errno_value, struct berth_error *error) {
-    static const int broken[] = {ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ESTALE};
-    int is_broken = is_one_of(errno_value, broken, sizeof broken / sizeof *broken);
-    return error_set_errno(error, is_broken ? BERTH_IO : BERTH_CANT_CREATE, errno_value,
+    static const int io_errors[] = {ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ESTALE};
+    int is_io_error = is_one_of(errno_value, io_errors, sizeof io_errors / sizeof *io_errors);
+    return error_set_errno(error, is_io_error ? BERTH_IO : BERTH_CANT_CREATE, errno_value,
                            "cannot create %s", path);
 }
 

@@ -105,10 +105,10 @@ enum berth_status dir_check(const char *path, struct berth_error *error);
 // failures are BERTH_CANT_CREATE.
 enum berth_status dir_make(const char *path, struct berth_error *error);
 // dir_existing returns how many bytes of `path` name an existing folder. Call it before dir_make
-// and pass the result to dir_remove_made as `kept`: that removes the folder and its parents with
+// and pass the result to dir_remove_created as `kept`: that removes the folder and its parents with
 // longer paths, as far as they are empty.
 size_t dir_existing(const char *path);
-void dir_remove_made(const char *path, size_t kept);
+void dir_remove_created(const char *path, size_t kept);
 // Whether the folder is empty or missing.
 int dir_is_empty(const char *path);
 // Removes a folder tree; a missing one is no error. Does not follow symbolic links (it removes the

@@ -34,12 +34,13 @@ struct evaluation {
 
 // --- input --------------------------------------------------------------------------------------
 
-static enum berth_status read_object(const char *path, const char *what, json **object,
+static enum berth_status read_object(const char *path, const char *expected, json **object,
                                      struct berth_error *error) {
     TRY(json_read_file(path, object, error));
     if (!json_is_object_value(*object)) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: expected one JSON object that maps question ids to %s", path, what);
+                         "%s: expected one JSON object that maps question ids to %s", path,
+                         expected);
     }
     return BERTH_OK;
 }

@@ -342,7 +342,7 @@ static void embed_backward(const struct pass *pass) {
 }
 
 // Reports that range `index` of the gradient (param_range) is final.
-static void tell(const struct bert_sink *sink, const struct param_table *table, int64_t index) {
+static void announce(const struct bert_sink *sink, const struct param_table *table, int64_t index) {
     const struct param_range range = param_range(table, (size_t)index);
     if (sink != NULL && range.count > 0) {
         sink->ready(sink->context, (size_t)index);
@@ -358,20 +358,20 @@ void bert_backward(const struct bert *model, struct bert_activations *activation
     assert(batch->sequence_count <= activations->max_sequences);
     struct pass pass = {model, activations, batch, dropout};
     activations->head->backward(&pass, loss_scale);
-    tell(sink, model->table, layer_count);
+    announce(sink, model->table, layer_count);
     for (int64_t i = layer_count - 1; i >= 0; i--) {
         if (activations->keep == BERT_KEEP_SUMS) {
             recompute(&pass, i);
         }
         feed_forward_backward(&pass, i);
         self_attention_backward(&pass, i, layer_input(activations, i));
-        tell(sink, model->table, i);
+        announce(sink, model->table, i);
     }
     if (activations->pre_layer_norm) {
         first_norm_backward(&pass);
     }
     embed_backward(&pass);
-    tell(sink, model->table, layer_count + 1);
+    announce(sink, model->table, layer_count + 1);
 }
 
 const float *bert_losses(const struct bert_activations *activations) {

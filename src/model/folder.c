@@ -203,7 +203,7 @@ static enum berth_status check_body(const struct reading *reading, struct berth_
     }
     return missing == 0 ? BERTH_OK
                         : error_set(error, BERTH_BAD_DATA,
-                                    "%s: missing tensor \"%s\" (%zu missing in all): these are not "
+                                    "%s: missing tensor \"%s\" (%zu in all): these are not "
                                     "the weights of a BERT with this config.json",
                                     reading->weights.file.path, first->name, missing);
 }

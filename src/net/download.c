@@ -23,7 +23,7 @@
 // A download in progress.
 struct work {
     const struct net *net;
-    const struct download *what;
+    const struct download *wanted;
     struct download_result *result;
     char blobs[NAME_LIMIT], partial_path[NAME_LIMIT], etag_path[NAME_LIMIT];
     struct file_partial partial;
@@ -80,21 +80,21 @@ static enum berth_status place(char path[NAME_LIMIT], const char *folder, const 
 }
 
 static enum berth_status find_places(struct work *work, struct berth_error *error) {
-    const struct download *what = work->what;
+    const struct download *wanted = work->wanted;
     char source[DIGEST_HEX_SIZE], ending[32];
-    const char *origin = what->by_content ? what->url : what->key; // equal keys: equal bytes
+    const char *origin = wanted->by_content ? wanted->url : wanted->key; // equal keys: equal bytes
     TRY(digest_memory(DIGEST_SHA256, origin, strlen(origin), source, error));
-    TRY(place(work->blobs, what->repo, "blobs", "", error));
+    TRY(place(work->blobs, wanted->repo, "blobs", "", error));
     TRY(dir_make(work->blobs, error));
-    if (!file_lies_in(work->blobs, what->repo)) {
+    if (!file_lies_in(work->blobs, wanted->repo)) {
         return error_set(error, BERTH_BAD_DATA, "%s is outside the cache's folder %s: refused",
-                         work->blobs, what->repo);
+                         work->blobs, wanted->repo);
     }
-    TRY(dir_make(what->locks, error));
+    TRY(dir_make(wanted->locks, error));
     snprintf(ending, sizeof ending, ".%.8s.incomplete", source);
-    TRY(place(work->partial_path, work->blobs, what->key, ending, error));
+    TRY(place(work->partial_path, work->blobs, wanted->key, ending, error));
     snprintf(ending, sizeof ending, ".%.8s.etag", source);
-    return place(work->etag_path, work->blobs, what->key, ending, error);
+    return place(work->etag_path, work->blobs, wanted->key, ending, error);
 }
 
 // --- the lock -----------------------------------------------------------------------------------
@@ -102,17 +102,17 @@ static enum berth_status find_places(struct work *work, struct berth_error *erro
 static enum berth_status take_lock(const struct work *work, struct file_lock *lock,
                                    struct berth_error *error) {
     char path[NAME_LIMIT];
-    int taken = 0, told = 0;
-    TRY(place(path, work->what->locks, work->what->key, ".lock", error));
+    int taken = 0, noted = 0;
+    TRY(place(path, work->wanted->locks, work->wanted->key, ".lock", error));
     for (;;) {
         TRY(file_lock_try(lock, path, &taken, error));
         if (taken) {
             return BERTH_OK;
         }
-        if (!told) {
+        if (!noted) {
             log_note(&work->net->log, "%s: waiting for another process that is downloading it",
-                     work->what->name);
-            told = 1;
+                     work->wanted->name);
+            noted = 1;
         }
         TRY(wait_for(work->net, LOCK_WAIT_MS, error));
     }
@@ -140,12 +140,12 @@ static enum berth_status refuse_page(const char *name, struct berth_error *error
 static enum berth_status refuse_size(const struct work *work, int64_t found,
                                      struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA,
-                     "%s: expected %" PRId64 " bytes, the server sends %" PRId64, work->what->name,
-                     work->total, found);
+                     "%s: expected %" PRId64 " bytes, the server sends %" PRId64,
+                     work->wanted->name, work->total, found);
 }
 
 // The size of the whole file according to this response.
-static int64_t told_size(const struct http_answer *answer) {
+static int64_t announced_size(const struct http_answer *answer) {
     if (answer->status == 206) {
         return answer->range_total;
     }
@@ -161,13 +161,13 @@ static int is_digest(const char *etag) {
 static enum berth_status check_hub_etag(const struct work *work, const struct http_answer *answer,
                                         struct berth_error *error) {
     const char *etag = answer->linked_etag[0] != '\0' ? answer->linked_etag : answer->etag;
-    if (!is_digest(etag) || strlen(etag) != strlen(work->what->key) ||
-        strcmp(etag, work->what->key) == 0) {
+    if (!is_digest(etag) || strlen(etag) != strlen(work->wanted->key) ||
+        strcmp(etag, work->wanted->key) == 0) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_BAD_DATA,
                      "%s: expected the content %s, the server offers %s; try again later",
-                     work->what->name, work->what->key, etag);
+                     work->wanted->name, work->wanted->key, etag);
 }
 
 static enum berth_status check_room(const struct work *work, struct berth_error *error) {
@@ -178,7 +178,7 @@ static enum berth_status check_room(const struct work *work, struct berth_error 
                           : error_set(error, BERTH_IO,
                                       "%s: not enough disk space: needs %" PRIu64
                                       " more bytes in %s, where %" PRIu64 " are free",
-                                      work->what->name, needed, work->blobs, room);
+                                      work->wanted->name, needed, work->blobs, room);
 }
 
 // --- etags of plain URLs ------------------------------------------------------------------------
@@ -207,7 +207,7 @@ static enum berth_status keep_etag(struct work *work, const char *etag, struct b
 
 static int continues(const struct work *work, const struct http_answer *answer) {
     return answer->status == 206 && answer->range_first == (int64_t)work->partial.size &&
-           (!work->what->by_content || strcmp(answer->etag, work->kept_etag) == 0);
+           (!work->wanted->by_content || strcmp(answer->etag, work->kept_etag) == 0);
 }
 
 // Handles a 206 that does not continue the partial file: the content has changed, or the server is
@@ -216,21 +216,21 @@ static enum berth_status begin_again(struct work *work, struct berth_error *erro
     work->restart = 1;
     TRY(file_partial_restart(&work->partial, error));
     return error_set(error, BERTH_UNAVAILABLE, "%s: the content has changed since the last attempt",
-                     work->what->name);
+                     work->wanted->name);
 }
 
 static enum berth_status begin_content(struct work *work, const struct http_answer *answer,
                                        struct berth_error *error) {
-    int64_t size = told_size(answer);
+    int64_t size = announced_size(answer);
     if (answer->encoded) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: the server sent a Content-Encoding that was not requested",
-                         work->what->name);
+                         work->wanted->name);
     }
-    if (is_page(answer) && !wants_page(work->what->name)) {
-        return refuse_page(work->what->name, error);
+    if (is_page(answer) && !wants_page(work->wanted->name)) {
+        return refuse_page(work->wanted->name, error);
     }
-    if (work->what->etag_is_key) {
+    if (work->wanted->etag_is_key) {
         TRY(check_hub_etag(work, answer, error));
     }
     if (answer->status == 206 && !continues(work, answer)) {
@@ -239,12 +239,12 @@ static enum berth_status begin_content(struct work *work, const struct http_answ
     if (answer->status == 200 && work->partial.size > 0) {
         TRY(file_partial_restart(&work->partial, error));
     }
-    if (work->what->size == NO_SIZE) {
+    if (work->wanted->size == NO_SIZE) {
         work->total = size;
     } else if (size != NO_SIZE && size != work->total) {
         return refuse_size(work, size, error);
     }
-    if (work->what->by_content) {
+    if (work->wanted->by_content) {
         TRY(keep_etag(work, answer->etag, error));
     }
     return check_room(work, error);
@@ -253,9 +253,9 @@ static enum berth_status begin_content(struct work *work, const struct http_answ
 // 416: the content has no bytes at that offset.
 static enum berth_status begin_unsatisfied(struct work *work, const struct http_answer *answer,
                                            struct berth_error *error) {
-    int64_t size = work->what->size != NO_SIZE ? work->what->size : answer->range_total;
+    int64_t size = work->wanted->size != NO_SIZE ? work->wanted->size : answer->range_total;
     if (size == (int64_t)work->partial.size &&
-        (!work->what->by_content || strcmp(answer->etag, work->kept_etag) == 0)) {
+        (!work->wanted->by_content || strcmp(answer->etag, work->kept_etag) == 0)) {
         work->complete = 1;
         return BERTH_OK;
     }
@@ -271,11 +271,11 @@ static enum berth_status on_begin(void *context, const struct http_answer *answe
     if (answer->status == 416 && work->asked_from > 0) {
         return begin_unsatisfied(work, answer, error);
     }
-    if (answer->status == 304 && work->what->known_etag != NULL) {
+    if (answer->status == 304 && work->wanted->known_etag != NULL) {
         work->result->unchanged = 1;
         return BERTH_OK;
     }
-    return http_refusal(answer, work->what->name, error);
+    return http_refusal(answer, work->wanted->name, error);
 }
 
 static enum berth_status on_bytes(void *context, const void *bytes, size_t length,
@@ -290,7 +290,7 @@ static enum berth_status on_bytes(void *context, const void *bytes, size_t lengt
     }
     TRY(file_partial_put(&work->partial, bytes, length, error));
     if (work->total > 0) {
-        log_progress_bytes(&work->net->log, work->what->name, (int64_t)work->partial.size,
+        log_progress_bytes(&work->net->log, work->wanted->name, (int64_t)work->partial.size,
                            work->total);
     }
     return BERTH_OK;
@@ -299,14 +299,14 @@ static enum berth_status on_bytes(void *context, const void *bytes, size_t lengt
 static enum berth_status ask(struct work *work, struct http_answer *answer,
                              struct berth_error *error) {
     const struct http_sink sink = {.begin = on_begin, .body = on_bytes, .context = work};
-    struct http_request request = {.url = work->what->url,
-                                   .token = work->what->token,
+    struct http_request request = {.url = work->wanted->url,
+                                   .token = work->wanted->token,
                                    .from = work->partial.size,
-                                   .if_none_match = work->what->known_etag};
-    if (work->what->by_content) {
+                                   .if_none_match = work->wanted->known_etag};
+    if (work->wanted->by_content) {
         request.if_range = work->kept_etag;
     }
-    if (request.from > 0 && work->what->by_content && work->kept_etag[0] == '\0') {
+    if (request.from > 0 && work->wanted->by_content && work->kept_etag[0] == '\0') {
         TRY(file_partial_restart(&work->partial, error));
         request.from = 0;
     }
@@ -329,12 +329,12 @@ static enum berth_status look_at_partial(struct work *work, struct berth_error *
     TRY(file_partial_open(&work->partial, work->partial_path, error));
     read_etag(work);
     uint64_t size = work->partial.size;
-    int useless = work->what->by_content ? work->kept_etag[0] == '\0'
-                                         : work->total != NO_SIZE && size > (uint64_t)work->total;
+    int useless = work->wanted->by_content ? work->kept_etag[0] == '\0'
+                                           : work->total != NO_SIZE && size > (uint64_t)work->total;
     if (size > 0 && useless) {
         return file_partial_restart(&work->partial, error);
     }
-    work->complete = size > 0 && !work->what->by_content && work->total == (int64_t)size;
+    work->complete = size > 0 && !work->wanted->by_content && work->total == (int64_t)size;
     return BERTH_OK;
 }
 
@@ -379,19 +379,19 @@ static enum berth_status check_digest(const struct work *work, const struct down
                : error_set(
                      error, BERTH_BAD_DATA,
                      "%s: expected the %s %s, found %s; the download was removed, fetch again",
-                     work->what->name, digest_name(digest->kind), digest->hex, found);
+                     work->wanted->name, digest_name(digest->kind), digest->hex, found);
 }
 
 static enum berth_status check_content(const struct work *work, struct berth_error *error) {
-    for (size_t i = 0; i < sizeof work->what->digests / sizeof *work->what->digests; i++) {
-        TRY(check_digest(work, &work->what->digests[i], error));
+    for (size_t i = 0; i < sizeof work->wanted->digests / sizeof *work->wanted->digests; i++) {
+        TRY(check_digest(work, &work->wanted->digests[i], error));
     }
     return BERTH_OK;
 }
 
 static enum berth_status publish(struct work *work, struct berth_error *error) {
     char path[NAME_LIMIT];
-    if (work->what->by_content) {
+    if (work->wanted->by_content) {
         TRY(digest_file(DIGEST_SHA256, work->partial_path, work->result->blob, error));
     }
     TRY(place(path, work->blobs, work->result->blob, "", error));
@@ -403,16 +403,17 @@ static enum berth_status publish(struct work *work, struct berth_error *error) {
 static int is_there(const struct work *work) {
     char path[NAME_LIMIT];
     struct file_reader reader;
-    if (work->what->by_content || place(path, work->blobs, work->what->key, "", NULL) != BERTH_OK ||
+    if (work->wanted->by_content ||
+        place(path, work->blobs, work->wanted->key, "", NULL) != BERTH_OK ||
         file_reader_open(&reader, path, NULL) != BERTH_OK) {
         return 0;
     }
     int whole = work->total == NO_SIZE || reader.size == (uint64_t)work->total;
     file_reader_close(&reader);
     struct berth_error error;
-    if (whole && hub_blob_check(work->what->repo, path, &error) != BERTH_OK) {
+    if (whole && hub_blob_check(work->wanted->repo, path, &error) != BERTH_OK) {
         log_warning(&work->net->log, "%s: the cached file is damaged; downloading it again",
-                    work->what->name);
+                    work->wanted->name);
         return 0;
     }
     return whole;
@@ -438,17 +439,17 @@ static enum berth_status run(struct work *work, struct berth_error *error) {
     return publish(work, error);
 }
 
-enum berth_status download(const struct net *net, const struct download *what,
+enum berth_status download(const struct net *net, const struct download *wanted,
                            struct download_result *result, struct berth_error *error) {
     struct work work = {.net = net,
-                        .what = what,
+                        .wanted = wanted,
                         .result = result,
-                        .total = what->size,
+                        .total = wanted->size,
                         .partial = {.descriptor = -1}};
     struct file_lock lock;
     *result = (struct download_result){.unchanged = 0};
-    if (!what->by_content) {
-        snprintf(result->blob, sizeof result->blob, "%s", what->key);
+    if (!wanted->by_content) {
+        snprintf(result->blob, sizeof result->blob, "%s", wanted->key);
     }
     TRY(find_places(&work, error));
     TRY(take_lock(&work, &lock, error));
@@ -464,7 +465,7 @@ enum berth_status download(const struct net *net, const struct download *what,
 // --- documents ----------------------------------------------------------------------------------
 
 static enum berth_status refuse_long(const struct document *document, struct berth_error *error) {
-    return error_set(error, BERTH_BAD_DATA, "%s: more than %zu bytes", document->what,
+    return error_set(error, BERTH_BAD_DATA, "%s: more than %zu bytes", document->name,
                      document->limit);
 }
 
@@ -473,12 +474,12 @@ static enum berth_status document_begin(void *context, const struct http_answer 
     struct document *document = context;
     document->length = 0;
     if (answer->status != 200) {
-        return http_refusal(answer, document->what, error);
+        return http_refusal(answer, document->name, error);
     }
     if (answer->length > 0 && (uint64_t)answer->length > document->limit) {
         return refuse_long(document, error);
     }
-    return is_page(answer) ? refuse_page(document->what, error) : BERTH_OK;
+    return is_page(answer) ? refuse_page(document->name, error) : BERTH_OK;
 }
 
 static enum berth_status document_body(void *context, const void *bytes, size_t length,
@@ -490,7 +491,7 @@ static enum berth_status document_body(void *context, const void *bytes, size_t 
     }
     char *grown = memory_grow(document->text, &document->capacity, after + 1, 1);
     if (grown == NULL) {
-        return error_no_memory(error, after + 1, document->what);
+        return error_no_memory(error, after + 1, document->name);
     }
     document->text = grown;
     memcpy(document->text + document->length, bytes, length);
@@ -522,5 +523,5 @@ enum berth_status download_text(const struct net *net, const struct http_request
     } while (1);
     return document->text != NULL
                ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA, "%s: the answer is empty", document->what);
+               : error_set(error, BERTH_BAD_DATA, "%s: the answer is empty", document->name);
 }

@@ -48,12 +48,12 @@ struct download_result {
     int unchanged;              // the server still has `known_etag`: nothing was downloaded
 };
 
-enum berth_status download(const struct net *net, const struct download *what,
+enum berth_status download(const struct net *net, const struct download *wanted,
                            struct download_result *result, struct berth_error *error);
 
 // A small document: JSON of an API.
 struct document {
-    const char *what; // its name in errors
+    const char *name; // in errors
     size_t limit;     // maximum size in bytes
     char *text;       // memory_free
     size_t length, capacity;

@@ -50,22 +50,22 @@ static long seconds_of(const char *name) {
 
 enum berth_status http_open(struct http **http, const volatile int *stop,
                             struct berth_error *error) {
-    struct http *made = memory_array_zeroed(1, sizeof *made);
+    struct http *opened = memory_array_zeroed(1, sizeof *opened);
     *http = NULL;
-    if (made == NULL) {
-        return error_no_memory(error, sizeof *made, "a connection");
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a connection");
     }
-    made->stop = stop;
-    made->connect_seconds = seconds_of("HF_HUB_ETAG_TIMEOUT");
-    made->stall_seconds = seconds_of("HF_HUB_DOWNLOAD_TIMEOUT");
+    opened->stop = stop;
+    opened->connect_seconds = seconds_of("HF_HUB_ETAG_TIMEOUT");
+    opened->stall_seconds = seconds_of("HF_HUB_DOWNLOAD_TIMEOUT");
     if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) {
-        made->curl = curl_easy_init();
+        opened->curl = curl_easy_init();
     }
-    if (made->curl == NULL) {
-        memory_free(made);
+    if (opened->curl == NULL) {
+        memory_free(opened);
         return error_set(error, BERTH_INTERNAL, "cannot initialise libcurl");
     }
-    *http = made;
+    *http = opened;
     return BERTH_OK;
 }
 
@@ -372,18 +372,18 @@ enum berth_status http_get(struct http *http, const struct http_request *request
     return status == BERTH_OK ? finish(&exchange) : status;
 }
 
-enum berth_status http_refusal(const struct http_answer *answer, const char *what,
+enum berth_status http_refusal(const struct http_answer *answer, const char *name,
                                struct berth_error *error) {
     long status = answer->status;
     if (status == 404 || status == 410) {
-        return error_set(error, BERTH_NO_INPUT, "%s: not found (HTTP %ld); check the name", what,
+        return error_set(error, BERTH_NO_INPUT, "%s: not found (HTTP %ld); check the name", name,
                          status);
     }
     if (status == 401 || status == 403) {
         return error_set(error, BERTH_UNAVAILABLE,
                          "%s: access refused (HTTP %ld): the name is wrong, or the repository is "
                          "private or gated; for the latter two set HF_TOKEN or give --token_file",
-                         what, status);
+                         name, status);
     }
-    return error_set(error, BERTH_UNAVAILABLE, "%s: the server answered HTTP %ld", what, status);
+    return error_set(error, BERTH_UNAVAILABLE, "%s: the server answered HTTP %ld", name, status);
 }

@@ -65,7 +65,7 @@ enum berth_status http_get(struct http *http, const struct http_request *request
                            struct berth_error *error);
 
 // The error for `what` when the status is not 2xx: 404 is BERTH_NO_INPUT, others BERTH_UNAVAILABLE.
-enum berth_status http_refusal(const struct http_answer *answer, const char *what,
+enum berth_status http_refusal(const struct http_answer *answer, const char *name,
                                struct berth_error *error);
 
 // The target URL of a redirect from `from` to `location`, newly allocated (memory_free).

@@ -39,7 +39,7 @@ static char *take_text(struct buffer *url) {
 }
 
 // ENDPOINT/api/models/ID/WHAT/REVISION?QUERY
-static char *api_url(const struct hub *hub, const char *what, const char *revision,
+static char *api_url(const struct hub *hub, const char *place, const char *revision,
                      const char *query) {
     struct buffer url = {0};
     buffer_put_text(&url, hub->endpoint);
@@ -48,7 +48,7 @@ static char *api_url(const struct hub *hub, const char *what, const char *revisi
     buffer_put_text(&url, "s/");
     put_escaped(&url, hub->id, 1);
     buffer_put_text(&url, "/");
-    buffer_put_text(&url, what);
+    buffer_put_text(&url, place);
     buffer_put_text(&url, "/");
     put_escaped(&url, revision, 0);
     buffer_put_text(&url, query);
@@ -77,7 +77,7 @@ static enum berth_status no_memory(struct berth_error *error) {
 static enum berth_status ask(const struct hub *hub, const char *url, char **text, size_t *length,
                              struct http_answer *answer, struct berth_error *error) {
     struct http_request request = {.url = url, .token = hub->token};
-    struct document document = {.what = hub->id, .limit = PAGE_LIMIT};
+    struct document document = {.name = hub->id, .limit = PAGE_LIMIT};
     *text = NULL;
     *length = 0;
     if (!http_same_origin(url, hub->endpoint)) {

@@ -24,27 +24,28 @@ static int is_format(const struct berth_config *config, const char *format) {
 enum berth_status reporter_open(const struct berth_config *config, int descriptor,
                                 struct berth_reporter **reporter, struct berth_error *error) {
     *reporter = NULL;
-    struct berth_reporter *made = memory_array_zeroed(1, sizeof *made);
-    if (made == NULL) {
-        return error_no_memory(error, sizeof *made, "a reporter");
+    struct berth_reporter *opened = memory_array_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a reporter");
     }
-    made->deepspeed = is_format(config, "deepspeed");
-    made->dllogger = is_format(config, "dllogger");
-    const struct json_file_how how = {.append = option_resumes(config), .dllogger = made->dllogger};
-    enum berth_status status = json_file_open(&made->json, config->json_summary, &how, error);
+    opened->deepspeed = is_format(config, "deepspeed");
+    opened->dllogger = is_format(config, "dllogger");
+    const struct json_file_how how = {.append = option_resumes(config),
+                                      .dllogger = opened->dllogger};
+    enum berth_status status = json_file_open(&opened->json, config->json_summary, &how, error);
     if (status == BERTH_OK) {
-        status = event_file_open(&made->events, config->logging_dir, error);
+        status = event_file_open(&opened->events, config->logging_dir, error);
     }
     if (status != BERTH_OK) {
-        json_file_close(&made->json);
-        memory_free(made);
+        json_file_close(&opened->json);
+        memory_free(opened);
         return status;
     }
-    console_init(&made->console, descriptor, !config->no_progress && !config->quiet);
-    made->quiet = config->quiet;
-    made->adam_beta1 = config->adam_beta1;
-    made->adam_beta2 = config->adam_beta2;
-    *reporter = made;
+    console_init(&opened->console, descriptor, !config->no_progress && !config->quiet);
+    opened->quiet = config->quiet;
+    opened->adam_beta1 = config->adam_beta1;
+    opened->adam_beta2 = config->adam_beta2;
+    *reporter = opened;
     return BERTH_OK;
 }
 

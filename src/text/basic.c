@@ -132,7 +132,7 @@ static size_t decode_before(const struct basic *walk, size_t at, uint32_t *point
 
 // What a neighbouring character says about a sigma: 1 it is inside a word, 0 it is not, -1 look at
 // the next character.
-static int judge(const struct basic *walk, uint32_t point) {
+static int sigma_context(const struct basic *walk, uint32_t point) {
     if (point == UTF8_ILL_FORMED) {
         return -1;
     }
@@ -153,7 +153,7 @@ static int sigma_is_final(const struct basic *walk, size_t begin, size_t end) {
     int before = -1;
     while (before < 0 && begin > 0) {
         begin -= decode_before(walk, begin, &point);
-        before = judge(walk, point);
+        before = sigma_context(walk, point);
     }
     if (before != 1) {
         return 0;
@@ -161,7 +161,7 @@ static int sigma_is_final(const struct basic *walk, size_t begin, size_t end) {
     int after = -1;
     while (after < 0 && end < walk->length) {
         end += utf8_decode(walk->text + end, walk->length - end, &point);
-        after = judge(walk, point);
+        after = sigma_context(walk, point);
     }
     return after != 1;
 }

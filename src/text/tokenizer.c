@@ -35,8 +35,8 @@ static int32_t find(const struct tokenizer *tokenizer, const char *name) {
 }
 
 // Collects the special tokens that the vocabulary has, in its own text.
-static void keep_specials(struct tokenizer *tokenizer, const char *const *names, size_t count,
-                          size_t *kept) {
+static void add_specials(struct tokenizer *tokenizer, const char *const *names, size_t count,
+                         size_t *kept) {
     for (size_t i = 0; i < count; i++) {
         int32_t id = find(tokenizer, names[i]);
         if (id >= 0 && names[i][0] != '\0') {
@@ -63,8 +63,8 @@ static enum berth_status set_specials(struct tokenizer *tokenizer, const char *c
     if (tokenizer->specials == NULL) {
         return error_no_memory(error, added_count * sizeof *tokenizer->specials, "the tokenizer");
     }
-    keep_specials(tokenizer, special_names, SPECIALS, &kept);
-    keep_specials(tokenizer, added, added_count, &kept);
+    add_specials(tokenizer, special_names, SPECIALS, &kept);
+    add_specials(tokenizer, added, added_count, &kept);
     basic_rules_keep(&tokenizer->rules, tokenizer->specials, kept);
     return BERTH_OK;
 }
@@ -100,25 +100,25 @@ enum berth_status tokenizer_open_memory(const char *name, const char *bytes, siz
                                         const struct tokenizer_options *options,
                                         struct tokenizer **tokenizer, struct berth_error *error) {
     *tokenizer = NULL;
-    struct tokenizer *made = memory_array_zeroed(1, sizeof *made);
-    if (made == NULL) {
-        return error_no_memory(error, sizeof *made, "the tokenizer");
+    struct tokenizer *opened = memory_array_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "the tokenizer");
     }
-    enum berth_status status = vocabulary_read(&made->vocabulary, name, bytes, length, error);
+    enum berth_status status = vocabulary_read(&opened->vocabulary, name, bytes, length, error);
     if (status == BERTH_OK) {
-        status = set_rules(made, options, error);
-        if (status == BERTH_OK && made->special.unknown < 0) {
+        status = set_rules(opened, options, error);
+        if (status == BERTH_OK && opened->special.unknown < 0) {
             status = error_set(error, BERTH_BAD_DATA,
                                "%s: expected the token [UNK], for words that cannot be split, in "
                                "one of %zu lines; is this a WordPiece vocabulary?",
-                               name, made->vocabulary.count);
+                               name, opened->vocabulary.count);
         }
     }
     if (status != BERTH_OK) {
-        tokenizer_close(made);
+        tokenizer_close(opened);
         return status;
     }
-    *tokenizer = made;
+    *tokenizer = opened;
     return BERTH_OK;
 }
 

@@ -133,7 +133,7 @@ expect_err "berth: error:"
 checkpoint=$(ls -d "$work"/run/checkpoint-* | tail -n 1)
 run verify "$checkpoint"
 expect_code 0
-expect_out good
+expect_out intact
 run verify "$checkpoint" --json
 expect_code 0
 grep -qE '^\{"path":"[^"]*checkpoint-[0-9]+","good":true,"files":[0-9]+\}$' "$out" || fail "verify --json"
@@ -272,7 +272,7 @@ grep -q 'left out, not part of a span model: xx_outputs.bias, xx_outputs.weight'
 
 run answer --model "$work/headless" --question 'Where did Ada live?' --context "$context" $small
 expect_code 0
-grep -q 'warning: model: .*headless holds no qa_outputs.weight, qa_outputs.bias; random' "$err" ||
+grep -q 'warning: model: .*headless has no qa_outputs.weight, qa_outputs.bias; random' "$err" ||
     fail "answers of a model without a head are not warned of"
 
 # bench: one object on one line

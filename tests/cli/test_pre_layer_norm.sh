@@ -57,7 +57,7 @@ cp -r post told
 sed -i 's/"model_type"/"pre_layer_norm": true, "model_type"/' told/config.json
 run predict squad --model told --input data.json --output none $squad
 expect_code 65
-expect_err 'tensor "bert.encoder.layer.0.PreAttentionLayerNorm.weight" is missing'
+expect_err 'missing tensor "bert.encoder.layer.0.PreAttentionLayerNorm.weight"'
 
 # --- formats ------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ for to in torch deepspeed "deepspeed --kernel_layers" tensorflow nvidia; do
     esac
     run convert there back
     expect_code 0
-    expect_err "which transformers has not"
+    expect_err "which transformers does not support"
     cmp -s again/model.safetensors back/model.safetensors || fail "$to: other tensors"
     rm -f there/bert_config.json
     cp post/config.json there/ # which does not mention norms

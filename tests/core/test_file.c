@@ -349,11 +349,11 @@ static void test_dir_remove_made(void **state) {
     assert_int_equal(dir_existing("not-there/x"), 0);
     assert_int_equal(dir_make(scratch("kept/x//y/z/"), NULL), BERTH_OK);
     scratch_write("kept/x/file", "");
-    dir_remove_made(scratch("kept/x//y/z/w"), existing); // w was never made
+    dir_remove_created(scratch("kept/x//y/z/w"), existing); // w was never made
     assert_false(dir_exists(scratch("kept/x/y")));
     assert_true(file_exists(scratch("kept/x/file")));
     assert_int_equal(file_remove(scratch("kept/x/file"), NULL), BERTH_OK);
-    dir_remove_made(scratch("kept/x"), existing);
+    dir_remove_created(scratch("kept/x"), existing);
     assert_true(dir_exists(scratch("kept")) && dir_is_empty(scratch("kept")));
 }
 

@@ -3,8 +3,8 @@
 // for bit (pretraining.golden.h, made by dev/goldens/pretraining_instances.py). With the faster
 // numbers: invariants of every instance, and the shares over all instances.
 #include "data/pretraining/instances.h"
-#include "made_up.h"
 #include "pretraining.golden.h"
+#include "synthetic_documents.h"
 
 static void test_python_random(void **state) {
     (void)state;
@@ -41,8 +41,8 @@ static void test_python_instances(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof instance_goldens / sizeof *instance_goldens; i++) {
         struct documents documents =
-            made_up(instance_goldens[i].seed, instance_goldens[i].documents,
-                    instance_goldens[i].sentences, instance_goldens[i].tokens);
+            synthetic_documents(instance_goldens[i].seed, instance_goldens[i].documents,
+                                instance_goldens[i].sentences, instance_goldens[i].tokens);
         struct instance_options options = complete(instance_goldens[i].options);
         struct instances made = {0};
         options.python = 1;
@@ -85,7 +85,7 @@ static void assert_share(uint64_t part, uint64_t whole, double expected, double 
 
 static void test_shares(void **state) {
     (void)state;
-    struct documents documents = made_up(20, 400, 40, 40);
+    struct documents documents = synthetic_documents(20, 400, 40, 40);
     struct instance_options options = complete((struct instance_options){.max_seq_length = 128,
                                                                          .max_predictions = 20,
                                                                          .dupe_factor = 3,
@@ -119,7 +119,7 @@ static void test_shares(void **state) {
 // The packer's source returns the instance.
 static void test_source(void **state) {
     (void)state;
-    struct documents documents = made_up(22, 30, 30, 40);
+    struct documents documents = synthetic_documents(22, 30, 30, 40);
     struct instance_options options = complete((struct instance_options){.max_seq_length = 128,
                                                                          .max_predictions = 20,
                                                                          .dupe_factor = 2,
@@ -165,7 +165,7 @@ static void test_longest_source(void **state) {
 // The same seed gives the same instances, another seed or the other generator different ones.
 static void test_seeds(void **state) {
     (void)state;
-    struct documents documents = made_up(21, 20, 9, 20);
+    struct documents documents = synthetic_documents(21, 20, 9, 20);
     uint32_t crc[4];
     for (int i = 0; i < 4; i++) {
         struct instance_options options = complete((struct instance_options){.max_seq_length = 32,
@@ -189,7 +189,7 @@ static void test_seeds(void **state) {
 // All pieces of a word or none, with both kinds of numbers.
 static void test_whole_words(void **state) {
     (void)state;
-    struct documents documents = made_up(22, 60, 12, 20);
+    struct documents documents = synthetic_documents(22, 60, 12, 20);
     for (int python = 0; python < 2; python++) {
         struct instance_options options = complete((struct instance_options){.max_seq_length = 64,
                                                                              .max_predictions = 20,
@@ -221,7 +221,7 @@ static void test_whole_words(void **state) {
 
 static void test_refuses_options(void **state) {
     (void)state;
-    struct documents documents = made_up(23, 2, 2, 2);
+    struct documents documents = synthetic_documents(23, 2, 2, 2);
     static const char *const messages[] = {
         "max_seq_length: expected 5 to 8192, found 4", "max_predictions_per_seq: expected 1 to",
         "dupe_factor: expected 1 to", "masked_lm_prob: expected 1e-06 to 1, found 1.5",
@@ -244,7 +244,7 @@ static void test_refuses_options(void **state) {
 
 static void test_memory_runs_out(void **state) {
     (void)state;
-    struct documents documents = made_up(24, 20, 9, 20);
+    struct documents documents = synthetic_documents(24, 20, 9, 20);
     struct instance_options options = complete((struct instance_options){
         .max_seq_length = 32, .max_predictions = 5, .dupe_factor = 1, .masked_lm_prob = 0.15});
     enum berth_status status = BERTH_NO_MEMORY;

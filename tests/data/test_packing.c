@@ -4,7 +4,7 @@
 #include "data/packing/nnls.h"
 #include "data/packing/packing.h"
 #include "format/json/json.h"
-#include "made_up.h"
+#include "synthetic_documents.h"
 
 // Instances of given lengths; they share their tokens.
 static struct instances of_lengths(const uint16_t *lengths, size_t count) {

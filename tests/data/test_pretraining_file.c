@@ -8,7 +8,7 @@
 #include "format/json/json.h"
 #include "format/protobuf/protobuf.h"
 #include "format/tensorflow/tfrecord.h"
-#include "made_up.h"
+#include "synthetic_documents.h"
 
 #define FOLDER BERTH_TEST_SOURCE_DIR "/tests/data/pretraining/"
 enum { LENGTH = 32, PREDICTIONS = 5 };
@@ -38,7 +38,7 @@ static struct instances read_good(const char *path) {
 
 static void test_reads_the_layouts_of_others(void **state) {
     (void)state;
-    struct documents documents = made_up(30, 6, 5, 9);
+    struct documents documents = synthetic_documents(30, 6, 5, 9);
     struct instances made = make(&documents), plain = read_good(FOLDER "nvidia.hdf5");
     struct instances packed = read_good(FOLDER "habana.hdf5");
     assert_int_equal(plain.count, made.count);
@@ -58,7 +58,7 @@ static void test_reads_the_layouts_of_others(void **state) {
 
 static void test_reads_its_own(void **state) {
     (void)state;
-    struct documents documents = made_up(31, 60, 9, 20);
+    struct documents documents = synthetic_documents(31, 60, 9, 20);
     struct instances made = make(&documents);
     assert_int_equal(pretraining_write_hdf5(scratch("a"), &made, LENGTH, PREDICTIONS, NULL),
                      BERTH_OK);
@@ -75,7 +75,7 @@ static void test_reads_its_own(void **state) {
 
 static void test_reads_its_own_packed(void **state) {
     (void)state;
-    struct documents documents = made_up(30, 6, 5, 9);
+    struct documents documents = synthetic_documents(30, 6, 5, 9);
     struct instances made = make(&documents);
     struct pretraining_pack packs[64];
     size_t count = 0;
@@ -130,7 +130,7 @@ static void test_reads_one_large_chunk(void **state) {
 
 static void test_rows_that_are_too_small(void **state) {
     (void)state;
-    struct documents documents = made_up(30, 6, 5, 9);
+    struct documents documents = synthetic_documents(30, 6, 5, 9);
     struct instances made = make(&documents);
     struct pretraining_pack pack = {{0, 1, 2}};
     struct berth_error error;
@@ -152,7 +152,7 @@ static void test_rows_that_are_too_small(void **state) {
 
 static void test_tfrecord(void **state) {
     (void)state;
-    struct documents documents = made_up(30, 6, 5, 9);
+    struct documents documents = synthetic_documents(30, 6, 5, 9);
     struct instances made = make(&documents);
     struct tfrecord_reader reader;
     const unsigned char *bytes;
@@ -173,7 +173,7 @@ static void test_tfrecord(void **state) {
 
 static void test_reads_its_tfrecord(void **state) {
     (void)state;
-    struct documents documents = made_up(31, 60, 9, 20);
+    struct documents documents = synthetic_documents(31, 60, 9, 20);
     struct instances made = make(&documents), read = {0};
     struct berth_error error;
     assert_int_equal(pretraining_write_tfrecord(scratch("a"), &made, LENGTH, PREDICTIONS, NULL),
@@ -332,7 +332,7 @@ static void test_bad_records(void **state) {
 
 static void test_statistics(void **state) {
     (void)state;
-    struct documents documents = made_up(31, 60, 9, 20);
+    struct documents documents = synthetic_documents(31, 60, 9, 20);
     struct instances made = make(&documents);
     struct pretraining_statistics all = {0}, again = {0};
     json *object;

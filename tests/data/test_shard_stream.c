@@ -3,15 +3,15 @@
 // the files' sizes and the calls; damage is reported by the call that needs the file.
 #include "core/memory.h"
 #include "core/scratch.h"
-#include "data/made_shards.h"
 #include "data/pretraining/shard_stream.h"
+#include "data/synthetic_shards.h"
 #include "format/hdf5/hdf5.h"
 
 #define FOLDER BERTH_TEST_SOURCE_DIR "/tests/data/pretraining/"
 enum { WORDS = 300, LENGTH = 20, MOST = 200 };
 
 static void put_shard(const char *name, int first, int count) {
-    const struct made_shard shard = {first, count, WORDS, LENGTH};
+    const struct synthetic_shard shard = {first, count, WORDS, LENGTH};
     make_shard(scratch(name), &shard);
 }
 
@@ -45,7 +45,7 @@ static void take(struct shard_stream *stream, int64_t first, size_t count, int *
         numbers[i] = sequence.ids[1] - 5;
         assert_int_equal(sequence.length, 8 + numbers[i] % (LENGTH - 7));
         assert_int_equal(sequence.label, numbers[i] % 2);
-        int masked = 1 + numbers[i] % MADE_PREDICTIONS;
+        int masked = 1 + numbers[i] % SYNTHETIC_PREDICTIONS;
         assert_int_equal(sequence.masked_count, masked < 2 ? masked : 2);
         assert_int_equal(sequence.ids[sequence.masked_positions[0]], 4);
         assert_int_equal(sequence.type_ids[0], 0);
@@ -234,7 +234,7 @@ static void test_patterns(void **state) {
     assert_int_equal(list.count, 2);
     assert_int_equal(list.sequences, 9);
     assert_int_equal(list.length, LENGTH);
-    assert_int_equal(list.predictions, MADE_PREDICTIONS);
+    assert_int_equal(list.predictions, SYNTHETIC_PREDICTIONS);
     shard_list_done(&list);
     list = open_list(scratch("*_[01].*"), SHARD_ANY);
     assert_int_equal(list.sequences, 12);
@@ -324,7 +324,7 @@ static void test_ids_and_changes_are_told(void **state) {
 // Only the first record of a TFRecord file is read before the run.
 static void test_a_longer_record_behind_is_told(void **state) {
     put_shard("a.tfrecord", 0, 3);
-    const struct made_shard wide = {20, 8, WORDS, 2 * LENGTH};
+    const struct synthetic_shard wide = {20, 8, WORDS, 2 * LENGTH};
     make_shard(scratch("b.tfrecord"), &wide);
     size_t sizes[2];
     char *parts[2];

@@ -11,7 +11,7 @@ static enum berth_status read_raw(struct pickle *pickle, struct raw raw, enum pi
     struct file_reader file;
     scratch_write_bytes("p", raw.bytes, raw.length);
     assert_int_equal(file_reader_open(&file, scratch("p"), NULL), BERTH_OK);
-    struct pickle_source source = {.file = &file, .what = "", .end = file.size};
+    struct pickle_source source = {.file = &file, .part = "", .end = file.size};
     enum berth_status status = pickle_read(pickle, &source, trust, NULL, error);
     file_reader_close(&file);
     return status;
@@ -461,7 +461,7 @@ static void test_memory_out_at_every_allocation(void **state) {
     struct file_reader file;
     scratch_write_bytes("p", raw.bytes, raw.length);
     assert_int_equal(file_reader_open(&file, scratch("p"), NULL), BERTH_OK);
-    struct pickle_source source = {.file = &file, .what = "", .end = file.size};
+    struct pickle_source source = {.file = &file, .part = "", .end = file.size};
     uint64_t call;
     for (call = 1; call < 100 && status != BERTH_OK; call++) {
         struct pickle pickle;

@@ -197,8 +197,8 @@ static void test_other_manifests(void **state) {
         {"\"files\": {", "\"folders\": {", "not a manifest of format 1"},
         {"\"bytes\": 4", "\"bytes\": \"4\"",
          "manifest.json: \"a.txt\": key \"bytes\": expected an integer"},
-        {"\"bytes\": 4", "\"bytes\": -4", "malformed entry for \"a.txt\""},
-        {"\"a.txt\"", "\"b/a.txt\"", "malformed entry for \"b/a.txt\""},
+        {"\"bytes\": 4", "\"bytes\": -4", "invalid entry for \"a.txt\""},
+        {"\"a.txt\"", "\"b/a.txt\"", "invalid entry for \"b/a.txt\""},
     };
     write_manifest();
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
@@ -291,7 +291,7 @@ static void test_optimizer_of_another_model(void **state) {
         const char *name, *says;
         int64_t layers, intermediate;
     } cases[] = {
-        {"a layer more", "no tensor exp_avg.bert.encoder.layer.1.", 2, 3},
+        {"a layer more", "missing tensor exp_avg.bert.encoder.layer.1.", 2, 3},
         {"wider", "intermediate.dense.weight: expected F32 with 5 x 4 elements", 1, 5},
     };
     fill_moments(0.25f);

@@ -76,7 +76,7 @@ static void open_setup(struct setup *setup, const char *average, double dropout,
     assert_int_equal(state_borrow(&setup->state, setup->state.master, 0, &weights, NULL), BERTH_OK);
     param_initialise(&setup->table, &setup->shape, 3, weights);
     state_set_weights(&setup->state, weights);
-    state_give_back(&setup->state, setup->state.master, weights);
+    state_release(&setup->state, setup->state.master, weights);
     assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
     struct update_rules rules = update_rules_of(&config, &setup->shape);
     struct engine_shape shape = {.train = {128, SEQUENCES, 16, LONGEST}};

@@ -3,7 +3,7 @@
 // with the same bytes as an uninterrupted run (RELIABILITY 1, 14, 15); also phases, bad shards, and
 // the resulting model.
 #include "core/options.h"
-#include "data/made_shards.h"
+#include "data/synthetic_shards.h"
 #include "fixture.h"
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
@@ -16,7 +16,7 @@
 enum { WORDS = 29, KILLED = -SIGKILL };
 
 static void put_shard(const char *name, int first, int count, int length) {
-    const struct made_shard shard = {first, count, WORDS, length};
+    const struct synthetic_shard shard = {first, count, WORDS, length};
     make_shard(in_folder(name), &shard);
 }
 
@@ -383,7 +383,7 @@ static void test_data_that_does_not_fit(void **state) {
     run = default_run("run");
     run.config.input_dir = fixture_keep("model");
     expect(&run, BERTH_NO_INPUT, "no shards found");
-    const struct made_shard strange = {30, 9, 60, 16};
+    const struct synthetic_shard strange = {30, 9, 60, 16};
     make_shard(in_folder("strange.hdf5"), &strange);
     run = default_run("run");
     run.config.input_dir = fixture_keep("strange.hdf5");

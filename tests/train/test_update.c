@@ -137,7 +137,7 @@ static void read_weights(struct setup *setup) {
                          BERTH_OK);
     }
     state_set_weights(&setup->state, weights);
-    state_give_back(&setup->state, setup->state.master, weights);
+    state_release(&setup->state, setup->state.master, weights);
 }
 
 static void open_setup(struct setup *setup, double dropout, const char *average,

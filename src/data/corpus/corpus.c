@@ -103,26 +103,26 @@ static enum berth_status list_files(struct corpus *corpus, const char *const *pa
 enum berth_status corpus_open(enum corpus_form form, const char *const *paths, size_t count,
                               struct corpus **corpus, struct berth_error *error) {
     *corpus = NULL;
-    struct corpus *made = memory_array_zeroed(1, sizeof *made);
-    if (made == NULL) {
-        return error_no_memory(error, sizeof *made, "a corpus");
+    struct corpus *opened = memory_array_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a corpus");
     }
-    made->form = form;
-    made->file.descriptor = -1;
-    enum berth_status status = list_files(made, paths, count, error);
-    for (size_t i = 0; i < made->file_count && status == BERTH_OK; i++) {
+    opened->form = form;
+    opened->file.descriptor = -1;
+    enum berth_status status = list_files(opened, paths, count, error);
+    for (size_t i = 0; i < opened->file_count && status == BERTH_OK; i++) {
         struct file_reader file;
-        status = file_reader_open(&file, made->files[i], error);
+        status = file_reader_open(&file, opened->files[i], error);
         if (status == BERTH_OK) {
-            made->size += file.size;
+            opened->size += file.size;
             file_reader_close(&file);
         }
     }
     if (status != BERTH_OK) {
-        corpus_close(made);
+        corpus_close(opened);
         return status;
     }
-    *corpus = made;
+    *corpus = opened;
     return BERTH_OK;
 }
 
@@ -194,24 +194,24 @@ static int is_blank(char byte) {
 }
 
 // The offset of the first ill-formed UTF-8 or NUL; `length` when there is none.
-static size_t find_bad(const char *text, size_t length) {
+static size_t valid_prefix(const char *text, size_t length) {
     const char *nul = memchr(text, '\0', length);
     return utf8_valid_prefix(text, nul != NULL ? (size_t)(nul - text) : length);
 }
 
 static enum berth_status check_line(const struct corpus *corpus, const struct line *line,
                                     struct berth_error *error) {
-    size_t bad = find_bad(line->text, line->length);
-    if (bad == line->length) {
+    size_t valid = valid_prefix(line->text, line->length);
+    if (valid == line->length) {
         return BERTH_OK;
     }
-    size_t in_window = (size_t)(line->text - corpus->window) + bad;
+    size_t in_window = (size_t)(line->text - corpus->window) + valid;
     return error_set(error, BERTH_BAD_DATA,
                      "%s: byte %llu: expected UTF-8 text, found byte 0x%02X; convert the file to "
                      "UTF-8 or leave it out",
                      corpus_path(corpus),
                      (unsigned long long)(corpus->read - corpus->filled + in_window),
-                     (unsigned char)line->text[bad]);
+                     (unsigned char)line->text[valid]);
 }
 
 // The next line, borrowed until the next call; *more is 0 at the end of the file.

@@ -18,15 +18,15 @@ const char *const pretraining_columns[ROW_COLUMNS] = {"input_ids",
                                                       "next_sentence_positions",
                                                       "next_sentence_weights"};
 
-enum berth_status pretraining_bad_row(const struct pretraining_rows *rows, int column,
-                                      struct berth_error *error, const char *format, ...) {
-    char what[256];
+enum berth_status pretraining_row_error(const struct pretraining_rows *rows, int column,
+                                        struct berth_error *error, const char *format, ...) {
+    char problem[256];
     va_list arguments;
     va_start(arguments, format);
-    number_format_list(what, sizeof what, format, arguments);
+    number_format_list(problem, sizeof problem, format, arguments);
     va_end(arguments);
     return error_set(error, BERTH_BAD_DATA, "%s: %s, row %" PRId64 ": %s", rows->path,
-                     pretraining_columns[column], rows->row, what);
+                     pretraining_columns[column], rows->row, problem);
 }
 
 static const int32_t *row_of(const struct pretraining_rows *rows, int column) {
@@ -42,9 +42,9 @@ static enum berth_status check_id(const struct pretraining_rows *rows, int colum
                                   struct berth_error *error) {
     return id >= 0 && id < rows->vocab_size
                ? BERTH_OK
-               : pretraining_bad_row(rows, column, error,
-                                     "id outside the vocabulary: found %d, expected 0 to %d", id,
-                                     rows->vocab_size - 1);
+               : pretraining_row_error(rows, column, error,
+                                       "id outside the vocabulary: found %d, expected 0 to %d", id,
+                                       rows->vocab_size - 1);
 }
 
 static enum berth_status check_tokens(const struct pretraining_rows *rows, const struct part *part,
@@ -54,9 +54,9 @@ static enum berth_status check_tokens(const struct pretraining_rows *rows, const
         TRY(check_id(rows, ROW_IDS, ids[i], error));
         int32_t before = i > part->begin ? segments[i - 1] : 0;
         if (segments[i] < before || segments[i] > 1) {
-            return pretraining_bad_row(rows, ROW_SEGMENTS, error,
-                                       "expected zeros, then ones, found %d after %d", segments[i],
-                                       before);
+            return pretraining_row_error(rows, ROW_SEGMENTS, error,
+                                         "expected zeros, then ones, found %d after %d",
+                                         segments[i], before);
         }
     }
     return BERTH_OK;
@@ -68,21 +68,22 @@ static enum berth_status check_part(const struct pretraining_rows *rows, const s
     TRY(check_tokens(rows, part, error));
     for (int32_t i = part->first; i < part->last; i++) {
         if (positions[i] <= part->begin || positions[i] >= part->end) { // [CLS] is never masked
-            return pretraining_bad_row(rows, ROW_POSITIONS, error,
-                                       "position outside its sequence: found %d, expected %d to %d",
-                                       positions[i], part->begin + 1, part->end - 1);
+            return pretraining_row_error(
+                rows, ROW_POSITIONS, error,
+                "position outside its sequence: found %d, expected %d to %d", positions[i],
+                part->begin + 1, part->end - 1);
         }
         if (i > part->first && positions[i] <= positions[i - 1]) {
-            return pretraining_bad_row(rows, ROW_POSITIONS, error,
-                                       "expected ascending positions, found %d after %d",
-                                       positions[i], positions[i - 1]);
+            return pretraining_row_error(rows, ROW_POSITIONS, error,
+                                         "expected ascending positions, found %d after %d",
+                                         positions[i], positions[i - 1]);
         }
         TRY(check_id(rows, ROW_LABELS, labels[i], error));
     }
     return part->is_random == 0 || part->is_random == 1
                ? BERTH_OK
-               : pretraining_bad_row(rows, ROW_NEXT, error, "expected 0 or 1, found %d",
-                                     part->is_random);
+               : pretraining_row_error(rows, ROW_NEXT, error, "expected 0 or 1, found %d",
+                                       part->is_random);
 }
 
 static enum berth_status put_part(struct pretraining_rows *rows, const struct part *part,
@@ -125,7 +126,7 @@ enum berth_status pretraining_put_plain(struct pretraining_rows *rows, struct be
     struct part part = {.end = run_end(row_of(rows, ROW_MASK), 0, width, 1),
                         .is_random = *row_of(rows, ROW_NEXT)};
     if (part.end == 0 || run_end(row_of(rows, ROW_MASK), part.end, width, 0) < width) {
-        return pretraining_bad_row(rows, ROW_MASK, error, "expected ones, then zeros");
+        return pretraining_row_error(rows, ROW_MASK, error, "expected ones, then zeros");
     }
     while (part.last < rows->widths[ROW_POSITIONS] && positions[part.last] != 0) {
         part.last++;
@@ -146,11 +147,11 @@ enum berth_status pretraining_put_packed(struct pretraining_rows *rows, struct b
         part.end = run_end(mask, part.begin, rows->widths[ROW_IDS], k + 1);
         part.is_random = row_of(rows, ROW_NEXT)[k];
         if (part.end == part.begin || row_of(rows, ROW_NEXT_AT)[k] != part.begin) {
-            return pretraining_bad_row(rows, ROW_MASK, error,
-                                       "sequence %d begins at %d and has %d tokens, but "
-                                       "next_sentence_positions says that it begins at %d",
-                                       k + 1, part.begin, part.end - part.begin,
-                                       row_of(rows, ROW_NEXT_AT)[k]);
+            return pretraining_row_error(rows, ROW_MASK, error,
+                                         "sequence %d begins at %d and has %d tokens, but "
+                                         "next_sentence_positions says that it begins at %d",
+                                         k + 1, part.begin, part.end - part.begin,
+                                         row_of(rows, ROW_NEXT_AT)[k]);
         }
         while (part.last < rows->widths[ROW_POSITIONS] && positions[part.last] != 0 &&
                positions[part.last] < part.end) {
@@ -159,11 +160,12 @@ enum berth_status pretraining_put_packed(struct pretraining_rows *rows, struct b
         TRY(put_part(rows, &part, error));
     }
     if (run_end(mask, part.end, rows->widths[ROW_IDS], 0) < rows->widths[ROW_IDS]) {
-        return pretraining_bad_row(rows, ROW_MASK, error, "expected zeros after the last sequence");
+        return pretraining_row_error(rows, ROW_MASK, error,
+                                     "expected zeros after the last sequence");
     }
     return part.last == rows->widths[ROW_POSITIONS] || positions[part.last] == 0
                ? BERTH_OK
-               : pretraining_bad_row(
+               : pretraining_row_error(
                      rows, ROW_POSITIONS, error,
                      "position outside its sequence: found %d, after the end of the last one, %d",
                      positions[part.last], part.end);

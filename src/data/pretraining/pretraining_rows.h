@@ -39,8 +39,8 @@ struct pretraining_rows {
 };
 
 // BERTH_BAD_DATA: "PATH: COLUMN, row N: " and the formatted text.
-enum berth_status pretraining_bad_row(const struct pretraining_rows *rows, int column,
-                                      struct berth_error *error, const char *format, ...)
+enum berth_status pretraining_row_error(const struct pretraining_rows *rows, int column,
+                                        struct berth_error *error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 // Appends the instances of the current row. Ids outside the vocabulary, masked positions that are
 // not strictly ascending and inconsistent columns are BERTH_BAD_DATA.

@@ -23,13 +23,13 @@ struct reading {
 
 // --- lists of numbers ---------------------------------------------------------------------------
 
-static enum berth_status bad(const struct reading *reading, int column, const char *what,
-                             struct berth_error *error) {
+static enum berth_status column_error(const struct reading *reading, int column,
+                                      const char *problem, struct berth_error *error) {
     if (column < ROW_PLAIN_COLUMNS) {
-        return pretraining_bad_row(&reading->rows, column, error, "%s", what);
+        return pretraining_row_error(&reading->rows, column, error, "%s", problem);
     }
     return error_set(error, BERTH_BAD_DATA, "%s: masked_lm_weights, row %lld: %s",
-                     reading->rows.path, (long long)reading->rows.row, what);
+                     reading->rows.path, (long long)reading->rows.row, problem);
 }
 
 // The array of a column, and its length so far.
@@ -47,9 +47,9 @@ static enum berth_status put_number(struct reading *reading, int column, uint64_
         number = (bits & 0x7fffffffu) != 0; // a nonzero float
     }
     if (*count == INSTANCE_LENGTH_MAX || number < INT32_MIN || number > INT32_MAX) {
-        return bad(reading, column,
-                   *count == INSTANCE_LENGTH_MAX ? "too many numbers" : "a number out of range",
-                   error);
+        return column_error(
+            reading, column,
+            *count == INSTANCE_LENGTH_MAX ? "too many numbers" : "a number out of range", error);
     }
     values[(*count)++] = (int32_t)number;
     return BERTH_OK;
@@ -58,7 +58,7 @@ static enum berth_status put_number(struct reading *reading, int column, uint64_
 static enum berth_status put_floats(struct reading *reading, int column,
                                     const struct protobuf_field *field, struct berth_error *error) {
     if (field->length % 4 != 0) {
-        return bad(reading, column, "truncated packed floats", error);
+        return column_error(reading, column, "truncated packed floats", error);
     }
     for (size_t i = 0; i < field->length; i += 4) {
         TRY(put_number(reading, column, little_endian_u32(field->bytes + i), error));
@@ -125,8 +125,8 @@ static enum berth_status read_feature(struct reading *reading, int column,
             return BERTH_OK;
         }
         if (field.number != kind) {
-            return bad(reading, column, kind == FLOATS ? "expected floats" : "expected integers",
-                       error);
+            return column_error(reading, column,
+                                kind == FLOATS ? "expected floats" : "expected integers", error);
         }
         TRY(protobuf_expect(&feature, &field, PROTOBUF_BYTES, error));
         TRY(read_list(reading, column, protobuf_inside(&feature, &field), error));
@@ -152,7 +152,7 @@ static enum berth_status read_entry(struct reading *reading, struct protobuf_rea
         return BERTH_OK;
     }
     if ((reading->seen >> column & 1) != 0) {
-        return bad(reading, column, "duplicate feature", error);
+        return column_error(reading, column, "duplicate feature", error);
     }
     reading->seen |= 1u << column;
     return read_feature(reading, column, protobuf_inside(&entry, &value), error);
@@ -193,18 +193,19 @@ static enum berth_status check_widths(const struct reading *reading, int max_seq
     const int64_t *widths = reading->rows.widths;
     for (int i = 0; i < ROW_PLAIN_COLUMNS; i++) {
         if ((reading->seen >> i & 1) == 0) {
-            return bad(reading, i, "missing feature", error);
+            return column_error(reading, i, "missing feature", error);
         }
         if (widths[i] != widths[like[i]]) {
-            return bad(reading, i, "the number of values differs from the other features'", error);
+            return column_error(reading, i, "the number of values differs from the other features'",
+                                error);
         }
     }
     if (widths[ROW_NEXT] != 1) {
-        return bad(reading, ROW_NEXT, "expected one value", error);
+        return column_error(reading, ROW_NEXT, "expected one value", error);
     }
     return max_seq_length == 0 || widths[ROW_IDS] <= max_seq_length
                ? BERTH_OK
-               : bad(reading, ROW_IDS, "more tokens than the maximum requested", error);
+               : column_error(reading, ROW_IDS, "more tokens than the maximum requested", error);
 }
 
 // Checks that the weights, if any, are nonzero exactly for the predictions.
@@ -219,7 +220,8 @@ static enum berth_status check_weights(const struct reading *reading, struct ber
         fits &= (reading->weights[i] != 0) == (i < count);
     }
     return fits ? BERTH_OK
-                : bad(reading, ROW_PLAIN_COLUMNS, "they contradict masked_lm_positions", error);
+                : column_error(reading, ROW_PLAIN_COLUMNS, "they contradict masked_lm_positions",
+                               error);
 }
 
 // Reads the columns of the current row and checks their widths.

@@ -148,25 +148,25 @@ static enum berth_status fetch(struct reader *reader, size_t *file, struct insta
 enum berth_status shard_stream_open(const struct shard_list *list,
                                     const struct shard_stream_settings *settings,
                                     struct shard_stream **stream, struct berth_error *error) {
-    struct shard_stream *made = memory_array_zeroed(1, sizeof *made);
+    struct shard_stream *opened = memory_array_zeroed(1, sizeof *opened);
     *stream = NULL;
-    if (made == NULL) {
-        return error_no_memory(error, sizeof *made, "the stream of shards");
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "the stream of shards");
     }
-    made->list = list;
-    made->settings = *settings;
-    made->files_epoch = -1;
-    made->files = memory_array(list->count, sizeof *made->files);
+    opened->list = list;
+    opened->settings = *settings;
+    opened->files_epoch = -1;
+    opened->files = memory_array(list->count, sizeof *opened->files);
     enum berth_status status =
-        made->files != NULL
-            ? start_reader(made, error)
-            : error_no_memory(error, list->count * sizeof *made->files, "the shards' order");
+        opened->files != NULL
+            ? start_reader(opened, error)
+            : error_no_memory(error, list->count * sizeof *opened->files, "the shards' order");
     if (status != BERTH_OK) {
-        memory_free(made->files);
-        memory_free(made);
+        memory_free(opened->files);
+        memory_free(opened);
         return status;
     }
-    *stream = made;
+    *stream = opened;
     return BERTH_OK;
 }
 

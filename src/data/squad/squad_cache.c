@@ -161,13 +161,13 @@ static void put_features(struct output *out, const struct squad_cache_key *key,
 
 static void put_words(struct output *out, const struct squad_feature_set *set, size_t words,
                       size_t examples) {
-    for (int what = 0; what < 2; what++) {
+    for (int pool = 0; pool < 2; pool++) {
         for (size_t i = 0; i < set->count; i++) {
             const struct squad_feature *feature = &set->features[i];
             size_t first = (size_t)feature->first + (size_t)feature->document_begin;
             for (size_t at = first; at < first + (size_t)feature->document_length; at++) {
-                put_number(out, what == 0 ? (uint32_t)set->words[at] : set->max_context[at],
-                           what == 0 ? 4 : 1);
+                put_number(out, pool == 0 ? (uint32_t)set->words[at] : set->max_context[at],
+                           pool == 0 ? 4 : 1);
             }
         }
     }

@@ -458,7 +458,7 @@ static enum berth_status run(struct job *job, const struct stage_settings *setti
         TRY(make_missing(job, error));
         sum_up(job);
     }
-    job->asked->made_bytes = job->asked->text_bytes - before;
+    job->asked->written_bytes = job->asked->text_bytes - before;
     return BERTH_OK;
 }
 

@@ -32,7 +32,7 @@ struct shard_stage {
     int threads;
     // After the run:
     int64_t articles, sentences, text_bytes; // of all shards
-    int64_t made_bytes;                      // bytes of the shards that this run made
+    int64_t written_bytes;                   // bytes of the shards that this run made
     uint32_t training, test;                 // numbers of shards
 };
 

@@ -289,7 +289,7 @@ void stage_close(struct stage *stage) {
     }
     file_lock_release(&stage->lock);
     if (leaves_nothing) {
-        dir_remove_made(stage->folder, stage->existing);
+        dir_remove_created(stage->folder, stage->existing);
     }
     memory_free(stage->folder);
     memory_free(stage->path);

@@ -28,8 +28,8 @@ struct storage {
 // --- checks of the bytes ------------------------------------------------------------------------
 
 // The error for the byte at `offset` of the text.
-static enum berth_status bad_byte(const struct table_reader *reader, size_t offset,
-                                  const char *what) {
+static enum berth_status byte_error(const struct table_reader *reader, size_t offset,
+                                    const char *problem) {
     size_t line = 1, begin = 0;
     for (size_t i = 0; i < offset; i++) {
         if (reader->text[i] == '\n') {
@@ -40,7 +40,7 @@ static enum berth_status bad_byte(const struct table_reader *reader, size_t offs
     return error_set(reader->error, BERTH_BAD_DATA, "%s: line %zu, column %lld (byte %zu): %s",
                      reader->name, line,
                      (long long)utf8_count(reader->text + begin, offset - begin) + 1,
-                     offset + reader->skipped, what);
+                     offset + reader->skipped, problem);
 }
 
 // Refuses lines that no table has.
@@ -50,8 +50,8 @@ static enum berth_status check_lines(const struct table_reader *reader) {
         const char *newline = memchr(line, '\n', (size_t)(end - line));
         next = newline != NULL ? newline + 1 : end;
         if ((size_t)(next - line) > TABLE_LINE_LIMIT) {
-            return bad_byte(reader, (size_t)(line - reader->text),
-                            "a line longer than 64 MiB; expected one row per line");
+            return byte_error(reader, (size_t)(line - reader->text),
+                              "a line longer than 64 MiB; expected one row per line");
         }
     }
     return BERTH_OK;
@@ -60,12 +60,12 @@ static enum berth_status check_lines(const struct table_reader *reader) {
 static enum berth_status check_bytes(struct table_reader *reader) {
     const char *nul = memchr(reader->text, '\0', reader->length);
     if (nul != NULL) {
-        return bad_byte(reader, (size_t)(nul - reader->text),
-                        "a NUL byte; expected a text file: is it damaged?");
+        return byte_error(reader, (size_t)(nul - reader->text),
+                          "a NUL byte; expected a text file: is it damaged?");
     }
-    size_t bad = utf8_valid_prefix(reader->text, reader->length);
-    if (bad < reader->length) {
-        return bad_byte(reader, bad, "not UTF-8; save the file as UTF-8");
+    size_t valid = utf8_valid_prefix(reader->text, reader->length);
+    if (valid < reader->length) {
+        return byte_error(reader, valid, "not UTF-8; save the file as UTF-8");
     }
     TRY(check_lines(reader));
     if (strspn(reader->text, " \t\r\n") == reader->length) {

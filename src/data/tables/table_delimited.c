@@ -46,9 +46,9 @@ static enum ending cut_tsv_field(struct cursor *cursor) {
 // --- CSV ----------------------------------------------------------------------------------------
 
 static enum berth_status csv_error(const struct table_reader *reader, const struct cursor *cursor,
-                                   const char *at, const char *what) {
+                                   const char *at, const char *problem) {
     return error_set(reader->error, BERTH_BAD_DATA, "%s: line %zu, column %lld: %s", reader->name,
-                     cursor->line, (long long)characters_before(cursor, at) + 1, what);
+                     cursor->line, (long long)characters_before(cursor, at) + 1, problem);
 }
 
 // The length of the line end at `at`: LF, CR LF, or the end of the text (*ends: 1); 0 with *ends 0:
@@ -169,7 +169,7 @@ static enum berth_status take_header(struct table_reader *reader, struct cursor 
     return BERTH_OK;
 }
 
-static enum berth_status wrong_count(const struct table_reader *reader, size_t line,
+static enum berth_status count_error(const struct table_reader *reader, size_t line,
                                      size_t fields) {
     size_t columns = reader->columns.count;
     const char *last = reader->columns.items[fields < columns ? fields : columns - 1];
@@ -188,7 +188,7 @@ static enum berth_status take_row(struct table_reader *reader, struct cursor *cu
     }
     reader->cells.count = before;
     if (!reader->options->ragged) {
-        return wrong_count(reader, line, fields);
+        return count_error(reader, line, fields);
     }
     reader->left_out_line = reader->left_out == 0 ? line : reader->left_out_line;
     reader->left_out++;

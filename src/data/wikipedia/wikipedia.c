@@ -612,7 +612,7 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
     if (status == BERTH_OK) {
         report(log, counts);
     } else {
-        dir_remove_made(first, existing);
+        dir_remove_created(first, existing);
     }
     memory_free(first);
     return status;

@@ -227,7 +227,7 @@ static size_t target_prefix(const char **text, size_t length) {
 
 // Called at the end of the target: the first bar or the end of the link. A leading colon
 // ([[:Category:x]]) makes any target an ordinary link.
-static void judge_target(struct pass *pass, struct wikitext_frame *frame) {
+static void check_target(struct pass *pass, struct wikitext_frame *frame) {
     size_t length = pass->out->length - frame->start;
     const char *text = pass->out->bytes + frame->start;
     if (length == 0 || text[0] == ':') {
@@ -262,7 +262,7 @@ static void show_target(struct pass *pass, struct wikitext_frame *frame) {
 static void close_link(struct pass *pass) {
     struct wikitext_frame *frame = top(pass);
     if (!frame->is_labelled) {
-        judge_target(pass, frame);
+        check_target(pass, frame);
         if (!frame->is_dropped) {
             show_target(pass, frame);
         }
@@ -343,7 +343,7 @@ static void bar(struct pass *pass) {
     pass->at++;
     if (frame != NULL && frame->kind == FRAME_LINK) {
         if (!frame->is_labelled) {
-            judge_target(pass, frame);
+            check_target(pass, frame);
         }
         frame->is_labelled = 1;
         pass->out->length = frame->start;

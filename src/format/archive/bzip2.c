@@ -99,8 +99,8 @@ static int is_end(const struct bzip2_reader *reader, uint64_t mark) {
 
 // --- finding blocks -----------------------------------------------------------------------------
 
-static enum berth_status damaged(const struct bzip2_reader *reader, uint64_t bit,
-                                 const char *expected, struct berth_error *error) {
+static enum berth_status damage_error(const struct bzip2_reader *reader, uint64_t bit,
+                                      const char *expected, struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA,
                      "%s: byte %" PRIu64 " of %" PRIu64
                      ": expected %s: the file is damaged or truncated; fetch it again",
@@ -130,7 +130,7 @@ static enum berth_status enter_stream(struct bzip2_reader *reader, int *at_end,
     }
     if (at + 32 > window_bits(reader) || bits_at(reader, at, 24) != 0x425A68 ||
         bits_at(reader, at + 24, 8) - '1' > 8) {
-        return damaged(reader, at, "a bzip2 stream (\"BZh1\" to \"BZh9\")", error);
+        return damage_error(reader, at, "a bzip2 stream (\"BZh1\" to \"BZh9\")", error);
     }
     reader->scan = at + 32;
     reader->at_stream_start = 0;
@@ -166,13 +166,13 @@ static enum berth_status take_block(struct bzip2_reader *reader, struct block *b
     *taken = 0;
     if (begin + MARK_BITS + CRC_BITS <= window_bits(reader) &&
         bits_at(reader, begin, MARK_BITS) != BLOCK_MARK) {
-        return damaged(reader, begin, "the start mark of a block", error);
+        return damage_error(reader, begin, "the start mark of a block", error);
     }
     uint64_t end = find_block_end(reader, begin + MARK_BITS + CRC_BITS);
     if (end == UINT64_MAX) {
         int file_ends = window_bits(reader) == reader->file.size * 8;
         return file_ends || window_bits(reader) - begin > BLOCK_SIZE_MAX * 8
-                   ? damaged(reader, begin, "the end of the block that begins here", error)
+                   ? damage_error(reader, begin, "the end of the block that begins here", error)
                    : BERTH_OK;
     }
     *taken = 1;
@@ -287,7 +287,7 @@ static void decompress(const struct bzip2_reader *reader, struct block *block) {
 
 // The bits of a mark can also occur inside a block. So a damaged block may have been cut at such
 // bits: decompresses it again up to the mark after them, and skips the false blocks within it.
-static void mend(struct bzip2_reader *reader, struct block *block) {
+static void extend_block(struct bzip2_reader *reader, struct block *block) {
     uint64_t end = block->ends_stream ? UINT64_MAX : find_block_end(reader, block->end + 1);
     if (end == UINT64_MAX) {
         return;
@@ -315,22 +315,23 @@ static void mend(struct bzip2_reader *reader, struct block *block) {
 static enum berth_status check_block(struct bzip2_reader *reader, struct block *block,
                                      struct berth_error *error) {
     if (block->state == BLOCK_DAMAGED) {
-        mend(reader, block);
+        extend_block(reader, block);
     }
     if (block->state == BLOCK_NO_MEMORY) {
         return error_no_memory(error, CONTENT_SIZE_MAX, reader->file.path);
     }
     return block->state == BLOCK_GOOD
                ? BERTH_OK
-               : damaged(reader, block->begin,
-                         "a valid block, found one with a wrong checksum or coding", error);
+               : damage_error(reader, block->begin,
+                              "a valid block, found one with a wrong checksum or coding", error);
 }
 
 static enum berth_status check_crc(struct bzip2_reader *reader, const struct block *block,
                                    struct berth_error *error) {
     reader->crc = (reader->crc << 1 | reader->crc >> 31) ^ block->crc;
     if (block->ends_stream && reader->crc_is_whole && reader->crc != block->stream_crc) {
-        return damaged(reader, block->end, "another checksum for the stream that ends here", error);
+        return damage_error(reader, block->end, "another checksum for the stream that ends here",
+                            error);
     }
     if (block->ends_stream) {
         reader->crc = 0;
@@ -350,7 +351,7 @@ static enum berth_status enter_blocks(struct bzip2_reader *reader, int *at_end,
             is_end(reader, reader->scan)) {
             leave_stream(reader, &crc);
             if (crc != 0) {
-                return damaged(reader, reader->scan, "checksum 0 of an empty stream", error);
+                return damage_error(reader, reader->scan, "checksum 0 of an empty stream", error);
             }
         }
     }
@@ -424,27 +425,27 @@ int bzip2_is(const char *path) {
 enum berth_status bzip2_open(const char *path, uint64_t bit, int threads,
                              struct bzip2_reader **reader, struct berth_error *error) {
     *reader = NULL;
-    struct bzip2_reader *made = memory_array_zeroed(1, sizeof *made);
+    struct bzip2_reader *opened = memory_array_zeroed(1, sizeof *opened);
     struct block *blocks = memory_array_zeroed((size_t)threads, sizeof *blocks);
-    if (made == NULL || blocks == NULL) {
-        memory_free(made);
+    if (opened == NULL || blocks == NULL) {
+        memory_free(opened);
         memory_free(blocks);
-        return error_no_memory(error, sizeof *made, path);
+        return error_no_memory(error, sizeof *opened, path);
     }
-    made->file.descriptor = -1;
-    made->threads = threads;
-    made->blocks = blocks;
-    made->scan = made->handed_out = bit;
-    made->at_stream_start = made->crc_is_whole = bit == 0;
-    enum berth_status status = file_reader_open(&made->file, path, error);
-    if (status == BERTH_OK && bit / 8 > made->file.size) {
-        status = damaged(made, bit, "a block here", error);
+    opened->file.descriptor = -1;
+    opened->threads = threads;
+    opened->blocks = blocks;
+    opened->scan = opened->handed_out = bit;
+    opened->at_stream_start = opened->crc_is_whole = bit == 0;
+    enum berth_status status = file_reader_open(&opened->file, path, error);
+    if (status == BERTH_OK && bit / 8 > opened->file.size) {
+        status = damage_error(opened, bit, "a block here", error);
     }
     if (status != BERTH_OK) {
-        bzip2_close(made);
+        bzip2_close(opened);
         return status;
     }
-    *reader = made;
+    *reader = opened;
     return BERTH_OK;
 }
 

@@ -21,7 +21,7 @@ static voidpf take(voidpf opaque, uInt count, uInt size) {
     return memory_array_zeroed(count, size);
 }
 
-static void give(voidpf opaque, voidpf block) {
+static void release(voidpf opaque, voidpf block) {
     (void)opaque;
     memory_free(block);
 }
@@ -30,7 +30,7 @@ static z_stream *new_stream(void) {
     z_stream *stream = memory_array_zeroed(1, sizeof *stream);
     if (stream != NULL) {
         stream->zalloc = take;
-        stream->zfree = give;
+        stream->zfree = release;
     }
     return stream;
 }
@@ -113,7 +113,7 @@ static int inflate_piece(struct deflate_reader *reader, const struct deflate_sou
     while (result == Z_OK && !reader->ended && stream->avail_out > 0) {
         if (stream->avail_in == 0) {
             stream->next_in = in;
-            stream->avail_in = (uInt)source->give(source->context, reader->read, in, sizeof in);
+            stream->avail_in = (uInt)source->fill(source->context, reader->read, in, sizeof in);
             reader->read += stream->avail_in;
         }
         result = stream->avail_in > 0 ? inflate(stream, Z_NO_FLUSH) : Z_BUF_ERROR;
@@ -121,9 +121,9 @@ static int inflate_piece(struct deflate_reader *reader, const struct deflate_sou
     }
     reader->read -= stream->avail_in;
     stream->avail_in = 0;
-    size_t made = room - stream->avail_out;
-    reader->made += made;
-    bytes_unpacked += made;
+    size_t unpacked = room - stream->avail_out;
+    reader->unpacked += unpacked;
+    bytes_unpacked += unpacked;
     return result == Z_MEM_ERROR ? -1 : result == Z_OK || reader->ended;
 }
 
@@ -133,9 +133,9 @@ int deflate_reader_take(struct deflate_reader *reader, const struct deflate_sour
     size_t most = to == NULL ? sizeof passed : TAKE_MOST;
     while (length > 0) {
         size_t now = length < most ? (size_t)length : most;
-        uint64_t before = reader->made;
+        uint64_t before = reader->unpacked;
         int result = inflate_piece(reader, source, to == NULL ? passed : to, now);
-        if (result <= 0 || reader->made - before < now) {
+        if (result <= 0 || reader->unpacked - before < now) {
             return result < 0 ? -1 : 0;
         }
         to = to == NULL ? NULL : to + now;
@@ -146,13 +146,13 @@ int deflate_reader_take(struct deflate_reader *reader, const struct deflate_sour
 
 int deflate_reader_finish(struct deflate_reader *reader, const struct deflate_source *source) {
     unsigned char more;
-    uint64_t before = reader->made;
+    uint64_t before = reader->unpacked;
     int result = inflate_piece(reader, source, &more, 1);
     if (result <= 0) {
         return result;
     }
-    return reader->ended && reader->made == before &&
-           source->give(source->context, reader->read, &more, 1) == 0;
+    return reader->ended && reader->unpacked == before &&
+           source->fill(source->context, reader->read, &more, 1) == 0;
 }
 
 int deflate_reader_copy(struct deflate_reader *copy, const struct deflate_reader *reader) {

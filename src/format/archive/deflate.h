@@ -29,16 +29,16 @@ void deflate_packer_done(struct deflate_packer *packer);
 // The source of a stream: `give` reads up to `room` bytes at offset `at` and returns their number,
 // 0 at the end.
 struct deflate_source {
-    size_t (*give)(void *context, uint64_t at, unsigned char *to, size_t room);
+    size_t (*fill)(void *context, uint64_t at, unsigned char *to, size_t room);
     void *context;
 };
 
 // Decompresses a zlib stream piece by piece. Between two pieces it holds about 40 KiB and reads no
 // further in the source than needed. Zero-initialise; then closing is always safe.
 struct deflate_reader {
-    void *stream;        // zlib's
-    uint64_t read, made; // bytes read from the source and decompressed so far
-    int ended;           // the end of the stream was reached and its checksum is right
+    void *stream;            // zlib's
+    uint64_t read, unpacked; // bytes read from the source and decompressed so far
+    int ended;               // the end of the stream was reached and its checksum is right
 };
 // The readers' results: 1 on success; 0 when the stream is damaged or truncated; -1 when out of
 // memory.

@@ -33,10 +33,10 @@ uint32_t zip_crc(uint32_t crc, const void *bytes, size_t length) {
     return deflate_crc32(crc, bytes, length);
 }
 
-static enum berth_status wrong(const struct zip *zip, uint64_t offset, const char *what,
-                               struct berth_error *error) {
+static enum berth_status zip_error(const struct zip *zip, uint64_t offset, const char *problem,
+                                   struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA, "%s: zip archive, byte %" PRIu64 ": %s", zip->file.path,
-                     offset, what);
+                     offset, problem);
 }
 
 // --- the end records ----------------------------------------------------------------------------
@@ -63,7 +63,7 @@ static enum berth_status read_end64(const struct zip *zip, struct directory *dir
     if (announced != end64 || little_endian(bytes, 4) != end64_signature ||
         little_endian(bytes + 4, 8) != END64_BYTES - 12 || little_endian(bytes + 16, 8) != 0 ||
         little_endian(bytes + 24, 8) != little_endian(bytes + 32, 8)) {
-        return wrong(zip, end64, "invalid ZIP64 end-of-central-directory record", error);
+        return zip_error(zip, end64, "invalid ZIP64 end-of-central-directory record", error);
     }
     struct directory large = {.count = little_endian(bytes + 32, 8),
                               .size = little_endian(bytes + 40, 8),
@@ -71,8 +71,9 @@ static enum berth_status read_end64(const struct zip *zip, struct directory *dir
     if ((directory->count != UINT16_MAX && directory->count != large.count) ||
         (directory->size != UINT32_MAX && directory->size != large.size) ||
         (directory->begin != UINT32_MAX && directory->begin != large.begin)) {
-        return wrong(zip, end64,
-                     "the ZIP64 end record contradicts the end-of-central-directory record", error);
+        return zip_error(zip, end64,
+                         "the ZIP64 end record contradicts the end-of-central-directory record",
+                         error);
     }
     *directory = large;
     *end = end64;
@@ -83,19 +84,19 @@ static enum berth_status find_directory(const struct zip *zip, struct directory 
                                         struct berth_error *error) {
     unsigned char bytes[END_BYTES];
     if (zip->file.size < END_BYTES) {
-        return wrong(zip, 0, "the file is truncated: too short for an archive", error);
+        return zip_error(zip, 0, "the file is truncated: too short for an archive", error);
     }
     uint64_t end = zip->file.size - END_BYTES;
     TRY(file_reader_at(&zip->file, end, bytes, sizeof bytes, error));
     if (little_endian(bytes, 4) != end_signature || little_endian(bytes + 20, 2) != 0) {
-        return wrong(zip, end,
-                     "missing end-of-central-directory record: the file is truncated, or data "
-                     "follows the archive",
-                     error);
+        return zip_error(zip, end,
+                         "missing end-of-central-directory record: the file is truncated, or data "
+                         "follows the archive",
+                         error);
     }
     if (little_endian(bytes + 4, 4) != 0 ||
         little_endian(bytes + 8, 2) != little_endian(bytes + 10, 2)) {
-        return wrong(zip, end, "multi-part archives are not supported", error);
+        return zip_error(zip, end, "multi-part archives are not supported", error);
     }
     *directory = (struct directory){.count = little_endian(bytes + 10, 2),
                                     .size = little_endian(bytes + 12, 4),
@@ -103,9 +104,9 @@ static enum berth_status find_directory(const struct zip *zip, struct directory 
     TRY(read_end64(zip, directory, &end, error));
     if (directory->begin > end || directory->size != end - directory->begin ||
         directory->size > DIRECTORY_LIMIT || directory->count > directory->size / RECORD_BYTES) {
-        return wrong(zip, end,
-                     "offset, size and number of entries of the central directory are inconsistent",
-                     error);
+        return zip_error(
+            zip, end,
+            "offset, size and number of entries of the central directory are inconsistent", error);
     }
     return BERTH_OK;
 }
@@ -215,14 +216,14 @@ static enum berth_status read_directory(struct zip *zip, const struct directory 
     while (zip->count < count) {
         const char *problem = read_record(zip, zip->directory + at, size - at, name, &length);
         if (problem != NULL) {
-            return wrong(zip, directory->begin + at, problem, error);
+            return zip_error(zip, directory->begin + at, problem, error);
         }
         at += length;
         name += strlen(name) + 1;
     }
     return at == size ? BERTH_OK
-                      : wrong(zip, directory->begin + at,
-                              "the directory continues after its last entry", error);
+                      : zip_error(zip, directory->begin + at,
+                                  "the directory continues after its last entry", error);
 }
 
 // --- the entries --------------------------------------------------------------------------------
@@ -254,7 +255,7 @@ static enum berth_status check_behind(const struct zip *zip, const struct zip_en
     unsigned char bytes[DESCRIPTOR_BYTES];
     int described = (entry->flags & FLAG_DESCRIPTOR) != 0;
     if (described ? gap != DESCRIPTOR_BYTES && gap != DESCRIPTOR_BYTES - 8 : gap != 0) {
-        return wrong(zip, entry->begin, "bytes after the entry belong to no entry", error);
+        return zip_error(zip, entry->begin, "bytes after the entry belong to no entry", error);
     }
     if (!described) {
         return BERTH_OK;
@@ -263,8 +264,8 @@ static enum berth_status check_behind(const struct zip *zip, const struct zip_en
     return little_endian(bytes, 4) == descriptor_signature &&
                    little_endian(bytes + 4, 4) == entry->crc
                ? BERTH_OK
-               : wrong(zip, entry->begin, "the CRC after the data differs from the directory's",
-                       error);
+               : zip_error(zip, entry->begin, "the CRC after the data differs from the directory's",
+                           error);
 }
 
 // Finds the offset of an entry's data; `limit` is the offset of the next entry or of the directory.
@@ -273,7 +274,7 @@ static enum berth_status place_entry(struct zip *zip, struct zip_entry *entry, u
     unsigned char local[LOCAL_BYTES + UINT16_MAX];
     size_t name_length = strlen(entry->name);
     if (limit - entry->header < LOCAL_BYTES + name_length) {
-        return wrong(zip, entry->header, "entries overlap", error);
+        return zip_error(zip, entry->header, "entries overlap", error);
     }
     TRY(file_reader_at(&zip->file, entry->header, local, LOCAL_BYTES + name_length, error));
     const char *problem = check_local(local, entry);
@@ -285,7 +286,7 @@ static enum berth_status place_entry(struct zip *zip, struct zip_entry *entry, u
         problem = "entries overlap";
     }
     if (problem != NULL) {
-        return wrong(zip, entry->header, problem, error);
+        return zip_error(zip, entry->header, problem, error);
     }
     return check_behind(zip, entry, limit - entry->begin - entry->size, error);
 }
@@ -303,12 +304,12 @@ static int compare_names(const void *a, const void *b) {
 static enum berth_status place_entries(struct zip *zip, uint64_t end, struct berth_error *error) {
     qsort(zip->entries, zip->count, sizeof *zip->entries, compare_places);
     if (zip->count > 0 && zip->entries[0].header != 0) {
-        return wrong(zip, 0, "bytes before the first entry belong to no entry", error);
+        return zip_error(zip, 0, "bytes before the first entry belong to no entry", error);
     }
     for (size_t i = 0; i < zip->count; i++) {
         uint64_t limit = i + 1 < zip->count ? zip->entries[i + 1].header : end;
         if (limit > end || limit < zip->entries[i].header) {
-            return wrong(zip, end, "the entry is after the directory", error);
+            return zip_error(zip, end, "the entry is after the directory", error);
         }
         TRY(place_entry(zip, &zip->entries[i], limit, error));
     }

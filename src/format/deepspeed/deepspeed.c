@@ -82,7 +82,7 @@ static enum berth_status skip_padding(const struct deepspeed_checkpoint *checkpo
     }
     if (!pickle_integer(pickle_item(&shard->file.pickle, row->paddings, index), &padding) ||
         padding < 0 || (uint64_t)padding > row->end - row->at) {
-        return deepspeed_wrong(shard->path, "optimizer_state_dict.param_alignment_paddings",
+        return deepspeed_error(shard->path, "optimizer_state_dict.param_alignment_paddings",
                                "a padding for each parameter", error);
     }
     row->at += (uint64_t)padding;
@@ -157,7 +157,7 @@ static enum berth_status place_shared(const struct deepspeed_checkpoint *checkpo
         const struct tensor_entry *entries = checkpoint->entries;
         uint64_t elements = deepspeed_elements(&entries[source - checkpoint->places]);
         if (copy->own == NULL || deepspeed_elements(copy->own) != elements) {
-            return deepspeed_wrong(checkpoint->states.archive.file.path, "shared_params",
+            return deepspeed_error(checkpoint->states.archive.file.path, "shared_params",
                                    "pairs of tensors with the same shape", error);
         }
         put_place(checkpoint, copy, source, elements);
@@ -170,7 +170,7 @@ static enum berth_status use_shards(struct deepspeed_checkpoint *checkpoint,
     const struct pickle *pickle = &checkpoint->states.pickle;
     const struct pickle_value *shapes = states_member(checkpoint, "param_shapes");
     if (!pickle_is(shapes, PICKLE_LIST) || pickle_length(shapes) == 0) {
-        return deepspeed_wrong(checkpoint->states.archive.file.path, "param_shapes",
+        return deepspeed_error(checkpoint->states.archive.file.path, "param_shapes",
                                "the shapes of the parameters in the ZeRO shards of this checkpoint",
                                error);
     }

@@ -38,7 +38,7 @@ struct deepspeed_checkpoint {
 
 // The number of elements of a tensor; 0 for a type that cannot be read.
 uint64_t deepspeed_elements(const struct tensor_entry *entry);
-enum berth_status deepspeed_wrong(const char *path, const char *key, const char *expected,
+enum berth_status deepspeed_error(const char *path, const char *key, const char *expected,
                                   struct berth_error *error);
 
 // The last part of a path.

@@ -15,7 +15,7 @@
 #define SHARD_MARK "zero_pp_rank_"
 #define SHARD_ENDING "_mp_rank_00_optim_states.pt"
 
-enum berth_status deepspeed_wrong(const char *path, const char *key, const char *expected,
+enum berth_status deepspeed_error(const char *path, const char *key, const char *expected,
                                   struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA, "%s: key \"%s\": expected %s", path, key, expected);
 }
@@ -150,7 +150,7 @@ static enum berth_status check_shard(const struct deepspeed_checkpoint *checkpoi
     int64_t stage, count;
     if (!read_number(pickle, pickle_member(pickle, shard->state, "zero_stage"), &stage) ||
         stage < 0) {
-        return deepspeed_wrong(shard->path, "optimizer_state_dict.zero_stage", "ZeRO stage 1 or 2",
+        return deepspeed_error(shard->path, "optimizer_state_dict.zero_stage", "ZeRO stage 1 or 2",
                                error);
     }
     if (stage > 2) {
@@ -184,7 +184,7 @@ static enum berth_status open_shard(const struct deepspeed_checkpoint *checkpoin
     const struct pickle_value *groups = groups_of(shard);
     return pickle_is(groups, PICKLE_LIST) && pickle_length(groups) == checkpoint->group_count
                ? BERTH_OK
-               : deepspeed_wrong(shard->path,
+               : deepspeed_error(shard->path,
                                  "optimizer_state_dict.single_partition_of_fp32_groups",
                                  "as many groups of parameters as param_shapes has", error);
 }
@@ -196,7 +196,7 @@ static enum berth_status take_partition(const struct deepspeed_checkpoint *check
     const struct tensor_entry *entry =
         torch_tensor(&shard->file, pickle_item(&shard->file.pickle, groups_of(shard), group));
     if (entry == NULL || entry->dtype != TENSOR_F32 || entry->rank != 1) {
-        return deepspeed_wrong(shard->path, "optimizer_state_dict.single_partition_of_fp32_groups",
+        return deepspeed_error(shard->path, "optimizer_state_dict.single_partition_of_fp32_groups",
                                "a row of F32 for each group of parameters", error);
     }
     checkpoint->partitions[group * checkpoint->rank_count + rank] = entry;

@@ -120,21 +120,21 @@ static int is_narrowing(const struct gguf_tensor *tensor) {
 static enum berth_status check_tensor(const char *path, const struct gguf_tensor *tensor,
                                       struct berth_error *error) {
     const struct tensor_out *out = &tensor->tensor;
-    const char *what = NULL;
+    const char *problem = NULL;
     if (strlen(out->name) > GGUF_NAME_LIMIT) {
-        what = "its name is longer than the 63 bytes that GGUF allows";
+        problem = "its name is longer than the 63 bytes that GGUF allows";
     } else if (out->rank > GGUF_MAX_DIMENSIONS) {
-        what = "it has more than the 4 dimensions that GGUF allows";
+        problem = "it has more than the 4 dimensions that GGUF allows";
     } else if (type_number(tensor->stored) == NO_TYPE) {
-        what = "GGUF has no such data type";
+        problem = "GGUF has no such data type";
     } else if (out->dtype != tensor->stored && !is_narrowing(tensor)) {
-        what = "only F32 can be narrowed, to F16 or BF16";
+        problem = "only F32 can be narrowed, to F16 or BF16";
     }
-    return what == NULL
-               ? BERTH_OK
-               : error_set(error, BERTH_CANT_CREATE,
-                           "cannot create %s: tensor \"%s\" (%s as %s): %s", path, out->name,
-                           tensor_dtype_name(out->dtype), tensor_dtype_name(tensor->stored), what);
+    return problem == NULL ? BERTH_OK
+                           : error_set(error, BERTH_CANT_CREATE,
+                                       "cannot create %s: tensor \"%s\" (%s as %s): %s", path,
+                                       out->name, tensor_dtype_name(out->dtype),
+                                       tensor_dtype_name(tensor->stored), problem);
 }
 
 static void put_description(struct out *out, const struct gguf_tensor *tensor, uint64_t offset) {

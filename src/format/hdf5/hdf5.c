@@ -39,7 +39,7 @@ static enum berth_status read_heap(struct group *group, uint64_t address,
     uint64_t names = hdf5_take(&run, 8);
     memory_free(block);
     if (!is_heap) {
-        return hdf5_wrong(group->file, address, "expected the name heap of a group", error);
+        return hdf5_error(group->file, address, "expected the name heap of a group", error);
     }
     TRY(hdf5_describe(group->file, names, length, &group->names, &run, error));
     group->names_length = (size_t)length;
@@ -57,7 +57,7 @@ static enum berth_status put_symbol(struct group *group, struct hdf5_run *run,
     const unsigned char *text = name < group->names_length ? group->names + name : NULL;
     if (text == NULL || *text == '\0' ||
         memchr(text, '\0', group->names_length - (size_t)name) == NULL) {
-        return hdf5_wrong(group->file, place, "a name is outside the group's name heap", error);
+        return hdf5_error(group->file, place, "a name is outside the group's name heap", error);
     }
     return hdf5_links_put(group->links, text, strlen((const char *)text), header, error);
 }
@@ -72,7 +72,7 @@ static enum berth_status read_symbols(struct group *group, uint64_t address,
     uint64_t count = hdf5_take(&run, 2);
     memory_free(block);
     if (!is_node) {
-        return hdf5_wrong(group->file, address, "expected a symbol node of a group", error);
+        return hdf5_error(group->file, address, "expected a symbol node of a group", error);
     }
     TRY(hdf5_describe(group->file, address + 8, count * SYMBOL_BYTES, &block, &run, error));
     enum berth_status status = BERTH_OK;
@@ -93,7 +93,7 @@ static enum berth_status read_group_tree(struct group *group, uint64_t address, 
     uint64_t count = little_endian(block + 6, 2);
     memory_free(block);
     if (!is_node || here >= 64 || (level >= 0 && here != level)) {
-        return hdf5_wrong(group->file, address, "expected a B-tree node of a group", error);
+        return hdf5_error(group->file, address, "expected a B-tree node of a group", error);
     }
     TRY(hdf5_describe(group->file, address + NODE_HEAD, 16 * count, &block, &run, error));
     enum berth_status status = BERTH_OK;
@@ -164,7 +164,7 @@ static enum berth_status check_superblock(const struct hdf5_file *file, uint64_t
                                           struct berth_error *error) {
     if (version > 3 || block->address_bytes != 8 || block->length_bytes != 8 ||
         block->base != file->base) {
-        return hdf5_wrong(file, 8,
+        return hdf5_error(file, 8,
                           "unsupported superblock: expected version 0 to 3 with 8-byte addresses",
                           error);
     }
@@ -194,7 +194,7 @@ static enum berth_status read_superblock(struct hdf5_file *file, uint64_t *root,
     uint64_t version = hdf5_take(&run, 1);
     take_superblock(&run, version, &block);
     if (run.is_short) {
-        return hdf5_wrong(file, size, "truncated within its first block", error);
+        return hdf5_error(file, size, "truncated within its first block", error);
     }
     *root = block.root;
     return check_superblock(file, version, &block, error);
@@ -215,7 +215,7 @@ static enum berth_status check_data(struct hdf5_file *file, const struct hdf5_da
         return hdf5_never_written(file, place, error);
     }
     if (beyond || set->stored > file->data_left) {
-        return hdf5_wrong(file, place,
+        return hdf5_error(file, place,
                           "the data is larger than the file: it is truncated or damaged", error);
     }
     file->data_left -= set->stored;
@@ -279,7 +279,7 @@ static enum berth_status read_root(struct hdf5_file *file, struct hdf5_links *li
     TRY(read_superblock(file, &address, error));
     TRY(hdf5_read_header(file, address, &root, error));
     if (root.is_dense) {
-        return hdf5_wrong(
+        return hdf5_error(
             file, address,
             "the links of the root group are in a heap (the newest format, for many data sets), "
             "which is not supported: write the file with h5py's default libver",

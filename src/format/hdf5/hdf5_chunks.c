@@ -16,9 +16,9 @@ struct index {
     uint64_t chunk_bytes;
 };
 
-static enum berth_status bad(const struct index *index, uint64_t place, const char *what,
-                             struct berth_error *error) {
-    return hdf5_wrong(index->file, place, what, error);
+static enum berth_status index_error(const struct index *index, uint64_t place, const char *problem,
+                                     struct berth_error *error) {
+    return hdf5_error(index->file, place, problem, error);
 }
 
 uint64_t hdf5_chunk_bytes(const struct hdf5_dataset *set) {
@@ -44,18 +44,20 @@ static enum berth_status put_chunk(struct index *index, uint64_t place, uint64_t
                                    struct hdf5_chunk chunk, struct berth_error *error) {
     uint64_t size = index->file->size;
     if (chunk.address == HDF5_NOWHERE) {
-        return bad(index, place, "a chunk was never written: the file is incomplete", error);
+        return index_error(index, place, "a chunk was never written: the file is incomplete",
+                           error);
     }
     if (number >= index->count || index->chunks[number].size != 0 || chunk.size == 0) {
-        return bad(index, place, "the chunk index is damaged", error);
+        return index_error(index, place, "the chunk index is damaged", error);
     }
     if (chunk.address > size || chunk.size > size - chunk.address) {
-        return bad(index, place,
-                   "a chunk extends beyond the end of the file: it is truncated or damaged", error);
+        return index_error(index, place,
+                           "a chunk extends beyond the end of the file: it is truncated or damaged",
+                           error);
     }
     if (is_packed(index, chunk.mask) ? index->chunk_bytes / DEFLATE_RATIO_LIMIT > chunk.size
                                      : index->chunk_bytes != chunk.size) {
-        return bad(index, place, "the size of a chunk does not fit its shape", error);
+        return index_error(index, place, "the size of a chunk does not fit its shape", error);
     }
     index->chunks[number] = chunk;
     index->found++;
@@ -104,7 +106,7 @@ static enum berth_status read_tree(struct index *index, uint64_t address, int le
     uint64_t count = little_endian(block + 6, 2);
     memory_free(block);
     if (!is_node || here >= LEVELS_MAX || (level >= 0 && here != level)) {
-        return bad(index, address, "expected a B-tree node of chunks", error);
+        return index_error(index, address, "expected a B-tree node of chunks", error);
     }
     uint64_t entry = 8 + 8 * ((uint64_t)index->object->set.rank + 1) + 8;
     TRY(hdf5_describe(index->file, address + NODE_HEAD, count * entry, &block, &run, error));
@@ -165,7 +167,7 @@ static enum berth_status read_fixed_head(struct index *index, struct fixed *fixe
     fits = fits && page_bits > 0 && page_bits < 32 && fixed->count == index->count;
     fits = fits && (filtered ? fixed->size > 12 && fixed->size <= 20 : fixed->size == 8);
     fixed->page = fits ? (uint64_t)1 << page_bits : 1;
-    return fits ? BERTH_OK : bad(index, address, "expected a fixed array of chunks", error);
+    return fits ? BERTH_OK : index_error(index, address, "expected a fixed array of chunks", error);
 }
 
 static enum berth_status read_fixed_run(struct index *index, const struct fixed *fixed,
@@ -198,7 +200,7 @@ static enum berth_status read_fixed(struct index *index, struct berth_error *err
     int is_block = memcmp(block, "FADB\0", 5) == 0;
     memory_free(block);
     if (!is_block) {
-        return bad(index, fixed.block, "expected a fixed array of chunks", error);
+        return index_error(index, fixed.block, "expected a fixed array of chunks", error);
     }
     uint64_t at = fixed.block + FIXED_BLOCK_HEAD,
              pages = (fixed.count + fixed.page - 1) / fixed.page;
@@ -219,7 +221,8 @@ static enum berth_status count_chunks(struct index *index, struct berth_error *e
     for (int i = 0; i < set->rank; i++) {
         uint64_t extent = (uint64_t)set->grid[i];
         if (extent > 0 && count > index->file->size / extent) {
-            return bad(index, index->object->address, "more chunks than fit in the file", error);
+            return index_error(index, index->object->address, "more chunks than fit in the file",
+                               error);
         }
         count *= extent;
     }
@@ -253,5 +256,6 @@ enum berth_status hdf5_read_chunks(struct hdf5_file *file, struct hdf5_object *o
     TRY(readers[object->index](&index, error));
     return index.found == index.count
                ? BERTH_OK
-               : bad(&index, object->address, "missing chunks: the file is incomplete", error);
+               : index_error(&index, object->address, "missing chunks: the file is incomplete",
+                             error);
 }

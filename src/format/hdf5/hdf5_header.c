@@ -28,9 +28,9 @@ struct header {
     int tracks_order; // messages of the new format have 2 more bytes
 };
 
-static enum berth_status bad(const struct header *header, const struct hdf5_run *run,
-                             const char *what, struct berth_error *error) {
-    return hdf5_wrong(header->file, run->begin + run->at, what, error);
+static enum berth_status header_error(const struct header *header, const struct hdf5_run *run,
+                                      const char *problem, struct berth_error *error) {
+    return hdf5_error(header->file, run->begin + run->at, problem, error);
 }
 
 // --- messages -----------------------------------------------------------------------------------
@@ -43,14 +43,14 @@ static enum berth_status read_space(struct header *header, struct hdf5_run *run,
     uint64_t kind = hdf5_take(run, 1); // in version 2; 2: no data
     hdf5_skip(run, version == 1 ? 4 : 0);
     if (version < 1 || version > 2 || rank > TENSOR_MAX_RANK || (version == 2 && kind > 1)) {
-        return bad(header, run, "unsupported shape", error);
+        return header_error(header, run, "unsupported shape", error);
     }
     set->rank = (int)rank;
     for (uint64_t i = 0; i < rank; i++) {
         uint64_t extent = hdf5_take(run, 8);
         set->shape[i] = (int64_t)extent;
         if (extent > INT64_MAX) {
-            return bad(header, run, "invalid shape", error);
+            return header_error(header, run, "invalid shape", error);
         }
     }
     header->object->has_space = 1;
@@ -78,7 +78,7 @@ static enum berth_status read_type(struct header *header, struct hdf5_run *run,
     enum tensor_dtype dtype = dtype_of(kind == 1, (flags & 8) != 0, size);
     if (kind > 1 || (flags & 1) != 0 || (kind == 1 && (flags & 64) != 0) || offset != 0 ||
         bits != 8 * size || dtype == TENSOR_OTHER) {
-        return bad(
+        return header_error(
             header, run,
             "unsupported data type: expected little-endian integers or floats of 1 to 8 bytes",
             error);
@@ -94,7 +94,7 @@ static enum berth_status read_filters(struct header *header, struct hdf5_run *ru
     uint64_t version = hdf5_take(run, 1), count = hdf5_take(run, 1);
     hdf5_skip(run, version == 1 ? 6 : 0);
     if (version < 1 || version > 2 || count > 2) {
-        return bad(header, run, "unsupported filters: expected gzip or shuffle", error);
+        return header_error(header, run, "unsupported filters: expected gzip or shuffle", error);
     }
     for (uint64_t i = 0; i < count; i++) {
         uint64_t filter = hdf5_take(run, 2), name = version == 1 ? hdf5_take(run, 2) : 0;
@@ -102,15 +102,15 @@ static enum berth_status read_filters(struct header *header, struct hdf5_run *ru
         uint64_t values = hdf5_take(run, 2);
         hdf5_skip(run, (name + 7) / 8 * 8 + 4 * (values + (version == 1 ? values % 2 : 0)));
         if (filter != HDF5_DEFLATE && filter != HDF5_SHUFFLE) {
-            return bad(header, run, "unsupported filter: expected gzip or shuffle", error);
+            return header_error(header, run, "unsupported filter: expected gzip or shuffle", error);
         }
         if (i > 0 && set->filters[0] == (enum hdf5_filter)filter) {
-            return bad(header, run, "unsupported: duplicate filter", error);
+            return header_error(header, run, "unsupported: duplicate filter", error);
         }
         set->filters[i] = (enum hdf5_filter)filter;
     }
     if (count == 2 && set->filters[0] == HDF5_DEFLATE) {
-        return bad(header, run, "unsupported: gzip before shuffle", error);
+        return header_error(header, run, "unsupported: gzip before shuffle", error);
     }
     set->filter_count = (int)count;
     return BERTH_OK;
@@ -131,14 +131,15 @@ static enum berth_status read_new_chunks(struct header *header, struct hdf5_run 
     struct hdf5_object *object = header->object;
     uint64_t flags = hdf5_take(run, 1), count = hdf5_take(run, 1), size = hdf5_take(run, 1);
     if (count < 1 || count > TENSOR_MAX_RANK + 1 || size < 1 || size > 8) {
-        return bad(header, run, "invalid chunk shape", error);
+        return header_error(header, run, "invalid chunk shape", error);
     }
     read_chunk_shape(header, run, count - 1, (size_t)size);
     uint64_t index = hdf5_take(run, 1);
     object->index = (enum hdf5_index)index;
     if (index < HDF5_INDEX_ONE || index > HDF5_INDEX_FIXED) {
-        return bad(header, run,
-                   "unsupported chunk index: write the file with h5py's default libver", error);
+        return header_error(header, run,
+                            "unsupported chunk index: write the file with h5py's default libver",
+                            error);
     }
     if (index == HDF5_INDEX_ONE && (flags & 2) != 0) {
         object->one_size = hdf5_take(run, 8);
@@ -160,7 +161,7 @@ static enum berth_status read_chunked(struct header *header, struct hdf5_run *ru
     object->index = HDF5_INDEX_TREE;
     object->index_address = hdf5_take(run, 8);
     if (count < 1 || count > TENSOR_MAX_RANK + 1) {
-        return bad(header, run, "invalid chunk shape", error);
+        return header_error(header, run, "invalid chunk shape", error);
     }
     read_chunk_shape(header, run, count - 1, 4);
     return BERTH_OK;
@@ -172,7 +173,7 @@ static enum berth_status read_layout(struct header *header, struct hdf5_run *run
     uint64_t version = hdf5_take(run, 1), kind = hdf5_take(run, 1);
     object->has_layout = 1;
     if (version < 3 || version > 5 || kind > 2) {
-        return bad(header, run, "unsupported layout", error);
+        return header_error(header, run, "unsupported layout", error);
     }
     if (kind == 2) {
         return read_chunked(header, run, version, error);
@@ -218,7 +219,7 @@ static enum berth_status read_link(struct header *header, struct hdf5_run *run,
     uint64_t address = hdf5_take(run, 8);
     if (version != 1 || run->is_short || length == 0 ||
         memchr(name, '\0', (size_t)length) != NULL) {
-        return bad(header, run, "damaged group entry", error);
+        return header_error(header, run, "damaged group entry", error);
     }
     return hdf5_links_put(header->object->links, name, (size_t)length, address, error);
 }
@@ -233,7 +234,7 @@ static enum berth_status read_continuation(struct header *header, struct hdf5_ru
         block.length -= fits ? 8 : 0;
     }
     if (header->block_count == BLOCKS_MAX) {
-        return bad(header, run, "too many header blocks", error);
+        return header_error(header, run, "too many header blocks", error);
     }
     header->blocks[header->block_count++] = block;
     return BERTH_OK;
@@ -251,7 +252,7 @@ static enum berth_status read_message(struct header *header, uint64_t type, stru
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (kinds[i].type == type) {
             TRY(kinds[i].read(header, run, error));
-            return run->is_short ? bad(header, run, "a header message is too short", error)
+            return run->is_short ? header_error(header, run, "a header message is too short", error)
                                  : BERTH_OK;
         }
     }
@@ -271,10 +272,10 @@ static enum berth_status read_messages(struct header *header, struct hdf5_run *r
             .bytes = run->bytes + run->at, .length = (size_t)length, .begin = run->begin + run->at};
         hdf5_skip(run, length);
         if (run->is_short) {
-            return bad(header, run, "a header message extends beyond its block", error);
+            return header_error(header, run, "a header message extends beyond its block", error);
         }
         if ((flags & FLAG_SHARED) != 0 && (type == 1 || type == 3 || type == 11)) {
-            return bad(header, run, "unsupported: a shared header message", error);
+            return header_error(header, run, "unsupported: a shared header message", error);
         }
         TRY(read_message(header, type, &message, error));
     }
@@ -308,7 +309,7 @@ static enum berth_status read_prefix(struct header *header, uint64_t address,
     int is_short = run.is_short;
     memory_free(bytes);
     return is_short || header->version < 1 || header->version > 2
-               ? hdf5_wrong(header->file, address,
+               ? hdf5_error(header->file, address,
                             "expected the object header of a group or data set", error)
                : BERTH_OK;
 }
@@ -357,7 +358,7 @@ static enum berth_status check_set(struct header *header, struct berth_error *er
             volume(set->chunk, set->rank, tensor_dtype_size(set->dtype), &small) <= UINT32_MAX);
     return fits && small
                ? BERTH_OK
-               : hdf5_wrong(header->file, object->address,
+               : hdf5_error(header->file, object->address,
                             "shape, type and layout of the data set are inconsistent", error);
 }
 

@@ -27,15 +27,15 @@ void hdf5_skip(struct hdf5_run *run, uint64_t size) {
     run->at += (size_t)size;
 }
 
-enum berth_status hdf5_wrong(const struct hdf5_file *file, uint64_t at, const char *what,
+enum berth_status hdf5_error(const struct hdf5_file *file, uint64_t at, const char *problem,
                              struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA, "%s: HDF5 file, byte %" PRIu64 ": %s", file->file.path,
-                     at, what);
+                     at, problem);
 }
 
 enum berth_status hdf5_never_written(const struct hdf5_file *file, uint64_t at,
                                      struct berth_error *error) {
-    return hdf5_wrong(file, at, "the data was never written: the file is incomplete", error);
+    return hdf5_error(file, at, "the data was never written: the file is incomplete", error);
 }
 
 enum berth_status hdf5_bytes(const struct hdf5_file *file, uint64_t address, void *to, size_t bytes,
@@ -49,12 +49,12 @@ enum berth_status hdf5_describe(struct hdf5_file *file, uint64_t address, uint64
     *block = NULL;
     *run = (struct hdf5_run){.begin = address};
     if (address > file->size || length > file->size - address) {
-        return hdf5_wrong(file, address,
+        return hdf5_error(file, address,
                           "metadata extends beyond the end of the file: it is truncated or damaged",
                           error);
     }
     if (length > file->description_left) {
-        return hdf5_wrong(file, address, "metadata overlaps or forms cycles: the file is damaged",
+        return hdf5_error(file, address, "metadata overlaps or forms cycles: the file is damaged",
                           error);
     }
     file->description_left -= length;

@@ -21,7 +21,7 @@ uint64_t hdf5_take(struct hdf5_run *run, size_t size);
 void hdf5_skip(struct hdf5_run *run, uint64_t size);
 
 // "FILE: HDF5 file, byte N: what".
-enum berth_status hdf5_wrong(const struct hdf5_file *file, uint64_t at, const char *what,
+enum berth_status hdf5_error(const struct hdf5_file *file, uint64_t at, const char *problem,
                              struct berth_error *error);
 // Reads metadata; `block` is newly allocated (memory_free), and `run` covers it. Bytes beyond the
 // end of the file, or too many in all, are BERTH_BAD_DATA.

@@ -30,7 +30,7 @@ struct unpack {
     struct berth_error *error;
 };
 
-static size_t give(void *context, uint64_t at, unsigned char *to, size_t room) {
+static size_t fill(void *context, uint64_t at, unsigned char *to, size_t room) {
     struct unpack *unpack = context;
     const struct hdf5_chunk *chunk = unpack->slice->chunk;
     uint64_t left = chunk->size - at;
@@ -74,16 +74,16 @@ static struct hdf5_unpacking **find(struct hdf5_file *file, const struct hdf5_ch
 
 // Adds one at the head of the list, with closed readers; NULL when out of memory.
 static struct hdf5_unpacking *add(const struct unpack *unpack) {
-    struct hdf5_unpacking *made = memory_array_zeroed(1, sizeof *made);
-    if (made != NULL) {
-        made->next = unpack->file->unpackings;
-        made->set = unpack->set;
-        made->chunk = unpack->slice->chunk;
-        made->planes = unpack->slice->planes;
-        unpack->file->unpackings = made;
-        unpack->file->readers += made->planes;
+    struct hdf5_unpacking *unpacked = memory_array_zeroed(1, sizeof *unpacked);
+    if (unpacked != NULL) {
+        unpacked->next = unpack->file->unpackings;
+        unpacked->set = unpack->set;
+        unpacked->chunk = unpack->slice->chunk;
+        unpacked->planes = unpack->slice->planes;
+        unpack->file->unpackings = unpacked;
+        unpack->file->readers += unpacked->planes;
     }
-    return made;
+    return unpacked;
 }
 
 // --- unpacking ----------------------------------------------------------------------------------
@@ -92,9 +92,9 @@ static struct hdf5_unpacking *add(const struct unpack *unpack) {
 static int take_plane(struct unpack *unpack, struct deflate_reader *reader, size_t i,
                       unsigned char *to) {
     const struct hdf5_slice *slice = unpack->slice;
-    const struct deflate_source source = {give, unpack};
+    const struct deflate_source source = {fill, unpack};
     uint64_t begin = (uint64_t)i * slice->plane + slice->begin;
-    int result = deflate_reader_take(reader, &source, NULL, begin - reader->made);
+    int result = deflate_reader_take(reader, &source, NULL, begin - reader->unpacked);
     return result <= 0 ? result
                        : deflate_reader_take(reader, &source, to + i * slice->each, slice->each);
 }
@@ -111,7 +111,7 @@ static int take_on(struct unpack *unpack, struct hdf5_unpacking *unpacking, unsi
 static int take_through(struct unpack *unpack, struct deflate_reader *reader,
                         struct hdf5_unpacking *kept, unsigned char *to) {
     const struct hdf5_slice *slice = unpack->slice;
-    const struct deflate_source source = {give, unpack};
+    const struct deflate_source source = {fill, unpack};
     int result = 1;
     for (size_t i = 0; i < slice->planes && result > 0; i++) {
         result = take_plane(unpack, reader, i, to);
@@ -121,7 +121,7 @@ static int take_through(struct unpack *unpack, struct deflate_reader *reader,
     }
     if (result > 0) {
         uint64_t all = (uint64_t)slice->planes * slice->plane;
-        result = deflate_reader_take(reader, &source, NULL, all - reader->made);
+        result = deflate_reader_take(reader, &source, NULL, all - reader->unpacked);
     }
     return result > 0 ? deflate_reader_finish(reader, &source) : result;
 }
@@ -144,7 +144,7 @@ static int take_first(struct unpack *unpack, unsigned char *to) {
 
 static int take(struct unpack *unpack, unsigned char *to) {
     struct hdf5_unpacking **found = find(unpack->file, unpack->slice->chunk);
-    if (*found != NULL && (*found)->readers[0].made > unpack->slice->begin) {
+    if (*found != NULL && (*found)->readers[0].unpacked > unpack->slice->begin) {
         drop(unpack->file, found);
     }
     found = find(unpack->file, unpack->slice->chunk);

@@ -40,7 +40,7 @@ enum berth_status json_scan_skip(struct json_scan *scan, struct berth_error *err
 // Checks that only white space is left.
 enum berth_status json_scan_end(struct json_scan *scan, struct berth_error *error);
 // Reports that `expected` was not found at the current position.
-enum berth_status json_scan_wrong(const struct json_scan *scan, const char *expected,
+enum berth_status json_scan_error(const struct json_scan *scan, const char *expected,
                                   struct berth_error *error);
 
 #endif

@@ -70,16 +70,16 @@ static uint64_t position(const struct mediawiki_reader *reader) {
     return reader->from + (at > reader->prefix ? at - reader->prefix : 0);
 }
 
-static enum berth_status broken(const struct mediawiki_reader *reader, const char *what,
-                                struct berth_error *error) {
+static enum berth_status xml_error(const struct mediawiki_reader *reader, const char *problem,
+                                   struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA,
                      "%s: byte %" PRIu64 " of the XML: %s; expected a MediaWiki export",
-                     reader->name, position(reader), what);
+                     reader->name, position(reader), problem);
 }
 
-static void stop_broken(struct mediawiki_reader *reader, const char *what) {
+static void stop_with_error(struct mediawiki_reader *reader, const char *problem) {
     if (reader->status == BERTH_OK) {
-        stop(reader, broken(reader, what, reader->error));
+        stop(reader, xml_error(reader, problem, reader->error));
     }
 }
 
@@ -212,11 +212,11 @@ static void on_start(void *context, const char *name, const char **attributes) {
         return;
     }
     if (depth == DEPTH_MAX) {
-        stop_broken(reader, "elements nested too deep");
+        stop_with_error(reader, "elements nested too deep");
         return;
     }
     if (depth == 0 && strcmp(name, "mediawiki") != 0) {
-        stop_broken(reader, "the root element is not <mediawiki>");
+        stop_with_error(reader, "the root element is not <mediawiki>");
         return;
     }
     reader->field = FIELD_NONE;
@@ -266,7 +266,7 @@ static void on_text(void *context, const char *text, int length) {
 
 static void on_doctype(void *context, const char *name, const char *system, const char *public_id,
                        int internal) {
-    stop_broken(context, "a DOCTYPE, which dumps do not have: refused");
+    stop_with_error(context, "a DOCTYPE, which dumps do not have: refused");
 }
 
 // --- bytes --------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ static enum berth_status parse(struct mediawiki_reader *reader, const char *byte
                                    "the rest and start again",
                                    reader->name, reader->from + reader->fed);
     } else {
-        reader->status = broken(reader, XML_ErrorString(code), error);
+        reader->status = xml_error(reader, XML_ErrorString(code), error);
     }
     return reader->status;
 }
@@ -308,7 +308,7 @@ static enum berth_status feed_valid(struct mediawiki_reader *reader, const char 
         reader->fed += step;
         TRY(parse(reader, bytes, step, 0, error));
         if (reader->from + reader->fed - position(reader) > TAG_MAX) {
-            reader->status = broken(reader, "a tag longer than 1 MiB", error);
+            reader->status = xml_error(reader, "a tag longer than 1 MiB", error);
             return reader->status;
         }
         bytes += step;
@@ -442,23 +442,23 @@ enum berth_status mediawiki_open(const char *name, uint64_t from, mediawiki_page
                                  void *context, struct mediawiki_reader **reader,
                                  struct berth_error *error) {
     *reader = NULL;
-    struct mediawiki_reader *made = memory_array_zeroed(1, sizeof *made);
+    struct mediawiki_reader *opened = memory_array_zeroed(1, sizeof *opened);
     char *copy = memory_string(name);
-    if (made == NULL || copy == NULL) {
-        memory_free(made);
+    if (opened == NULL || copy == NULL) {
+        memory_free(opened);
         memory_free(copy);
-        return error_no_memory(error, sizeof *made, name);
+        return error_no_memory(error, sizeof *opened, name);
     }
-    made->name = copy;
-    made->from = from;
-    made->page_function = page;
-    made->context = context;
-    enum berth_status status = start(made, error);
+    opened->name = copy;
+    opened->from = from;
+    opened->page_function = page;
+    opened->context = context;
+    enum berth_status status = start(opened, error);
     if (status != BERTH_OK) {
-        mediawiki_close(made);
+        mediawiki_close(opened);
         return status;
     }
-    *reader = made;
+    *reader = opened;
     return BERTH_OK;
 }
 

@@ -14,10 +14,10 @@
 
 static const unsigned char magic[MAGIC_BYTES] = {0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb};
 
-static enum berth_status damaged(const struct sorted_table *table, size_t at, const char *what,
-                                 struct berth_error *error) {
+static enum berth_status table_error(const struct sorted_table *table, size_t at,
+                                     const char *problem, struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA, "%s: byte %zu of %zu: %s", table->name, at,
-                     table->length, what);
+                     table->length, problem);
 }
 
 // --- blocks -------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ static enum berth_status check_place(const struct sorted_table *table, const str
                                      size_t begin, size_t end, struct berth_error *error) {
     if (handle->begin != begin || end - begin < TRAILER_BYTES ||
         handle->size > end - begin - TRAILER_BYTES) {
-        return damaged(table, begin, "expected a block that ends before the next part", error);
+        return table_error(table, begin, "expected a block that ends before the next part", error);
     }
     return BERTH_OK;
 }
@@ -57,19 +57,20 @@ static enum berth_status check_trailer(const struct sorted_table *table,
     const unsigned char *block = table->bytes + handle->begin, *trailer = block + handle->size;
     uint32_t computed = crc32c(0, block, (size_t)handle->size + 1);
     if (computed != crc32c_unmask(little_endian_u32(trailer + 1))) {
-        return damaged(table, (size_t)handle->begin,
-                       "the checksum of the block that begins here is wrong: the file is damaged",
-                       error);
+        return table_error(
+            table, (size_t)handle->begin,
+            "the checksum of the block that begins here is wrong: the file is damaged", error);
     }
     if (*trailer == 1) {
-        return damaged(table, (size_t)handle->begin,
-                       "a block with Snappy compression, which is not supported; TensorFlow writes "
-                       "checkpoints uncompressed",
-                       error);
+        return table_error(
+            table, (size_t)handle->begin,
+            "a block with Snappy compression, which is not supported; TensorFlow writes "
+            "checkpoints uncompressed",
+            error);
     }
     return *trailer == 0
                ? BERTH_OK
-               : damaged(table, (size_t)handle->begin, "a block of an unknown type", error);
+               : table_error(table, (size_t)handle->begin, "a block of an unknown type", error);
 }
 
 // Opens a block whose position has been checked.
@@ -80,7 +81,7 @@ static enum berth_status open_block(const struct sorted_table *table, const stru
     const unsigned char *begin = table->bytes + handle->begin;
     uint64_t restarts = size >= 4 ? little_endian_u32(begin + size - 4) : 0;
     if (restarts == 0 || restarts > (size - 4) / 4) {
-        return damaged(table, (size_t)handle->begin, "a block without restarts", error);
+        return table_error(table, (size_t)handle->begin, "a block without restarts", error);
     }
     size_t entries = size - 4 - 4 * (size_t)restarts;
     block->begin = (size_t)handle->begin;
@@ -125,18 +126,18 @@ static enum berth_status take_key(const struct sorted_table *table,
                                   struct berth_error *error) {
     size_t left = (size_t)(block->entries.end - block->entries.at);
     if (shared > (block->has_key ? block->key.length : 0) || own > left) {
-        return damaged(table, place(block), "a key that extends beyond its block", error);
+        return table_error(table, place(block), "a key that extends beyond its block", error);
     }
     if (own > SORTED_TABLE_KEY_LIMIT - shared) {
-        return damaged(table, place(block), "a key longer than 1024 bytes", error);
+        return table_error(table, place(block), "a key longer than 1024 bytes", error);
     }
     struct sorted_table_key *key = &block->key;
     const unsigned char *bytes = block->entries.at;
     size_t common = (size_t)shared;
     if (block->has_key &&
         compare(bytes, (size_t)own, key->bytes + common, key->length - common) <= 0) {
-        return damaged(table, place(block), "a key that is not greater than the previous one",
-                       error);
+        return table_error(table, place(block), "a key that is not greater than the previous one",
+                           error);
     }
     memcpy(key->bytes + common, bytes, (size_t)own);
     key->length = common + (size_t)own;
@@ -159,23 +160,23 @@ static enum berth_status next_in_block(const struct sorted_table *table,
     if (!*more) {
         return block->restarts_seen == block->restart_count
                    ? BERTH_OK
-                   : damaged(table, place(block), "a restart that is not the offset of an entry",
-                             error);
+                   : table_error(table, place(block),
+                                 "a restart that is not the offset of an entry", error);
     }
     if (entries->at == entries->begin && !restart) {
-        return damaged(table, place(block), "the first entry is not the first restart", error);
+        return table_error(table, place(block), "the first entry is not the first restart", error);
     }
     uint64_t shared, own, value;
     TRY(protobuf_varint(entries, &shared, error));
     TRY(protobuf_varint(entries, &own, error));
     TRY(protobuf_varint(entries, &value, error));
     if (restart && shared != 0) {
-        return damaged(table, place(block), "a restart that shares bytes with the previous key",
-                       error);
+        return table_error(table, place(block), "a restart that shares bytes with the previous key",
+                           error);
     }
     TRY(take_key(table, block, shared, own, error));
     if (value > (uint64_t)(entries->end - entries->at)) {
-        return damaged(table, place(block), "a value that extends beyond its block", error);
+        return table_error(table, place(block), "a value that extends beyond its block", error);
     }
     *entry = (struct sorted_table_entry){.key = (const char *)block->key.bytes,
                                          .key_length = block->key.length,
@@ -206,8 +207,8 @@ static enum berth_status read_footer(const struct sorted_table *table, struct ha
     TRY(read_handle(&reader, index, error));
     for (; reader.at < reader.end; reader.at++) {
         if (*reader.at != 0) {
-            return damaged(table, (size_t)(reader.at - table->bytes),
-                           "expected zeros up to the end of the footer", error);
+            return table_error(table, (size_t)(reader.at - table->bytes),
+                               "expected zeros up to the end of the footer", error);
         }
     }
     return BERTH_OK;
@@ -221,7 +222,8 @@ static enum berth_status check_empty(const struct sorted_table *table, const str
     int more;
     TRY(open_block(table, handle, &block, error));
     TRY(next_in_block(table, &block, &entry, &more, error));
-    return more ? damaged(table, block.begin, "expected a block without entries", error) : BERTH_OK;
+    return more ? table_error(table, block.begin, "expected a block without entries", error)
+                : BERTH_OK;
 }
 
 enum berth_status sorted_table_open(struct sorted_table *table, const void *bytes, size_t length,
@@ -231,16 +233,16 @@ enum berth_status sorted_table_open(struct sorted_table *table, const void *byte
     TRY(read_footer(table, &empty, &index, error));
     size_t end = length - FOOTER_BYTES;
     if (index.begin > end) {
-        return damaged(table, end, "the index begins after its end", error);
+        return table_error(table, end, "the index begins after its end", error);
     }
     TRY(check_place(table, &index, (size_t)index.begin, end, error));
     if (empty.begin > index.begin) {
-        return damaged(table, end, "the parts of the file are out of order", error);
+        return table_error(table, end, "the parts of the file are out of order", error);
     }
     TRY(check_place(table, &empty, (size_t)empty.begin, (size_t)index.begin, error));
     if (index.begin + index.size + TRAILER_BYTES != end ||
         empty.begin + empty.size + TRAILER_BYTES != index.begin) {
-        return damaged(table, end, "unused bytes between the parts of the file", error);
+        return table_error(table, end, "unused bytes between the parts of the file", error);
     }
     TRY(check_empty(table, &empty, error));
     TRY(open_block(table, &index, &table->index, error));
@@ -256,8 +258,8 @@ static enum berth_status leave_block(struct sorted_table *table, struct berth_er
     copy_key(&table->separator, &table->index.key);
     return compare_keys(&table->separator, &table->last) >= 0
                ? BERTH_OK
-               : damaged(table, place(&table->index),
-                         "an index key that is less than the last key of its block", error);
+               : table_error(table, place(&table->index),
+                             "an index key that is less than the last key of its block", error);
 }
 
 // Opens the next data block; *more is 0 after the last.
@@ -269,13 +271,13 @@ static enum berth_status next_block(struct sorted_table *table, int *more,
     if (!*more) {
         return table->read_end == table->data_end
                    ? BERTH_OK
-                   : damaged(table, table->read_end, "a block that is not in the index", error);
+                   : table_error(table, table->read_end, "a block that is not in the index", error);
     }
     struct protobuf_reader value = protobuf_read(entry.value, entry.value_length, table->name);
     struct handle handle;
     TRY(read_handle(&value, &handle, error));
     if (value.at != value.end) {
-        return damaged(table, place(&table->index), "an index entry that is too long", error);
+        return table_error(table, place(&table->index), "an index entry that is too long", error);
     }
     TRY(check_place(table, &handle, table->read_end, table->data_end, error));
     table->read_end += (size_t)handle.size + TRAILER_BYTES;
@@ -292,12 +294,12 @@ static enum berth_status first_of_block(struct sorted_table *table,
     }
     TRY(next_in_block(table, &table->data, entry, more, error));
     if (!*more) {
-        return damaged(table, table->data.begin, "a data block without entries", error);
+        return table_error(table, table->data.begin, "a data block without entries", error);
     }
     return !table->has_key || compare_keys(&table->data.key, &table->separator) > 0
                ? BERTH_OK
-               : damaged(table, place(&table->data),
-                         "a key that is not greater than the previous block", error);
+               : table_error(table, place(&table->data),
+                             "a key that is not greater than the previous block", error);
 }
 
 enum berth_status sorted_table_next(struct sorted_table *table, struct sorted_table_entry *entry,

@@ -62,7 +62,7 @@ static enum berth_status fill(struct tfrecord_reader *reader, size_t size,
 }
 
 static enum berth_status check(const struct tfrecord_reader *reader, const unsigned char *bytes,
-                               size_t length, const char *what, struct berth_error *error) {
+                               size_t length, const char *part, struct berth_error *error) {
     uint32_t computed = crc32c(0, bytes, length),
              stored = crc32c_unmask(little_endian_u32(bytes + length));
     return computed == stored
@@ -70,7 +70,7 @@ static enum berth_status check(const struct tfrecord_reader *reader, const unsig
                : error_set(error, BERTH_BAD_DATA,
                            "%s: record at byte %" PRIu64 ": the checksum of its %s is %08" PRIx32
                            ", expected %08" PRIx32 ": the file is damaged or not a TFRecord file",
-                           reader->file.path, reader->at, what, computed, stored);
+                           reader->file.path, reader->at, part, computed, stored);
 }
 
 static enum berth_status cut(struct tfrecord_reader *reader, int *more, struct berth_error *error) {

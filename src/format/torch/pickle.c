@@ -28,7 +28,7 @@ static const struct opcode {
 static enum berth_status new_text(struct machine *machine, size_t bytes, uint64_t *place) {
     struct pickle *pickle = machine->pickle;
     if (bytes >= PICKLE_MAX_TEXTS - pickle->text_bytes) {
-        return machine_wrong(machine, "more than %u bytes of strings", PICKLE_MAX_TEXTS);
+        return machine_error(machine, "more than %u bytes of strings", PICKLE_MAX_TEXTS);
     }
     char *texts = machine_reserve(machine, pickle->texts, &machine->text_room,
                                   pickle->text_bytes + bytes + 1, 1);
@@ -47,11 +47,11 @@ static enum berth_status take_text(struct machine *machine, struct pickle_value 
     uint64_t bytes = 0;
     TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &bytes));
     if (bytes > PICKLE_MAX_TEXT) {
-        return machine_wrong(machine, "a string of %" PRIu64 " bytes; the limit is %u", bytes,
+        return machine_error(machine, "a string of %" PRIu64 " bytes; the limit is %u", bytes,
                              PICKLE_MAX_TEXT);
     }
     if (bytes > machine_bytes_left(machine)) {
-        return machine_wrong(machine,
+        return machine_error(machine,
                              "truncated: a string of %" PRIu64 " bytes, %" PRIu64 " are left",
                              bytes, machine_bytes_left(machine));
     }
@@ -68,7 +68,7 @@ static enum berth_status run_text(struct machine *machine) {
     struct pickle_value value = {0};
     TRY(take_text(machine, &value));
     return is_utf8(machine, &value) ? machine_push_value(machine, value)
-                                    : machine_wrong(machine, "a string that is not UTF-8");
+                                    : machine_error(machine, "a string that is not UTF-8");
 }
 
 // Python 2's str: a string, or arbitrary bytes.
@@ -133,7 +133,7 @@ static enum berth_status run_real(struct machine *machine) {
 
 static enum berth_status run_mark(struct machine *machine) {
     if (machine->mark_count == PICKLE_MAX_MARKS) {
-        return machine_wrong(machine, "more than %u marks on the stack", PICKLE_MAX_MARKS);
+        return machine_error(machine, "more than %u marks on the stack", PICKLE_MAX_MARKS);
     }
     machine->marks[machine->mark_count++] = machine->depth;
     return BERTH_OK;
@@ -156,7 +156,7 @@ static enum berth_status run_tuple_of_mark(struct machine *machine) {
 static enum berth_status run_tuple(struct machine *machine) {
     size_t count = opcodes[machine->opcode].argument;
     if (machine->depth - machine_floor(machine) < count) {
-        return machine_wrong(machine, "the stack holds fewer than %zu values", count);
+        return machine_error(machine, "the stack holds fewer than %zu values", count);
     }
     machine->depth -= count;
     return machine_push_tuple(machine, machine->depth, count);
@@ -169,11 +169,11 @@ static enum berth_status fill(struct machine *machine, enum pickle_kind kind, si
     TRY(machine_top(machine, &container));
     const struct pickle_value *value = machine_value(machine, container);
     if (value->kind != kind && value->kind != PICKLE_OPAQUE) {
-        return machine_wrong(machine, "expected a %s to fill",
+        return machine_error(machine, "expected a %s to fill",
                              kind == PICKLE_DICT ? "dictionary" : "list");
     }
     if (kind == PICKLE_DICT && count % 2 != 0) {
-        return machine_wrong(machine, "a key without a value");
+        return machine_error(machine, "a key without a value");
     }
     return machine_append(machine, container, first, count);
 }
@@ -213,7 +213,7 @@ static enum berth_status run_put(struct machine *machine) {
     TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &index));
     TRY(machine_top(machine, &value));
     if (index >= PICKLE_MAX_MEMO || index > machine->at - machine->source.begin) {
-        return machine_wrong(machine, "memo index %" PRIu64 " is out of range", index);
+        return machine_error(machine, "memo index %" PRIu64 " is out of range", index);
     }
     size_t room = machine->memo_count;
     if (index >= room) {
@@ -234,7 +234,7 @@ static enum berth_status run_get(struct machine *machine) {
     uint64_t index = 0;
     TRY(machine_take_number(machine, opcodes[machine->opcode].argument, &index));
     if (index >= machine->memo_count || machine->memo[index] == 0) {
-        return machine_wrong(machine, "memo %" PRIu64 " was never stored", index);
+        return machine_error(machine, "memo %" PRIu64 " was never stored", index);
     }
     return machine_push(machine, machine->memo[index] - 1);
 }
@@ -250,11 +250,11 @@ static enum berth_status take_line(struct machine *machine, char *text, size_t *
             return BERTH_OK;
         }
         if (c <= ' ' || c >= 0x7F) {
-            return machine_wrong(machine, "a name with byte 0x%02x", (unsigned char)c);
+            return machine_error(machine, "a name with byte 0x%02x", (unsigned char)c);
         }
         text[(*length)++] = c;
     }
-    return machine_wrong(machine, "a name longer than %u bytes", PICKLE_MAX_NAME);
+    return machine_error(machine, "a name longer than %u bytes", PICKLE_MAX_NAME);
 }
 
 static enum berth_status run_name(struct machine *machine) {
@@ -266,7 +266,7 @@ static enum berth_status run_name(struct machine *machine) {
     name[length] = '\0';
     unsigned row = pickle_find_name(name);
     if (row == 0 && machine->trust == PICKLE_KNOWN_NAMES) {
-        return machine_wrong(machine,
+        return machine_error(machine,
                              "refused: checkpoints do not need the name %s; nothing was run", name);
     }
     struct pickle_value value = {
@@ -279,7 +279,7 @@ static enum berth_status run_name(struct machine *machine) {
 static enum berth_status call_tensor(struct machine *machine, uint32_t arguments) {
     const char *problem = pickle_check_tensor(machine->pickle, machine_value(machine, arguments));
     if (problem != NULL) {
-        return machine_wrong(machine, "a tensor %s", problem);
+        return machine_error(machine, "a tensor %s", problem);
     }
     return machine_push_value(machine,
                               (struct pickle_value){.kind = PICKLE_TENSOR, .place = arguments});
@@ -293,7 +293,7 @@ static enum berth_status call_first(struct machine *machine, uint32_t arguments)
             return machine_push(machine, first);
         }
     }
-    return machine_wrong(machine, "the first argument is neither a tensor nor a tuple");
+    return machine_error(machine, "the first argument is neither a tensor nor a tuple");
 }
 
 // Makes an empty dictionary, or an ordered one from Python 2: ([[key, value], ...],).
@@ -309,7 +309,7 @@ static enum berth_status call_dict(struct machine *machine, uint32_t arguments) 
         uint32_t pair = machine_item(machine, pairs, i);
         const struct pickle_value *value = machine_value(machine, pair);
         if ((value->kind != PICKLE_LIST && value->kind != PICKLE_TUPLE) || value->count != 2) {
-            return machine_wrong(machine, "entry %zu of a dictionary is not a pair", i);
+            return machine_error(machine, "entry %zu of a dictionary is not a pair", i);
         }
         for (size_t k = 0; k < 2; k++) {
             TRY(machine_push(machine, machine_item(machine, pair, k)));
@@ -331,10 +331,10 @@ static enum berth_status pop_call(struct machine *machine, uint32_t *called, uin
     TRY(machine_pop(machine, called));
     const struct pickle_value *value = machine_value(machine, *called);
     if (value->kind != PICKLE_NAME && value->kind != PICKLE_OPAQUE) {
-        return machine_wrong(machine, "expected the name of a callable");
+        return machine_error(machine, "expected the name of a callable");
     }
     if (machine_value(machine, *arguments)->kind != PICKLE_TUPLE) {
-        return machine_wrong(machine, "expected a tuple of arguments");
+        return machine_error(machine, "expected a tuple of arguments");
     }
     return BERTH_OK;
 }
@@ -348,7 +348,7 @@ static enum berth_status call_unknown(struct machine *machine, uint32_t called, 
     }
     const char *name =
         value->kind == PICKLE_NAME ? machine->pickle->texts + value->place : "an opaque value";
-    return machine_wrong(machine, "refused: checkpoints do not need to call %s; nothing was run",
+    return machine_error(machine, "refused: checkpoints do not need to call %s; nothing was run",
                          name);
 }
 
@@ -385,7 +385,7 @@ static enum berth_status run_build(struct machine *machine) {
     unsigned kind = machine_value(machine, object)->kind;
     return kind == PICKLE_DICT || kind == PICKLE_TENSOR || kind == PICKLE_OPAQUE
                ? BERTH_OK
-               : machine_wrong(machine, "a state for a value that is not an object");
+               : machine_error(machine, "a state for a value that is not an object");
 }
 
 static enum berth_status run_storage(struct machine *machine) {
@@ -393,7 +393,7 @@ static enum berth_status run_storage(struct machine *machine) {
     TRY(machine_pop(machine, &id));
     const char *problem = pickle_check_storage(machine->pickle, machine_value(machine, id));
     if (problem != NULL) {
-        return machine_wrong(machine, "a persistent id %s", problem);
+        return machine_error(machine, "a persistent id %s", problem);
     }
     return machine_push_value(machine, (struct pickle_value){.kind = PICKLE_STORAGE, .place = id});
 }
@@ -405,12 +405,12 @@ static enum berth_status run_protocol(struct machine *machine) {
     TRY(machine_take_number(machine, 1, &protocol));
     return protocol == PROTOCOL
                ? BERTH_OK
-               : machine_wrong(machine, "expected protocol %d, found %" PRIu64, PROTOCOL, protocol);
+               : machine_error(machine, "expected protocol %d, found %" PRIu64, PROTOCOL, protocol);
 }
 
 static enum berth_status run_stop(struct machine *machine) {
     if (machine->depth != 1 || machine->mark_count > 0) {
-        return machine_wrong(machine,
+        return machine_error(machine,
                              "%zu values and %zu marks are left on the stack, expected one value",
                              machine->depth, machine->mark_count);
     }
@@ -497,7 +497,7 @@ static enum berth_status run(struct machine *machine) {
         TRY(machine_take(machine, &machine->opcode, 1));
         machine->opcode_name = opcodes[machine->opcode].name;
         if (opcodes[machine->opcode].run == NULL) {
-            return machine_wrong(machine,
+            return machine_error(machine,
                                  "refused: checkpoints do not need this opcode; nothing was run");
         }
         TRY(opcodes[machine->opcode].run(machine));
@@ -515,7 +515,7 @@ static enum berth_status run_all(struct machine *machine, uint64_t *stopped) {
     if (stopped != NULL) {
         *stopped = machine->at;
     } else if (machine_bytes_left(machine) > 0) {
-        return machine_wrong(machine, "%" PRIu64 " bytes follow the end",
+        return machine_error(machine, "%" PRIu64 " bytes follow the end",
                              machine_bytes_left(machine));
     }
     machine->pickle->root = machine_value(machine, machine->stack[0]);

@@ -75,7 +75,7 @@ struct pickle {
 // <offset from origin>".
 struct pickle_source {
     const struct file_reader *file;
-    const char *what; // "data.pkl " or ""
+    const char *part; // "data.pkl " or ""
     uint64_t origin, begin, end;
 };
 

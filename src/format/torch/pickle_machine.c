@@ -12,17 +12,17 @@
 
 // --- errors and memory --------------------------------------------------------------------------
 
-enum berth_status machine_wrong(const struct machine *machine, const char *format, ...) {
-    char what[512], code[32];
+enum berth_status machine_error(const struct machine *machine, const char *format, ...) {
+    char problem[512], code[32];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
+    vsnprintf(problem, sizeof problem, format, arguments);
     va_end(arguments);
     snprintf(code, sizeof code, "opcode 0x%02x", machine->opcode);
     return error_set(machine->error, BERTH_BAD_DATA, "%s: %sbyte %" PRIu64 ": %s: %s",
-                     machine->source.file->path, machine->source.what,
+                     machine->source.file->path, machine->source.part,
                      machine->opcode_at - machine->source.origin,
-                     machine->opcode_name != NULL ? machine->opcode_name : code, what);
+                     machine->opcode_name != NULL ? machine->opcode_name : code, problem);
 }
 
 void *machine_reserve(struct machine *machine, void *block, size_t *room, size_t needed,
@@ -50,7 +50,7 @@ static enum berth_status fill_window(struct machine *machine) {
 
 enum berth_status machine_take(struct machine *machine, void *to, size_t bytes) {
     if (bytes > machine_bytes_left(machine)) {
-        return machine_wrong(machine, "truncated: %zu bytes are needed, %" PRIu64 " are left",
+        return machine_error(machine, "truncated: %zu bytes are needed, %" PRIu64 " are left",
                              bytes, machine_bytes_left(machine));
     }
     for (size_t done = 0; done < bytes;) {
@@ -83,7 +83,7 @@ struct pickle_value *machine_value(const struct machine *machine, uint32_t index
 
 enum berth_status machine_push(struct machine *machine, uint32_t index) {
     if (machine->depth == PICKLE_MAX_STACK) {
-        return machine_wrong(machine, "more than %u values on the stack", PICKLE_MAX_STACK);
+        return machine_error(machine, "more than %u values on the stack", PICKLE_MAX_STACK);
     }
     uint32_t *stack = machine_reserve(machine, machine->stack, &machine->stack_room,
                                       machine->depth + 1, sizeof *stack);
@@ -98,7 +98,7 @@ enum berth_status machine_push(struct machine *machine, uint32_t index) {
 enum berth_status machine_push_value(struct machine *machine, struct pickle_value value) {
     struct pickle *pickle = machine->pickle;
     if (pickle->count == PICKLE_MAX_VALUES) {
-        return machine_wrong(machine, "more than %u values", PICKLE_MAX_VALUES);
+        return machine_error(machine, "more than %u values", PICKLE_MAX_VALUES);
     }
     struct pickle_value *values = machine_reserve(machine, pickle->values, &machine->value_room,
                                                   pickle->count + 1, sizeof *values);
@@ -120,7 +120,7 @@ size_t machine_floor(const struct machine *machine) {
 
 enum berth_status machine_pop(struct machine *machine, uint32_t *index) {
     if (machine->depth == machine_floor(machine)) {
-        return machine_wrong(machine, "the stack is empty");
+        return machine_error(machine, "the stack is empty");
     }
     *index = machine->stack[--machine->depth];
     return BERTH_OK;
@@ -134,7 +134,7 @@ enum berth_status machine_top(struct machine *machine, uint32_t *index) {
 
 enum berth_status machine_pop_mark(struct machine *machine, size_t *first, size_t *count) {
     if (machine->mark_count == 0) {
-        return machine_wrong(machine, "no mark on the stack");
+        return machine_error(machine, "no mark on the stack");
     }
     *first = machine->marks[--machine->mark_count];
     *count = machine->depth - *first;
@@ -148,7 +148,7 @@ enum berth_status machine_pop_mark(struct machine *machine, size_t *first, size_
 static enum berth_status new_items(struct machine *machine, size_t count, uint64_t *place) {
     struct pickle *pickle = machine->pickle;
     if (count > PICKLE_MAX_ITEMS - pickle->item_count) {
-        return machine_wrong(machine, "more than %u items in containers", PICKLE_MAX_ITEMS);
+        return machine_error(machine, "more than %u items in containers", PICKLE_MAX_ITEMS);
     }
     uint32_t *items = machine_reserve(machine, pickle->items, &machine->item_room,
                                       pickle->item_count + count, sizeof *items);

@@ -32,7 +32,7 @@ struct machine {
 };
 
 // The error "<path>: <what>byte <opcode's>: <opcode's name>: <formatted>".
-enum berth_status machine_wrong(const struct machine *machine, const char *format, ...)
+enum berth_status machine_error(const struct machine *machine, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 // As memory_grow; NULL: BERTH_NO_MEMORY, with the error filled.
 void *machine_reserve(struct machine *machine, void *block, size_t *room, size_t needed,

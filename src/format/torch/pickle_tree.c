@@ -98,8 +98,8 @@ const char *pickle_check_storage(const struct pickle *pickle, const struct pickl
     if (!pickle_is(id, PICKLE_TUPLE) || (id->count != 5 && id->count != 6)) {
         return "that is not a tuple of five or six fields";
     }
-    const struct pickle_value *what = slot(pickle, id, 0), *type = slot(pickle, id, 1);
-    if (!pickle_is(what, PICKLE_TEXT) || strcmp(pickle->texts + what->place, "storage") != 0) {
+    const struct pickle_value *kind = slot(pickle, id, 0), *type = slot(pickle, id, 1);
+    if (!pickle_is(kind, PICKLE_TEXT) || strcmp(pickle->texts + kind->place, "storage") != 0) {
         return "of something other than a storage (a whole module? save its state_dict)";
     }
     if (!pickle_is(type, PICKLE_NAME) ||

@@ -29,9 +29,9 @@ struct walk {
     struct berth_error *error;
 };
 
-static enum berth_status wrong(const struct walk *walk, const char *what) {
+static enum berth_status tensor_error(const struct walk *walk, const char *problem) {
     return error_set(walk->error, BERTH_BAD_DATA, "%s: tensor \"%.300s\": %s",
-                     walk->file->archive.file.path, walk->path, what);
+                     walk->file->archive.file.path, walk->path, problem);
 }
 
 static void measure_shape(const struct pickle_tensor *tensor, struct torch_view *view) {
@@ -76,17 +76,17 @@ static enum berth_status describe(const struct walk *walk, const struct pickle_t
     memcpy(entry->shape, tensor->shape, sizeof entry->shape);
     view->storage = torch_find_storage(file, tensor->storage.key);
     if (view->storage == NULL) {
-        return wrong(walk, "its data is missing from the file");
+        return tensor_error(walk, "its data is missing from the file");
     }
     if (numel > view->storage->size / size || numel * size != view->storage->size) {
-        return wrong(walk, "the size of its storage differs from the pickle's");
+        return tensor_error(walk, "the size of its storage differs from the pickle's");
     }
     if (!measure_extent(tensor, &elements, &end) || (uint64_t)end > numel) {
-        return wrong(walk, "it extends beyond its storage");
+        return tensor_error(walk, "it extends beyond its storage");
     }
     if (__builtin_mul_overflow((uint64_t)elements, size, &bytes) ||
         bytes > file->archive.file.size) {
-        return wrong(walk, "it has more elements than the file has bytes for");
+        return tensor_error(walk, "it has more elements than the file has bytes for");
     }
     measure_shape(tensor, view);
     entry->begin = view->storage->begin + (uint64_t)tensor->offset * size;
@@ -99,7 +99,7 @@ static enum berth_status add_tensor(struct walk *walk, const struct pickle_value
     size_t length = strlen(walk->path) + 1;
     pickle_tensor(&walk->file->pickle, value, &tensor);
     if (walk->count == TORCH_MAX_TENSORS || length > TORCH_MAX_NAMES - walk->name_bytes) {
-        return wrong(walk, "too many tensors: the limits are 1,000,000 and 16 MiB of names");
+        return tensor_error(walk, "too many tensors: the limits are 1,000,000 and 16 MiB of names");
     }
     if (walk->entries != NULL) {
         struct tensor_entry *entry = &walk->entries[walk->count];
@@ -127,13 +127,13 @@ static enum berth_status enter(struct walk *walk, const struct pickle_value *par
         snprintf(number, sizeof number, "%" PRId64, value);
         text = number;
     } else if (strlen(text) != key->count) {
-        return wrong(walk, "a key in it contains a NUL");
+        return tensor_error(walk, "a key in it contains a NUL");
     }
     const char *dot = walk->depth > 1 ? "." : "";
     size_t room = sizeof walk->path - walk->length;
     size_t used = (size_t)snprintf(walk->path + walk->length, room, "%s%s", dot, text);
     if (used >= room) {
-        return wrong(walk, "its name is longer than 4,095 bytes");
+        return tensor_error(walk, "its name is longer than 4,095 bytes");
     }
     walk->length += used;
     return BERTH_OK;
@@ -148,14 +148,14 @@ static enum berth_status walk_value(struct walk *walk, const struct pickle_value
         return add_tensor(walk, value);
     }
     if (walk->depth == TORCH_MAX_DEPTH) {
-        return wrong(walk, "dictionaries and lists nested deeper than 64");
+        return tensor_error(walk, "dictionaries and lists nested deeper than 64");
     }
     walk->depth++;
     size_t length = walk->length, count = pickle_length(value);
     for (size_t i = 0; i < count; i++) {
         const struct pickle_value *child = pickle_item(&walk->file->pickle, value, i);
         if (++walk->visits > walk->visit_limit) {
-            return wrong(walk, "too many references between values");
+            return tensor_error(walk, "too many references between values");
         }
         if (!is_inner(child)) {
             continue;
@@ -251,8 +251,9 @@ const struct tensor_entry *torch_tensor(const struct torch_file *file,
 
 // --- data ---------------------------------------------------------------------------------------
 
-static enum berth_status damaged(const struct torch_file *file, const struct tensor_entry *entry,
-                                 struct berth_error *error) {
+static enum berth_status checksum_error(const struct torch_file *file,
+                                        const struct tensor_entry *entry,
+                                        struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\" is damaged: wrong CRC-32",
                      file->archive.file.path, entry->name);
 }
@@ -270,7 +271,7 @@ static enum berth_status check_storage(const struct torch_file *file,
         TRY(file_reader_at(&file->archive.file, storage->begin + done, piece, now, error));
         crc = zip_crc(crc, piece, now);
     }
-    return crc == storage->crc ? BERTH_OK : damaged(file, entry, error);
+    return crc == storage->crc ? BERTH_OK : checksum_error(file, entry, error);
 }
 
 static enum berth_status read_block(const struct torch_file *file, const struct tensor_entry *entry,
@@ -285,7 +286,7 @@ static enum berth_status read_block(const struct torch_file *file, const struct 
     TRY(file_reader_at(&file->archive.file, entry->begin + first, to, bytes, error));
     return !storage->has_crc || !whole || zip_crc(0, to, bytes) == storage->crc
                ? BERTH_OK
-               : damaged(file, entry, error);
+               : checksum_error(file, entry, error);
 }
 
 // A walk over the elements of a strided tensor in row-major order, a run of neighbours at a time.

@@ -139,7 +139,7 @@ enum berth_status torch_open_zip(struct torch_file *file, const char *path, enum
     TRY(check_byte_order(file, &folder, error));
     TRY(zip_check(&file->archive, entry, error));
     struct pickle_source source = {.file = &file->archive.file,
-                                   .what = "data.pkl ",
+                                   .part = "data.pkl ",
                                    .origin = entry->begin,
                                    .begin = entry->begin,
                                    .end = entry->begin + entry->size};
@@ -149,10 +149,10 @@ enum berth_status torch_open_zip(struct torch_file *file, const char *path, enum
 
 // --- the older layout ---------------------------------------------------------------------------
 
-static enum berth_status wrong(const struct torch_file *file, uint64_t at, const char *what,
-                               struct berth_error *error) {
+static enum berth_status layout_error(const struct torch_file *file, uint64_t at,
+                                      const char *problem, struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA, "%s: byte %" PRIu64 ": %s", file->archive.file.path, at,
-                     what);
+                     problem);
 }
 
 // Reads the next pickle; source->begin moves past it.
@@ -169,14 +169,15 @@ static enum berth_status read_preface(const struct torch_file *file, struct pick
     pickle_integer(pickle.root, &protocol);
     pickle_done(&pickle);
     if (protocol != LEGACY_PROTOCOL) {
-        return wrong(file, source->begin, "expected protocol 1001", error);
+        return layout_error(file, source->begin, "expected protocol 1001", error);
     }
     TRY(read_next(&pickle, source, PICKLE_KNOWN_NAMES, error));
     const struct pickle_value *little = pickle_member(&pickle, pickle.root, "little_endian");
     int is_little = pickle_is(little, PICKLE_TRUTH) && little->integer == 1;
     pickle_done(&pickle);
     return is_little ? BERTH_OK
-                     : wrong(file, source->begin, "the file is not marked as little-endian", error);
+                     : layout_error(file, source->begin, "the file is not marked as little-endian",
+                                    error);
 }
 
 static size_t element_size(const struct pickle_storage *storage) {
@@ -197,7 +198,7 @@ static enum berth_status collect_storages(struct torch_file *file, struct berth_
             *storage = (struct torch_storage){.key = found.key, .numel = (uint64_t)found.numel};
             if (__builtin_mul_overflow((uint64_t)found.numel, element_size(&found),
                                        &storage->size)) {
-                return wrong(file, 0, "the size of a storage overflows", error);
+                return layout_error(file, 0, "the size of a storage overflows", error);
             }
         }
     }
@@ -208,7 +209,7 @@ static enum berth_status collect_storages(struct torch_file *file, struct berth_
         if (kept > 0 && strcmp(file->storages[kept - 1].key, file->storages[i].key) == 0) {
             if (file->storages[kept - 1].size != file->storages[i].size ||
                 file->storages[kept - 1].numel != file->storages[i].numel) {
-                return wrong(file, 0, "a storage with two different sizes", error);
+                return layout_error(file, 0, "a storage with two different sizes", error);
             }
             continue;
         }
@@ -225,18 +226,19 @@ static enum berth_status place_storage(struct torch_file *file, const char *key,
     unsigned char raw[8];
     struct torch_storage *storage = (struct torch_storage *)torch_find_storage(file, key);
     if (storage == NULL || storage->begin != 0) {
-        return wrong(file, *at, "the list of storages has a duplicate, or a storage of no tensor",
-                     error);
+        return layout_error(
+            file, *at, "the list of storages has a duplicate, or a storage of no tensor", error);
     }
     if (file->archive.file.size - *at < sizeof raw) {
-        return wrong(file, *at, "the file is truncated: missing storage", error);
+        return layout_error(file, *at, "the file is truncated: missing storage", error);
     }
     TRY(file_reader_at(&file->archive.file, *at, raw, sizeof raw, error));
     uint64_t elements = little_endian(raw, sizeof raw);
     storage->begin = *at + sizeof raw;
     if (elements != storage->numel || storage->size > file->archive.file.size - storage->begin) {
-        return wrong(file, *at,
-                     "the size of a storage differs from its tensors', or it is truncated", error);
+        return layout_error(file, *at,
+                            "the size of a storage differs from its tensors', or it is truncated",
+                            error);
     }
     *at = storage->begin + storage->size;
     return BERTH_OK;
@@ -246,7 +248,7 @@ static enum berth_status place_storages(struct torch_file *file, const struct pi
                                         uint64_t at, struct berth_error *error) {
     size_t count = pickle_length(keys->root);
     if (!pickle_is(keys->root, PICKLE_LIST) || count != file->storage_count) {
-        return wrong(file, at, "missing list of the storages that the tensors need", error);
+        return layout_error(file, at, "missing list of the storages that the tensors need", error);
     }
     for (size_t i = 0; i < count; i++) {
         const char *key = pickle_text(keys, pickle_item(keys, keys->root, i));
@@ -254,14 +256,14 @@ static enum berth_status place_storages(struct torch_file *file, const struct pi
     }
     return at == file->archive.file.size
                ? BERTH_OK
-               : wrong(file, at, "unexpected data after the last storage", error);
+               : layout_error(file, at, "unexpected data after the last storage", error);
 }
 
 enum berth_status torch_open_legacy(struct torch_file *file, const char *path,
                                     enum pickle_trust trust, struct berth_error *error) {
     TRY(file_reader_open(&file->archive.file, path, error));
     struct pickle_source source = {.file = &file->archive.file,
-                                   .what = "",
+                                   .part = "",
                                    .begin = sizeof legacy_magic,
                                    .end = file->archive.file.size};
     TRY(read_preface(file, &source, error));

@@ -88,7 +88,7 @@ static enum berth_status write_weights(const struct checkpoint_content *content,
     TRY(state_borrow(state, state->master, 1, &weights, error));
     enum berth_status status = folder_write_weights(folder, &content->files->shape,
                                                     &content->files->table, weights, error);
-    state_give_back(state, state->master, weights);
+    state_release(state, state->master, weights);
     return status;
 }
 

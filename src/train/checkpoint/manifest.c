@@ -77,7 +77,7 @@ static enum berth_status verify_file(const char *folder, const char *name, const
     TRY(json_get_integer(entry, place, "bytes", &bytes, error));
     TRY(json_get_text(entry, place, "sha256", &hash, error));
     if (bytes < 0 || hash == NULL || json_length(entry) != 2 || strchr(name, '/') != NULL) {
-        return error_set(error, BERTH_BAD_DATA, "%s/%s: malformed entry for \"%s\"", folder,
+        return error_set(error, BERTH_BAD_DATA, "%s/%s: invalid entry for \"%s\"", folder,
                          MANIFEST_NAME, name);
     }
     char *path = path_join(folder, name);

@@ -392,7 +392,7 @@ enum berth_status model_files_load(const struct model_files *files, const char *
         state_set_weights(state, buffer);
     }
     folder_report_done(&report);
-    state_give_back(state, state->master, buffer);
+    state_release(state, state->master, buffer);
     return status;
 }
 
@@ -403,6 +403,6 @@ enum berth_status model_files_initialise(const struct model_files *files,
     TRY(state_borrow(state, state->master, 0, &buffer, error));
     param_initialise(&files->table, &files->shape, (uint64_t)config->seed, buffer);
     state_set_weights(state, buffer);
-    state_give_back(state, state->master, buffer);
+    state_release(state, state->master, buffer);
     return BERTH_OK;
 }

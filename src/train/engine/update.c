@@ -473,18 +473,18 @@ static int64_t backward_rank(const struct param *param, int64_t layers) {
     return is_embedding ? layers + 1 : 0;
 }
 
-static const struct param *first_bad(const struct engine *engine, const float *values,
-                                     size_t *bad) {
+static const struct param *first_not_finite(const struct engine *engine, const float *values,
+                                            size_t *affected) {
     const struct param_table *table = engine->state->table;
     int64_t layers = engine->model.config->num_hidden_layers;
     const struct param *first = NULL;
-    *bad = 0;
+    *affected = 0;
     for (size_t i = 0; i < table->count; i++) {
         const struct param *param = &table->params[i];
         if (is_finite(values, param)) {
             continue;
         }
-        ++*bad;
+        ++*affected;
         if (first == NULL || backward_rank(param, layers) < backward_rank(first, layers)) {
             first = param;
         }
@@ -498,14 +498,14 @@ struct sentence {
     size_t size;
 };
 
-static int blame(const struct engine *engine, const float *values, const char *what,
-                 const struct sentence *out) {
-    size_t bad;
-    const struct param *param = first_bad(engine, values, &bad);
+static int describe_not_finite(const struct engine *engine, const float *values, const char *kind,
+                               const struct sentence *out) {
+    size_t affected;
+    const struct param *param = first_not_finite(engine, values, &affected);
     if (param != NULL) {
         snprintf(out->text, out->size,
-                 "the %s of %s is not finite (%zu of %zu parameters are affected)", what,
-                 param->name, bad, engine->state->table->count);
+                 "the %s of %s is not finite (%zu of %zu parameters are affected)", kind,
+                 param->name, affected, engine->state->table->count);
     }
     return param != NULL;
 }
@@ -557,12 +557,13 @@ enum berth_status update_blame(struct updater *updater, const struct update_args
     enum berth_status status;
     TRY_DONE(state_borrow(state, state->master, 1, &weights, error));
     TRY_DONE(state_borrow(state, state->gradients, 1, &gradients, error));
-    if (!blame(engine, weights, "value", &out) && !blame_forward(updater, args, &out) &&
-        !blame(engine, gradients, "gradient", &out)) {
+    if (!describe_not_finite(engine, weights, "value", &out) &&
+        !blame_forward(updater, args, &out) &&
+        !describe_not_finite(engine, gradients, "gradient", &out)) {
         snprintf(text, size, "the sum of the gradient's squares is too large for a double");
     }
 done:
-    state_give_back(state, state->master, weights);
-    state_give_back(state, state->gradients, gradients);
+    state_release(state, state->master, weights);
+    state_release(state, state->gradients, gradients);
     return status;
 }

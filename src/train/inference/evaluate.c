@@ -18,7 +18,7 @@ void evaluation_done(struct evaluation *evaluation) {
     *evaluation = (struct evaluation){0};
 }
 
-static void tell_start(const struct evaluation *evaluation, const struct berth_log *log) {
+static void log_start(const struct evaluation *evaluation, const struct berth_log *log) {
     const struct berth_field facts[] = {
         log_integer("eval_samples", evaluation->set.examples),
         log_integer("eval_features", (int64_t)evaluation->set.source.count),
@@ -40,7 +40,7 @@ enum berth_status evaluation_predict(struct evaluation *evaluation,
                               .take = evaluation->task->take,
                               .take_masked = evaluation->task->take_masked,
                               .context = &evaluation->set};
-    tell_start(evaluation, run->log);
+    log_start(evaluation, run->log);
     TRY(infer_run(run->engine, &args, timing, error));
     if (timing->stopped) {
         return BERTH_OK;

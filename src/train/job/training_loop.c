@@ -181,16 +181,16 @@ static enum berth_status save(struct run *run, struct berth_error *error) {
     if (status == BERTH_OK) {
         return BERTH_OK;
     }
-    const char *what = run->saved_step == run->progress->step
-                           ? "saved, but an older one could not be removed"
-                           : "not saved";
+    const char *outcome = run->saved_step == run->progress->step
+                              ? "saved, but an older one could not be removed"
+                              : "not saved";
     if (goes_on_after_save_error(run->loop)) {
         log_warning(run->loop->log, "checkpoint of step %" PRId64 " %s: %s", run->progress->step,
-                    what, own.message);
+                    outcome, own.message);
         return BERTH_OK;
     }
     return error_set(error, status == BERTH_NO_MEMORY ? status : BERTH_IO,
-                     "checkpoint of step %" PRId64 " %s: %s", run->progress->step, what,
+                     "checkpoint of step %" PRId64 " %s: %s", run->progress->step, outcome,
                      own.message);
 }
 
@@ -443,11 +443,11 @@ static void take_loss(struct run *run, const struct update_result *update) {
     }
 }
 
-static enum berth_status interrupted(const struct run *run, const char *what,
+static enum berth_status interrupted(const struct run *run, const char *outcome,
                                      struct berth_error *error) {
     return error_set(error, BERTH_INTERRUPTED,
                      "stopped on request after update %" PRId64 " of %" PRId64 "; %s",
-                     run->progress->step, end_of(run->loop), what);
+                     run->progress->step, end_of(run->loop), outcome);
 }
 
 // The number of updates that did not contribute to the moments.
@@ -501,7 +501,7 @@ static enum berth_status check_lock(const struct training_loop *loop, struct ber
 }
 
 // After the last attempt to save, which on_save_error may have let fail.
-static const char *what_is_left(const struct run *run) {
+static const char *resume_advice(const struct run *run) {
     if (run->progress->step == run->first_step) {
         return "no update was done";
     }
@@ -522,7 +522,7 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (run->saved_step != run->progress->step) {
         TRY(save(run, error));
     }
-    return interrupted(run, what_is_left(run), error);
+    return interrupted(run, resume_advice(run), error);
 }
 
 static enum berth_status run_all(struct run *run, struct berth_error *error) {

@@ -92,13 +92,13 @@ static enum loss_scale_event clean_zero(struct loss_scale *scale) {
     return full ? SCALE_RAISED : SCALE_KEPT;
 }
 
-static enum loss_scale_event stay(struct loss_scale *scale) {
+static enum loss_scale_event count_overflow(struct loss_scale *scale) {
     return ++scale->stuck < LOSS_SCALE_STUCK_LIMIT ? SCALE_TOLERATED : SCALE_AT_FLOOR;
 }
 
 static enum loss_scale_event overflow_plain(struct loss_scale *scale) {
     if (scale->scale <= scale->minimum) {
-        return stay(scale);
+        return count_overflow(scale);
     }
     lower(scale);
     return SCALE_LOWERED;
@@ -114,7 +114,7 @@ static enum loss_scale_event clean_plain(struct loss_scale *scale) {
 enum loss_scale_event loss_scale_update(struct loss_scale *scale, int overflow) {
     scale->stuck = overflow ? scale->stuck : 0;
     if (scale->kind == LOSS_SCALE_STATIC) {
-        return overflow ? stay(scale) : SCALE_KEPT;
+        return overflow ? count_overflow(scale) : SCALE_KEPT;
     }
     int zero = scale->kind == LOSS_SCALE_ZERO;
     enum loss_scale_event event;

@@ -14,11 +14,11 @@ struct state_bytes state_measure(const struct param_table *table, enum dtype com
     };
 }
 
-static enum berth_status take(struct state *state, void *pointer, size_t bytes, const char *what,
+static enum berth_status take(struct state *state, void *pointer, size_t bytes, const char *purpose,
                               struct berth_error *error) {
     void **block = pointer;
     *block = state->device->memory_new(state->device, bytes);
-    return *block != NULL ? BERTH_OK : error_no_memory(error, bytes, what);
+    return *block != NULL ? BERTH_OK : error_no_memory(error, bytes, purpose);
 }
 
 static size_t moment_bytes(const struct state *state) {
@@ -133,7 +133,7 @@ enum berth_status state_borrow(const struct state *state, const float *buffer, i
     return BERTH_OK;
 }
 
-void state_give_back(const struct state *state, const float *buffer, float *host) {
+void state_release(const struct state *state, const float *buffer, float *host) {
     if (host != buffer) {
         memory_pages_free(host, buffer_bytes(state));
     }

@@ -58,11 +58,11 @@ struct bert state_model(const struct state *state, const struct bert_config *con
 struct mat state_copy(const struct state *state);
 
 // Gives the host access to one of the f32 buffers [total]: the buffer itself if the device's memory
-// is the host's, otherwise a copy, which is read from the device if `filled`. Call state_give_back
+// is the host's, otherwise a copy, which is read from the device if `filled`. Call state_release
 // afterwards.
 enum berth_status state_borrow(const struct state *state, const float *buffer, int filled,
                                float **host, struct berth_error *error);
-void state_give_back(const struct state *state, const float *buffer, float *host);
+void state_release(const struct state *state, const float *buffer, float *host);
 
 // Writes a borrowed buffer, changed by the caller, back to the device.
 void state_set(struct state *state, float *buffer, const float *host);

@@ -294,7 +294,7 @@ enum berth_status deepspeed_check(const json *root, const char *path, const stru
         TRY(check_section(root, path, sections[i], &notes, error));
     }
     if (notes.processes[0] != '\0') {
-        log_note(log, "%s: no effect in a single process: %s", path, notes.processes);
+        log_note(log, "%s: no effect with one process: %s", path, notes.processes);
     }
     if (notes.without[0] != '\0') {
         log_note(log, "%s: accepted without effect: %s", path, notes.without);

@@ -64,8 +64,8 @@ static int names_say_nothing(const char *const *names, size_t count) {
 }
 
 // Makes the data's classes the model's; its head is newly initialised if it was for others.
-static enum berth_status give_labels(struct classify_part *part, struct model_files *files,
-                                     struct berth_error *error) {
+static enum berth_status set_model_labels(struct classify_part *part, struct model_files *files,
+                                          struct berth_error *error) {
     json *labels = json_new_object();
     enum berth_status status = pair_labels_to_config(&part->dataset, labels)
                                    ? model_files_merge(files, labels, error)
@@ -103,7 +103,7 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
                     own->names[0], part->path);
     }
     classify_drop_names(own);
-    TRY(give_labels(part, args->files, error));
+    TRY(set_model_labels(part, args->files, error));
     return read_names(own, args->files, &count, error);
 }
 

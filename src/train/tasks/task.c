@@ -24,13 +24,13 @@ enum berth_status task_need(const char *value, const char *name, const char *oth
                : error_set(error, BERTH_USAGE, "--%s is missing%s", name, otherwise);
 }
 
-enum berth_status task_validates(const struct berth_config *config, const char *what, int *answer,
-                                 struct berth_error *error) {
+enum berth_status task_validates(const struct berth_config *config, const char *expected,
+                                 int *answer, struct berth_error *error) {
     const char *path = config->validation_file;
     *answer = config->do_eval && path != NULL;
     return !*answer || file_exists(path)
                ? BERTH_OK
-               : error_set(error, BERTH_NO_INPUT, "%s: no such file; expected %s", path, what);
+               : error_set(error, BERTH_NO_INPUT, "%s: no such file; expected %s", path, expected);
 }
 
 void task_score_add(struct task_score *score, const char *name, double value) {

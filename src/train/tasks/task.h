@@ -114,8 +114,8 @@ enum berth_status task_need(const char *value, const char *name, const char *oth
 enum berth_status task_need_file(const struct berth_config *config, enum task_use use,
                                  const char *otherwise, struct berth_error *error);
 // Implements `validates` for a validation_file; `what` is the expected kind: "a SQuAD file".
-enum berth_status task_validates(const struct berth_config *config, const char *what, int *answer,
-                                 struct berth_error *error);
+enum berth_status task_validates(const struct berth_config *config, const char *expected,
+                                 int *answer, struct berth_error *error);
 // Adds a score; there is room for BERTH_METRICS_MAX of them.
 void task_score_add(struct task_score *score, const char *name, double value);
 // Whether do_predict requests a prediction after training.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Made-up documents, the same as in dev/goldens/pretraining_instances.py, and its CRC-32 over
 // instances.
-#ifndef BERTH_TESTS_DATA_MADE_UP_H
-#define BERTH_TESTS_DATA_MADE_UP_H
+#ifndef BERTH_TESTS_DATA_SYNTHETIC_DOCUMENTS_H
+#define BERTH_TESTS_DATA_SYNTHETIC_DOCUMENTS_H
 
 #include "core/scratch.h"
 #include "data/pretraining/instances.h"
@@ -11,7 +11,8 @@
 
 enum { CLS = 101, SEP = 102, MASK = 103, VOCABULARY = 1000, CONTINUES = 700 };
 
-static inline struct documents made_up(uint64_t seed, int count, int sentences, int tokens) {
+static inline struct documents synthetic_documents(uint64_t seed, int count, int sentences,
+                                                   int tokens) {
     struct python_random random;
     struct documents documents = {0};
     int32_t sentence[128];
