@@ -445,7 +445,7 @@ const struct option_row option_rows[] = {
      .shown = "auto: the MPI of the launcher that started them"},
     {INTEGER("ranks", comm_timeout, "300"), FREE, .jobs = JOB_TRAIN, BETWEEN(1, 1000000),
      .unit = "SECONDS", .help = "maximum time to wait for another process"},
-    {INTEGER("ranks", zero_stage, "0"), FREE, .jobs = JOB_TRAIN, BETWEEN(0, 2), .unit = "STAGE",
+    {INTEGER("ranks", zero_stage, "0"), FREE, .jobs = JOB_TRAIN, BETWEEN(0, 3), .unit = "STAGE",
      DEEPSPEED("zero_optimization.stage", NULL),
      .help = "what the processes divide among them: 1: moments and master weights, 2: gradients "
              "too"},

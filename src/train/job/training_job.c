@@ -90,14 +90,21 @@ static void note_phases(const struct job *job) {
     }
 }
 
-// What has no effect in one process, but was asked for.
-static void note_ranks(const struct job *job) {
+// Settings for several processes that have no effect in one are noted; stage 3 is there for the
+// files of others.
+static enum berth_status check_ranks(const struct job *job, struct berth_error *error) {
     static const char *const names[] = {"zero_stage", "communication_data_type"};
     for (size_t i = 0; i < sizeof names / sizeof *names && job->comm->size == 1; i++) {
         if (option_is_chosen(&job->config, option_find(names[i]))) {
             log_note(&job->log, "%s has no effect in one process", names[i]);
         }
     }
+    return job->comm->size == 1 || job->config.zero_stage < 3
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_CONFIG,
+                     "zero_stage 3 would divide the weights among the processes, which is not "
+                     "supported: use --zero_stage 2");
 }
 
 static enum berth_status settle(struct job *job, struct berth_error *error) {
@@ -108,7 +115,7 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
     TRY(job->task->settle(config, TASK_TRAIN, error));
     TRY(strategy_settle(config, &job->log, error));
     note_phases(job);
-    note_ranks(job);
+    TRY(check_ranks(job, error));
     TRY(optimizer_settle(config, error));
     TRY(loss_scale_check(config, error));
     if (!option_resumes(&job->config)) {
@@ -550,6 +557,7 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
 
 static void job_done(struct job *job) {
     updater_done(&job->updater);
+    job->comm->close(job->comm); // before the memory that it may still exchange
     engine_done(&job->engine);
     if (job->state.master != NULL) {
         state_done(&job->state);
@@ -586,6 +594,5 @@ enum berth_status training_job_run(const struct task *task, const struct berth_c
         status = run(&job, result, error);
     }
     job_done(&job);
-    job.comm->close(job.comm);
     return status;
 }

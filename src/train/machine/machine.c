@@ -195,6 +195,7 @@ enum berth_status machine_comm_open(const struct berth_config *config, const str
     enum berth_status status = cores_divide(*comm, (int)config->threads, log, error);
     if (status != BERTH_OK) {
         (*comm)->close(*comm);
+        *comm = comm_self();
     }
     return status;
 }

@@ -88,14 +88,36 @@ static int has_key(const struct reading *r, const char *key) {
 
 // --- the file's own keys ------------------------------------------------------------------------
 
+// fp16 is not among Berth's types; what it cannot hold, fp32 can.
+static enum berth_status take_communication(struct reading *r, struct berth_error *error) {
+    static const char key[] = "communication_data_type";
+    static const char *const types[][2] = {
+        {"fp32", "fp32"}, {"bf16", "bf16"}, {"bfp16", "bf16"}, {"fp16", "fp32"}};
+    const char *type = json_text(deepspeed_value(r->root, key));
+    for (size_t i = 0; type != NULL && i < sizeof types / sizeof *types; i++) {
+        if (strcmp(type, types[i][0]) == 0) {
+            if (strcmp(type, "fp16") == 0) {
+                log_note(r->log, "%s: %s fp16: gradients are exchanged in fp32", r->path, key);
+            }
+            return set_row(r, key, key, types[i][1], error);
+        }
+    }
+    return type == NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG, "%s: %s: expected fp32, bf16 or fp16, found \"%s\"",
+                           r->path, key, type);
+}
+
 static enum berth_status take_top_level(struct reading *r, struct berth_error *error) {
     const char *key;
     for (size_t i = 0; i < option_row_count; i++) {
-        if (deepspeed_lies_in(option_rows[i].deepspeed, "", &key)) {
+        if (option_rows[i].type != OPTION_TEXT &&
+            deepspeed_lies_in(option_rows[i].deepspeed, "", &key)) {
             TRY(take(r, option_rows[i].name, error));
         }
     }
     TRY(take(r, "zero_stage", error));
+    TRY(take_communication(r, error));
     if (!has_key(r, "train_batch_size") && !has_key(r, "train_micro_batch_size_per_gpu") &&
         !is_given(r, "train_batch_size") && !is_given(r, "per_device_train_batch_size")) {
         return error_set(error, BERTH_CONFIG,

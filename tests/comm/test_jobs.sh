@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Training by several processes of this machine under each MPI: with virtual ranks the same bytes as one process,
+# whatever the number of processes and the ZeRO stage, also when another number resumes. One process reports.
+# BERTH_MPIS names the modules that were built.
+. "$(dirname "$0")/../cli/lib.sh"
+unset "${!SLURM_@}" "${!OMPI_@}" "${!PMI_@}" "${!PMIX_@}" WORLD_SIZE RANK LOCAL_RANK BERTH_MODULE_PATH
+# MPIs keep memory until the end.
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+
+make_model "$work/small"
+# Matrices of whole blocks, so that several ranks own parts of them.
+sed 's/"hidden_size": 32/"hidden_size": 256/; s/"intermediate_size": 64/"intermediate_size": 1024/' "$work/config.json" \
+    >"$work/wide.json"
+run init --config "$work/wide.json" --output "$work/model"
+expect_code 0
+cp "$work/small/vocab.txt" "$work/model"
+python3 - "$work/data.json" <<'END'
+import json
+import sys
+
+paragraphs = []
+for i in range(40):
+    words = [chr(97 + (i * 7 + k * k) % 26) * (1 + k % 4) for k in range(8 + i % 17)]
+    context, answer = " ".join(words), words[i % len(words)]
+    paragraphs.append({"context": context, "qas": [{
+        "id": str(i), "question": f"which word is {answer}",
+        "answers": [{"text": answer, "answer_start": context.index(answer)}]}]})
+json.dump({"version": "1.1", "data": [{"title": "words", "paragraphs": paragraphs}]}, open(sys.argv[1], "w"))
+END
+settings="--model $work/model --train $work/data.json --max_seq_length 64 --doc_stride 16 --max_query_length 16
+          --train_batch_size 8 --max_steps 6 --learning_rate 1e-3 --logging_steps 1 --save_steps 3 --threads 1"
+
+launch() { # MPI COUNT WORDS...
+    local mpi=$1 count=$2 starter
+    shift 2
+    case $mpi in
+    openmpi) starter="mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none" ;;
+    mpich) starter=mpiexec.mpich ;;
+    esac
+    command -v "${starter%% *}" >/dev/null || return 1
+    what="$mpi, $count processes: berth $*"
+    timeout 300 $starter -n "$count" "$BERTH" "$@" >"$out" 2>"$err" </dev/null
+    code=$?
+}
+same() { # FOLDER FOLDER
+    for file in model.safetensors checkpoint-6/optimizer.safetensors; do
+        cmp -s "$work/$1/$file" "$work/$2/$file" || fail "$file of $1 and $2 differ"
+    done
+}
+once() { # TEXT
+    [ "$(grep -cF -- "$1" "$err")" -eq 1 ] || fail "not one line with \"$1\""
+}
+
+for precision in fp32 bf16; do
+    run finetune squad $settings --precision $precision --virtual_ranks 4 --output "$work/alone-$precision"
+    expect_code 0
+done
+run finetune squad $settings --precision fp32 --output "$work/undivided"
+expect_code 0
+what="one part and four"
+! cmp -s "$work/undivided/model.safetensors" "$work/alone-fp32/model.safetensors" || fail "the same sums"
+
+tried=0
+for mpi in $BERTH_MPIS; do
+    launch "$mpi" 1 --version || { echo "no launcher of $mpi: not tried"; continue; }
+    tried=$((tried + 1))
+    for stage in 0 1 2; do
+        precision=$([ $stage -eq 1 ] && echo bf16 || echo fp32)
+        launch "$mpi" 2 finetune squad $settings --precision $precision --virtual_ranks 4 --zero_stage $stage \
+            --output "$work/$mpi-$stage"
+        expect_code 0
+        once "ranks: 2 on 1 host, connected by $mpi"
+        once "samples_per_second "
+        same alone-$precision "$mpi-$stage"
+    done
+    # Four processes begin, two finish.
+    launch "$mpi" 4 finetune squad $settings --precision fp32 --virtual_ranks 4 --zero_stage 2 --output "$work/$mpi-4"
+    expect_code 0
+    same alone-fp32 "$mpi-4"
+    mkdir "$work/$mpi-resumed"
+    mv "$work/$mpi-4/checkpoint-3" "$work/$mpi-resumed"
+    launch "$mpi" 2 finetune squad $settings --precision fp32 --virtual_ranks 4 --zero_stage 1 \
+        --resume_from_checkpoint auto --output "$work/$mpi-resumed"
+    expect_code 0
+    once "resumed from $work/$mpi-resumed/checkpoint-3"
+    same alone-fp32 "$mpi-resumed"
+
+    launch "$mpi" 2 finetune squad $settings --virtual_ranks 3 --output "$work/none"
+    expect_code 78
+    once "--virtual_ranks 3: expected a multiple of the number of processes, 2"
+    launch "$mpi" 2 finetune squad $settings --train "$work/absent.json" --output "$work/none"
+    expect_code 66
+    once "absent.json"
+    [ ! -e "$work/none" ] || fail "something was written"
+done
+[ $tried -gt 0 ] || { echo "skipped: no mpirun or mpiexec of an MPI that a module was built for"; exit 77; }
+finish
