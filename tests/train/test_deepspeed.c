@@ -76,7 +76,7 @@ static void test_cscs(void **state) {
     assert_true(config.max_grad_norm == 0); // absent: off
     assert_int_equal(config.precision, BERTH_FP32);
     assert_note("zero_optimization.stage");
-    assert_note("a single process");
+    assert_note("one process");
 }
 
 // The optimizer of BingBert's pre-training, phase 128.
