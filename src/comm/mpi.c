@@ -18,8 +18,12 @@
 
 const char *const mpi_modules[] = {"openmpi", "mpich", NULL};
 
-// Relative to the folder of the program or of the library; CMake says where from either to the
-// modules.
+// From the folder of the program, and from that of the library; CMake says where the installed
+// modules are.
+#ifndef BERTH_MODULES_FROM_PROGRAM
+#define BERTH_MODULES_FROM_PROGRAM "../lib/berth"
+#endif
+#define BERTH_MODULES_FROM_LIBRARY "berth"
 static const char *const places[] = {"", BERTH_MODULES_FROM_PROGRAM, BERTH_MODULES_FROM_LIBRARY};
 
 // --- where modules are --------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../cli/lib.sh"
 unset "${!SLURM_@}" "${!OMPI_@}" "${!PMI_@}" "${!PMIX_@}" WORLD_SIZE RANK LOCAL_RANK BERTH_MODULE_PATH
 export OMP_NUM_THREADS=1
-# MPIs keep memory until the end, and say so nowhere.
+# An MPI does not free all of its memory.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 modules=$(dirname "$BERTH")
 

@@ -28,6 +28,11 @@ done
 "$root/bin/berth" --version 2>"$work/log" | grep -qF "$BERTH_VERSION" ||
     die "the program reports another version"
 
+for mpi in $BERTH_MPIS; do
+    "$root/bin/berth" doctor 2>&1 | grep -qE "^comm_modules .*$mpi \(" ||
+        die "the installed program does not find the module for $mpi"
+done
+
 echo '#include <berth.h>' >"$work/alone.c"
 # shellcheck disable=SC2046
 "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror $(package --cflags) -fsyntax-only "$work/alone.c" \

@@ -8,7 +8,7 @@
 unset "${!SLURM_@}" "${!OMPI_@}" "${!PMI_@}" "${!PMIX_@}" WORLD_SIZE RANK LOCAL_RANK
 export OMP_NUM_THREADS=1 BERTH_MODULE_PATH
 BERTH_MODULE_PATH=$(dirname "$BERTH")
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # an MPI keeps memory until the end
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # an MPI does not free all of its memory
 trap '[ "$BASHPID" -ne $$ ] || { slurm_down; hosts_down; rm -rf "$work"; }' EXIT
 hosts_up 2 || exit
 
