@@ -71,9 +71,6 @@ READERS = {
     # Other processes are there or not (tests/comm, tests/lab).
     "comm": ("src/train/machine/machine.c", r"config->comm"),
     "comm_timeout": ("src/train/machine/machine.c", r"config->comm_timeout"),
-    "zero_stage": "1",                # noted in one process
-    "virtual_ranks": "4",
-    "communication_data_type": "bf16", # noted in one process
     "consecutive_hysteresis": ("src/train/optimizer/loss_scale.c", r"config->consecutive_hysteresis"),
     "min_loss_scale": ("src/train/optimizer/loss_scale.c", r"config->min_loss_scale"),
     # The same results in another number of batches.
@@ -186,6 +183,9 @@ CASES = {
     "optimizer": "bertadam",
     "weight_decay": "0.5",
     "no_decay": "none",
+    "zero_stage": "1",                   # noted in one process, as is the type of what is exchanged
+    "communication_data_type": "bf16",
+    "virtual_ranks": "4",
     "adam_beta1": "0.5",
     "adam_beta2": "0.5",
     "adam_epsilon": "0.1",
