@@ -21,8 +21,8 @@ OPTION = re.compile(r"(?<![\w-])--([a-z][\w-]*)")
 COMMAND = re.compile(r"(?<![\w/-])berth ([a-z][^|;&<>`\n]*)")
 # Files that other programs write or that the text calls elsewhere.
 FOREIGN_FILES = {"zero_to_fp32.py", "run_classifier.py", "evaluate-v2.0.py"}
-FOREIGN_OPTIONS = {  # cmake, ctest, WikiExtractor
-    "build", "preset", "test_dir", "output_on_failure", "no_templates"}
+FOREIGN_OPTIONS = {  # cmake, ctest, WikiExtractor, mpirun, srun
+    "bind_to", "map_by", "mpi", "cpus_per_task", "cpu_bind", "build", "preset", "test_dir", "output_on_failure", "no_templates"}
 
 
 def run(*words: str) -> str:

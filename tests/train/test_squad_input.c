@@ -149,7 +149,7 @@ static void a_cache_that_cannot_be_written_is_a_warning(void **state) {
     // A disk that is full from some call on: reading the data set must go well, then all may fail.
     config.cache_dir = "full";
     int warned = 0;
-    for (uint64_t n = 1; n < 40; n++) {
+    for (uint64_t n = 1; n < 80; n++) {
         struct squad_input input;
         struct berth_error error = {0};
         struct berth_log log = {hear, &heard};

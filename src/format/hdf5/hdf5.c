@@ -125,16 +125,21 @@ struct superblock {
 };
 
 // Finds the signature: at the start, or after a user block of 512, 1024, ... bytes.
-static int find_signature(const struct file_reader *file, uint64_t *base) {
+static enum berth_status find_signature(const struct file_reader *file, uint64_t *base,
+                                        struct berth_error *error) {
     char head[HDF5_SIGNATURE_BYTES];
     for (*base = 0; *base < file->size && file->size - *base >= sizeof head;
          *base = *base == 0 ? USER_BLOCK_LEAST : 2 * *base) {
-        if (file_reader_at(file, *base, head, sizeof head, NULL) == BERTH_OK &&
-            memcmp(head, HDF5_SIGNATURE, sizeof head) == 0) {
-            return 1;
+        TRY(file_reader_at(file, *base, head, sizeof head, error));
+        if (memcmp(head, HDF5_SIGNATURE, sizeof head) == 0) {
+            return BERTH_OK;
         }
     }
-    return 0;
+    return error_set(
+        error, BERTH_BAD_DATA,
+        "%s: not an HDF5 file: no HDF5 signature at its start or after a user block of "
+        "512, 1024, ... bytes",
+        file->path);
 }
 
 static void take_superblock(struct hdf5_run *run, uint64_t version, struct superblock *block) {
@@ -179,12 +184,7 @@ static enum berth_status check_superblock(const struct hdf5_file *file, uint64_t
 static enum berth_status read_superblock(struct hdf5_file *file, uint64_t *root,
                                          struct berth_error *error) {
     unsigned char bytes[SUPERBLOCK_MAX + 8] = {0};
-    if (!find_signature(&file->file, &file->base)) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: not an HDF5 file: no HDF5 signature at its start or after a user "
-                         "block of 512, 1024, ... bytes",
-                         file->file.path);
-    }
+    TRY(find_signature(&file->file, &file->base, error));
     uint64_t size = file->size = file->file.size - file->base;
     struct hdf5_run run = {.bytes = bytes,
                            .length = size < sizeof bytes ? (size_t)size : sizeof bytes};
@@ -297,9 +297,9 @@ int hdf5_recognise(const char *path) {
     if (file_reader_open(&file, path, NULL) != BERTH_OK) {
         return 0;
     }
-    int is = find_signature(&file, &base);
+    const enum berth_status found = find_signature(&file, &base, NULL);
     file_reader_close(&file);
-    return is;
+    return found == BERTH_OK;
 }
 
 enum berth_status hdf5_open(struct hdf5_file *file, const char *path, struct berth_error *error) {
