@@ -15,6 +15,10 @@ sed 's/"hidden_size": 32/"hidden_size": 256/; s/"intermediate_size": 64/"interme
 run init --config "$work/wide.json" --output "$work/model"
 expect_code 0
 cp "$work/small/vocab.txt" "$work/model"
+cp -r "$work/model" "$work/model0"
+run init --config "$work/wide.json" --seed 8 --output "$work/model1"
+expect_code 0
+cp "$work/small/vocab.txt" "$work/model1"
 python3 - "$work/data.json" <<'END'
 import json
 import sys
@@ -31,13 +35,16 @@ END
 settings="--model $work/model --train $work/data.json --max_seq_length 64 --doc_stride 16 --max_query_length 16
           --train_batch_size 8 --max_steps 6 --learning_rate 1e-3 --logging_steps 1 --save_steps 3 --threads 1"
 
+launcher_of() { # MPI
+    case $1 in
+    openmpi) echo mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none ;;
+    mpich) echo mpiexec.mpich ;;
+    esac
+}
 launch() { # MPI COUNT WORDS...
     local mpi=$1 count=$2 starter
     shift 2
-    case $mpi in
-    openmpi) starter="mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none" ;;
-    mpich) starter=mpiexec.mpich ;;
-    esac
+    starter=$(launcher_of "$mpi")
     command -v "${starter%% *}" >/dev/null || return 1
     what="$mpi, $count processes: berth $*"
     timeout 300 $starter -n "$count" "$BERTH" "$@" >"$out" 2>"$err" </dev/null
@@ -72,6 +79,7 @@ for mpi in $BERTH_MPIS; do
         expect_code 0
         once "ranks: 2 on 1 host, connected by $mpi"
         once "samples_per_second "
+        [ "$(grep -c '^  comm_exposed_seconds ' "$err")" -eq 1 ] || fail "no seconds of exchanges in the summary"
         same alone-$precision "$mpi-$stage"
     done
     # Four processes begin, two finish.
@@ -86,6 +94,14 @@ for mpi in $BERTH_MPIS; do
     once "resumed from $work/$mpi-resumed/checkpoint-3"
     same alone-fp32 "$mpi-resumed"
 
+    # The second process has another model.
+    what="$mpi, two models"
+    timeout 300 $(launcher_of "$mpi") -n 2 bash -c \
+        'exec "$0" finetune squad "$@" --model "'"$work"'/model${OMPI_COMM_WORLD_RANK-$PMI_RANK}"' \
+        "$BERTH" $settings --output "$work/none" >"$out" 2>"$err" </dev/null
+    code=$?
+    expect_code 65
+    once "rank 1: the weights differ from those of rank 0: $work/model1 is not the same on all hosts"
     launch "$mpi" 2 finetune squad $settings --virtual_ranks 3 --output "$work/none"
     expect_code 78
     once "--virtual_ranks 3: expected a multiple of the number of processes, 2"

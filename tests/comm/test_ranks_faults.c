@@ -188,10 +188,11 @@ static void test_a_sum_without_all_ranks_is_no_sum(void **state) {
 
 // --- ranks that do not call the same ------------------------------------------------------------
 
-static void check_mixed(struct script *script, const char *layout) {
+// How many ranks found it out before the deadline.
+static int count_named(struct script *script, const char *layout, double deadline) {
     struct job job = job_of(layout);
     int named = 0;
-    job.settings.timeout_seconds = DEADLINE;
+    job.settings.timeout_seconds = deadline;
     job.settings.window_bytes = 1;
     run_script(&job, script);
     for (int rank = 0; rank < job.size; rank++) {
@@ -199,7 +200,14 @@ static void check_mixed(struct script *script, const char *layout) {
         named += script->outcomes[rank].status == BERTH_INTERNAL &&
                  says(&script->outcomes[rank], "do not exchange the same: rank ");
     }
-    assert_true(named > 0);
+    return named;
+}
+
+// On a busy machine the deadline may pass first: then there is a second try with more time.
+static void check_mixed(const struct script *script, const char *layout) {
+    struct script quick = *script, slow = *script;
+    assert_true(count_named(&quick, layout, DEADLINE) > 0 ||
+                count_named(&slow, layout, 50 * DEADLINE) > 0);
 }
 
 static void test_ranks_that_call_something_else_are_found(void **state) {

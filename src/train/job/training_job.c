@@ -4,6 +4,7 @@
 #include "core/file_partial.h"
 #include "core/memory.h"
 #include "core/options.h"
+#include "format/checksum/digest.h"
 #include "model/folder.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/original.h"
@@ -521,6 +522,32 @@ static enum berth_status prepare(struct job *job, struct berth_error *error) {
     return make_plan(job, error);
 }
 
+// Files may differ from host to host; then ranks would average the gradients of two models.
+static enum berth_status compare_weights(const struct job *job, struct berth_error *error) {
+    const struct state *state = &job->state;
+    char own[DIGEST_HEX_SIZE] = "", first[DIGEST_HEX_SIZE];
+    float *weights;
+    enum berth_status status;
+    if (job->comm->size == 1) {
+        return BERTH_OK;
+    }
+    status = state_borrow(state, state->master, 1, &weights, error);
+    if (status == BERTH_OK) {
+        status = digest_memory(DIGEST_SHA256, weights,
+                               (size_t)state->table->total * sizeof *weights, own, error);
+        state_release(state, state->master, weights);
+    }
+    memcpy(first, own, sizeof first);
+    job->comm->broadcast(job->comm, first, sizeof first, 0);
+    if (status == BERTH_OK && strcmp(own, first) != 0) {
+        status =
+            error_set(error, BERTH_BAD_DATA,
+                      "the weights differ from those of rank 0: %s is not the same on all hosts",
+                      job->resume_folder != NULL ? job->resume_folder : job->model_folder);
+    }
+    return agree(job, status, error);
+}
+
 static enum berth_status start(struct job *job, struct berth_error *error) {
     TRY(progress_init(&job->progress, error));
     job->progress.jobs = job->task->jobs;
@@ -551,6 +578,7 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
         return BERTH_OK;
     }
     TRY(agree(job, start(job, error), error));
+    TRY(compare_weights(job, error));
     TRY(agree(job, is_first(job) ? make_output(job, error) : BERTH_OK, error));
     return train(job, result, error);
 }

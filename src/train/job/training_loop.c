@@ -15,6 +15,7 @@ struct window {
     int64_t masked;
     double last_loss; // of the last update
     double seconds, forward, backward, step, waited;
+    double imbalance; // of the parts of updates, added up
 };
 
 struct run {
@@ -22,12 +23,13 @@ struct run {
     struct progress *progress;
     struct training_result *result;
     struct window window;
-    struct schedule schedule; // including where it starts
-    double ema_loss;          // over the step records; NaN before the first
-    int64_t first_step;       // step at which the run began or was resumed
-    int64_t saved_step;       // newest step that has a checkpoint
-    int64_t last_step;        // last step of the run
-    int stop;                 // *loop->stop, as last agreed on by all ranks
+    struct schedule schedule;    // including where it starts
+    struct comm_stats exchanged; // until the last step record
+    double ema_loss;             // over the step records; NaN before the first
+    int64_t first_step;          // step at which the run began or was resumed
+    int64_t saved_step;          // newest step that has a checkpoint
+    int64_t last_step;           // last step of the run
+    int stop;                    // *loop->stop, as last agreed on by all ranks
 };
 
 // Agrees on *stop if no update has done so (update.h).
@@ -229,6 +231,7 @@ static void count_update(struct run *run, const struct update_result *update,
     window->forward += update->forward_seconds;
     window->backward += update->backward_seconds;
     window->step += update->step_seconds;
+    window->imbalance += update->imbalance;
     struct training_result *result = run->result;
     result->updates++;
     result->sequences += (int64_t)data->count;
@@ -262,11 +265,28 @@ static size_t add_masked(const struct run *run, struct berth_field *fields, size
     return count;
 }
 
+// With several ranks: what this one exchanged since the last record, and how even the parts were.
+static size_t add_exchanges(struct run *run, struct berth_field *fields, size_t count) {
+    struct comm *comm = run->loop->updater->engine->comm;
+    const struct comm_stats now = comm->stats(comm), before = run->exchanged;
+    const double exposed = now.exposed_seconds - before.exposed_seconds;
+    if (comm->size == 1) {
+        return count;
+    }
+    fields[count++] = log_real("comm_exposed_seconds", exposed);
+    fields[count++] =
+        log_real("comm_hidden_seconds", now.busy_seconds - before.busy_seconds - exposed);
+    fields[count++] = log_integer("comm_bytes", (int64_t)(now.bytes - before.bytes));
+    fields[count++] = log_real("imbalance", run->window.imbalance / (double)run->window.updates);
+    run->exchanged = now;
+    return count;
+}
+
 static void report_step(struct run *run, double learning_rate, double grad_norm) {
     const struct training_loop *loop = run->loop;
     const struct window *window = &run->window;
     double updates = (double)window->updates;
-    struct berth_field fields[28] = {
+    struct berth_field fields[32] = {
         log_integer("step", run->progress->step),
         log_integer("total_steps", end_of(loop)),
         log_real("epoch", epoch_of(loop, run->progress->step)),
@@ -276,7 +296,7 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
         log_real("samples_per_second", (double)window->sequences / window->seconds),
         log_real("tokens_per_second", (double)window->tokens / window->seconds),
     };
-    size_t count = add_masked(run, fields, 8);
+    size_t count = add_exchanges(run, fields, add_masked(run, fields, 8));
     fields[count++] = log_text("task", loop->task);
     fields[count++] = log_integer("updates", window->updates);
     fields[count++] = log_integer("sample_count", own_step(loop, run->progress->step) *
@@ -574,5 +594,6 @@ enum berth_status training_loop_run(const struct training_loop *loop,
     log_progress(loop->log, "train", progress->step, end_of(loop)); // start the clock
     enum berth_status status = run_all(&run, error);
     result->model_step = progress->step;
+    result->exchanged = loop->updater->engine->comm->stats(loop->updater->engine->comm);
     return status;
 }

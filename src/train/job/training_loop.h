@@ -38,6 +38,7 @@ struct training_result {
     double seconds; // of updates only
     double needed_flops;
     double forward_seconds, backward_seconds, step_seconds, save_seconds, evaluation_seconds;
+    struct comm_stats exchanged; // with other ranks, by this one
     double waited_seconds;       // part of `seconds` spent waiting for data
     struct task_score score;     // of the last evaluation; count 0 if there was none
     double prediction_seconds;   // of that evaluation, in the model

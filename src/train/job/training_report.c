@@ -163,12 +163,23 @@ static size_t add_scores(const struct training_summary *summary, const char *bes
     return count;
 }
 
+static size_t add_exchanges(const struct comm_stats *exchanged, struct berth_field *fields,
+                            size_t count) {
+    if (exchanged->busy_seconds > 0) {
+        fields[count++] = log_real("comm_exposed_seconds", exchanged->exposed_seconds);
+        fields[count++] =
+            log_real("comm_hidden_seconds", exchanged->busy_seconds - exchanged->exposed_seconds);
+        fields[count++] = log_integer("comm_bytes", (int64_t)exchanged->bytes);
+    }
+    return count;
+}
+
 static void report_summary(const struct training_summary *summary, const struct berth_log *log) {
     const struct berth_run_result *result = summary->result;
     const struct training_result *loop = summary->loop;
     char best[64];
     best_name(summary, best);
-    struct berth_field fields[32] = {
+    struct berth_field fields[36] = {
         log_integer("steps", result->steps),
         log_real("final_loss", result->final_loss),
     };
@@ -190,7 +201,8 @@ static void report_summary(const struct training_summary *summary, const struct 
         log_text("output_dir", summary->config->output_dir),
     };
     memcpy(fields + count, rest, sizeof rest);
-    log_fields(log, BERTH_RECORD_SUMMARY, summary->task->title, fields, count + COUNT(rest));
+    count = add_exchanges(&loop->exchanged, fields, count + COUNT(rest));
+    log_fields(log, BERTH_RECORD_SUMMARY, summary->task->title, fields, count);
 }
 
 static size_t add_unless_nan(struct berth_field *fields, size_t count, const char *key,

@@ -14,7 +14,7 @@ int cores_threads(int asked);
 // Finds out whether ranks of this host may run on the same processors, as after mpirun --bind-to
 // none or mpiexec of MPICH. If so, and neither `asked` nor OMP_NUM_THREADS says how many threads
 // to use, the calling thread, and those that it starts, keep to a part of their own: processors of
-// the same core and socket stay together. The log is told, also of a launcher that leaves
+// the same core and socket stay together. This is logged, and so is a launcher that leaves
 // processors without a rank. Called by all ranks.
 enum berth_status cores_divide(struct comm *comm, int asked, const struct berth_log *log,
                                struct berth_error *error);

@@ -38,12 +38,12 @@ enum berth_status machine_device_open(const struct berth_config *config,
 
 // The communicator of config->comm ("auto": as the launcher says), which all processes that were
 // started together open; the caller closes it. Ranks of a host that may use the same processors
-// each keep to a part of them from then on (cores.h). The log is told of several processes.
+// each keep to a part of them from then on (cores.h). Logs how many processes there are.
 enum berth_status machine_comm_open(const struct berth_config *config, const struct berth_log *log,
                                     struct comm **comm, struct berth_error *error);
 
 // The dtype to compute in: what config->precision says, or where that is auto, the device's fast
-// one, which the log is told. config->precision then names it. BERTH_CONFIG: the device lacks it.
+// one, which is logged. config->precision then names it. BERTH_CONFIG: the device lacks it.
 enum berth_status machine_compute_dtype(struct berth_config *config, const struct device *device,
                                         const struct berth_log *log, enum dtype *compute,
                                         struct berth_error *error);
