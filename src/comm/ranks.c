@@ -271,6 +271,9 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
     TRY(find_topology(ranks, settings, error));
     const enum berth_status status = open_pipeline(ranks, settings, &own);
     fill(ranks);
+    const struct comm_ranks_memory memory = comm_ranks_memory(
+        settings, ranks->comm.size, ranks->comm.local_size, ranks->comm.host_count);
+    ranks->comm.bytes = memory.own + memory.host / (size_t)ranks->comm.local_size;
     TRY(ranks_agree(&ranks->comm, status, &stop, &own) == BERTH_OK
             ? BERTH_OK
             : error_set(error, own.status, "%s", own.message));

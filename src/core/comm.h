@@ -42,6 +42,7 @@ struct comm {
     int rank, size;             // among all processes; those of a host are consecutive
     int local_rank, local_size; // among those of this host
     int host, host_count;
+    size_t bytes; // of memory that it takes, its part of what a host's ranks share included
 
     void (*close)(struct comm *comm);
     // The first error met since the last call, or BERTH_OK.

@@ -142,9 +142,13 @@ static enum berth_status move_param(struct moving *moving, int moment, const str
     float *held = moment == 0 ? state->moment1 : state->moment2;
     const struct tensor_entry *entry;
     TRY(find_tensor(moving, moment, param, &entry, error));
-    for (size_t i = 0; i < state->partition.count; i++) {
-        const struct partition_span part =
-            partition_part(&state->partition, i, param->offset, param->rows * param->cols);
+    // Where every rank holds all moments, each writes its part.
+    const int is_whole = state->partition.elements == state->table->total;
+    const struct partition *spans = moving->fills ? &state->own : &state->partition;
+    for (size_t i = 0; i < spans->count; i++) {
+        struct partition_span part =
+            partition_part(spans, i, param->offset, param->rows * param->cols);
+        part.at = is_whole ? part.first : part.at;
         if (part.count > 0) {
             TRY(move_elements(moving, entry, part.first - param->offset, part.count, held + part.at,
                               error));

@@ -14,7 +14,9 @@ enum berth_status plan_memory_make(struct plan_memory *memory, const struct stat
                                    const struct engine_shape *shape, struct berth_error *error) {
     int training = shape->train.tokens > 0;
     *memory = (struct plan_memory){
-        .state = state_measure(state->table, state->compute, training),
+        .state = training && state->share.size > 1
+                     ? state_measure_share(state->table, state->compute, &state->share)
+                     : state_measure(state->table, state->compute, training),
         .resident = machine_resident() + UNCOUNTED_BYTES,
     };
     TRY(engine_measure(state, config, shape, &memory->engine, error));
@@ -42,6 +44,7 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
         log_integer("device_workspace_bytes", (int64_t)memory->engine.workspace),
         log_integer("batches_bytes", (int64_t)memory->engine.batches),
         log_integer("data_bytes", (int64_t)memory->data),
+        log_integer("exchange_bytes", (int64_t)memory->exchange),
         log_integer("staging_bytes", (int64_t)memory->staging),
         log_integer("program_and_features_bytes", (int64_t)memory->resident),
         log_integer("plan_bytes", (int64_t)memory->total),
@@ -73,7 +76,7 @@ static int fits(const struct plan_limit_args *args, const struct engine_shape *s
     if (plan_memory_make(&memory, args->state, args->config, shape, NULL) != BERTH_OK) {
         return 0;
     }
-    memory.total += args->memory->data;
+    memory.total += args->memory->data + args->memory->exchange;
     return find_lack(args, &memory).room == NULL;
 }
 
@@ -150,7 +153,8 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
     struct plan_memory memory;
     TRY(plan_memory_make(&memory, args->state, args->config, args->shape, error));
     memory.data = args->data;
-    memory.total += args->data;
+    memory.exchange = args->exchange;
+    memory.total += args->data + args->exchange;
     plan_memory_report(&memory, args->log);
     if (total != NULL) {
         *total = memory.total;

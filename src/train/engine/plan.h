@@ -17,6 +17,7 @@ struct plan_memory {
     struct state_bytes state;
     struct engine_bytes engine;
     uint64_t resident; // already in use: program, libraries, text and features
+    uint64_t exchange; // with other ranks, and sums of parts of updates
     uint64_t data;     // data that the run will read later
     uint64_t staging;  // host copies for saving, if the device has its own memory
     uint64_t total;    // peak of the process in the host's memory
@@ -53,7 +54,7 @@ struct plan_args {
     const struct engine_shape *shape;
     int64_t update_sequences; // as in struct plan_limit_args
     int processes;            // that share this host's memory; 0: this one alone
-    uint64_t data;            // as in struct plan_memory
+    uint64_t data, exchange;  // as in struct plan_memory
     const struct berth_log *log;
 };
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,

@@ -244,6 +244,24 @@ static void keep_part(const struct updater *updater, int part) {
     state->device->zero(state->device, state->gradients, (size_t)total * sizeof *state->gradients);
 }
 
+// Waits until the gradients of a range were added over the ranks, and clears those of other owners.
+static void drop_foreign(struct updater *updater, size_t range) {
+    all_reduce_wait_gradients(&updater->all_reduce, range);
+    all_reduce_clear(&updater->all_reduce, range);
+}
+
+// Stage 2 holds the gradients of few ranges that others own: those of the range before the last are
+// dropped, so that one is exchanged while the next is computed.
+static void drop_behind(struct updater *updater, size_t range) {
+    if (updater->engine->state->share.stage == 2) {
+        if (updater->announced > 0) {
+            drop_foreign(updater, updater->before);
+        }
+        updater->before = range;
+        updater->announced++;
+    }
+}
+
 // The gradient of the last part is final in this range: the sum over this rank's parts is.
 static void range_ready(void *context, size_t range) {
     struct updater *updater = context;
@@ -254,12 +272,7 @@ static void range_ready(void *context, size_t range) {
         }
     }
     all_reduce_begin(&updater->all_reduce, range);
-}
-
-// Waits until the gradients of a range were added over the ranks, and clears those of other owners.
-static void drop_foreign(struct updater *updater, size_t range) {
-    all_reduce_wait_gradients(&updater->all_reduce, range);
-    all_reduce_clear(&updater->all_reduce, range);
+    drop_behind(updater, range);
 }
 
 static void drop_all_foreign(struct updater *updater) {
@@ -359,6 +372,7 @@ static int run_part(const struct run *run, int index, struct update_result *resu
 static int run_backward(const struct run *run, struct update_result *result) {
     struct updater *updater = run->updater;
     struct device *device = run->engine->state->device;
+    updater->announced = 0;
     device->zero(device, run->engine->losses, ENGINE_LOSSES * sizeof *run->engine->losses);
     for (int i = 0; i < updater->own_parts; i++) {
         if (!run_part(run, i, result)) {

@@ -46,7 +46,8 @@ struct updater {
     struct division division;
     int own_parts; // of this rank
     int level_count;
-    float **levels; // [level_count][total] in device memory: sums of 1, 2, 4, ... parts
+    size_t announced, before; // ranges whose gradients were announced, and the last of them
+    float **levels;           // [level_count][total] in device memory: sums of 1, 2, 4, ... parts
 };
 
 // Bytes of device memory for the sums of parts, of a rank with so many.

@@ -286,6 +286,10 @@ static struct state_share share_of(const struct job *job) {
                                 .stage = job->comm->size > 1 ? (int)job->config.zero_stage : 0};
 }
 
+static size_t level_bytes(const struct job *job) {
+    return updater_level_bytes(&job->files.table, (int)(job->batching.parts / job->comm->size));
+}
+
 static enum berth_status make_plan(struct job *job, struct berth_error *error) {
     job->state =
         (struct state){.device = job->device, .table = &job->files.table, .share = share_of(job)};
@@ -308,6 +312,7 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
                                .shape = &job->shape,
                                .update_sequences = job->batching.update_sequences,
                                .processes = job->comm->local_size,
+                               .exchange = job->comm->bytes + level_bytes(job),
                                .data = feed_bytes(&job->feed, &job->batching),
                                .log = &job->log};
     return plan_memory_admit(&memory, NULL, error);

@@ -14,6 +14,34 @@ struct state_bytes state_measure(const struct param_table *table, enum dtype com
     };
 }
 
+// Elements of the largest two ranges that follow each other in the backward pass: the head's, the
+// layers' from last to first, the rest.
+static int64_t largest_ranges(const struct param_table *table) {
+    const size_t layers = (size_t)table->layer_count;
+    int64_t before = 0, largest = 0;
+    for (size_t i = 0; i < layers + 2; i++) {
+        const size_t range = i == 0 ? layers : i <= layers ? layers - i : layers + 1;
+        const int64_t count = param_range(table, range).count;
+        largest = before + count > largest ? before + count : largest;
+        before = count;
+    }
+    return largest;
+}
+
+struct state_bytes state_measure_share(const struct param_table *table, enum dtype compute,
+                                       const struct state_share *share) {
+    struct state_bytes bytes = state_measure(table, compute, 1);
+    const int64_t own = partition_elements(table, share->rank, share->size);
+    const int64_t held = own + largest_ranges(table);
+    if (share->stage > 0) {
+        bytes.moments = 2 * (size_t)own * sizeof(float);
+    }
+    if (share->stage == 2 && held < table->total) {
+        bytes.gradients = (size_t)held * sizeof(float);
+    }
+    return bytes;
+}
+
 static enum berth_status take(struct state *state, void *pointer, size_t bytes, const char *purpose,
                               struct berth_error *error) {
     void **block = pointer;

@@ -40,6 +40,10 @@ struct state_bytes {
     size_t weights, copy, gradients, moments;
 };
 struct state_bytes state_measure(const struct param_table *table, enum dtype compute, int training);
+// What one rank's take in memory: `moments` of its part in stages 1 and 2; `gradients` in stage 2
+// of its part, of the range that is computed and of the one that is exchanged.
+struct state_bytes state_measure_share(const struct param_table *table, enum dtype compute,
+                                       const struct state_share *share);
 
 // Takes the buffers, zeroed, of a process that trains alone, or for inference.
 enum berth_status state_init(struct state *state, struct device *device,
