@@ -23,7 +23,8 @@ static const struct bert_config shape = {.vocab_size = 900,
                                          .max_position_embeddings = 64,
                                          .type_vocab_size = 2,
                                          .layer_norm_eps = 1e-12,
-                                         .initializer_range = 0.02};
+                                         .initializer_range = 0.02,
+                                         .num_labels = 3};
 enum { SEQUENCES = 24, LONGEST = 40, UPDATES = 3 };
 
 static struct param_table table;
@@ -32,11 +33,8 @@ static int8_t types[LONGEST];
 
 static struct packer_sequence get(const void *data, size_t index) {
     const int32_t length = 4 + (int32_t)(index * 7 % (LONGEST - 4));
-    return (struct packer_sequence){.ids = ids[index],
-                                    .type_ids = types,
-                                    .length = length,
-                                    .start = (int32_t)index % length,
-                                    .end = length - 1};
+    return (struct packer_sequence){
+        .ids = ids[index], .type_ids = types, .length = length, .label = (int32_t)index % 3};
 }
 
 static int set_up(void **state) {
@@ -44,7 +42,7 @@ static int set_up(void **state) {
     for (int i = 0; i < SEQUENCES * LONGEST; i++) {
         ids[i / LONGEST][i % LONGEST] = (int32_t)rng_below(1, 2, &index, 900);
     }
-    return param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL) != BERTH_OK;
+    return param_table_init(&table, &shape, PARAM_HEAD_CLASS, NULL) != BERTH_OK;
 }
 
 static int tear_down(void **state) {

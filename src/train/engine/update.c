@@ -279,6 +279,7 @@ static void drop_all_foreign(struct updater *updater) {
     for (size_t i = 0; i < param_range_count(updater->engine->state->table); i++) {
         drop_foreign(updater, i);
     }
+    updater->announced = 0; // what the next micro-batch adds to the last range stays
 }
 
 // All ranges in the order of the backward pass, for a rank that has no micro-batch where others
