@@ -132,8 +132,11 @@ static enum berth_status put_device(struct facts *facts, struct berth_config *co
                                     struct berth_error *error) {
     struct device *device;
     enum dtype compute;
+    char processors[1024] = "unknown";
     TRY(machine_device_open(config, NULL, &device, error));
     put_text(facts, "device", device->describe(device));
+    find_proc_line("/proc/self/status", "Cpus_allowed_list", processors, sizeof processors);
+    put_text(facts, "processors_usable", processors);
     put_integer(facts, "threads", machine_threads(config));
     enum berth_status status = machine_compute_dtype(config, device, NULL, &compute, error);
     put_text(facts, "precision", config->precision == BERTH_BF16 ? "bf16" : "fp32");

@@ -65,12 +65,14 @@ for mpi in $BERTH_MPIS; do
     expect_lines 1 '^ranks +1$'
 
     # Ranks that may run on the same processors divide them.
-    if [ "$(nproc)" -gt 1 ]; then
+    if [[ $two == *,* ]]; then
         unset OMP_NUM_THREADS
         launch "$mpi" 2 taskset -c "$two" "$BERTH" doctor
         expect_code 0
         expect_lines 2 '^threads +1$'
         expect_err '2 ranks of this host may run on the same 2 processors'
+        expect_lines 1 "^processors_usable +${two%,*}\$"
+        expect_lines 1 "^processors_usable +${two#*,}\$"
         launch "$mpi" 2 bash -c 'exec taskset -c $(((PMI_RANK + OMPI_COMM_WORLD_RANK) ? '"${two#*,} : ${two%,*}"')) "$0" doctor' \
             "$BERTH"
         expect_code 0
