@@ -232,12 +232,12 @@ def check_pair(row, job):
 def check_noise(job):
     """Equal runs look equal. A slow one may show progress that a fast one does not: then more are tried."""
     seen = [run_once(job_line(job), None)]
-    for _ in range(3):
+    for _ in range(11):
         seen.append(run(job_line(job), None))
         different = [differences(each, seen[-1]) for each in seen[:-1]]
         if not all(different):
             return None
-    return "berth %s: four equal runs differ in %s" % (job, ", ".join(different[0]))
+    return "berth %s: twelve equal runs differ in %s" % (job, ", ".join(different[0]))
 
 
 def check_help(job, rows):
