@@ -110,7 +110,7 @@ int cli_flag(const struct cli_call *call, const char *name);
 // Whether the word is a boolean value: "true", "no", ...
 int cli_is_truth_word(const char *word);
 
-// Flags of the original scripts that are no settings (legacy.c), of verbs that stand in for these
+// Flags of the original scripts that are not settings (legacy.c), for the verbs that replace these
 // scripts.
 int cli_takes_legacy(const struct cli_verb *verb);
 // The row of a name; NULL: unknown. Row by row; NULL at the end.

@@ -110,7 +110,7 @@ static void print_row(struct page *page, const struct option_row *row) {
 static int is_settable(const struct cli_verb *verb, const struct option_row *row) {
     for (size_t i = 0; i < verb->option_count; i++) {
         if (option_is_named(&verb->options[i], row->name)) {
-            return 0; // the verb's own stands in its place
+            return 0; // the verb's own option replaces it
         }
     }
     return cli_row_applies(verb, row);

@@ -405,7 +405,9 @@ static enum berth_status load_best(struct job *job, const char *folder,
     struct evaluation_run how = {
         .engine = &job->engine, .files = &job->files, .log = &job->log, .stop = job->stop};
     struct infer_result timing;
-    TRY(evaluation_predict(&job->evaluation, &how, &timing, &done->score, error));
+    const enum berth_status status =
+        evaluation_predict(&job->evaluation, &how, &timing, &done->score, error);
+    TRY(job->comm->agree(job->comm, status, &timing.stopped, error));
     if (timing.stopped) {
         return error_set(error, BERTH_INTERRUPTED,
                          "stopped on request while evaluating the best model; everything is saved: "

@@ -14,10 +14,9 @@
 
 #include <stddef.h>
 
-// How the ranks of a job divide the state, by ZeRO's stages: 0 nothing, 1 the moments and the
-// master weights of matrices that have a compute copy, 2 the gradients as well. What is divided has
-// the table's layout all the same: of a buffer [total], pages that no rank's part lies in are not
-// touched and take no memory.
+// How the ranks of a job divide the state, by ZeRO's stages: 0 nothing; 1 the moments, and each
+// rank updates its part of the weights alone; 2 the gradients as well, whose buffer keeps the
+// table's layout but takes memory only where it is in use (device->discard).
 struct state_share {
     int rank, size, stage;
 };

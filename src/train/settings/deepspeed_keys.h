@@ -21,7 +21,7 @@ enum key_use {
 };
 
 struct deepspeed_keys {
-    const char *section; // "" or the dotted path of the object that they lie in
+    const char *section; // "" or the dotted path of the object that contains them
     enum key_type type;
     enum key_use use;
     const char *names; // separated by blanks
