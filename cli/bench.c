@@ -23,6 +23,9 @@ static const struct option_row options[] = {
              "pretrain: HDF5 shard, or folder of shards"},
     {CLI_INTEGER("update_tokens", "8192"), BETWEEN(1, 1 << 24), .unit = "N",
      .help = "train, predict, pretrain: maximum number of tokens in an update (a batch)"},
+    {CLI_INTEGER("update_sequences", "0"), BETWEEN(0, 1 << 20), .unit = "N",
+     .shown = "0: as many as fit into update_tokens",
+     .help = "train, predict, pretrain: number of sequences in an update (a batch)"},
     {CLI_INTEGER("steps", "5"), BETWEEN(1, 1000000), .unit = "N",
      .help = "train, predict, pretrain: number of updates (batches) to measure"},
     {CLI_INTEGER("warm_up_steps", "1"), BETWEEN(0, 1000000), .unit = "N",
@@ -30,6 +33,9 @@ static const struct option_row options[] = {
     {CLI_INTEGER("pad_to", "0"), BETWEEN(0, 65536), .unit = "N", .shown = "0: no padding",
      .help = "train, predict, pretrain: pad every sequence to N tokens, to measure the cost of "
              "padding"},
+    {CLI_FLAG("no_exchange"),
+     .help = "train, pretrain: compute each update also without its exchange between ranks, and "
+             "compare the times"},
     {CLI_INTEGER("rows", "4096"), BETWEEN(64, 1 << 20), .unit = "N",
      .help = "gemm, ops: number of tokens in a batch"},
     {CLI_INTEGER("length", "192"), BETWEEN(1, 65536), .unit = "N",
@@ -228,6 +234,21 @@ static enum berth_status run_ops(struct cli_call *call, struct berth_error *erro
 
 // --- train, predict, pretrain --------------------------------------------------------------------
 
+static void put_exchanges(struct json_line *line, int json, const struct bench_figures *figures) {
+    if (figures->ranks > 1) {
+        put_number(line, json, "ranks", figures->ranks, "");
+        put_number(line, json, "imbalance", figures->imbalance, "of the mean part");
+        put_number(line, json, "comm_exposed_seconds", figures->comm_exposed_seconds, "s");
+        put_number(line, json, "comm_hidden_seconds", figures->comm_hidden_seconds, "s");
+        put_number(line, json, "comm_bytes", (double)figures->comm_bytes, "");
+    }
+    if (figures->no_exchange_seconds > 0) {
+        put_number(line, json, "no_exchange_seconds", figures->no_exchange_seconds, "s");
+        put_number(line, json, "exchange_ratio", figures->seconds / figures->no_exchange_seconds,
+                   "");
+    }
+}
+
 static void put_figures(struct json_line *line, int json, const struct bench_figures *figures) {
     if (figures->masked > 0) {
         put_number(line, json, "masked_tokens", (double)figures->masked, "");
@@ -247,6 +268,7 @@ static void put_figures(struct json_line *line, int json, const struct bench_fig
     put_number(line, json, "forward_seconds", figures->forward_seconds, "s");
     put_number(line, json, "backward_seconds", figures->backward_seconds, "s");
     put_number(line, json, "step_seconds", figures->step_seconds, "s");
+    put_exchanges(line, json, figures);
 }
 
 static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
@@ -269,14 +291,19 @@ static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
                                       .config = &call->config,
                                       .geometry = cli_value(call, "config"),
                                       .data = cli_value(call, "data"),
+                                      .update_sequences = cli_integer(call, "update_sequences"),
                                       .update_tokens = cli_integer(call, "update_tokens"),
                                       .steps = cli_integer(call, "steps"),
                                       .warm_up_steps = cli_integer(call, "warm_up_steps"),
                                       .pad_to = cli_integer(call, "pad_to"),
+                                      .no_exchange = cli_flag(call, "no_exchange"),
                                       .log = berth_reporter_log(reporter)};
     enum berth_status status = bench_run(&settings, &figures, error);
     berth_reporter_close(reporter);
     TRY(status);
+    if (figures.rank > 0) {
+        return BERTH_OK;
+    }
     if (json) {
         json_line_open(&line, NULL, '{');
     }

@@ -440,23 +440,23 @@ const struct option_row option_rows[] = {
     {TEXT("machine", instructions, "auto"), FREE, .jobs = MACHINE_JOBS, .unit = "SET",
      .choices = "auto|generic|avx2|avx512|avx512bf16", .help = "instruction set to use"},
 
-    {TEXT("ranks", comm, "auto"), FREE, .jobs = JOB_TRAIN, .unit = "NAME",
+    {TEXT("ranks", comm, "auto"), FREE, .jobs = JOB_TRAIN | JOB_BENCH, .unit = "NAME",
      .choices = "auto|self|openmpi|mpich", .help = "what connects the processes of a job",
      .shown = "auto: the MPI of the launcher that started them"},
-    {INTEGER("ranks", comm_timeout, "300"), FREE, .jobs = JOB_TRAIN, BETWEEN(1, 1000000),
-     .unit = "SECONDS", .help = "maximum time to wait for another process"},
-    {INTEGER("ranks", zero_stage, "0"), FREE, .jobs = JOB_TRAIN, BETWEEN(0, 3), .unit = "STAGE",
-     DEEPSPEED("zero_optimization.stage", NULL),
+    {INTEGER("ranks", comm_timeout, "300"), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
+     BETWEEN(1, 1000000), .unit = "SECONDS", .help = "maximum time to wait for another process"},
+    {INTEGER("ranks", zero_stage, "0"), FREE, .jobs = JOB_TRAIN | JOB_BENCH, BETWEEN(0, 3),
+     .unit = "STAGE", DEEPSPEED("zero_optimization.stage", NULL),
      .help = "what the processes divide among them: 1: moments and master weights, 2: gradients "
              "too"},
-    {INTEGER("ranks", virtual_ranks, "0"), NOTED, .jobs = JOB_TRAIN, BETWEEN(0, 1 << 20),
-     .unit = "N",
+    {INTEGER("ranks", virtual_ranks, "0"), NOTED, .jobs = JOB_TRAIN | JOB_BENCH,
+     BETWEEN(0, 1 << 20), .unit = "N",
      .help =
          "compute an update in N parts whose gradients are added in a fixed order; with a power "
          "of two, the same bytes on any smaller power of two of processes",
      .shown = "0: one part for each process"},
-    {TEXT("ranks", communication_data_type, NULL), FREE, .jobs = JOB_TRAIN, .unit = "TYPE",
-     .choices = "fp32|bf16", DEEPSPEED("communication_data_type", NULL),
+    {TEXT("ranks", communication_data_type, NULL), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
+     .unit = "TYPE", .choices = "fp32|bf16", DEEPSPEED("communication_data_type", NULL),
      .help = "type of the gradients that processes exchange",
      .shown = "that of --precision; fp32 with --virtual_ranks"},
 

@@ -90,7 +90,7 @@ static void rank_open(struct rank *rank, const struct setting *setting, struct c
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.1;
     config.max_grad_norm = 0.5;
     CHECK(optimizer_settle(&config, NULL) == BERTH_OK);
-    struct update_rules rules = update_rules_of(&config, &shape);
+    struct update_rules rules = update_rules_of(&config, &shape, DTYPE_F32);
     rules.parts = setting->parts;
     rules.wire = setting->wire;
     CHECK(device_cpu_open(&options, &rank->device, NULL) == BERTH_OK);

@@ -12,6 +12,10 @@
 
 struct bench {
     const struct bench_settings *settings;
+    struct berth_log log;
+    struct comm *comm, silent; // the second leaves the exchanges out
+    struct state_share share;
+    int64_t parts; // of an update
     struct bench_data data;
     struct device *device;
     struct state state;
@@ -29,6 +33,29 @@ static int trains(const struct bench *bench) {
     return bench->settings->kind != BENCH_PREDICT;
 }
 
+// --- ranks ---------------------------------------------------------------------------------------
+
+static int64_t exchange_nothing(struct comm *comm, const struct comm_range *range) {
+    (void)comm, (void)range;
+    return 0; // the ticket of no exchange
+}
+
+static enum berth_status open_ranks(struct bench *bench, struct berth_error *error) {
+    const struct bench_settings *settings = bench->settings;
+    TRY(machine_comm_open(settings->config, &settings->log, &bench->comm, error));
+    bench->log = bench->comm->rank == 0 ? settings->log : (struct berth_log){0};
+    bench->silent = *bench->comm;
+    bench->silent.reduce_begin = bench->silent.gather_begin = exchange_nothing;
+    if (bench->comm->size > 1 && !trains(bench)) {
+        return error_set(error, BERTH_USAGE,
+                         "`berth bench predict` measures one process: start it without a launcher");
+    }
+    TRY(all_reduce_share(settings->config, bench->comm, &bench->share, error));
+    return batching_parts(settings->config, bench->comm->size, &bench->parts, error);
+}
+
+// --- preparation ---------------------------------------------------------------------------------
+
 static struct engine_shape shape_of(const struct bench *bench) {
     struct engine_shape shape = {.gradient_checkpointing =
                                      bench->settings->config->gradient_checkpointing};
@@ -40,58 +67,80 @@ static enum berth_status make_engine(struct bench *bench, const struct engine_sh
                                      struct berth_error *error) {
     struct berth_config config = *bench->settings->config;
     const struct bert_config *model = &bench->data.files.shape;
-    TRY(engine_init(&bench->engine, &bench->state, comm_self(), model, shape, error));
+    TRY(engine_init(&bench->engine, &bench->state, bench->comm, model, shape, error));
     if (!trains(bench)) {
         return BERTH_OK;
     }
     TRY(optimizer_settle(&config, error));
-    const struct update_rules rules = update_rules_of(&config, model);
-    return updater_init(&bench->updater, &bench->engine, &rules, bench->data.worst.sequences,
-                        error);
+    const struct update_rules rules = update_rules_of(&config, model, bench->state.compute);
+    return updater_init(&bench->updater, &bench->engine, &rules, bench->data.most, error);
+}
+
+static enum berth_status take_state(struct bench *bench, struct berth_error *error) {
+    const struct param_table *table = &bench->data.files.table;
+    const enum dtype compute = bench->state.compute;
+    return trains(bench) ? state_init_share(&bench->state, bench->device, table, compute,
+                                            &bench->share, error)
+                         : state_init(&bench->state, bench->device, table, compute, 0, error);
 }
 
 static enum berth_status prepare(struct bench *bench, struct bench_figures *figures,
                                  struct berth_error *error) {
     struct berth_config *config = bench->settings->config;
     struct bench_data *data = &bench->data;
+    const struct comm *comm = bench->comm;
     enum dtype compute;
-    TRY(bench_data_open(data, bench->settings, error));
-    TRY(machine_device_open(config, &bench->settings->log, &bench->device, error));
-    TRY(machine_compute_dtype(config, bench->device, &bench->settings->log, &compute, error));
-    bench->state = (struct state){
-        .device = bench->device, .table = &bench->data.files.table, .compute = compute};
+    TRY(bench_data_open(data, bench->settings, bench->parts, error));
+    TRY(machine_device_open(config, &bench->log, &bench->device, error));
+    TRY(machine_compute_dtype(config, bench->device, &bench->log, &compute, error));
+    bench->state = (struct state){.device = bench->device,
+                                  .table = &data->files.table,
+                                  .compute = compute,
+                                  .share = bench->share};
     const struct engine_shape shape = shape_of(bench);
+    const size_t levels = updater_level_bytes(&data->files.table, (int)(bench->parts / comm->size));
     struct plan_args plan = {.state = &bench->state,
                              .config = &data->files.shape,
                              .shape = &shape,
-                             .log = &bench->settings->log};
+                             .processes = comm->local_size,
+                             .exchange = comm->bytes + levels,
+                             .log = &bench->log};
     uint64_t total;
     TRY(plan_memory_admit(&plan, &total, error)); // before its memory is allocated
     figures->plan_bytes = (int64_t)total;
-    TRY(state_init(&bench->state, bench->device, &bench->data.files.table, compute, trains(bench),
-                   error));
+    TRY(take_state(bench, error));
     TRY(model_files_initialise(&data->files, config, &bench->state, error));
     return make_engine(bench, &shape, error);
 }
 
-static void count_step(struct bench *bench, int64_t step, double seconds, double passes,
-                       struct bench_figures *figures, double *flops) {
+// --- measuring -----------------------------------------------------------------------------------
+
+// Sums over the measured updates or batches.
+struct sums {
+    double flops, imbalance;
+};
+
+static void count_step(const struct bench *bench, int64_t step, const struct update_result *update,
+                       struct bench_figures *figures, struct sums *sums) {
     const struct bench_data *data = &bench->data;
-    struct bench_count own = bench_data_count(data, data->cuts[step], data->cuts[step + 1]);
+    const struct bench_count own = bench_data_count(data, data->cuts[step], data->cuts[step + 1]);
     figures->steps++;
     figures->sequences += own.sequences;
     figures->tokens += own.tokens;
     figures->masked += own.masked;
-    figures->seconds += seconds;
-    *flops += passes * own.flops;
+    figures->forward_seconds += update->forward_seconds;
+    figures->backward_seconds += update->backward_seconds;
+    figures->step_seconds += update->step_seconds;
+    sums->flops += (trains(bench) ? 3 : 1) * own.flops;
+    sums->imbalance += update->imbalance;
 }
 
 static enum berth_status train_step(struct bench *bench, int64_t step, struct update_result *update,
                                     struct berth_error *error) {
     const struct bench_data *data = &bench->data;
     size_t count = data->cuts[step + 1] - data->cuts[step];
-    // The whole update is one micro-batch, regardless of padding.
-    struct batching batching = {.micro = {INT64_MAX, (int64_t)count, INT64_MAX, 0}};
+    struct batching batching = {.micro = data->worst}; // each part is one micro-batch
+    batching.micro.masked = INT64_MAX;
     struct update_args args = {.batching = &batching,
                                .source = &data->source,
                                .order = data->order + data->cuts[step],
@@ -100,6 +149,20 @@ static enum berth_status train_step(struct bench *bench, int64_t step, struct up
                                .learning_rate = bench->settings->config->learning_rate,
                                .stop = bench->settings->stop};
     return update_run(&bench->updater, &args, update, error);
+}
+
+// The seconds of an update without its exchanges. It begins when those of the last one have ended.
+static enum berth_status silent_step(struct bench *bench, int64_t step, double *seconds,
+                                     struct berth_error *error) {
+    struct all_reduce *all_reduce = &bench->updater.all_reduce;
+    struct update_result ignored;
+    all_reduce_wait_all_weights(all_reduce);
+    all_reduce->comm = &bench->silent;
+    const double begin = machine_seconds();
+    const enum berth_status status = train_step(bench, step, &ignored, error);
+    *seconds = machine_seconds() - begin;
+    all_reduce->comm = bench->comm;
+    return status;
 }
 
 static enum berth_status predict_step(struct bench *bench, int64_t step,
@@ -115,52 +178,89 @@ static enum berth_status predict_step(struct bench *bench, int64_t step,
     return bench->device->status(bench->device, error);
 }
 
-static void finish(struct bench *bench, double flops, struct bench_figures *figures) {
+static void finish(struct bench *bench, const struct sums *sums, struct bench_figures *figures) {
+    bench->comm->sum(bench->comm, &bench->peak, 1);
     figures->samples_per_second = (double)figures->sequences / figures->seconds;
     figures->tokens_per_second = (double)figures->tokens / figures->seconds;
-    figures->model_gflops = flops / figures->seconds / 1e9;
+    figures->model_gflops = sums->flops / figures->seconds / 1e9;
     figures->peak_gflops = bench->peak / 1e9;
-    figures->mfu = flops / figures->seconds / bench->peak;
+    figures->mfu = sums->flops / figures->seconds / bench->peak;
+    figures->imbalance = sums->imbalance / (double)figures->steps;
     figures->fill = (double)figures->tokens / (double)(figures->sequences * bench->data.row_length);
     figures->peak_rss_bytes = (int64_t)machine_peak_resident();
+}
+
+static void count_exchanges(struct bench *bench, const struct comm_stats *before,
+                            struct bench_figures *figures) {
+    const struct comm_stats now = bench->comm->stats(bench->comm);
+    const double exposed = now.exposed_seconds - before->exposed_seconds;
+    figures->comm_exposed_seconds += exposed;
+    figures->comm_hidden_seconds += now.busy_seconds - before->busy_seconds - exposed;
+    figures->comm_bytes += (int64_t)(now.bytes - before->bytes);
+}
+
+// One update or batch with its time, which counts unless it warms up.
+static enum berth_status measure_step(struct bench *bench, int64_t step,
+                                      struct bench_figures *figures, struct sums *sums,
+                                      struct berth_error *error) {
+    const int pairs = bench->settings->no_exchange && trains(bench);
+    struct update_result update = {0};
+    double silent = 0;
+    if (pairs) { // each of the pair follows an update of its kind, as in a run
+        TRY(train_step(bench, step, &update, error));
+    }
+    const struct comm_stats before = bench->comm->stats(bench->comm);
+    const double begin = machine_seconds();
+    TRY(trains(bench) ? train_step(bench, step, &update, error) : predict_step(bench, step, error));
+    const double seconds = machine_seconds() - begin;
+    if (step >= bench->settings->warm_up_steps) {
+        figures->seconds += seconds;
+        count_step(bench, step, &update, figures, sums);
+        count_exchanges(bench, &before, figures);
+    }
+    if (pairs) {
+        TRY(silent_step(bench, step, &silent, error));
+        figures->no_exchange_seconds += step >= bench->settings->warm_up_steps ? silent : 0;
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status measure(struct bench *bench, struct bench_figures *figures,
                                  struct berth_error *error) {
     const struct bench_settings *settings = bench->settings;
-    const int training = trains(bench);
-    double flops = 0;
+    struct sums sums = {0};
     read_peak(bench);
     for (int64_t step = 0; step < bench->data.updates; step++) {
         if (settings->stop != NULL && *settings->stop != 0) {
             return error_set(error, BERTH_INTERRUPTED, "stopped on request");
         }
-        struct update_result update = {0};
-        double begin = machine_seconds();
-        TRY(training ? train_step(bench, step, &update, error) : predict_step(bench, step, error));
-        double seconds = machine_seconds() - begin;
-        if (step >= settings->warm_up_steps) {
-            count_step(bench, step, seconds, training ? 3 : 1, figures, &flops);
-            figures->forward_seconds += update.forward_seconds;
-            figures->backward_seconds += update.backward_seconds;
-            figures->step_seconds += update.step_seconds;
-        }
-        log_progress(&settings->log, training ? "train" : "predict", step + 1, bench->data.updates);
+        TRY(measure_step(bench, step, figures, &sums, error));
+        log_progress(&bench->log, trains(bench) ? "train" : "predict", step + 1,
+                     bench->data.updates);
     }
+    all_reduce_wait_all_weights(&bench->updater.all_reduce);
     read_peak(bench);
-    finish(bench, flops, figures);
+    finish(bench, &sums, figures);
     return BERTH_OK;
 }
 
 enum berth_status bench_run(const struct bench_settings *settings, struct bench_figures *figures,
                             struct berth_error *error) {
-    struct bench bench = {.settings = settings, .peak = NAN};
+    struct bench bench = {.settings = settings, .comm = comm_self(), .peak = NAN};
+    int stop = 0;
     *figures = (struct bench_figures){0};
-    enum berth_status status = prepare(&bench, figures, error);
+    enum berth_status status = open_ranks(&bench, error);
+    if (status == BERTH_OK) {
+        status = prepare(&bench, figures, error);
+        status = bench.comm->agree(bench.comm, status, &stop, error);
+    }
     if (status == BERTH_OK) {
         status = measure(&bench, figures, error);
     }
+    figures->rank = bench.comm->rank;
+    figures->ranks = bench.comm->size;
     updater_done(&bench.updater);
+    bench.comm->close(bench.comm); // before the memory that it may still exchange
     engine_done(&bench.engine);
     state_done(&bench.state);
     if (bench.device != NULL) {

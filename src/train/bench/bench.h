@@ -23,30 +23,42 @@ struct bench_settings {
     struct berth_config
         *config; // precision (auto is replaced by the choice), threads, device, instructions, seed,
                  // dropouts, optimizer, max_seq_length, vocab_file, ...
-    const char *geometry;  // tiny, minilm, base, large, a model folder or a config.json
-    const char *data;      // file, for pre-training an HDF5 file or a folder of them; NULL:
-                           // config's task_name and data_dir
-    int64_t update_tokens; // an update (batch of prediction) holds as many sequences as fit
+    const char *geometry; // tiny, minilm, base, large, a model folder or a config.json
+    const char *data;     // file, for pre-training an HDF5 file or a folder of them; NULL:
+                          // config's task_name and data_dir
+    // An update (batch of prediction) holds so many sequences; 0: as many as fit into
+    // update_tokens.
+    int64_t update_sequences, update_tokens;
     int64_t steps;         // measured updates (batches)
     int64_t warm_up_steps; // not measured
     int64_t pad_to;        // > 0: pad every sequence to this many tokens (same sequences)
+    int no_exchange;       // training: measure each update without its exchange between ranks, too
     struct berth_log log;  // receives the plan and notes
     const volatile int *stop;
 };
 
 struct bench_figures {
-    int64_t steps, sequences, tokens; // measured ones; tokens without padding
+    int rank, ranks;                  // this process among those that compute the updates together
+    int64_t steps, sequences, tokens; // measured ones of all ranks; tokens without padding
     int64_t masked;                   // of these tokens; only for pre-training
     double fill; // tokens / (sequences x row length of the files); only for pre-training
     double seconds;
     double samples_per_second, tokens_per_second;
     double model_gflops; // required GFLOP per second
-    double peak_gflops;  // for the dtype of the matrix products
+    double peak_gflops;  // of all ranks at once, for the dtype of the matrix products
     double mfu;
-    int64_t plan_bytes, peak_rss_bytes;
+    int64_t plan_bytes, peak_rss_bytes;                     // of this rank
     double forward_seconds, backward_seconds, step_seconds; // only for training
+    // Only for several ranks: the updates' mean ratio of the largest part's predicted time to the
+    // mean of all parts, and what this rank exchanged.
+    double imbalance, comm_exposed_seconds, comm_hidden_seconds;
+    int64_t comm_bytes;
+    double no_exchange_seconds; // only with no_exchange: of the same updates without exchanges
 };
 
+// All processes that were started together run it, each with its part of every update of training;
+// prediction is measured in one. Only rank 0 writes to the log.
+//
 // The vocabulary is config->vocab_file, else vocab.txt in the geometry's folder, else vocab.txt
 // next to the data or a *vocab*.txt in its sibling folder ../vocab.
 enum berth_status bench_run(const struct bench_settings *settings, struct bench_figures *figures,

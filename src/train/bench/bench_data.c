@@ -7,6 +7,7 @@
 #include "data/pretraining/pretraining_file.h"
 #include "model/bert.h"
 #include "model/folder.h"
+#include "train/engine/division.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -178,11 +179,13 @@ static enum berth_status pad(struct bench_data *data, int64_t length, struct ber
 
 static enum berth_status take_orders(struct bench_data *data, const struct bench_settings *settings,
                                      struct berth_error *error) {
-    // An update holds between one and update_tokens sequences, so this many epochs always suffice;
-    // short data sets are repeated.
+    // A sequence has four tokens at least, so this many epochs always suffice; short data sets are
+    // repeated.
     const struct packer_source *real = &data->real;
     size_t features = real->count;
-    size_t sequences = (size_t)data->updates * (size_t)(settings->update_tokens / 4 + 1);
+    const int64_t most = settings->update_sequences > 0 ? settings->update_sequences
+                                                        : settings->update_tokens / 4 + 1;
+    size_t sequences = (size_t)data->updates * (size_t)most;
     size_t epochs = sequences / features + 1;
     data->order = memory_array(epochs * features, sizeof *data->order);
     data->cuts = memory_array((size_t)data->updates + 1, sizeof *data->cuts);
@@ -193,7 +196,11 @@ static enum berth_status take_orders(struct bench_data *data, const struct bench
         packer_shuffle((uint64_t)settings->config->seed, (int64_t)i, features,
                        data->order + i * features);
     }
-    const struct batch_extent limits = {settings->update_tokens, INT64_MAX, INT64_MAX, 0, 0};
+    const int by_count = settings->update_sequences > 0;
+    const struct batch_extent limits = {.tokens = by_count ? INT64_MAX : settings->update_tokens,
+                                        .sequences =
+                                            by_count ? settings->update_sequences : INT64_MAX,
+                                        .masked = INT64_MAX};
     data->cuts[0] = 0;
     for (int64_t i = 0; i < data->updates; i++) {
         size_t first = data->cuts[i];
@@ -203,13 +210,31 @@ static enum berth_status take_orders(struct bench_data *data, const struct bench
     return BERTH_OK;
 }
 
-static void find_worst(struct bench_data *data) {
-    for (int64_t i = 0; i < data->updates; i++) {
-        const size_t first = data->cuts[i];
-        const struct batch_extent own =
-            packer_extent(&data->source, data->order + first, data->cuts[i + 1] - first);
+static void widen_worst(struct bench_data *data, const struct division *division) {
+    for (size_t part = 0; part < division->parts; part++) {
+        const size_t first = division->starts[part];
+        const struct batch_extent own = packer_extent(&data->source, division->order + first,
+                                                      division->starts[part + 1] - first);
         data->worst = batch_extent_larger(&data->worst, &own);
     }
+}
+
+static enum berth_status find_worst(struct bench_data *data, int64_t parts,
+                                    struct berth_error *error) {
+    struct division division;
+    for (int64_t i = 0; i < data->updates; i++) {
+        const int64_t own = (int64_t)(data->cuts[i + 1] - data->cuts[i]);
+        data->most = own > data->most ? own : data->most;
+    }
+    enum berth_status status = division_init(&division, (size_t)parts, (size_t)data->most, error);
+    for (int64_t i = 0; i < data->updates && status == BERTH_OK; i++) {
+        const size_t first = data->cuts[i], count = data->cuts[i + 1] - first;
+        division_make(&division, &data->source, data->order + first, count, &data->files.shape,
+                      count);
+        widen_worst(data, &division);
+    }
+    division_done(&division);
+    return status;
 }
 
 static enum berth_status check(const struct bench_data *data, const struct bench_settings *settings,
@@ -246,7 +271,10 @@ static enum berth_status read_instances(struct bench_data *data,
     const struct berth_config *config = settings->config;
     const int asked = option_is_given(config, option_find("max_seq_length"));
     struct bench_shards shards = {.path = settings->data,
-                                  .tokens = data->updates * settings->update_tokens,
+                                  .tokens = settings->update_sequences > 0
+                                                ? data->updates * settings->update_sequences *
+                                                      data->files.shape.max_position_embeddings
+                                                : data->updates * settings->update_tokens,
                                   .vocab_size = (int32_t)data->files.shape.vocab_size,
                                   .max_seq_length = asked ? config->max_seq_length : 0};
     TRY(bench_shards_read(&shards, &data->instances, error));
@@ -275,7 +303,7 @@ static enum berth_status read_task(struct bench_data *data, const struct bench_s
 }
 
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
-                                  struct berth_error *error) {
+                                  int64_t parts, struct berth_error *error) {
     *data = (struct bench_data){.updates = settings->steps + settings->warm_up_steps};
     if (data->updates < 1 || settings->steps < 1 || settings->update_tokens < 1) {
         return error_set(error, BERTH_USAGE, "a benchmark needs at least one step and one token");
@@ -300,7 +328,7 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
         TRY_DONE(pad(data, settings->pad_to, error));
     }
     TRY_DONE(take_orders(data, settings, error));
-    find_worst(data);
+    TRY_DONE(find_worst(data, parts, error));
     return BERTH_OK;
 done:
     bench_data_done(data);

@@ -23,14 +23,16 @@ struct bench_data {
     size_t *cuts;                // index in `order` of the first sequence of each update, then the
                                  // end
     int64_t updates;             // including warm-up
-    struct batch_extent worst;   // the largest extent of an update, as computed
+    struct batch_extent worst;   // the largest extent of a part of an update, as computed
+    int64_t most;                // sequences of an update
     int64_t row_length; // max_seq_length; for shards without that setting, the length of the
                         // longest sequence
 };
 
 // Except for prediction, the file must have labels (SQuAD: one answer per question).
+// Updates are computed in `parts` (division.h).
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
-                                  struct berth_error *error);
+                                  int64_t parts, struct berth_error *error);
 void bench_data_done(struct bench_data *data);
 
 // Totals over the sequences order[first .. end), without padding.

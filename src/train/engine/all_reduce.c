@@ -65,6 +65,17 @@ static void list_pieces(struct all_reduce *all_reduce) {
     all_reduce->first_piece[ranges] = count;
 }
 
+enum berth_status all_reduce_share(const struct berth_config *config, const struct comm *comm,
+                                   struct state_share *share, struct berth_error *error) {
+    *share = (struct state_share){.rank = comm->rank,
+                                  .size = comm->size,
+                                  .stage = comm->size > 1 ? (int)config->zero_stage : 0};
+    return share->stage < 3 ? BERTH_OK
+                            : error_set(error, BERTH_CONFIG,
+                                        "zero_stage 3 would divide the weights among the "
+                                        "processes, which is not supported: use --zero_stage 2");
+}
+
 enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,
                                   struct state *state, enum dtype wire, struct berth_error *error) {
     const size_t ranges = param_range_count(state->table), most = 2 * ranges;

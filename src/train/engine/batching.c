@@ -25,16 +25,15 @@ static enum berth_status contradiction(const struct batching *b, int64_t micro, 
                      b->update_sequences, micro, b->accumulation, ranks);
 }
 
-// virtual_ranks divides the work of each rank.
-static enum berth_status resolve_parts(struct batching *b, const struct berth_config *config,
-                                       int64_t ranks, struct berth_error *error) {
-    b->parts = config->virtual_ranks > 0 ? config->virtual_ranks : ranks;
-    return b->parts % ranks == 0
+enum berth_status batching_parts(const struct berth_config *config, int64_t ranks, int64_t *parts,
+                                 struct berth_error *error) {
+    *parts = config->virtual_ranks > 0 ? config->virtual_ranks : ranks;
+    return *parts % ranks == 0
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
                            "--virtual_ranks %" PRId64
                            ": expected a multiple of the number of processes, %" PRId64,
-                           b->parts, ranks);
+                           *parts, ranks);
 }
 
 static enum berth_status resolve_sizes(struct batching *b, const struct berth_config *config,
@@ -90,7 +89,7 @@ static enum berth_status count_steps(struct batching *batching, const struct ber
 enum berth_status batching_resolve(struct batching *batching, const struct berth_config *config,
                                    int64_t features, int64_t ranks, struct berth_error *error) {
     *batching = (struct batching){.seed = (uint64_t)config->seed, .features = features};
-    TRY(resolve_parts(batching, config, ranks, error));
+    TRY(batching_parts(config, ranks, &batching->parts, error));
     TRY(resolve_sizes(batching, config, ranks, error));
     int64_t updates = (features + batching->update_sequences - 1) / batching->update_sequences;
     if (config->max_steps_per_epoch > 0 && config->max_steps_per_epoch < updates) {

@@ -33,6 +33,11 @@ struct batching {
     int runs_on;
 };
 
+// The number of parts of an update: config->virtual_ranks, a multiple of the number of ranks, or
+// one for each rank.
+enum berth_status batching_parts(const struct berth_config *config, int64_t ranks, int64_t *parts,
+                                 struct berth_error *error);
+
 // Computes sizes from train_batch_size, per_device_train_batch_size and
 // gradient_accumulation_steps: any two determine the third. If all three are given and disagree
 // with these and the number of ranks, BERTH_CONFIG names all four. max_steps > 0 determines the

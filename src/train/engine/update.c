@@ -8,8 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
+static enum dtype wire_of(const struct berth_config *config, enum dtype compute) {
+    const char *name = config->communication_data_type;
+    return name == NULL ? compute : strcmp(name, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
+}
+
 struct update_rules update_rules_of(const struct berth_config *config,
-                                    const struct bert_config *shape) {
+                                    const struct bert_config *shape, enum dtype compute) {
     double hidden = config->hidden_dropout_prob;
     double head = shape->classifier_dropout;
     hidden = hidden < 0 ? shape->hidden_dropout_prob : hidden;
@@ -22,10 +27,7 @@ struct update_rules update_rules_of(const struct berth_config *config,
         .attention_dropout = attention < 0 ? shape->attention_probs_dropout_prob : attention,
         .head_dropout = head < 0 ? hidden : head,
         .parts = (int)config->virtual_ranks,
-        .wire = config->communication_data_type != NULL &&
-                        strcmp(config->communication_data_type, "bf16") == 0
-                    ? DTYPE_BF16
-                    : DTYPE_F32,
+        .wire = wire_of(config, compute),
     };
 }
 

@@ -33,8 +33,9 @@ struct update_rules {
     int parts;       // of an update; a multiple of the number of ranks; 0: one for each rank
     enum dtype wire; // that gradients travel in; f32 where `parts` is set
 };
+// Gradients travel in the type to compute in, unless the config names another.
 struct update_rules update_rules_of(const struct berth_config *config,
-                                    const struct bert_config *shape);
+                                    const struct bert_config *shape, enum dtype compute);
 
 // What makes updates on an engine: the rules, the optimizer's plan for them, what the ranks
 // all_reduce, and sums of the gradients of parts that were computed one after the other.

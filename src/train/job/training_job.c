@@ -35,6 +35,7 @@ struct job {
     int has_evaluation;
     struct device *device;
     struct comm *comm;
+    struct state_share share;
     struct batching batching;
     struct schedule schedule;
     struct engine_shape shape;
@@ -91,21 +92,15 @@ static void note_phases(const struct job *job) {
     }
 }
 
-// Settings for several processes that have no effect in one are noted; stage 3 is there for the
-// files of others.
-static enum berth_status check_ranks(const struct job *job, struct berth_error *error) {
+// Settings for several processes that have no effect in one are noted.
+static enum berth_status check_ranks(struct job *job, struct berth_error *error) {
     static const char *const names[] = {"zero_stage", "communication_data_type"};
     for (size_t i = 0; i < sizeof names / sizeof *names && job->comm->size == 1; i++) {
         if (option_is_chosen(&job->config, option_find(names[i]))) {
             log_note(&job->log, "%s has no effect in one process", names[i]);
         }
     }
-    return job->comm->size == 1 || job->config.zero_stage < 3
-               ? BERTH_OK
-               : error_set(
-                     error, BERTH_CONFIG,
-                     "zero_stage 3 would divide the weights among the processes, which is not "
-                     "supported: use --zero_stage 2");
+    return all_reduce_share(&job->config, job->comm, &job->share, error);
 }
 
 static enum berth_status settle(struct job *job, struct berth_error *error) {
@@ -280,19 +275,13 @@ static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
     return BERTH_OK;
 }
 
-static struct state_share share_of(const struct job *job) {
-    return (struct state_share){.rank = job->comm->rank,
-                                .size = job->comm->size,
-                                .stage = job->comm->size > 1 ? (int)job->config.zero_stage : 0};
-}
-
 static size_t level_bytes(const struct job *job) {
     return updater_level_bytes(&job->files.table, (int)(job->batching.parts / job->comm->size));
 }
 
 static enum berth_status make_plan(struct job *job, struct berth_error *error) {
     job->state =
-        (struct state){.device = job->device, .table = &job->files.table, .share = share_of(job)};
+        (struct state){.device = job->device, .table = &job->files.table, .share = job->share};
     TRY(machine_compute_dtype(&job->config, job->device, &job->log, &job->state.compute, error));
     int64_t micro_batches;
     TRY(find_shape(job, &micro_batches, error));
@@ -340,12 +329,8 @@ static enum berth_status keep_tokenizer(struct job *job, struct berth_error *err
 
 static enum berth_status fill_state(struct job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
-    struct update_rules rules = update_rules_of(&job->config, &job->files.shape);
-    const struct state_share share = share_of(job);
-    if (job->config.communication_data_type == NULL) {
-        rules.wire = compute;
-    }
-    TRY(state_init_share(&job->state, job->device, &job->files.table, compute, &share, error));
+    const struct update_rules rules = update_rules_of(&job->config, &job->files.shape, compute);
+    TRY(state_init_share(&job->state, job->device, &job->files.table, compute, &job->share, error));
     job->content = (struct checkpoint_content){.config = &job->config,
                                                .files = &job->files,
                                                .model_folder = job->model_folder,
