@@ -167,8 +167,7 @@ const struct cli_verb cli_answer = {
     .notes = "The answer comes first, then the text with the answer highlighted (black on light "
              "green) where colours are on; --quiet prints the answer only.",
     .jobs = JOB_ANSWER,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .required = "model_name_or_path question",
     .run = run,
 };

@@ -352,8 +352,7 @@ const struct cli_verb cli_bench = {
                "berth bench train --config base --data train-v1.1.json --precision bf16 --json\n"
                "berth bench pretrain --config base --input_dir shards --precision bf16",
     .jobs = JOB_BENCH,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .arguments_least = 1,
     .arguments_most = 1,
     .run = run,

@@ -25,8 +25,14 @@
 #define CLI_REAL(own, value) CLI_ROW(OPTION_REAL, own, value)
 #define CLI_LIST(own) CLI_ROW(OPTION_LIST, own, NULL)
 
-#define CLI_OPTIONS_MAX 12
+#define CLI_OPTIONS_MAX 16
 #define CLI_ARGUMENTS_MAX 4
+
+// A verb's own rows; more than CLI_OPTIONS_MAX do not compile.
+#define CLI_OWN_OPTIONS(rows)                                                                      \
+    .options = (rows),                                                                             \
+    .option_count = sizeof(rows) / sizeof *(rows) +                                                \
+                    0 * sizeof(char[sizeof(rows) / sizeof *(rows) <= CLI_OPTIONS_MAX ? 1 : -1])
 
 struct cli_call;
 

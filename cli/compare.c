@@ -99,8 +99,7 @@ const struct cli_verb cli_compare = {
     .notes = "A and B are model folders or files of tensors; names are translated to Hugging "
              "Face's, types may differ. Exit code 1 when a tensor differs by more than the "
              "tolerance, has another shape, or is only in one of them.",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .arguments_least = 2,
     .arguments_most = 2,
     .models = 2,

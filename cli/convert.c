@@ -46,8 +46,7 @@ const struct cli_verb cli_convert = {
              "config.json and the tokenizer's files are copied along. When something would be lost "
              "(a tensor that the format has no place for, a narrower type), the tensors are named "
              "and nothing is written without --allow_lossy: exit code 78.",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .arguments_least = 2,
     .arguments_most = 2,
     .models = 1,

@@ -236,7 +236,6 @@ const struct cli_verb cli_doctor = {
     .summary = "tell what this machine and this build offer",
     .usage = "[--json] [--comm NAME]",
     .example = "berth doctor\nmpirun -n 2 berth doctor --json",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .run = run,
 };

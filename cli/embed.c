@@ -241,8 +241,7 @@ const struct cli_verb cli_embed = {
         "folder determines how its texts are pooled, scaled and truncated. Output is {\"index\": "
         "N, \"embedding\": [...]} per line, or one float32 array [texts, size].",
     .jobs = JOB_EMBED,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .required = "model_name_or_path",
     .arguments_most = 1,
     .writes = CLI_WRITES_OUTPUT,

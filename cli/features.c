@@ -172,8 +172,7 @@ const struct cli_verb cli_features = {
     .example = "berth features squad --vocab vocab.txt --input train-v1.1.json --training --count\n"
                "berth features squad --model minilm --input dev-v1.1.json --jsonl | head -n 1",
     .jobs = JOB_FEATURES,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .required = "predict_file",
     .run = run,
 };

@@ -122,8 +122,7 @@ const struct cli_verb cli_fetch = {
              "HF_DATASETS_OFFLINE nothing is downloaded: what is in the cache is printed, what is "
              "not is exit code 69. No other verb uses the network, but for --download_only of "
              "finetune, predict and show, which does what fetch does with --model and ends.",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .arguments_least = 1,
     .arguments_most = 1,
     .writes = CLI_WRITES,

@@ -161,8 +161,7 @@ const struct cli_verb cli_inspect = {
     .example = "berth inspect squad-minilm\n"
                "berth inspect squad-minilm/model.safetensors\n"
                "berth inspect data/hdf5_lower_case_1_.../wikicorpus_en",
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .arguments_least = 1,
     .arguments_most = 1,
     .models = 1,

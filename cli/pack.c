@@ -67,8 +67,7 @@ const struct cli_verb cli_pack = {
              "next to OUT, for Habana's trainer. Berth's own trainer packs tokens itself and does "
              "not need this. An interrupted run resumes when started again.",
     .jobs = JOB_PACK,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .arguments_least = 2,
     .arguments_most = 2,
     .writes = CLI_WRITES,

@@ -223,8 +223,7 @@ const struct cli_verb cli_prepare = {
         "same folder are refused. The same input and settings give the same bytes whatever "
         "the number of threads.",
     .jobs = JOB_PREPARE,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .required = "output_dir",
     .writes = CLI_WRITES,
     .run = run,

@@ -172,8 +172,7 @@ const struct cli_verb cli_show = {
              "--features keras, samples and answers follow Keras's recipe: the best start and the "
              "best end are chosen independently.",
     .jobs = JOB_SHOW,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .required = "model_name_or_path predict_file",
     .run = run,
 };

@@ -148,8 +148,7 @@ const struct cli_verb cli_task_verbs[] = {
             "(--do_train, --predict_file, --fp16, ...) are accepted; those without a meaning here "
             "are noted and ignored. Options on the command line override --deepspeed_config.",
         .jobs = JOB_FINETUNE_SQUAD,
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OWN_OPTIONS(options),
         .required = "model_name_or_path train_file output_dir",
         .writes = CLI_WRITES,
         .run = train,
@@ -170,8 +169,7 @@ const struct cli_verb cli_task_verbs[] = {
             "model's folder also gets eval_results.txt, eval_results.json and all_results.json. "
             "Signals and --resume_from_checkpoint work as in `berth finetune squad`.",
         .jobs = JOB_FINETUNE_CLASSIFY,
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OWN_OPTIONS(options),
         .required = "model_name_or_path output_dir",
         .writes = CLI_WRITES,
         .run = train,
@@ -185,8 +183,7 @@ const struct cli_verb cli_task_verbs[] = {
             "berth predict squad --model squad-minilm --input dev-v1.1.json --output answers\n"
             "berth evaluate squad dev-v1.1.json answers/predictions.json",
         .jobs = JOB_PREDICT_SQUAD,
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OWN_OPTIONS(options),
         .required = "model_name_or_path predict_file output_dir",
         .writes = CLI_WRITES,
         .run = predict,
@@ -204,8 +201,7 @@ const struct cli_verb cli_task_verbs[] = {
         .notes = "Writes test_results.tsv (the classes' probabilities), predict_results_TASK.txt "
                  "(the classes) and, if the file has labels, predict_results.json with the scores.",
         .jobs = JOB_PREDICT_CLASSIFY,
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OWN_OPTIONS(options),
         .required = "model_name_or_path output_dir",
         .writes = CLI_WRITES,
         .run = predict_classify,
@@ -223,8 +219,7 @@ const struct cli_verb cli_task_verbs[] = {
             "keys (exact, f1, total, HasAns_..., NoAns_..., best_...). A question without a "
             "prediction scores 0 with a warning (an error for SQuAD 2.0, as in the official "
             "script); predictions for none of the questions are an error.",
-        .options = evaluate_options,
-        .option_count = sizeof evaluate_options / sizeof *evaluate_options,
+        CLI_OWN_OPTIONS(evaluate_options),
         .arguments_least = 2,
         .arguments_most = 2,
         .run = evaluate_squad,
@@ -251,8 +246,7 @@ const struct cli_verb cli_task_verbs[] = {
             "flags of the original scripts are understood; those without a meaning here are noted "
             "and skipped.",
         .jobs = JOB_PRETRAIN,
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OWN_OPTIONS(options),
         .required = "input_dir output_dir",
         .writes = CLI_WRITES,
         .run = train,
@@ -266,8 +260,7 @@ const struct cli_verb cli_task_verbs[] = {
         .notes =
             "Masked words and next sentences: accuracies and losses, also in eval_results.txt.",
         .jobs = JOB_EVALUATE_PRETRAIN,
-        .options = options,
-        .option_count = sizeof options / sizeof *options,
+        CLI_OWN_OPTIONS(options),
         .required = "model_name_or_path output_dir",
         .writes = CLI_WRITES,
         .run = evaluate,

@@ -197,8 +197,7 @@ const struct cli_verb cli_tokenize = {
     .example = "berth tokenize --model squad-minilm text.txt\n"
                "echo 'Hello, world!' | berth tokenize --vocab vocab.txt --ids --special",
     .jobs = JOB_TOKENIZE,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .arguments_most = 1,
     .run = run,
 };

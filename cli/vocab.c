@@ -74,8 +74,7 @@ const struct cli_verb cli_vocab = {
         "when nothing is left that is frequent enough. Use the vocabulary with the casing "
         "(do_lower_case) that it was made with.",
     .jobs = JOB_VOCAB,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    CLI_OWN_OPTIONS(options),
     .required = "output",
     .writes = CLI_WRITES,
     .run = run,

@@ -109,6 +109,21 @@ for mpi in $BERTH_MPIS; do
     expect_code 66
     once "absent.json"
     [ ! -e "$work/none" ] || fail "something was written"
+
+    launch "$mpi" 2 bench train --config "$work/wide.json" --data "$work/data.json" --vocab "$work/model/vocab.txt" \
+        --max_seq_length 64 --doc_stride 16 --max_query_length 16 --update_sequences 8 --steps 2 --threads 1 \
+        --zero_stage 1 --no_exchange --json
+    expect_code 0
+    python3 - "$out" <<'END' || fail "not the figures of two ranks: $(cat "$out")"
+import json
+import sys
+
+lines = open(sys.argv[1]).read().splitlines()
+figures = json.loads(lines[0])
+assert len(lines) == 1 and figures["ranks"] == 2 and figures["sequences"] == 16, "one object, for both ranks"
+assert figures["imbalance"] >= 1 and figures["comm_exposed_seconds"] + figures["comm_hidden_seconds"] > 0
+assert figures["exchange_ratio"] == figures["seconds"] / figures["no_exchange_seconds"]
+END
 done
 [ $tried -gt 0 ] || { echo "skipped: no mpirun or mpiexec of an MPI that a module was built for"; exit 77; }
 finish

@@ -16,6 +16,7 @@ struct bench {
     struct comm *comm, silent; // the second leaves the exchanges out
     struct state_share share;
     int64_t parts; // of an update
+    int pairs;     // each update is measured with its exchanges and without
     struct bench_data data;
     struct device *device;
     struct state state;
@@ -50,7 +51,11 @@ static enum berth_status open_ranks(struct bench *bench, struct berth_error *err
         return error_set(error, BERTH_USAGE,
                          "`berth bench predict` measures one process: start it without a launcher");
     }
-    TRY(all_reduce_share(settings->config, bench->comm, &bench->share, error));
+    TRY(all_reduce_share(settings->config, bench->comm, &bench->log, &bench->share, error));
+    bench->pairs = settings->no_exchange && bench->comm->size > 1;
+    if (settings->no_exchange && !bench->pairs) {
+        log_note(&bench->log, "no_exchange has no effect in one process");
+    }
     return batching_parts(settings->config, bench->comm->size, &bench->parts, error);
 }
 
@@ -203,10 +208,9 @@ static void count_exchanges(struct bench *bench, const struct comm_stats *before
 static enum berth_status measure_step(struct bench *bench, int64_t step,
                                       struct bench_figures *figures, struct sums *sums,
                                       struct berth_error *error) {
-    const int pairs = bench->settings->no_exchange && trains(bench);
     struct update_result update = {0};
     double silent = 0;
-    if (pairs) { // each of the pair follows an update of its kind, as in a run
+    if (bench->pairs) { // each of the pair follows an update of its kind, as in a run
         TRY(train_step(bench, step, &update, error));
     }
     const struct comm_stats before = bench->comm->stats(bench->comm);
@@ -218,7 +222,7 @@ static enum berth_status measure_step(struct bench *bench, int64_t step,
         count_step(bench, step, &update, figures, sums);
         count_exchanges(bench, &before, figures);
     }
-    if (pairs) {
+    if (bench->pairs) {
         TRY(silent_step(bench, step, &silent, error));
         figures->no_exchange_seconds += step >= bench->settings->warm_up_steps ? silent : 0;
     }
@@ -238,7 +242,9 @@ static enum berth_status measure(struct bench *bench, struct bench_figures *figu
         log_progress(&bench->log, trains(bench) ? "train" : "predict", step + 1,
                      bench->data.updates);
     }
-    all_reduce_wait_all_weights(&bench->updater.all_reduce);
+    if (trains(bench)) {
+        all_reduce_wait_all_weights(&bench->updater.all_reduce);
+    }
     read_peak(bench);
     finish(bench, &sums, figures);
     return BERTH_OK;

@@ -2,6 +2,7 @@
 #include "train/engine/all_reduce.h"
 
 #include "core/memory.h"
+#include "core/options.h"
 
 // --- pieces -------------------------------------------------------------------------------------
 
@@ -65,8 +66,21 @@ static void list_pieces(struct all_reduce *all_reduce) {
     all_reduce->first_piece[ranges] = count;
 }
 
+static void note_alone(const struct berth_config *config, const struct berth_log *log) {
+    static const char *const names[] = {"zero_stage", "communication_data_type"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (option_is_chosen(config, option_find(names[i]))) {
+            log_note(log, "%s has no effect in one process", names[i]);
+        }
+    }
+}
+
 enum berth_status all_reduce_share(const struct berth_config *config, const struct comm *comm,
-                                   struct state_share *share, struct berth_error *error) {
+                                   const struct berth_log *log, struct state_share *share,
+                                   struct berth_error *error) {
+    if (comm->size == 1) {
+        note_alone(config, log);
+    }
     *share = (struct state_share){.rank = comm->rank,
                                   .size = comm->size,
                                   .stage = comm->size > 1 ? (int)config->zero_stage : 0};

@@ -11,6 +11,7 @@
 
 #include "core/comm.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "train/optimizer/state.h"
 
 #include <stddef.h>
@@ -34,10 +35,11 @@ struct all_reduce {
     int64_t *gradients, *weights;
 };
 
-// How the ranks divide the state, as config->zero_stage says; one process divides nothing. Stage 3
-// is BERTH_CONFIG with several.
+// How the ranks divide the state, as config->zero_stage says; stage 3 is BERTH_CONFIG. One process
+// divides nothing: settings for several are noted.
 enum berth_status all_reduce_share(const struct berth_config *config, const struct comm *comm,
-                                   struct state_share *share, struct berth_error *error);
+                                   const struct berth_log *log, struct state_share *share,
+                                   struct berth_error *error);
 
 // Borrows comm and state. all_reduce_done frees, also after a failure.
 enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,

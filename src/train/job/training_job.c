@@ -92,17 +92,6 @@ static void note_phases(const struct job *job) {
     }
 }
 
-// Settings for several processes that have no effect in one are noted.
-static enum berth_status check_ranks(struct job *job, struct berth_error *error) {
-    static const char *const names[] = {"zero_stage", "communication_data_type"};
-    for (size_t i = 0; i < sizeof names / sizeof *names && job->comm->size == 1; i++) {
-        if (option_is_chosen(&job->config, option_find(names[i]))) {
-            log_note(&job->log, "%s has no effect in one process", names[i]);
-        }
-    }
-    return all_reduce_share(&job->config, job->comm, &job->share, error);
-}
-
 static enum berth_status settle(struct job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     if (config->deepspeed_config != NULL) {
@@ -111,7 +100,7 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
     TRY(job->task->settle(config, TASK_TRAIN, error));
     TRY(strategy_settle(config, &job->log, error));
     note_phases(job);
-    TRY(check_ranks(job, error));
+    TRY(all_reduce_share(config, job->comm, &job->log, &job->share, error));
     TRY(optimizer_settle(config, error));
     TRY(loss_scale_check(config, error));
     if (!option_resumes(&job->config)) {
