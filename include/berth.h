@@ -235,6 +235,10 @@ struct berth_config {
     int64_t virtual_ranks; /* parts of an update, added in a fixed order; 0: one for each rank */
     const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16"; NULL: that of
                                             the precision */
+    int overlap_comm;              /* 0: computing waits for every exchange */
+    int64_t reduce_bucket_size;    /* elements of gradients exchanged at a time, at most; 0: as
+                                      many as the memory for exchanges holds */
+    int64_t allgather_bucket_size; /* the same of weights */
 
     /* reports */
     int64_t logging_steps;

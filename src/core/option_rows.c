@@ -459,6 +459,18 @@ const struct option_row option_rows[] = {
      .choices = "fp32|bf16", DEEPSPEED("communication_data_type", NULL),
      .help = "type of the gradients that processes exchange",
      .shown = "that of --precision; fp32 with --virtual_ranks"},
+    {FLAG("ranks", overlap_comm, "true"), FREE, .jobs = JOB_TRAIN,
+     DEEPSPEED("zero_optimization.overlap_comm", NULL),
+     .help = "exchange gradients and weights while computing goes on; false: wait for every "
+             "exchange"},
+    {INTEGER("ranks", reduce_bucket_size, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0), .unit = "N",
+     DEEPSPEED("zero_optimization.reduce_bucket_size", NULL),
+     .help = "maximum number of elements of gradients to exchange at a time",
+     .shown = "0: as many as the memory for exchanges holds"},
+    {INTEGER("ranks", allgather_bucket_size, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0),
+     .unit = "N", DEEPSPEED("zero_optimization.allgather_bucket_size", NULL),
+     .help = "with --zero_stage, maximum number of elements of weights to exchange at a time",
+     .shown = "0: as many as the memory for exchanges holds"},
 
     {INTEGER("reports", logging_steps, "10"), FREE, .jobs = JOB_TRAIN, AT_LEAST(1), .unit = "N",
      DEEPSPEED("steps_per_print", NULL), .aliases = "print_steps log_freq steps_per_print",

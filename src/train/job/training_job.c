@@ -94,11 +94,17 @@ static void note_phases(const struct job *job) {
 // Settings for several processes that have no effect in one are noted; stage 3 is there for the
 // files of others.
 static enum berth_status check_ranks(const struct job *job, struct berth_error *error) {
-    static const char *const names[] = {"zero_stage", "communication_data_type"};
+    static const char *const names[] = {"zero_stage", "communication_data_type", "overlap_comm",
+                                        "reduce_bucket_size", "allgather_bucket_size"};
     for (size_t i = 0; i < sizeof names / sizeof *names && job->comm->size == 1; i++) {
         if (option_is_chosen(&job->config, option_find(names[i]))) {
             log_note(&job->log, "%s has no effect in one process", names[i]);
         }
+    }
+    if (job->comm->size > 1 && job->config.zero_stage == 0 &&
+        option_is_chosen(&job->config, option_find("allgather_bucket_size"))) {
+        log_note(&job->log, "allgather_bucket_size has no effect with zero_stage 0: every process "
+                            "updates all weights");
     }
     return job->comm->size == 1 || job->config.zero_stage < 3
                ? BERTH_OK
@@ -343,7 +349,7 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
     struct update_rules rules = update_rules_of(&job->config, &job->files.shape);
     const struct state_share share = share_of(job);
     if (job->config.communication_data_type == NULL) {
-        rules.wire = compute;
+        rules.exchange.wire = compute;
     }
     TRY(state_init_share(&job->state, job->device, &job->files.table, compute, &share, error));
     job->content = (struct checkpoint_content){.config = &job->config,
