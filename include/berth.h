@@ -235,7 +235,7 @@ struct berth_config {
     int64_t virtual_ranks; /* parts of an update, added in a fixed order; 0: one for each rank */
     const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16"; NULL: that of
                                             the precision */
-    int overlap_comm;              /* 0: computing waits for every exchange */
+    int overlap_comm;                    /* 0: computing waits for every exchange */
     int64_t reduce_bucket_size;    /* elements of gradients exchanged at a time, at most; 0: as
                                       many as the memory for exchanges holds */
     int64_t allgather_bucket_size; /* the same of weights */
@@ -549,7 +549,11 @@ struct berth_convert_settings {
                           NULL: "nvidia" for a model with such names, otherwise "huggingface".
                           Other formats have only one set of names */
     int kernel_layers; /* same as names = "kernel" */
-    int64_t step;      /* training step in the checkpoint's name, for "nvidia" and "deepspeed" */
+    int64_t step;      /* training step in the checkpoint's name, for "nvidia" and "deepspeed"; 0
+                          with zero_stage: that of the checkpoint */
+    const char *zero_stage; /* "deepspeed" of a checkpoint: also write the optimizer's state: "0":
+                               whole, "1" or "2": as ZeRO's shards. NULL: the model alone */
+    int64_t ranks;          /* number of ZeRO's shards; 0: 1 */
 };
 
 /* Converts the model `input`, a folder or a file of weights inside one, to another format. Writes
