@@ -207,7 +207,9 @@ struct berth_config {
                                           set */
 
     /* checkpoints */
-    int64_t save_steps; /* > 0: save every save_steps updates; 0: at the end of each epoch */
+    int64_t save_steps; /* > 0: save every save_steps updates; 0: at the end of each epoch; -1: as
+                           often as loses the least time (--save_steps auto) */
+    double mean_time_to_failure; /* seconds, of the whole job, for save_steps -1 */
     int64_t save_total_limit;
     const char *save_strategy;          /* "no", "epoch", "steps" or "best"; NULL: decided by
                                            save_steps */

@@ -393,10 +393,14 @@ const struct option_row option_rows[] = {
      .help = "after training, predict predict_file or, with task_name, the test set of the task",
      .shown = "true if predict_file is given"},
 
-    {INTEGER("checkpoints", save_steps, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0), .unit = "N",
-     .aliases = "save_checkpoints_steps num_steps_per_checkpoint",
-     .help = "save a checkpoint every N updates", .shown = "0: after each epoch",
-     .job_defaults = {{JOB_PRETRAIN, "100", NULL}}},
+    {INTEGER("checkpoints", save_steps, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0), .has_auto = 1,
+     .unit = "N|auto", .aliases = "save_checkpoints_steps num_steps_per_checkpoint",
+     .help = "save a checkpoint every N updates; auto: as often as loses the least time, by "
+             "mean_time_to_failure and the time that saving takes",
+     .shown = "0: after each epoch", .job_defaults = {{JOB_PRETRAIN, "100", NULL}}},
+    {REAL("checkpoints", mean_time_to_failure, "86400"), FREE, .jobs = JOB_TRAIN, BETWEEN(1, 1e12),
+     .unit = "SECONDS",
+     .help = "with --save_steps auto: mean time between failures of the whole job"},
     {INTEGER("checkpoints", save_total_limit, "2"), FREE, .jobs = JOB_TRAIN, BETWEEN(1, 1 << 20),
      .unit = "N", .help = "number of checkpoints to keep",
      .job_defaults = {{JOB_PRETRAIN, "3", NULL}}},

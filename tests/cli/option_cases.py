@@ -221,6 +221,7 @@ CASES = {
     "do_predict": on(MRPC, None),
     # checkpoints
     "save_steps": "1",
+    "mean_time_to_failure": "60", # noted without save_steps auto
     "save_total_limit": "1",
     "save_strategy": "no",
     "load_best_model_at_end": (None, "--eval_steps 1 --learning_rate 0.3"),
