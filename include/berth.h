@@ -207,7 +207,9 @@ struct berth_config {
                                           set */
 
     /* checkpoints */
-    int64_t save_steps; /* > 0: save every save_steps updates; 0: at the end of each epoch */
+    int64_t save_steps; /* > 0: save every save_steps updates; 0: at the end of each epoch; -1: as
+                           often as loses the least time (--save_steps auto) */
+    double mean_time_to_failure; /* seconds, of the whole job, for save_steps -1 */
     int64_t save_total_limit;
     const char *save_strategy;          /* "no", "epoch", "steps" or "best"; NULL: decided by
                                            save_steps */
@@ -235,6 +237,10 @@ struct berth_config {
     int64_t virtual_ranks; /* parts of an update, added in a fixed order; 0: one for each rank */
     const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16"; NULL: that of
                                             the precision */
+    int overlap_comm;                    /* 0: computing waits for every exchange */
+    int64_t reduce_bucket_size;    /* elements of gradients exchanged at a time, at most; 0: as
+                                      many as the memory for exchanges holds */
+    int64_t allgather_bucket_size; /* the same of weights */
 
     /* reports */
     int64_t logging_steps;
@@ -545,7 +551,11 @@ struct berth_convert_settings {
                           NULL: "nvidia" for a model with such names, otherwise "huggingface".
                           Other formats have only one set of names */
     int kernel_layers; /* same as names = "kernel" */
-    int64_t step;      /* training step in the checkpoint's name, for "nvidia" and "deepspeed" */
+    int64_t step;      /* training step in the checkpoint's name, for "nvidia" and "deepspeed"; 0
+                          with zero_stage: that of the checkpoint */
+    const char *zero_stage; /* "deepspeed" of a checkpoint: also write the optimizer's state: "0":
+                               whole, "1" or "2": as ZeRO's shards. NULL: the model alone */
+    int64_t ranks;          /* number of ZeRO's shards; 0: 1 */
 };
 
 /* Converts the model `input`, a folder or a file of weights inside one, to another format. Writes

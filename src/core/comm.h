@@ -28,6 +28,8 @@ struct comm_range {
     enum dtype wire;       // of the elements while they travel
     const int64_t *starts; // [size + 1] element where each rank's part begins; ascending, from
                            // `first` to `first + count`
+    int64_t bucket;        // most elements, of all parts together, to exchange at a time; 0: as
+                           // many as the communicator's memory holds
 };
 
 struct comm_stats {

@@ -27,7 +27,10 @@ struct update_rules update_rules_of(const struct berth_config *config,
         .attention_dropout = attention < 0 ? shape->attention_probs_dropout_prob : attention,
         .head_dropout = head < 0 ? hidden : head,
         .parts = (int)config->virtual_ranks,
-        .wire = wire_of(config, compute),
+        .exchange = {.wire = wire_of(config, compute),
+                     .waits = !config->overlap_comm,
+                     .gradient_bucket = config->reduce_bucket_size,
+                     .weight_bucket = config->allgather_bucket_size},
     };
 }
 
@@ -72,8 +75,9 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
     *updater = (struct updater){.engine = engine, .rules = *rules};
     const int parts = rules->parts > 0 ? rules->parts : comm->size;
     updater->own_parts = parts / comm->size;
-    const enum dtype wire = rules->parts > 0 ? DTYPE_F32 : rules->wire;
-    TRY(all_reduce_init(&updater->all_reduce, comm, engine->state, wire, error));
+    struct all_reduce_rules exchange = rules->exchange;
+    exchange.wire = rules->parts > 0 ? DTYPE_F32 : exchange.wire;
+    TRY(all_reduce_init(&updater->all_reduce, comm, engine->state, &exchange, error));
     TRY(division_init(&updater->division, (size_t)parts, (size_t)sequences, error));
     TRY(take_levels(updater, error));
     engine->model.source = (struct bert_source){.need = need, .context = &updater->all_reduce};
