@@ -170,5 +170,6 @@ const struct cli_verb cli_answer = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path question",
+    .processes = CLI_FIRST,
     .run = run,
 };

@@ -329,5 +329,6 @@ const struct cli_verb cli_bench = {
     .option_count = sizeof options / sizeof *options,
     .arguments_least = 1,
     .arguments_most = 1,
+    .processes = CLI_FIRST,
     .run = run,
 };

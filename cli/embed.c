@@ -245,6 +245,6 @@ const struct cli_verb cli_embed = {
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path",
     .arguments_most = 1,
-    .writes = CLI_WRITES_OUTPUT,
+    .processes = CLI_FIRST,
     .run = run,
 };

@@ -175,5 +175,6 @@ const struct cli_verb cli_features = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "predict_file",
+    .processes = CLI_FIRST,
     .run = run,
 };

@@ -126,6 +126,6 @@ const struct cli_verb cli_fetch = {
     .option_count = sizeof options / sizeof *options,
     .arguments_least = 1,
     .arguments_most = 1,
-    .writes = CLI_WRITES,
+    .processes = CLI_ALONE,
     .run = run,
 };

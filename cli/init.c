@@ -26,6 +26,6 @@ const struct cli_verb cli_init = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "config output",
-    .writes = CLI_WRITES,
+    .processes = CLI_ALONE,
     .run = run,
 };

@@ -71,6 +71,6 @@ const struct cli_verb cli_pack = {
     .option_count = sizeof options / sizeof *options,
     .arguments_least = 2,
     .arguments_most = 2,
-    .writes = CLI_WRITES,
+    .processes = CLI_ALONE,
     .run = run,
 };

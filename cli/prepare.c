@@ -226,6 +226,6 @@ const struct cli_verb cli_prepare = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "output_dir",
-    .writes = CLI_WRITES,
+    .processes = CLI_ALONE,
     .run = run,
 };

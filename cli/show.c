@@ -175,5 +175,6 @@ const struct cli_verb cli_show = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "model_name_or_path predict_file",
+    .processes = CLI_FIRST,
     .run = run,
 };

@@ -3,7 +3,6 @@
 // common reporter, signals and result.
 #include "cli.h"
 #include "core/json_line.h"
-#include "core/launcher.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +45,7 @@ static enum berth_status run_job(struct cli_call *call, job_function *job, const
     struct berth_reporter *reporter;
     struct berth_run_result result = {0};
     int json = cli_flag(call, "json");
-    if (launch_find().rank > 0) {
+    if (!cli_reports()) {
         return job(task_of(call->verb), &call->config, (struct berth_log){0},
                    cli_stop_on_signals(follows), NULL, error);
     }
@@ -151,7 +150,7 @@ const struct cli_verb cli_task_verbs[] = {
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .required = "model_name_or_path train_file output_dir",
-        .writes = CLI_WRITES,
+        .processes = CLI_DIVIDED,
         .run = train,
     },
     {
@@ -173,7 +172,7 @@ const struct cli_verb cli_task_verbs[] = {
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .required = "model_name_or_path output_dir",
-        .writes = CLI_WRITES,
+        .processes = CLI_DIVIDED,
         .run = train,
     },
     {
@@ -188,7 +187,7 @@ const struct cli_verb cli_task_verbs[] = {
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .required = "model_name_or_path predict_file output_dir",
-        .writes = CLI_WRITES,
+        .processes = CLI_ALONE,
         .run = predict,
     },
     {
@@ -207,7 +206,7 @@ const struct cli_verb cli_task_verbs[] = {
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .required = "model_name_or_path output_dir",
-        .writes = CLI_WRITES,
+        .processes = CLI_ALONE,
         .run = predict_classify,
     },
     {
@@ -227,6 +226,7 @@ const struct cli_verb cli_task_verbs[] = {
         .option_count = sizeof evaluate_options / sizeof *evaluate_options,
         .arguments_least = 2,
         .arguments_most = 2,
+        .processes = CLI_FIRST,
         .run = evaluate_squad,
     },
     {
@@ -254,7 +254,7 @@ const struct cli_verb cli_task_verbs[] = {
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .required = "input_dir output_dir",
-        .writes = CLI_WRITES,
+        .processes = CLI_DIVIDED,
         .run = train,
     },
     {
@@ -269,7 +269,7 @@ const struct cli_verb cli_task_verbs[] = {
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .required = "model_name_or_path output_dir",
-        .writes = CLI_WRITES,
+        .processes = CLI_ALONE,
         .run = evaluate,
     },
 };

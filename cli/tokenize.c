@@ -200,5 +200,6 @@ const struct cli_verb cli_tokenize = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .arguments_most = 1,
+    .processes = CLI_FIRST,
     .run = run,
 };

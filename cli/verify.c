@@ -44,5 +44,6 @@ const struct cli_verb cli_verify = {
     .option_count = sizeof options / sizeof *options,
     .arguments_least = 1,
     .arguments_most = 1,
+    .processes = CLI_FIRST,
     .run = run,
 };

@@ -77,6 +77,6 @@ const struct cli_verb cli_vocab = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .required = "output",
-    .writes = CLI_WRITES,
+    .processes = CLI_ALONE,
     .run = run,
 };

@@ -50,21 +50,6 @@ static int is_first(const struct job *job) {
     return job->comm->rank == 0;
 }
 
-// All ranks continue, or none: each brings the status of what it did. Only one of them has a
-// message where it is not OK: the first rank, which reports.
-static enum berth_status agree(const struct job *job, enum berth_status own,
-                               struct berth_error *error) {
-    struct comm *comm = job->comm;
-    int stop = 0;
-    if (own != BERTH_OK && comm->size > 1) {
-        (void)error_prefix(error, own, "rank %d", comm->rank);
-    }
-    const enum berth_status status = comm->agree(comm, own, &stop, error);
-    return status == BERTH_OK || comm->size == 1 || is_first(job) || status == BERTH_UNAVAILABLE
-               ? status
-               : error_set(error, status, "%s", "");
-}
-
 // --- settings -----------------------------------------------------------------------------------
 
 // A run without a checkpoint starts from a model or, except for a second phase, from random
@@ -479,7 +464,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
     fill_result(job, &done, result);
     TRY(status);
     updater_collect_weights(&job->updater);
-    TRY(agree(job, write_outputs(job, &done, error), error));
+    TRY(comm_settle(job->comm, write_outputs(job, &done, error), error));
     struct training_summary summary = {.task = job->task,
                                        .result = result,
                                        .loop = &done,
@@ -514,7 +499,7 @@ static enum berth_status share_resume(struct job *job, struct berth_error *error
         job->resume_folder = memory_new(found.length);
         status = job->resume_folder != NULL ? BERTH_OK : file_no_path(error);
     }
-    TRY(agree(job, status, error));
+    TRY(comm_settle(job->comm, status, error));
     if (found.length > 0) {
         comm->broadcast(comm, job->resume_folder, found.length, 0);
     }
@@ -552,7 +537,7 @@ static enum berth_status compare_weights(const struct job *job, struct berth_err
                       "the weights differ from those of rank 0: %s is not the same on all hosts",
                       job->resume_folder != NULL ? job->resume_folder : job->model_folder);
     }
-    return agree(job, status, error);
+    return comm_settle(job->comm, status, error);
 }
 
 static enum berth_status start(struct job *job, struct berth_error *error) {
@@ -577,16 +562,16 @@ static enum berth_status make_output(struct job *job, struct berth_error *error)
 
 static enum berth_status run(struct job *job, struct berth_run_result *result,
                              struct berth_error *error) {
-    TRY(agree(job, settle(job, error), error));
-    TRY(agree(job, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
+    TRY(comm_settle(job->comm, settle(job, error), error));
+    TRY(comm_settle(job->comm, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
     TRY(share_resume(job, error));
-    TRY(agree(job, prepare(job, error), error));
+    TRY(comm_settle(job->comm, prepare(job, error), error));
     if (job->config.dry_run) {
         return BERTH_OK;
     }
-    TRY(agree(job, start(job, error), error));
+    TRY(comm_settle(job->comm, start(job, error), error));
     TRY(compare_weights(job, error));
-    TRY(agree(job, is_first(job) ? make_output(job, error) : BERTH_OK, error));
+    TRY(comm_settle(job->comm, is_first(job) ? make_output(job, error) : BERTH_OK, error));
     return train(job, result, error);
 }
 
@@ -623,9 +608,8 @@ enum berth_status training_job_run(const struct task *task, const struct berth_c
                       .begin = machine_seconds()};
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
-    enum berth_status status = machine_comm_open(config, &log, &job.comm, error);
+    enum berth_status status = machine_comm_open(config, &job.log, &job.comm, error);
     if (status == BERTH_OK) {
-        job.log = is_first(&job) ? log : (struct berth_log){0};
         status = run(&job, result, error);
     }
     job_done(&job);
