@@ -187,7 +187,7 @@ const struct cli_verb cli_task_verbs[] = {
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .required = "model_name_or_path predict_file output_dir",
-        .processes = CLI_ALONE,
+        .processes = CLI_DIVIDED,
         .run = predict,
     },
     {
@@ -206,7 +206,7 @@ const struct cli_verb cli_task_verbs[] = {
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .required = "model_name_or_path output_dir",
-        .processes = CLI_ALONE,
+        .processes = CLI_DIVIDED,
         .run = predict_classify,
     },
     {
@@ -269,7 +269,7 @@ const struct cli_verb cli_task_verbs[] = {
         .options = options,
         .option_count = sizeof options / sizeof *options,
         .required = "model_name_or_path output_dir",
-        .processes = CLI_ALONE,
+        .processes = CLI_DIVIDED,
         .run = evaluate,
     },
 };

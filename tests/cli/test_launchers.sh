@@ -76,11 +76,11 @@ cat >"$work/table" <<END
 finetune squad: divided --model m --train t --output $work/made
 finetune classify: divided --model m --train t --text_column a --label_column b --output $work/made
 pretrain: divided --model m --input_dir d --output $work/made
-predict squad: alone --model m --input t --output $work/made
-predict classify: alone --model m --input t --text_column a --output $work/made
-evaluate pretrain: alone --model m --input_dir d --output $work/made
+predict squad: divided --model m --input t --output $work/made
+predict classify: divided --model m --input t --text_column a --output $work/made
+evaluate pretrain: divided --model m --input_dir d --output $work/made
 evaluate squad: first t p
-embed: first --model m t
+embed: divided --model m t
 answer: first --model m --question q --context-file t
 show squad: first --model m --input t
 features squad: first --vocab v --input t

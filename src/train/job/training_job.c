@@ -4,7 +4,6 @@
 #include "core/file_partial.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "format/checksum/digest.h"
 #include "model/folder.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/original.h"
@@ -380,19 +379,21 @@ static enum berth_status write_outputs(struct job *job, const struct training_re
     return job->task->write(&job->evaluation.set, &results, error);
 }
 
+static enum berth_status read_best(struct job *job, const char *folder, struct berth_error *error) {
+    TRY(checkpoint_verify(folder, NULL, error));
+    param_table_keep_head(&job->files.table);
+    return model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
+                            error);
+}
+
 // --load_best_model_at_end: replaces the last weights and scores by those of the best model.
 static enum berth_status load_best(struct job *job, const char *folder,
                                    struct training_result *done, struct berth_error *error) {
-    TRY(checkpoint_verify(folder, NULL, error));
-    param_table_keep_head(&job->files.table);
-    TRY(model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
-                         error));
+    TRY(comm_settle(job->comm, read_best(job, folder, error), error));
     struct evaluation_run how = {
         .engine = &job->engine, .files = &job->files, .log = &job->log, .stop = job->stop};
     struct infer_result timing;
-    const enum berth_status status =
-        evaluation_predict(&job->evaluation, &how, &timing, &done->score, error);
-    TRY(job->comm->agree(job->comm, status, &timing.stopped, error));
+    TRY(evaluation_predict(&job->evaluation, &how, &timing, &done->score, error));
     if (timing.stopped) {
         return error_set(error, BERTH_INTERRUPTED,
                          "stopped on request while evaluating the best model; everything is saved: "
@@ -514,32 +515,6 @@ static enum berth_status prepare(struct job *job, struct berth_error *error) {
     return make_plan(job, error);
 }
 
-// Files may differ from host to host; then ranks would average the gradients of two models.
-static enum berth_status compare_weights(const struct job *job, struct berth_error *error) {
-    const struct state *state = &job->state;
-    char own[DIGEST_HEX_SIZE] = "", first[DIGEST_HEX_SIZE];
-    float *weights;
-    enum berth_status status;
-    if (job->comm->size == 1) {
-        return BERTH_OK;
-    }
-    status = state_borrow(state, state->master, 1, &weights, error);
-    if (status == BERTH_OK) {
-        status = digest_memory(DIGEST_SHA256, weights,
-                               (size_t)state->table->total * sizeof *weights, own, error);
-        state_release(state, state->master, weights);
-    }
-    memcpy(first, own, sizeof first);
-    job->comm->broadcast(job->comm, first, sizeof first, 0);
-    if (status == BERTH_OK && strcmp(own, first) != 0) {
-        status =
-            error_set(error, BERTH_BAD_DATA,
-                      "the weights differ from those of rank 0: %s is not the same on all hosts",
-                      job->resume_folder != NULL ? job->resume_folder : job->model_folder);
-    }
-    return comm_settle(job->comm, status, error);
-}
-
 static enum berth_status start(struct job *job, struct berth_error *error) {
     TRY(progress_init(&job->progress, error));
     job->progress.jobs = job->task->jobs;
@@ -570,7 +545,9 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
         return BERTH_OK;
     }
     TRY(comm_settle(job->comm, start(job, error), error));
-    TRY(compare_weights(job, error));
+    TRY(state_compare_ranks(&job->state, job->comm,
+                            job->resume_folder != NULL ? job->resume_folder : job->model_folder,
+                            error));
     TRY(comm_settle(job->comm, is_first(job) ? make_output(job, error) : BERTH_OK, error));
     return train(job, result, error);
 }
