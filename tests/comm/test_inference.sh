@@ -42,7 +42,7 @@ result() {
     sed 's/"samples_per_second.*//' "$out"
 }
 untimed() { # FILE
-    grep -avE '^ *"predict_(runtime|samples_per_second)"' "$1"
+    grep -av '^ *"predict_runtime"' "$1"
 }
 same_files() { # FOLDER FOLDER FILES...
     local one=$1 other=$2
