@@ -58,6 +58,6 @@ const struct cli_verb cli_convert = {
     .arguments_least = 2,
     .arguments_most = 2,
     .models = 1,
-    .writes = CLI_WRITES,
+    .processes = CLI_ALONE,
     .run = run,
 };

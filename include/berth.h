@@ -361,7 +361,10 @@ struct berth_run_result {
  * it. Evaluation and prediction score held-out shards: those of eval_dir, else those of input_dir
  * with "test" in their names. They write eval_results.txt.
  *
- * Training writes the model, its checkpoints and the files of evaluation to output_dir. */
+ * Training writes the model, its checkpoints and the files of evaluation to output_dir.
+ *
+ * Processes that a launcher started together (mpirun, srun) all call the function and divide its
+ * work; the first one reports and writes. */
 enum berth_status berth_train(const char *task, const struct berth_config *config,
                               struct berth_log log, const volatile int *stop,
                               struct berth_run_result *result, struct berth_error *error);
@@ -474,6 +477,31 @@ size_t berth_encoder_size(const struct berth_encoder *encoder);
 enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const char *const *texts,
                                       size_t count, struct berth_embedding how, float *embeddings,
                                       struct berth_error *error);
+
+/* A list of texts to embed. The functions return BERTH_OK or a status with *error filled in, which
+ * ends the job. */
+struct berth_embed_job {
+    int pooling;   /* enum berth_pooling; -1: as the model's folder specifies */
+    int normalize; /* 0, 1; -1: as the folder specifies */
+    /* Provides texts[count], valid until the job ends. */
+    enum berth_status (*read)(void *context, const char *const **texts, size_t *count,
+                              struct berth_error *error);
+    /* Called once before the first embedding: what the folder specifies, and the number of elements
+     * of each embedding. */
+    enum berth_status (*begin)(void *context, struct berth_embedding usual, size_t size,
+                               struct berth_error *error);
+    /* Receives embeddings[count][size], in the order of the texts. */
+    enum berth_status (*put)(void *context, const float *embeddings, size_t count,
+                             struct berth_error *error);
+    /* Called after the last one. */
+    enum berth_status (*end)(void *context, struct berth_error *error);
+    void *context;
+};
+
+/* Embeds the texts of a job. The processes that were started together all call it and divide the
+ * texts; only the first one's functions are called. */
+enum berth_status berth_embed(const struct berth_config *config, struct berth_log log,
+                              const struct berth_embed_job *job, struct berth_error *error);
 
 /* ---------------------------------------------------------------------------------------------
  * Tokens.

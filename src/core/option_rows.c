@@ -444,10 +444,10 @@ const struct option_row option_rows[] = {
     {TEXT("machine", instructions, "auto"), FREE, .jobs = MACHINE_JOBS, .unit = "SET",
      .choices = "auto|generic|avx2|avx512|avx512bf16", .help = "instruction set to use"},
 
-    {TEXT("ranks", comm, "auto"), FREE, .jobs = JOB_TRAIN | JOB_BENCH, .unit = "NAME",
+    {TEXT("ranks", comm, "auto"), FREE, .jobs = JOB_DIVIDED | JOB_BENCH, .unit = "NAME",
      .choices = "auto|self|openmpi|mpich", .help = "what connects the processes of a job",
      .shown = "auto: the MPI of the launcher that started them"},
-    {INTEGER("ranks", comm_timeout, "300"), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
+    {INTEGER("ranks", comm_timeout, "300"), FREE, .jobs = JOB_DIVIDED | JOB_BENCH,
      BETWEEN(1, 1000000), .unit = "SECONDS", .help = "maximum time to wait for another process"},
     {INTEGER("ranks", zero_stage, "0"), FREE, .jobs = JOB_TRAIN | JOB_BENCH, BETWEEN(0, 3),
      .unit = "STAGE", DEEPSPEED("zero_optimization.stage", NULL),

@@ -42,7 +42,9 @@ enum option_job {
     // Of every task.
     JOB_FINETUNE = JOB_FINETUNE_SQUAD | JOB_FINETUNE_CLASSIFY,
     JOB_PREDICT = JOB_PREDICT_SQUAD | JOB_PREDICT_CLASSIFY | JOB_EVALUATE_PRETRAIN,
-    JOB_TRAIN = JOB_FINETUNE | JOB_PRETRAIN
+    JOB_TRAIN = JOB_FINETUNE | JOB_PRETRAIN,
+    // Of which several processes can do one together.
+    JOB_DIVIDED = JOB_TRAIN | JOB_PREDICT | JOB_EMBED
 };
 
 // What a resumed run may do with a setting.

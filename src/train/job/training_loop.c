@@ -94,18 +94,6 @@ static void report_evaluation(const struct run *run, const struct infer_result *
     log_fields(run->loop->log, BERTH_RECORD_EVAL, "eval", fields, count);
 }
 
-// All ranks decide by the scores of the first, whatever their processors make of the last bits. An
-// evaluation that failed or was stopped on one rank did so on all.
-static enum berth_status share_score(struct comm *comm, enum berth_status status, int *stopped,
-                                     struct task_score *score, struct berth_error *error) {
-    TRY(comm->agree(comm, status, stopped, error));
-    for (size_t i = 0; !*stopped && i < score->count; i++) {
-        comm->broadcast(comm, &score->items[i].value, sizeof score->items[i].value, 0);
-    }
-    comm->broadcast(comm, &score->loss, sizeof score->loss, 0);
-    return BERTH_OK;
-}
-
 static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     double begin = machine_seconds();
@@ -114,9 +102,8 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
                                  .files = loop->content->files,
                                  .log = loop->log,
                                  .stop = loop->stop};
-    struct task_score score = {0};
-    enum berth_status status = evaluation_predict(loop->evaluation, &how, &timing, &score, error);
-    TRY(share_score(loop->updater->engine->comm, status, &timing.stopped, &score, error));
+    struct task_score score;
+    TRY(evaluation_predict(loop->evaluation, &how, &timing, &score, error));
     if (!timing.stopped) {
         run->result->score = score;
         run->result->prediction_seconds = timing.seconds;

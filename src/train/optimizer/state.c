@@ -2,6 +2,9 @@
 #include "train/optimizer/state.h"
 
 #include "core/memory.h"
+#include "format/checksum/digest.h"
+
+#include <string.h>
 
 struct state_bytes state_measure(const struct param_table *table, enum dtype compute,
                                  int training) {
@@ -179,4 +182,28 @@ void state_set_weights(struct state *state, const float *host) {
     if (state->copy != NULL) {
         device->convert(device, state_copy(state), state->master);
     }
+}
+
+enum berth_status state_compare_ranks(const struct state *state, struct comm *comm,
+                                      const char *source, struct berth_error *error) {
+    char own[DIGEST_HEX_SIZE] = "", first[DIGEST_HEX_SIZE];
+    float *weights;
+    enum berth_status status;
+    if (comm->size == 1) {
+        return BERTH_OK;
+    }
+    status = state_borrow(state, state->master, 1, &weights, error);
+    if (status == BERTH_OK) {
+        status = digest_memory(DIGEST_SHA256, weights,
+                               (size_t)state->table->total * sizeof *weights, own, error);
+        state_release(state, state->master, weights);
+    }
+    memcpy(first, own, sizeof first);
+    comm->broadcast(comm, first, sizeof first, 0);
+    if (status == BERTH_OK && strcmp(own, first) != 0) {
+        status = error_set(
+            error, BERTH_BAD_DATA,
+            "the weights differ from those of rank 0: %s is not the same on all hosts", source);
+    }
+    return comm_settle(comm, status, error);
 }

@@ -6,6 +6,7 @@
 #ifndef BERTH_TRAIN_STATE_H
 #define BERTH_TRAIN_STATE_H
 
+#include "core/comm.h"
 #include "core/device.h"
 #include "core/error.h"
 #include "model/bert.h"
@@ -66,6 +67,11 @@ struct mat state_copy(const struct state *state);
 enum berth_status state_borrow(const struct state *state, const float *buffer, int filled,
                                float **host, struct berth_error *error);
 void state_release(const struct state *state, const float *buffer, float *host);
+
+// All ranks compare their weights, which they read from `source`: files may differ from host to
+// host, and ranks would then mix two models. BERTH_BAD_DATA on all of them (comm_settle).
+enum berth_status state_compare_ranks(const struct state *state, struct comm *comm,
+                                      const char *source, struct berth_error *error);
 
 // Writes a borrowed buffer, changed by the caller, back to the device.
 void state_set(struct state *state, float *buffer, const float *host);
