@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimizer state in parts (train/optimizer/partition.h): parts cover the table, two ranks with a
 // part each update as one process with the whole does, to the bit, and a file of moments is the
-// same whoever wrote it and is read by any number of ranks.
+// same whoever wrote it and is read by any number of ranks. The same for weights, which each rank
+// keeps in part.
 #include "comm/job.h"
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/rng.h"
 #include "core/scratch.h"
-#include "train/checkpoint/optimizer_file.h"
+#include "model/folder.h"
+#include "train/checkpoint/state_file.h"
 #include "train/optimizer/optimizer_plan.h"
 
 #include <math.h>
@@ -195,40 +197,102 @@ static void test_two_parts_update_as_one(void **state) {
 
 // --- files --------------------------------------------------------------------------------------
 
-static void test_files_of_parts(void **state) {
-    struct rank whole, parts[2], others[RANKS];
-    char *one, *two;
-    size_t one_length, two_length;
+static void assert_same_files(const char *one, const char *two) {
+    char *bytes[2];
+    size_t lengths[2];
+    assert_int_equal(file_read(scratch(one), SIZE_MAX / 2, &bytes[0], &lengths[0], NULL), BERTH_OK);
+    assert_int_equal(file_read(scratch(two), SIZE_MAX / 2, &bytes[1], &lengths[1], NULL), BERTH_OK);
+    assert_int_equal(lengths[0], lengths[1]);
+    assert_memory_equal(bytes[0], bytes[1], lengths[0]);
+    memory_free(bytes[0]);
+    memory_free(bytes[1]);
+}
+
+// Weights that no rank has as a whole, against a file written from one buffer.
+static void test_weights_of_parts(void **state) {
+    struct rank whole, parts[2];
     open_rank(&whole, "adamw", 0, 1, comm_self());
     run_updates(&whole);
     run_two(parts, "adamw");
     assert_int_equal(dir_make(scratch("one"), NULL), BERTH_OK);
     assert_int_equal(dir_make(scratch("two"), NULL), BERTH_OK);
-    assert_int_equal(optimizer_file_make(&table, scratch("one"), NULL), BERTH_OK);
-    assert_int_equal(optimizer_file_fill(&whole.state, scratch("one"), NULL), BERTH_OK);
-    assert_int_equal(optimizer_file_make(&table, scratch("two"), NULL), BERTH_OK);
+    assert_int_equal(folder_write_weights(scratch("one"), &shape, &table, whole.state.master, NULL),
+                     BERTH_OK);
+    assert_int_equal(state_file_make(STATE_FILE_WEIGHTS, &table, scratch("two"), NULL), BERTH_OK);
     for (int i = 1; i >= 0; i--) {
-        assert_int_equal(optimizer_file_fill(&parts[i].state, scratch("two"), NULL), BERTH_OK);
+        assert_int_equal(state_file_fill(STATE_FILE_WEIGHTS, &parts[i].state, scratch("two"), NULL),
+                         BERTH_OK);
         close_rank(&parts[i]);
     }
-    assert_int_equal(
-        file_read(scratch("one/optimizer.safetensors"), SIZE_MAX / 2, &one, &one_length, NULL),
-        BERTH_OK);
-    assert_int_equal(
-        file_read(scratch("two/optimizer.safetensors"), SIZE_MAX / 2, &two, &two_length, NULL),
-        BERTH_OK);
-    assert_int_equal(one_length, two_length);
-    assert_memory_equal(one, two, one_length);
+    assert_same_files("one/model.safetensors", "two/model.safetensors");
+    close_rank(&whole);
+}
+
+static void load(struct state *state, uint64_t seed) {
+    struct state_loader loader;
+    assert_int_equal(state_loader_init(&loader, state, NULL), BERTH_OK);
+    const struct param_sink sink = state_loader_sink(&loader);
+    assert_int_equal(param_initialise_into(&table, &shape, seed, &sink, NULL), BERTH_OK);
+    state_loader_done(&loader);
+}
+
+// The loader keeps what each rank reads, writes the whole compute copy, and describes the weights
+// the same on each.
+static void test_loading_weights_in_parts(void **state) {
+    struct rank whole, part;
+    open_rank(&whole, "adamw", 0, 1, comm_self());
+    state_set_weights(&whole.state, whole.state.master);
+    char digest[DIGEST_HEX_SIZE] = "";
+    for (int i = 0; i < 2; i++) {
+        open_rank(&part, "adamw", i, 2, comm_self());
+        part.state.device->zero(part.state.device, part.state.master,
+                                (size_t)table.total * sizeof(float));
+        load(&part.state, 3);
+        assert_memory_equal(part.state.copy, whole.state.copy, (size_t)table.matrix_count * 2);
+        assert_spans_equal(&part, &whole);
+        assert_memory_equal(part.state.master + table.head_first,
+                            whole.state.master + table.head_first,
+                            (size_t)(table.total - table.head_first) * sizeof(float));
+        int64_t others = 0;
+        for (int64_t k = 0; k < table.head_first; k++) {
+            others += part.state.master[k] != 0;
+        }
+        assert_true(others <= partition_elements(&table, i, 2, table.head_first));
+        assert_int_equal(strlen(part.state.digest), digest_length(DIGEST_SHA256));
+        assert_true(i == 0 || strcmp(part.state.digest, digest) == 0);
+        strcpy(digest, part.state.digest);
+        load(&part.state, 4);
+        assert_true(strcmp(part.state.digest, digest) != 0);
+        close_rank(&part);
+    }
+    close_rank(&whole);
+}
+
+static void test_files_of_parts(void **state) {
+    struct rank whole, parts[2], others[RANKS];
+    open_rank(&whole, "adamw", 0, 1, comm_self());
+    run_updates(&whole);
+    run_two(parts, "adamw");
+    assert_int_equal(dir_make(scratch("one"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("two"), NULL), BERTH_OK);
+    assert_int_equal(state_file_make(STATE_FILE_MOMENTS, &table, scratch("one"), NULL), BERTH_OK);
+    assert_int_equal(state_file_fill(STATE_FILE_MOMENTS, &whole.state, scratch("one"), NULL),
+                     BERTH_OK);
+    assert_int_equal(state_file_make(STATE_FILE_MOMENTS, &table, scratch("two"), NULL), BERTH_OK);
+    for (int i = 1; i >= 0; i--) {
+        assert_int_equal(state_file_fill(STATE_FILE_MOMENTS, &parts[i].state, scratch("two"), NULL),
+                         BERTH_OK);
+        close_rank(&parts[i]);
+    }
+    assert_same_files("one/optimizer.safetensors", "two/optimizer.safetensors");
     for (int i = 0; i < RANKS; i++) {
         open_rank(&others[i], "adamw", i, RANKS, comm_self());
         memcpy(others[i].state.master, whole.state.master, (size_t)table.total * sizeof(float));
         memcpy(others[i].state.copy, whole.state.copy, (size_t)table.matrix_count * 2);
-        assert_int_equal(optimizer_file_read(&others[i].state, scratch("two"), NULL), BERTH_OK);
+        assert_int_equal(state_file_read_moments(&others[i].state, scratch("two"), NULL), BERTH_OK);
         assert_spans_equal(&others[i], &whole);
         close_rank(&others[i]);
     }
-    memory_free(one);
-    memory_free(two);
     close_rank(&whole);
 }
 
@@ -237,6 +301,8 @@ int main(void) {
         cmocka_unit_test(test_parts_cover_the_table),
         cmocka_unit_test(test_two_parts_update_as_one),
         SCRATCH_TEST(test_files_of_parts),
+        SCRATCH_TEST(test_weights_of_parts),
+        cmocka_unit_test(test_loading_weights_in_parts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -230,22 +230,6 @@ void all_reduce_wait_all_weights(struct all_reduce *all_reduce) {
     }
 }
 
-void all_reduce_collect(struct all_reduce *all_reduce) {
-    struct comm *comm = all_reduce->comm;
-    const struct state *state = all_reduce->state;
-    int64_t ticket = 0;
-    if (!all_reduce_is_shared(all_reduce) || state->share.stage == 0 || state->copy == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < all_reduce->first_piece[state->table->layer_count]; i++) {
-        const struct all_reduce_piece *piece = &all_reduce->pieces[i];
-        const struct comm_range weights = piece_range(
-            piece, "master weights", state->master + piece->first, DTYPE_F32, DTYPE_F32);
-        ticket = comm->gather_begin(comm, &weights);
-    }
-    comm->wait(comm, ticket);
-}
-
 // Stage 2 gives their memory back as well.
 static void clear(const struct state *state, int64_t from, int64_t to) {
     struct device *device = state->device;

@@ -60,9 +60,6 @@ void all_reduce_wait_weights(struct all_reduce *all_reduce, size_t range);
 void all_reduce_wait_all_gradients(struct all_reduce *all_reduce);
 void all_reduce_wait_all_weights(struct all_reduce *all_reduce);
 
-// Stages 1 and 2: every rank gets the master weights whose compute copy alone was gathered.
-void all_reduce_collect(struct all_reduce *all_reduce);
-
 // Clears the gradients of a range that other ranks own.
 void all_reduce_clear(struct all_reduce *all_reduce, size_t range);
 

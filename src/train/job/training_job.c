@@ -4,7 +4,6 @@
 #include "core/file_partial.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "format/checksum/digest.h"
 #include "model/folder.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/original.h"
@@ -352,12 +351,9 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
 static enum berth_status write_outputs(struct job *job, const struct training_result *loop,
                                        struct berth_error *error) {
     const char *folder = job->config.output_dir;
-    if (!is_first(job)) {
-        return BERTH_OK;
-    }
-    TRY(file_lock_check(&job->lock, error));
+    TRY(agree(job, is_first(job) ? file_lock_check(&job->lock, error) : BERTH_OK, error));
     TRY(checkpoint_write_model(&job->content, folder, error));
-    if (loop->evaluated_step != loop->model_step || loop->evaluated_step < 0) {
+    if (!is_first(job) || loop->evaluated_step != loop->model_step || loop->evaluated_step < 0) {
         return BERTH_OK;
     }
     struct task_results results = {.use = TASK_VALIDATE,
@@ -373,6 +369,7 @@ static enum berth_status write_outputs(struct job *job, const struct training_re
 static enum berth_status load_best(struct job *job, const char *folder,
                                    struct training_result *done, struct berth_error *error) {
     TRY(checkpoint_verify(folder, NULL, error));
+    all_reduce_wait_all_weights(&job->updater.all_reduce);
     param_table_keep_head(&job->files.table);
     TRY(model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
                          error));
@@ -452,7 +449,6 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
     }
     fill_result(job, &done, result);
     TRY(status);
-    updater_collect_weights(&job->updater);
     TRY(agree(job, write_outputs(job, &done, error), error));
     struct training_summary summary = {.task = job->task,
                                        .result = result,
@@ -505,22 +501,14 @@ static enum berth_status prepare(struct job *job, struct berth_error *error) {
 
 // Files may differ from host to host; then ranks would average the gradients of two models.
 static enum berth_status compare_weights(const struct job *job, struct berth_error *error) {
-    const struct state *state = &job->state;
-    char own[DIGEST_HEX_SIZE] = "", first[DIGEST_HEX_SIZE];
-    float *weights;
-    enum berth_status status;
+    char first[DIGEST_HEX_SIZE];
+    enum berth_status status = BERTH_OK;
     if (job->comm->size == 1) {
         return BERTH_OK;
     }
-    status = state_borrow(state, state->master, 1, &weights, error);
-    if (status == BERTH_OK) {
-        status = digest_memory(DIGEST_SHA256, weights,
-                               (size_t)state->table->total * sizeof *weights, own, error);
-        state_release(state, state->master, weights);
-    }
-    memcpy(first, own, sizeof first);
+    memcpy(first, job->state.digest, sizeof first);
     job->comm->broadcast(job->comm, first, sizeof first, 0);
-    if (status == BERTH_OK && strcmp(own, first) != 0) {
+    if (strcmp(job->state.digest, first) != 0) {
         status =
             error_set(error, BERTH_BAD_DATA,
                       "the weights differ from those of rank 0: %s is not the same on all hosts",

@@ -74,12 +74,13 @@ enum berth_status partition_init(struct partition *partition, const struct param
     return BERTH_OK;
 }
 
-int64_t partition_elements(const struct param_table *table, int rank, int size) {
+int64_t partition_elements(const struct param_table *table, int rank, int size, int64_t end) {
     int64_t elements = 0;
     for (size_t i = 0; i < param_range_count(table); i++) {
         const struct param_range range = param_range(table, i);
-        elements += cut_before(table, part_start(range, rank + 1, size)) -
-                    cut_before(table, part_start(range, rank, size));
+        const int64_t first = cut_before(table, part_start(range, rank, size));
+        const int64_t after = cut_before(table, part_start(range, rank + 1, size));
+        elements += (after < end ? after : end) - (first < end ? first : end);
     }
     return elements;
 }

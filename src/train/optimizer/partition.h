@@ -36,8 +36,8 @@ void partition_starts(const struct param_table *table, struct param_range range,
 enum berth_status partition_init(struct partition *partition, const struct param_table *table,
                                  int rank, int size, struct berth_error *error);
 void partition_done(struct partition *partition);
-// The elements of that part.
-int64_t partition_elements(const struct param_table *table, int rank, int size);
+// The elements of that part below element `end`.
+int64_t partition_elements(const struct param_table *table, int rank, int size, int64_t end);
 
 // The part of [first, first + count) in span number `index`; count 0: none.
 struct partition_span partition_part(const struct partition *partition, size_t index, int64_t first,
