@@ -46,13 +46,15 @@ static int tear_down(void **state) {
 }
 
 static void test_parts_cover_the_table(void **state) {
-    for (int size = 1; size <= 40; size++) {
+    for (int way = 0; way < 2 * 40; way++) {
+        const struct partition_rule rule = {.size = way / 2 + 1, .by_tensor = way % 2};
+        const int size = rule.size;
         char *held = memory_array_zeroed((size_t)table.total, 1);
         assert_non_null(held);
         for (int rank = 0; rank < size; rank++) {
             struct partition part;
             int64_t at = 0;
-            assert_int_equal(partition_init(&part, &table, rank, size, NULL), BERTH_OK);
+            assert_int_equal(partition_init(&part, &table, &rule, rank, NULL), BERTH_OK);
             for (size_t i = 0; i < part.count; i++) {
                 const struct partition_span *span = &part.spans[i];
                 assert_int_equal(span->at, at);
@@ -70,6 +72,30 @@ static void test_parts_cover_the_table(void **state) {
         }
         memory_free(held);
     }
+}
+
+// MiniLM's matrices are 2.25 and 9 blocks. Where tensors' blocks do not matter, parts are even.
+static void test_parts_are_even(void **state) {
+    const struct bert_config small = {.vocab_size = 30522,
+                                      .hidden_size = 384,
+                                      .num_hidden_layers = 6,
+                                      .num_attention_heads = 12,
+                                      .intermediate_size = 1536,
+                                      .max_position_embeddings = 512,
+                                      .type_vocab_size = 2};
+    struct param_table even;
+    assert_int_equal(param_table_init(&even, &small, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    for (int size = 2; size <= 8; size *= 2) {
+        const struct partition_rule rule = {.size = size};
+        for (int rank = 0; rank < size; rank++) {
+            const int64_t elements = partition_elements(&even, &rule, rank, even.total);
+            const int64_t matrices = partition_elements(&even, &rule, rank, even.head_first);
+            assert_true((double)elements * size <= 1.1 * (double)even.total);
+            assert_true((double)elements * size >= 0.85 * (double)even.total);
+            assert_true((double)matrices * size >= 0.85 * (double)even.head_first);
+        }
+    }
+    param_table_done(&even);
 }
 
 // --- updates ------------------------------------------------------------------------------------
@@ -93,7 +119,7 @@ static void open_rank(struct rank *rank, const char *name, int number, int size,
     assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
     rank->optimizer = optimizer_of(&config);
     assert_int_equal(device_cpu_open(&options, &rank->device, NULL), BERTH_OK);
-    const struct state_share share = {number, size, 1};
+    const struct state_share share = {number, size, 1, optimizer_is_by_tensor(&rank->optimizer)};
     assert_int_equal(state_init_share(&rank->state, rank->device, &table, DTYPE_BF16, &share, NULL),
                      BERTH_OK);
     param_initialise(&table, &shape, 3, rank->state.master);
@@ -240,6 +266,7 @@ static void load(struct state *state, uint64_t seed) {
 // the same on each.
 static void test_loading_weights_in_parts(void **state) {
     struct rank whole, part;
+    const struct partition_rule two = {.size = 2};
     open_rank(&whole, "adamw", 0, 1, comm_self());
     state_set_weights(&whole.state, whole.state.master);
     char digest[DIGEST_HEX_SIZE] = "";
@@ -257,7 +284,7 @@ static void test_loading_weights_in_parts(void **state) {
         for (int64_t k = 0; k < table.head_first; k++) {
             others += part.state.master[k] != 0;
         }
-        assert_true(others <= partition_elements(&table, i, 2, table.head_first));
+        assert_true(others <= partition_elements(&table, &two, i, table.head_first));
         assert_int_equal(strlen(part.state.digest), digest_length(DIGEST_SHA256));
         assert_true(i == 0 || strcmp(part.state.digest, digest) == 0);
         strcpy(digest, part.state.digest);
@@ -299,6 +326,7 @@ static void test_files_of_parts(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_cover_the_table),
+        cmocka_unit_test(test_parts_are_even),
         cmocka_unit_test(test_two_parts_update_as_one),
         SCRATCH_TEST(test_files_of_parts),
         SCRATCH_TEST(test_weights_of_parts),

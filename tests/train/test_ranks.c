@@ -82,7 +82,6 @@ struct rank {
 static void rank_open(struct rank *rank, const struct setting *setting, struct comm *comm) {
     const struct device_options options = {.threads = 1};
     const struct engine_shape largest = {.train = {SEQUENCES * LONGEST, SEQUENCES, 0, LONGEST}};
-    const struct state_share share = {comm->rank, comm->size, setting->stage};
     struct berth_config config;
     option_defaults(&config);
     config.optimizer = setting->optimizer;
@@ -93,6 +92,8 @@ static void rank_open(struct rank *rank, const struct setting *setting, struct c
     struct update_rules rules = update_rules_of(&config, &shape, DTYPE_F32);
     rules.parts = setting->parts;
     rules.wire = setting->wire;
+    const struct state_share share = {comm->rank, comm->size, setting->stage,
+                                      optimizer_is_by_tensor(&rules.optimizer)};
     CHECK(device_cpu_open(&options, &rank->device, NULL) == BERTH_OK);
     CHECK(state_init_share(&rank->state, rank->device, &table, setting->compute, &share, NULL) ==
           BERTH_OK);

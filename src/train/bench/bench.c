@@ -51,7 +51,9 @@ static enum berth_status open_ranks(struct bench *bench, struct berth_error *err
         return error_set(error, BERTH_USAGE,
                          "`berth bench predict` measures one process: start it without a launcher");
     }
-    TRY(all_reduce_share(settings->config, bench->comm, &bench->log, &bench->share, error));
+    struct berth_config config = *settings->config;
+    TRY(optimizer_settle(&config, error));
+    TRY(all_reduce_share(&config, bench->comm, &bench->log, &bench->share, error));
     bench->pairs = settings->no_exchange && bench->comm->size > 1;
     if (settings->no_exchange && !bench->pairs) {
         log_note(&bench->log, "no_exchange has no effect in one process");

@@ -35,7 +35,8 @@ struct all_reduce {
     int64_t *gradients, *weights;
 };
 
-// How the ranks divide the state, as config->zero_stage says; stage 3 is BERTH_CONFIG. One process
+// How the ranks divide the state, as config->zero_stage and the optimizer say, which optimizer_settle
+// has settled; stage 3 is BERTH_CONFIG. One process
 // divides nothing: settings for several are noted.
 enum berth_status all_reduce_share(const struct berth_config *config, const struct comm *comm,
                                    const struct berth_log *log, struct state_share *share,

@@ -23,6 +23,7 @@ struct division {
     uint32_t *by_cost, *owners;
     double *loads;
     size_t *counts;
+    size_t *heap; // parts that have room; none has less to do than those at 2 i + 1 and 2 i + 2
 };
 
 // Of updates of up to `capacity` sequences. division_done frees, also after a failure.

@@ -156,11 +156,6 @@ static void find_divisors(struct run *run) {
     }
 }
 
-// Parts of a run whose micro-batches have a number of sequences have equal numbers of these.
-static size_t most_sequences(const struct batching *batching, size_t count, size_t parts) {
-    return batching->micro.tokens == INT64_MAX ? (count + parts - 1) / parts : count;
-}
-
 static struct run run_of(struct updater *updater, const struct update_args *args) {
     const struct update_rules *rules = &updater->rules;
     struct division *division = &updater->division;
@@ -173,7 +168,7 @@ static struct run run_of(struct updater *updater, const struct update_args *args
                                   .attention_probability = rules->attention_dropout,
                                   .head_probability = rules->head_dropout}};
     division_make(division, args->source, args->order, args->count, updater->engine->model.config,
-                  most_sequences(args->batching, args->count, division->parts));
+                  batching_most_sequences(args->batching, args->count, division->parts));
     find_divisors(&run);
     return run;
 }

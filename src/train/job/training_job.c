@@ -99,8 +99,8 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
     TRY(job->task->settle(config, TASK_TRAIN, error));
     TRY(strategy_settle(config, &job->log, error));
     note_phases(job);
-    TRY(all_reduce_share(config, job->comm, &job->log, &job->share, error));
     TRY(optimizer_settle(config, error));
+    TRY(all_reduce_share(config, job->comm, &job->log, &job->share, error));
     TRY(loss_scale_check(config, error));
     if (!option_resumes(&job->config)) {
         TRY(need_start(job, error));
@@ -252,7 +252,8 @@ static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
                                     struct berth_error *error) {
     static const struct batch_extent least = {.tokens = 1, .sequences = 1, .max_length = 1};
     struct batching_worst worst;
-    TRY(job->feed.kind->find_worst(&job->feed, &job->batching, &worst, error));
+    const struct batching_rank rank = {&job->files.shape, job->comm->rank, job->comm->size};
+    TRY(job->feed.kind->find_worst(&job->feed, &job->batching, &rank, &worst, error));
     *micro_batches = worst.micro_batches;
     job->shape =
         (struct engine_shape){.train = batch_extent_larger(&worst.micro, &least),

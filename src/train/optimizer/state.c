@@ -30,6 +30,10 @@ static int64_t largest_ranges(const struct param_table *table) {
     return largest;
 }
 
+struct partition_rule state_partition_rule(const struct state_share *share) {
+    return (struct partition_rule){.size = share->size, .by_tensor = share->by_tensor};
+}
+
 static int divides_weights(const struct state_share *share, enum dtype compute) {
     return share->stage > 0 && share->size > 1 && compute != DTYPE_F32;
 }
@@ -37,14 +41,14 @@ static int divides_weights(const struct state_share *share, enum dtype compute) 
 struct state_bytes state_measure_share(const struct param_table *table, enum dtype compute,
                                        const struct state_share *share) {
     struct state_bytes bytes = state_measure(table, compute, 1);
-    const int64_t own = partition_elements(table, share->rank, share->size, table->total);
+    const struct partition_rule rule = state_partition_rule(share);
+    const int64_t own = partition_elements(table, &rule, share->rank, table->total);
     const int64_t held = own + largest_ranges(table);
     if (share->stage > 0) {
         bytes.moments = 2 * (size_t)own * sizeof(float);
     }
     if (divides_weights(share, compute)) {
-        const int64_t matrices =
-            partition_elements(table, share->rank, share->size, table->head_first);
+        const int64_t matrices = partition_elements(table, &rule, share->rank, table->head_first);
         bytes.weights = (size_t)(matrices + table->total - table->head_first) * sizeof(float);
     }
     if (share->stage == 2 && held < table->total) {
@@ -67,12 +71,13 @@ static size_t moment_bytes(const struct state *state) {
 // What training needs beside the weights.
 static enum berth_status take_training(struct state *state, struct berth_error *error) {
     const struct state_share *share = &state->share;
+    const struct partition_rule rule = state_partition_rule(share), whole = {.size = 1};
     const int divided = share->stage > 0;
     const size_t all = state_measure(state->table, state->compute, 1).gradients;
     TRY(take(state, &state->gradients, all, "the gradients", error));
-    TRY(partition_init(&state->own, state->table, share->rank, share->size, error));
-    TRY(partition_init(&state->partition, state->table, divided ? share->rank : 0,
-                       divided ? share->size : 1, error));
+    TRY(partition_init(&state->own, state->table, &rule, share->rank, error));
+    TRY(partition_init(&state->partition, state->table, divided ? &rule : &whole,
+                       divided ? share->rank : 0, error));
     TRY(take(state, &state->moment1, moment_bytes(state), "the first moment", error));
     return take(state, &state->moment2, moment_bytes(state), "the second moment", error);
 }

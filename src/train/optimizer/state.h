@@ -21,7 +21,9 @@
 // memory only where they are in use (device->discard).
 struct state_share {
     int rank, size, stage;
+    int by_tensor; // as in struct partition_rule
 };
+struct partition_rule state_partition_rule(const struct state_share *share);
 
 struct state {
     struct device *device;
