@@ -73,7 +73,8 @@ enum berth_status file_write(const char *path, const void *bytes, size_t length,
 
 // A file that several processes fill. One creates it with its first bytes, the rest zeros; then
 // each opens it and writes its own ranges. It is not renamed at the end: it is for a folder that is
-// published as a whole (dir_publish), and removed with that folder when a run is interrupted.
+// published as a whole (dir_publish) or whose files are moved out of it (file_publish), and removed
+// with that folder when a run is interrupted.
 struct file_ranges {
     int descriptor; // -1: not open
     char *path;     // for messages
@@ -88,6 +89,9 @@ enum berth_status file_ranges_put(struct file_ranges *ranges, uint64_t offset, c
 // that failure, else its own.
 enum berth_status file_ranges_close(struct file_ranges *ranges, enum berth_status status,
                                     struct berth_error *error);
+
+// Renames a synced file to `path`, replacing an existing one, and syncs the folder.
+enum berth_status file_publish(const char *temporary, const char *path, struct berth_error *error);
 
 // Whether this name or path is that of a file_writer's temporary file, "NAME.PID.N.tmp".
 int file_is_temporary(const char *name);

@@ -5,6 +5,7 @@
 #include "core/memory.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #define CHUNK_SIZE ((size_t)1 << 30) // of one system call
@@ -70,4 +71,11 @@ enum berth_status file_ranges_close(struct file_ranges *ranges, enum berth_statu
     memory_free(ranges->path);
     *ranges = (struct file_ranges){.descriptor = -1};
     return status;
+}
+
+enum berth_status file_publish(const char *temporary, const char *path, struct berth_error *error) {
+    if (CALL(rename(temporary, path)) < 0) {
+        return file_cannot_create(path, errno, error);
+    }
+    return dir_sync_parent(path, error);
 }

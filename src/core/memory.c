@@ -11,6 +11,8 @@
 #define FIRST_ROOM                                                                                 \
     4 // elements initial capacity of a growing array: there may be millions of short ones
 
+#define HUGE_PAGE ((uintptr_t)2 << 20) // of x86-64, and of Arm with small pages of 4 KiB
+
 static atomic_uint_fast64_t calls;
 static atomic_uint_fast64_t fail_at;
 static atomic_int fail_for_ever;
@@ -96,6 +98,21 @@ void *memory_pages(size_t bytes) {
     return block;
 }
 
+// Without this, the first write next to the part would fill the pages that were given back.
+static void split_huge_pages(char *first, char *last) {
+    char *first_whole = (char *)(((uintptr_t)first + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    char *last_whole = (char *)((uintptr_t)last / HUGE_PAGE * HUGE_PAGE);
+    if (first_whole > last_whole) { // within one huge page
+        first_whole = last_whole = last;
+    }
+    if (first < first_whole) {
+        madvise(first, (size_t)(first_whole - first), MADV_NOHUGEPAGE);
+    }
+    if (last_whole < last) {
+        madvise(last_whole, (size_t)(last - last_whole), MADV_NOHUGEPAGE);
+    }
+}
+
 void memory_pages_discard(void *part, size_t bytes) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *from = part, *to = from + bytes;
@@ -105,6 +122,7 @@ void memory_pages_discard(void *part, size_t bytes) {
         memset(from, 0, bytes);
         return;
     }
+    split_huge_pages(first, last);
     memset(from, 0, (size_t)(first - from));
     memset(last, 0, (size_t)(to - last));
 }

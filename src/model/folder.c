@@ -226,16 +226,22 @@ static enum berth_status match_names(struct reading *reading, struct berth_error
 // --- reading ------------------------------------------------------------------------------------
 
 static enum berth_status read_tensors(struct reading *reading, const struct bert_config *config,
-                                      uint64_t seed, float *buffer, struct berth_error *error) {
-    memset(buffer, 0, (size_t)reading->table->total * sizeof *buffer);
+                                      uint64_t seed, const struct param_sink *sink,
+                                      struct berth_error *error) {
     for (size_t i = 0; i < reading->table->count; i++) {
         const struct param *param = &reading->table->params[i];
-        if (reading->found[i] == NULL) {
-            param_initialise_one(param, config, seed, buffer);
-            continue;
+        float *values = sink->begin(sink->context, param);
+        if (values == NULL) {
+            return error_no_memory(error, (size_t)(param->rows * param->cols) * sizeof *values,
+                                   param->name);
         }
-        TRY(weights_read_f32(&reading->weights, reading->found[i], buffer + param->offset, error));
-        reading->loaded++;
+        if (reading->found[i] == NULL) {
+            param_initialise_one(param, config, seed, values);
+        } else {
+            TRY(weights_read_f32(&reading->weights, reading->found[i], values, error));
+            reading->loaded++;
+        }
+        TRY(sink->end(sink->context, param, values, error));
     }
     return BERTH_OK;
 }
@@ -243,6 +249,16 @@ static enum berth_status read_tensors(struct reading *reading, const struct bert
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,
                                       const struct param_table *table, uint64_t seed, float *buffer,
                                       struct folder_report *report, struct berth_error *error) {
+    const struct param_sink sink = param_sink_of(buffer);
+    memset(buffer, 0, (size_t)table->total * sizeof *buffer);
+    return folder_read_weights_into(folder, config, table, seed, &sink, report, error);
+}
+
+enum berth_status folder_read_weights_into(const char *folder, const struct bert_config *config,
+                                           const struct param_table *table, uint64_t seed,
+                                           const struct param_sink *sink,
+                                           struct folder_report *report,
+                                           struct berth_error *error) {
     struct reading reading = {.table = table};
     *report = (struct folder_report){0};
     TRY(weights_open(&reading.weights, folder, config->vocab_size, error));
@@ -253,7 +269,7 @@ enum berth_status folder_read_weights(const char *folder, const struct bert_conf
         goto done;
     }
     TRY_DONE(match_names(&reading, error));
-    TRY_DONE(read_tensors(&reading, config, seed, buffer, error));
+    TRY_DONE(read_tensors(&reading, config, seed, sink, error));
     *report = (struct folder_report){.missing = reading.missing.text,
                                      .unexpected = reading.unexpected.text,
                                      .loaded = reading.loaded,
@@ -294,22 +310,28 @@ static enum berth_status write_tensors(const char *path, const struct param_tabl
     return status;
 }
 
+enum berth_status folder_write_config(const char *folder, const struct bert_config *config,
+                                      const struct param_table *table, struct berth_error *error) {
+    char *path = path_join(folder, "config.json");
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status =
+        bert_config_write(config, param_head_row(table->head)->architecture, path, error);
+    memory_free(path);
+    return status;
+}
+
 enum berth_status folder_write_weights(const char *folder, const struct bert_config *config,
                                        const struct param_table *table, const float *buffer,
                                        struct berth_error *error) {
-    char *config_path = path_join(folder, "config.json");
-    char *weights_path = path_join(folder, FOLDER_WEIGHTS);
-    enum berth_status status;
-    if (config_path == NULL || weights_path == NULL) {
-        status = file_no_path(error);
-        goto done;
+    TRY(folder_write_config(folder, config, table, error));
+    char *path = path_join(folder, FOLDER_WEIGHTS);
+    if (path == NULL) {
+        return file_no_path(error);
     }
-    TRY_DONE(
-        bert_config_write(config, param_head_row(table->head)->architecture, config_path, error));
-    TRY_DONE(write_tensors(weights_path, table, buffer, error));
-done:
-    memory_free(config_path);
-    memory_free(weights_path);
+    enum berth_status status = write_tensors(path, table, buffer, error);
+    memory_free(path);
     return status;
 }
 

@@ -61,11 +61,19 @@ enum berth_status folder_open_weights(const char *path, struct tensor_file *file
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,
                                       const struct param_table *table, uint64_t seed, float *buffer,
                                       struct folder_report *report, struct berth_error *error);
+// The same into a sink.
+enum berth_status folder_read_weights_into(const char *folder, const struct bert_config *config,
+                                           const struct param_table *table, uint64_t seed,
+                                           const struct param_sink *sink,
+                                           struct folder_report *report, struct berth_error *error);
 
 // Writes config.json and model.safetensors (fp32) into an existing folder, each atomically.
 enum berth_status folder_write_weights(const char *folder, const struct bert_config *config,
                                        const struct param_table *table, const float *buffer,
                                        struct berth_error *error);
+// config.json alone.
+enum berth_status folder_write_config(const char *folder, const struct bert_config *config,
+                                      const struct param_table *table, struct berth_error *error);
 
 // Checks that a vocabulary fits the model: it has vocab_size entries, or that many after rounding
 // up to a multiple of 8, 64 or 128 (tables are padded for speed). Otherwise BERTH_CONFIG, naming

@@ -374,8 +374,7 @@ static double deviation(const struct param *param, const struct bert_config *con
 }
 
 void param_initialise_one(const struct param *param, const struct bert_config *config,
-                          uint64_t seed, float *buffer) {
-    float *to = buffer + param->offset;
+                          uint64_t seed, float *to) {
     int64_t count = param->rows * param->cols;
     if (param->rank == 2) {
         const struct normal normal = {.deviation = deviation(param, config),
@@ -397,6 +396,39 @@ void param_initialise(const struct param_table *table, const struct bert_config 
                       uint64_t seed, float *buffer) {
     memset(buffer, 0, (size_t)table->total * sizeof *buffer);
     for (size_t i = 0; i < table->count; i++) {
-        param_initialise_one(&table->params[i], config, seed, buffer);
+        param_initialise_one(&table->params[i], config, seed, buffer + table->params[i].offset);
     }
+}
+
+enum berth_status param_initialise_into(const struct param_table *table,
+                                        const struct bert_config *config, uint64_t seed,
+                                        const struct param_sink *sink, struct berth_error *error) {
+    for (size_t i = 0; i < table->count; i++) {
+        const struct param *param = &table->params[i];
+        float *values = sink->begin(sink->context, param);
+        if (values == NULL) {
+            return error_no_memory(error, (size_t)(param->rows * param->cols) * sizeof *values,
+                                   param->name);
+        }
+        param_initialise_one(param, config, seed, values);
+        TRY(sink->end(sink->context, param, values, error));
+    }
+    return BERTH_OK;
+}
+
+static float *begin_in_buffer(void *buffer, const struct param *param) {
+    return (float *)buffer + param->offset;
+}
+
+static enum berth_status end_in_buffer(void *buffer, const struct param *param, float *values,
+                                       struct berth_error *error) {
+    (void)buffer;
+    (void)param;
+    (void)values;
+    (void)error;
+    return BERTH_OK;
+}
+
+struct param_sink param_sink_of(float *buffer) {
+    return (struct param_sink){begin_in_buffer, end_in_buffer, buffer};
 }

@@ -99,15 +99,32 @@ void param_table_renew_head(struct param_table *table);
 void param_table_keep_head(struct param_table *table);
 const struct param *param_table_find(const struct param_table *table, const char *name);
 
+// Takes the values of parameters, one parameter after the other in the order of the table, so that
+// nobody needs memory for all of them.
+struct param_sink {
+    // Memory of the host for the values [rows * cols]; NULL: out of memory.
+    float *(*begin)(void *context, const struct param *param);
+    // They are complete. Not called when an error occurred in between.
+    enum berth_status (*end)(void *context, const struct param *param, float *values,
+                             struct berth_error *error);
+    void *context;
+};
+// Puts them into buffer[table->total], whose gaps it leaves alone.
+struct param_sink param_sink_of(float *buffer);
+
 // Initialises one parameter as Hugging Face does: normal(0, initializer_range) for matrices and
 // tables, 0 for biases, 1 for layer-norm weights, 0 for the word table's row of pad_token_id. In a
 // pre-layer-norm model, attention.output.dense and output.dense have deviation initializer_range /
 // sqrt(2 L), as in BingBert. With config->truncated_initializer, values beyond two deviations are
 // redrawn, as Google does. Each parameter has its own random stream (the hash of its name).
 void param_initialise_one(const struct param *param, const struct bert_config *config,
-                          uint64_t seed, float *buffer);
+                          uint64_t seed, float *values);
 // Initialises all parameters; the gaps become 0.
 void param_initialise(const struct param_table *table, const struct bert_config *config,
                       uint64_t seed, float *buffer);
+// The same into a sink.
+enum berth_status param_initialise_into(const struct param_table *table,
+                                        const struct bert_config *config, uint64_t seed,
+                                        const struct param_sink *sink, struct berth_error *error);
 
 #endif

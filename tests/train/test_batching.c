@@ -4,6 +4,7 @@
 #include "core/harness.h"
 #include "core/options.h"
 #include "train/engine/batching.h"
+#include "train/engine/division.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -128,6 +129,9 @@ static void test_ends_of_epochs_that_run_on(void **state) {
     }
 }
 
+static const struct bert_config shape = {
+    .hidden_size = 64, .num_hidden_layers = 2, .intermediate_size = 256, .num_attention_heads = 2};
+
 static struct packer_sequence get(const void *data, size_t index) {
     return (struct packer_sequence){.length = (int32_t)(10 + index * 37 % 300)};
 }
@@ -140,7 +144,8 @@ static void test_worst_case_is_met_and_never_passed(void **state) {
         struct batching b;
         struct batching_worst worst;
         assert_int_equal(batching_resolve(&b, &config, 500, 1, NULL), BERTH_OK);
-        assert_int_equal(batching_find_worst(&b, &source, &worst, NULL), BERTH_OK);
+        const struct batching_rank alone = {&shape, 0, 1};
+        assert_int_equal(batching_find_worst(&b, &source, &alone, &worst, NULL), BERTH_OK);
         int64_t most = 0;
         uint32_t order[500];
         for (int64_t step = 0; step < b.total_steps; step++) {
@@ -163,6 +168,93 @@ static void test_worst_case_is_met_and_never_passed(void **state) {
     }
 }
 
+static struct packer_sequence get_skewed(const void *data, size_t index) {
+    return (struct packer_sequence){.length = index % 50 == 0 ? 5000 : get(data, index).length};
+}
+
+// The part of least work that has room gets the longest sequence that is left, one after the other.
+static void test_divisions(void **state) {
+    const struct packer_source source = {.get = get_skewed, .count = 500};
+    uint32_t order[500];
+    for (size_t parts = 1; parts <= 40; parts++) {
+        for (size_t most = 500; most > 0; most = most > 13 ? 13 : 0) {
+            const size_t count = parts * most < 500 ? parts * most : 500;
+            struct division division;
+            double loads[40] = {0};
+            size_t counts[40] = {0};
+            packer_shuffle(parts, 0, 500, order);
+            assert_int_equal(division_init(&division, parts, 500, NULL), BERTH_OK);
+            division_make(&division, &source, order, count, &shape, most);
+            for (size_t i = 0; i < count; i++) {
+                const uint32_t place = division.by_cost[i];
+                size_t least = parts;
+                for (size_t part = 0; part < parts; part++) {
+                    if (counts[part] < most && (least == parts || loads[part] < loads[least])) {
+                        least = part;
+                    }
+                }
+                assert_true(i == 0 ||
+                            division.costs[division.by_cost[i - 1]] >= division.costs[place]);
+                assert_int_equal(division.owners[place], least);
+                loads[least] += division.costs[place];
+                counts[least]++;
+            }
+            assert_memory_equal(division.loads, loads, parts * sizeof *loads);
+            division_done(&division);
+        }
+    }
+}
+
+// Every rank's largest micro-batch is that of its parts of the updates that will be made.
+static void test_worst_case_of_each_rank(void **state) {
+    const struct packer_source source = {.get = get, .count = 500};
+    struct batching b;
+    struct division division;
+    for (int way = 0; way < 3; way++) { // by tokens, by sequences, several parts a rank
+        struct berth_config config = make(64, way == 1 ? 4 : 0, 0);
+        config.num_train_epochs = 2;
+        config.virtual_ranks = way == 2 ? 8 : 0;
+        assert_int_equal(batching_resolve(&b, &config, 500, 4, NULL), BERTH_OK);
+        assert_int_equal(division_init(&division, (size_t)b.parts, 64, NULL), BERTH_OK);
+        int different = 0;
+        struct batching_worst worst[4], met[4] = {0};
+        for (int64_t step = 0; step < b.total_steps; step++) {
+            const struct update_place place = batching_place(&b, step);
+            uint32_t order[500];
+            packer_shuffle(b.seed, place.epoch, 500, order);
+            division_make(&division, &source, order + place.first, place.count, &shape,
+                          batching_most_sequences(&b, place.count, division.parts));
+            for (int rank = 0; rank < 4; rank++) {
+                const size_t parts = division.parts / 4;
+                int64_t count = 0;
+                for (size_t part = (size_t)rank * parts; part < (size_t)(rank + 1) * parts;
+                     part++) {
+                    for (size_t done = division.starts[part]; done < division.starts[part + 1];
+                         count++) {
+                        const size_t cut = batching_cut(&b, &source, division.order + done,
+                                                        division.starts[part + 1] - done);
+                        const struct batch_extent own =
+                            packer_extent(&source, division.order + done, cut);
+                        met[rank].micro = batch_extent_larger(&met[rank].micro, &own);
+                        done += cut;
+                    }
+                }
+                met[rank].micro_batches =
+                    count > met[rank].micro_batches ? count : met[rank].micro_batches;
+            }
+        }
+        for (int rank = 0; rank < 4; rank++) {
+            const struct batching_rank own = {&shape, rank, 4};
+            assert_int_equal(batching_find_worst(&b, &source, &own, &worst[rank], NULL), BERTH_OK);
+            assert_memory_equal(&worst[rank].micro, &met[rank].micro, sizeof met[rank].micro);
+            assert_int_equal(worst[rank].micro_batches, met[rank].micro_batches);
+            different |= worst[rank].micro.tokens != worst[0].micro.tokens;
+        }
+        assert_true(different);
+        division_done(&division);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_two_give_the_third),
@@ -171,6 +263,8 @@ int main(void) {
         cmocka_unit_test(test_ends_of_epochs),
         cmocka_unit_test(test_ends_of_epochs_that_run_on),
         cmocka_unit_test(test_worst_case_is_met_and_never_passed),
+        cmocka_unit_test(test_divisions),
+        cmocka_unit_test(test_worst_case_of_each_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include "core/scratch.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/manifest.h"
-#include "train/checkpoint/optimizer_file.h"
+#include "train/checkpoint/state_file.h"
 #include "train/progress/progress.h"
 
 #include <math.h>
@@ -154,15 +154,16 @@ static void test_cut_trainer_state(void **state) {
 
 static enum berth_status read_optimizer(struct berth_error *error) {
     fill_moments(-1.0f);
-    enum berth_status status = optimizer_file_read(&numbers, scratch_folder, error);
+    enum berth_status status = state_file_read_moments(&numbers, scratch_folder, error);
     assert_moments(status == BERTH_OK ? 0.25f : -1.0f);
     return status;
 }
 
 static void test_cut_optimizer_file(void **state) {
     fill_moments(0.25f);
-    assert_int_equal(optimizer_file_make(numbers.table, scratch_folder, NULL), BERTH_OK);
-    assert_int_equal(optimizer_file_fill(&numbers, scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(state_file_make(STATE_FILE_MOMENTS, numbers.table, scratch_folder, NULL),
+                     BERTH_OK);
+    assert_int_equal(state_file_fill(STATE_FILE_MOMENTS, &numbers, scratch_folder, NULL), BERTH_OK);
     refuse_prefixes("optimizer.safetensors", 4096, read_optimizer);
 }
 
@@ -295,8 +296,9 @@ static void test_optimizer_of_another_model(void **state) {
         {"wider", "intermediate.dense.weight: expected F32 with 5 x 4 elements", 1, 5},
     };
     fill_moments(0.25f);
-    assert_int_equal(optimizer_file_make(numbers.table, scratch_folder, NULL), BERTH_OK);
-    assert_int_equal(optimizer_file_fill(&numbers, scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(state_file_make(STATE_FILE_MOMENTS, numbers.table, scratch_folder, NULL),
+                     BERTH_OK);
+    assert_int_equal(state_file_fill(STATE_FILE_MOMENTS, &numbers, scratch_folder, NULL), BERTH_OK);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct bert_config shape = small_shape();
         struct param_table other_table;
@@ -306,7 +308,7 @@ static void test_optimizer_of_another_model(void **state) {
         shape.intermediate_size = cases[i].intermediate;
         assert_int_equal(param_table_init(&other_table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
         assert_int_equal(state_init(&other, device, &other_table, DTYPE_F32, 1, NULL), BERTH_OK);
-        assert_int_equal(optimizer_file_read(&other, scratch_folder, &error), BERTH_BAD_DATA);
+        assert_int_equal(state_file_read_moments(&other, scratch_folder, &error), BERTH_BAD_DATA);
         assert_message_has(&error, "optimizer.safetensors");
         assert_message_has(&error, cases[i].says);
         state_done(&other);

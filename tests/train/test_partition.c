@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimizer state in parts (train/optimizer/partition.h): parts cover the table, two ranks with a
 // part each update as one process with the whole does, to the bit, and a file of moments is the
-// same whoever wrote it and is read by any number of ranks.
+// same whoever wrote it and is read by any number of ranks. The same for weights, which each rank
+// keeps in part.
 #include "comm/job.h"
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/rng.h"
 #include "core/scratch.h"
-#include "train/checkpoint/optimizer_file.h"
+#include "model/folder.h"
+#include "train/checkpoint/state_file.h"
 #include "train/optimizer/optimizer_plan.h"
 
 #include <math.h>
@@ -44,13 +46,15 @@ static int tear_down(void **state) {
 }
 
 static void test_parts_cover_the_table(void **state) {
-    for (int size = 1; size <= 40; size++) {
+    for (int way = 0; way < 2 * 40; way++) {
+        const struct partition_rule rule = {.size = way / 2 + 1, .by_tensor = way % 2};
+        const int size = rule.size;
         char *held = memory_array_zeroed((size_t)table.total, 1);
         assert_non_null(held);
         for (int rank = 0; rank < size; rank++) {
             struct partition part;
             int64_t at = 0;
-            assert_int_equal(partition_init(&part, &table, rank, size, NULL), BERTH_OK);
+            assert_int_equal(partition_init(&part, &table, &rule, rank, NULL), BERTH_OK);
             for (size_t i = 0; i < part.count; i++) {
                 const struct partition_span *span = &part.spans[i];
                 assert_int_equal(span->at, at);
@@ -68,6 +72,30 @@ static void test_parts_cover_the_table(void **state) {
         }
         memory_free(held);
     }
+}
+
+// MiniLM's matrices are 2.25 and 9 blocks. Where tensors' blocks do not matter, parts are even.
+static void test_parts_are_even(void **state) {
+    const struct bert_config small = {.vocab_size = 30522,
+                                      .hidden_size = 384,
+                                      .num_hidden_layers = 6,
+                                      .num_attention_heads = 12,
+                                      .intermediate_size = 1536,
+                                      .max_position_embeddings = 512,
+                                      .type_vocab_size = 2};
+    struct param_table even;
+    assert_int_equal(param_table_init(&even, &small, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    for (int size = 2; size <= 8; size *= 2) {
+        const struct partition_rule rule = {.size = size};
+        for (int rank = 0; rank < size; rank++) {
+            const int64_t elements = partition_elements(&even, &rule, rank, even.total);
+            const int64_t matrices = partition_elements(&even, &rule, rank, even.head_first);
+            assert_true((double)elements * size <= 1.1 * (double)even.total);
+            assert_true((double)elements * size >= 0.85 * (double)even.total);
+            assert_true((double)matrices * size >= 0.85 * (double)even.head_first);
+        }
+    }
+    param_table_done(&even);
 }
 
 // --- updates ------------------------------------------------------------------------------------
@@ -91,7 +119,7 @@ static void open_rank(struct rank *rank, const char *name, int number, int size,
     assert_int_equal(optimizer_settle(&config, NULL), BERTH_OK);
     rank->optimizer = optimizer_of(&config);
     assert_int_equal(device_cpu_open(&options, &rank->device, NULL), BERTH_OK);
-    const struct state_share share = {number, size, 1};
+    const struct state_share share = {number, size, 1, optimizer_is_by_tensor(&rank->optimizer)};
     assert_int_equal(state_init_share(&rank->state, rank->device, &table, DTYPE_BF16, &share, NULL),
                      BERTH_OK);
     param_initialise(&table, &shape, 3, rank->state.master);
@@ -195,48 +223,114 @@ static void test_two_parts_update_as_one(void **state) {
 
 // --- files --------------------------------------------------------------------------------------
 
-static void test_files_of_parts(void **state) {
-    struct rank whole, parts[2], others[RANKS];
-    char *one, *two;
-    size_t one_length, two_length;
+static void assert_same_files(const char *one, const char *two) {
+    char *bytes[2];
+    size_t lengths[2];
+    assert_int_equal(file_read(scratch(one), SIZE_MAX / 2, &bytes[0], &lengths[0], NULL), BERTH_OK);
+    assert_int_equal(file_read(scratch(two), SIZE_MAX / 2, &bytes[1], &lengths[1], NULL), BERTH_OK);
+    assert_int_equal(lengths[0], lengths[1]);
+    assert_memory_equal(bytes[0], bytes[1], lengths[0]);
+    memory_free(bytes[0]);
+    memory_free(bytes[1]);
+}
+
+// Weights that no rank has as a whole, against a file written from one buffer.
+static void test_weights_of_parts(void **state) {
+    struct rank whole, parts[2];
     open_rank(&whole, "adamw", 0, 1, comm_self());
     run_updates(&whole);
     run_two(parts, "adamw");
     assert_int_equal(dir_make(scratch("one"), NULL), BERTH_OK);
     assert_int_equal(dir_make(scratch("two"), NULL), BERTH_OK);
-    assert_int_equal(optimizer_file_make(&table, scratch("one"), NULL), BERTH_OK);
-    assert_int_equal(optimizer_file_fill(&whole.state, scratch("one"), NULL), BERTH_OK);
-    assert_int_equal(optimizer_file_make(&table, scratch("two"), NULL), BERTH_OK);
+    assert_int_equal(folder_write_weights(scratch("one"), &shape, &table, whole.state.master, NULL),
+                     BERTH_OK);
+    assert_int_equal(state_file_make(STATE_FILE_WEIGHTS, &table, scratch("two"), NULL), BERTH_OK);
     for (int i = 1; i >= 0; i--) {
-        assert_int_equal(optimizer_file_fill(&parts[i].state, scratch("two"), NULL), BERTH_OK);
+        assert_int_equal(state_file_fill(STATE_FILE_WEIGHTS, &parts[i].state, scratch("two"), NULL),
+                         BERTH_OK);
         close_rank(&parts[i]);
     }
-    assert_int_equal(
-        file_read(scratch("one/optimizer.safetensors"), SIZE_MAX / 2, &one, &one_length, NULL),
-        BERTH_OK);
-    assert_int_equal(
-        file_read(scratch("two/optimizer.safetensors"), SIZE_MAX / 2, &two, &two_length, NULL),
-        BERTH_OK);
-    assert_int_equal(one_length, two_length);
-    assert_memory_equal(one, two, one_length);
+    assert_same_files("one/model.safetensors", "two/model.safetensors");
+    close_rank(&whole);
+}
+
+static void load(struct state *state, uint64_t seed) {
+    struct state_loader loader;
+    assert_int_equal(state_loader_init(&loader, state, NULL), BERTH_OK);
+    const struct param_sink sink = state_loader_sink(&loader);
+    assert_int_equal(param_initialise_into(&table, &shape, seed, &sink, NULL), BERTH_OK);
+    state_loader_done(&loader);
+}
+
+// The loader keeps what each rank reads, writes the whole compute copy, and describes the weights
+// the same on each.
+static void test_loading_weights_in_parts(void **state) {
+    struct rank whole, part;
+    const struct partition_rule two = {.size = 2};
+    open_rank(&whole, "adamw", 0, 1, comm_self());
+    state_set_weights(&whole.state, whole.state.master);
+    char digest[DIGEST_HEX_SIZE] = "";
+    for (int i = 0; i < 2; i++) {
+        open_rank(&part, "adamw", i, 2, comm_self());
+        part.state.device->zero(part.state.device, part.state.master,
+                                (size_t)table.total * sizeof(float));
+        load(&part.state, 3);
+        assert_memory_equal(part.state.copy, whole.state.copy, (size_t)table.matrix_count * 2);
+        assert_spans_equal(&part, &whole);
+        assert_memory_equal(part.state.master + table.head_first,
+                            whole.state.master + table.head_first,
+                            (size_t)(table.total - table.head_first) * sizeof(float));
+        int64_t others = 0;
+        for (int64_t k = 0; k < table.head_first; k++) {
+            others += part.state.master[k] != 0;
+        }
+        assert_true(others <= partition_elements(&table, &two, i, table.head_first));
+        assert_int_equal(strlen(part.state.digest), digest_length(DIGEST_SHA256));
+        assert_true(i == 0 || strcmp(part.state.digest, digest) == 0);
+        strcpy(digest, part.state.digest);
+        load(&part.state, 4);
+        assert_true(strcmp(part.state.digest, digest) != 0);
+        close_rank(&part);
+    }
+    close_rank(&whole);
+}
+
+static void test_files_of_parts(void **state) {
+    struct rank whole, parts[2], others[RANKS];
+    open_rank(&whole, "adamw", 0, 1, comm_self());
+    run_updates(&whole);
+    run_two(parts, "adamw");
+    assert_int_equal(dir_make(scratch("one"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("two"), NULL), BERTH_OK);
+    assert_int_equal(state_file_make(STATE_FILE_MOMENTS, &table, scratch("one"), NULL), BERTH_OK);
+    assert_int_equal(state_file_fill(STATE_FILE_MOMENTS, &whole.state, scratch("one"), NULL),
+                     BERTH_OK);
+    assert_int_equal(state_file_make(STATE_FILE_MOMENTS, &table, scratch("two"), NULL), BERTH_OK);
+    for (int i = 1; i >= 0; i--) {
+        assert_int_equal(state_file_fill(STATE_FILE_MOMENTS, &parts[i].state, scratch("two"), NULL),
+                         BERTH_OK);
+        close_rank(&parts[i]);
+    }
+    assert_same_files("one/optimizer.safetensors", "two/optimizer.safetensors");
     for (int i = 0; i < RANKS; i++) {
         open_rank(&others[i], "adamw", i, RANKS, comm_self());
         memcpy(others[i].state.master, whole.state.master, (size_t)table.total * sizeof(float));
         memcpy(others[i].state.copy, whole.state.copy, (size_t)table.matrix_count * 2);
-        assert_int_equal(optimizer_file_read(&others[i].state, scratch("two"), NULL), BERTH_OK);
+        assert_int_equal(state_file_read_moments(&others[i].state, scratch("two"), NULL), BERTH_OK);
         assert_spans_equal(&others[i], &whole);
         close_rank(&others[i]);
     }
-    memory_free(one);
-    memory_free(two);
     close_rank(&whole);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_cover_the_table),
+        cmocka_unit_test(test_parts_are_even),
         cmocka_unit_test(test_two_parts_update_as_one),
         SCRATCH_TEST(test_files_of_parts),
+        SCRATCH_TEST(test_weights_of_parts),
+        cmocka_unit_test(test_loading_weights_in_parts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -140,7 +140,6 @@ struct rank {
 static void rank_open(struct rank *rank, const struct setting *setting, struct comm *comm) {
     const struct device_options options = {.threads = 1};
     const struct engine_shape largest = {.train = {SEQUENCES * LONGEST, SEQUENCES, 0, LONGEST}};
-    const struct state_share share = {comm->rank, comm->size, setting->stage};
     struct berth_config config;
     option_defaults(&config);
     config.optimizer = setting->optimizer;
@@ -152,6 +151,8 @@ static void rank_open(struct rank *rank, const struct setting *setting, struct c
     rules.parts = setting->parts;
     rules.exchange =
         (struct all_reduce_rules){setting->wire, setting->waits, setting->bucket, setting->bucket};
+    const struct state_share share = {comm->rank, comm->size, setting->stage,
+                                      optimizer_is_by_tensor(&rules.optimizer)};
     CHECK(device_cpu_open(&options, &rank->device, NULL) == BERTH_OK);
     CHECK(state_init_share(&rank->state, rank->device, &table, setting->compute, &share, NULL) ==
           BERTH_OK);
@@ -173,20 +174,32 @@ static size_t sequences_of(int64_t step) {
     return step < UPDATES - 1 ? SEQUENCES : 3;
 }
 
+// An update's data, for one rank.
+struct update_data {
+    uint32_t order[SEQUENCES];
+    struct packer_source source;
+    struct batching batching;
+};
+
+static struct update_args args_of(struct update_data *data, const struct setting *setting,
+                                  int64_t step) {
+    for (uint32_t i = 0; i < SEQUENCES; i++) {
+        data->order[i] = (i * 5 + (uint32_t)step) % SEQUENCES;
+    }
+    data->source = (struct packer_source){.get = get, .count = SEQUENCES};
+    data->batching = (struct batching){.micro = {INT64_MAX, setting->micro, INT64_MAX, 0}};
+    return (struct update_args){.batching = &data->batching,
+                                .source = &data->source,
+                                .order = data->order,
+                                .count = sequences_of(step),
+                                .step = step,
+                                .learning_rate = 1e-3};
+}
+
 static struct update_result rank_update(struct rank *rank, const struct setting *setting,
                                         int64_t step) {
-    uint32_t order[SEQUENCES];
-    for (uint32_t i = 0; i < SEQUENCES; i++) {
-        order[i] = (i * 5 + (uint32_t)step) % SEQUENCES;
-    }
-    const struct packer_source source = {.get = get, .count = SEQUENCES};
-    const struct batching batching = {.micro = {INT64_MAX, setting->micro, INT64_MAX, 0}};
-    const struct update_args args = {.batching = &batching,
-                                     .source = &source,
-                                     .order = order,
-                                     .count = sequences_of(step),
-                                     .step = step,
-                                     .learning_rate = 1e-3};
+    struct update_data data;
+    const struct update_args args = args_of(&data, setting, step);
     struct update_result result;
     struct berth_error error;
     if (!CHECK(update_run(&rank->updater, &args, &result, &error) == BERTH_OK)) {
@@ -222,6 +235,25 @@ static void collect(struct outcome *outcome, const struct rank *rank, const stru
     pthread_mutex_unlock(&outcome->mutex);
 }
 
+// Stages 1 and 2 keep the layers' master weights where they are owned alone.
+static void check_foreign_weights(const struct rank *rank) {
+    const struct state *state = &rank->state;
+    const int divided =
+        state->share.stage > 0 && state->share.size > 1 && state->compute != DTYPE_F32;
+    int64_t foreign = table.head_first, kept = 0;
+    for (int64_t i = 0; i < table.head_first; i++) {
+        kept += state->master[i] != 0;
+    }
+    for (size_t i = 0; i < state->own.count; i++) {
+        const struct partition_span own = partition_part(&state->own, i, 0, table.head_first);
+        foreign -= own.count;
+        for (int64_t k = own.first; k < own.first + own.count; k++) {
+            kept -= state->master[k] != 0;
+        }
+    }
+    CHECK(divided ? kept == 0 : kept >= foreign / 2);
+}
+
 static void body(struct comm *comm, const struct transport *transport, void *context) {
     struct outcome *outcome = context;
     struct watched watched = watched_by(comm);
@@ -235,6 +267,9 @@ static void body(struct comm *comm, const struct transport *transport, void *con
         }
     }
     all_reduce_wait_all_weights(&rank.updater.all_reduce);
+    if (comm->size > 1) {
+        check_foreign_weights(&rank);
+    }
     collect(outcome, &rank, comm);
     rank_close(&rank);
     pthread_mutex_lock(&outcome->mutex);
@@ -408,12 +443,57 @@ static void test_overlap_and_buckets_change_no_bytes(void **state) {
     }
 }
 
+// --- numbers that are not finite ----------------------------------------------------------------
+
+// One rank has a weight, or a gradient, that is not finite; all name it.
+static void blame(struct comm *comm, const struct transport *transport, void *context) {
+    static const char *const names[] = {"the value of bert.encoder.layer.1.output.dense.weight",
+                                        "the gradient of bert.encoder.layer.0.output.dense.weight",
+                                        "the sum of the gradient's squares"};
+    const struct setting setting = {
+        .stage = 2, .compute = DTYPE_BF16, .optimizer = "adamw", .micro = 5};
+    const int64_t at[] = {table.layers[1].output_weight, table.layers[0].output_weight};
+    struct rank rank;
+    rank_open(&rank, &setting, comm);
+    float *const buffers[] = {rank.state.master, rank.state.gradients};
+    (void)rank_update(&rank, &setting, 0);
+    for (int i = 0; i < 3; i++) {
+        struct berth_error error;
+        char text[256] = "";
+        int is_own = 0;
+        for (size_t k = 0; i < 2 && k < rank.state.own.count; k++) {
+            is_own |= partition_part(&rank.state.own, k, at[i], 1).count > 0;
+        }
+        if (is_own) {
+            buffers[i][at[i]] = NAN;
+        }
+        struct update_data data;
+        const struct update_args args = args_of(&data, &setting, 1);
+        CHECK(update_blame(&rank.updater, &args, text, sizeof text, &error) == BERTH_OK);
+        if (!CHECK(strncmp(text, names[i], strlen(names[i])) == 0)) {
+            fprintf(stderr, "rank %d: %s\n", comm->rank, text);
+        }
+        if (is_own) {
+            buffers[i][at[i]] = 0;
+        }
+    }
+    rank_close(&rank);
+}
+
+static void test_all_ranks_name_what_is_not_finite(void **state) {
+    struct job job = job_of("2x2");
+    job.settings.timeout_seconds = 120;
+    job.body = blame;
+    job_run(&job);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_overlap_and_buckets_change_no_bytes),
         cmocka_unit_test(test_any_number_of_ranks_makes_the_same_updates),
         cmocka_unit_test(test_gradients_may_travel_in_bf16),
         cmocka_unit_test(test_virtual_ranks_give_the_same_bytes),
+        cmocka_unit_test(test_all_ranks_name_what_is_not_finite),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

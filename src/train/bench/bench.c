@@ -41,20 +41,20 @@ static int64_t exchange_nothing(struct comm *comm, const struct comm_range *rang
     return 0; // the ticket of no exchange
 }
 
+// Prediction is measured in one process.
 static enum berth_status open_ranks(struct bench *bench, struct berth_error *error) {
-    const struct bench_settings *settings = bench->settings;
-    if (trains(bench)) {
-        TRY(machine_comm_open(settings->config, &settings->log, &bench->comm, error));
-    }
-    return BERTH_OK;
+    return trains(bench)
+               ? machine_comm_open(bench->settings->config, &bench->log, &bench->comm, error)
+               : BERTH_OK;
 }
 
 static enum berth_status settle_ranks(struct bench *bench, struct berth_error *error) {
     const struct bench_settings *settings = bench->settings;
-    bench->log = bench->comm->rank == 0 ? settings->log : (struct berth_log){0};
     bench->silent = *bench->comm;
     bench->silent.reduce_begin = bench->silent.gather_begin = exchange_nothing;
-    TRY(all_reduce_share(settings->config, bench->comm, &bench->log, &bench->share, error));
+    struct berth_config config = *settings->config;
+    TRY(optimizer_settle(&config, error));
+    TRY(all_reduce_share(&config, bench->comm, &bench->log, &bench->share, error));
     bench->pairs = settings->no_exchange && bench->comm->size > 1;
     if (settings->no_exchange && !bench->pairs) {
         log_note(&bench->log, "no_exchange has no effect in one process");
@@ -255,7 +255,8 @@ static enum berth_status measure(struct bench *bench, struct bench_figures *figu
 
 enum berth_status bench_run(const struct bench_settings *settings, struct bench_figures *figures,
                             struct berth_error *error) {
-    struct bench bench = {.settings = settings, .comm = comm_self(), .peak = NAN};
+    struct bench bench = {
+        .settings = settings, .log = settings->log, .comm = comm_self(), .peak = NAN};
     *figures = (struct bench_figures){0};
     enum berth_status status = open_ranks(&bench, error);
     if (status == BERTH_OK) {

@@ -6,7 +6,7 @@
 #include "core/number.h"
 #include "model/folder.h"
 #include "train/checkpoint/manifest.h"
-#include "train/checkpoint/optimizer_file.h"
+#include "train/checkpoint/state_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -81,17 +81,6 @@ int checkpoint_is_temporary(const char *name) {
 
 // --- writing ------------------------------------------------------------------------------------
 
-static enum berth_status write_weights(const struct checkpoint_content *content, const char *folder,
-                                       struct berth_error *error) {
-    const struct state *state = content->state;
-    float *weights;
-    TRY(state_borrow(state, state->master, 1, &weights, error));
-    enum berth_status status = folder_write_weights(folder, &content->files->shape,
-                                                    &content->files->table, weights, error);
-    state_release(state, state->master, weights);
-    return status;
-}
-
 static enum berth_status write_state(const struct checkpoint_content *content, const char *folder,
                                      struct berth_error *error) {
     char *path = path_join(folder, "trainer_state.json");
@@ -104,9 +93,13 @@ static enum berth_status write_state(const struct checkpoint_content *content, c
     return status;
 }
 
-enum berth_status checkpoint_write_model(const struct checkpoint_content *content,
-                                         const char *folder, struct berth_error *error) {
-    TRY(write_weights(content, folder, error));
+static enum berth_status write_config(const struct checkpoint_content *content, const char *folder,
+                                      struct berth_error *error) {
+    return folder_write_config(folder, &content->files->shape, &content->files->table, error);
+}
+
+static enum berth_status write_tokenizer_and_state(const struct checkpoint_content *content,
+                                                   const char *folder, struct berth_error *error) {
     TRY(folder_copy_tokenizer(content->model_folder, content->files->vocab_path,
                               &content->files->rules, folder, error));
     return write_state(content, folder, error);
@@ -134,30 +127,57 @@ done:
     return status;
 }
 
-// Where a checkpoint is created and where it is published.
-struct places {
+// What is written, in three steps: the first rank creates the files, each rank fills in the numbers
+// that it owns, the first rank publishes.
+struct writing {
+    const struct checkpoint_content *content;
     const char *output_dir;
-    char *temporary, *path;
+    char *temporary;                    // the folder in which they are created
+    char *path;                         // of the published folder, or file of weights
+    enum state_file files[STATE_FILES]; // to fill
+    size_t file_count;
+    enum berth_status (*publish)(const struct writing *writing, struct berth_error *error);
 };
 
-// The part that one rank writes: everything except the moments, for which it reserves space.
-static enum berth_status begin(const struct checkpoint_content *content,
-                               const struct places *places, struct berth_error *error) {
-    if (dir_exists(places->temporary)) {
-        TRY(dir_remove(places->temporary, error));
+static enum berth_status create(const struct writing *writing, struct berth_error *error) {
+    if (dir_exists(writing->temporary)) {
+        TRY(dir_remove(writing->temporary, error));
     }
-    TRY(dir_make(places->temporary, error));
-    TRY(checkpoint_write_model(content, places->temporary, error));
-    return optimizer_file_make(content->state->table, places->temporary, error);
+    TRY(dir_make(writing->temporary, error));
+    for (size_t i = 0; i < writing->file_count; i++) {
+        TRY(state_file_make(writing->files[i], writing->content->state->table, writing->temporary,
+                            error));
+    }
+    return BERTH_OK;
 }
 
-static enum berth_status publish(const struct checkpoint_content *content,
-                                 const struct places *places, struct berth_error *error) {
-    TRY(manifest_write(places->temporary, error));
-    if (dir_exists(places->path)) {
-        TRY(remove_checkpoint(places->output_dir, content->progress->step, error));
+static enum berth_status fill(const struct writing *writing, struct berth_error *error) {
+    for (size_t i = 0; i < writing->file_count; i++) {
+        TRY(state_file_fill(writing->files[i], writing->content->state, writing->temporary, error));
     }
-    return dir_publish(places->temporary, places->path, error);
+    return BERTH_OK;
+}
+
+static enum berth_status publish_checkpoint(const struct writing *writing,
+                                            struct berth_error *error) {
+    TRY(write_config(writing->content, writing->temporary, error));
+    TRY(write_tokenizer_and_state(writing->content, writing->temporary, error));
+    TRY(manifest_write(writing->temporary, error));
+    if (dir_exists(writing->path)) {
+        TRY(remove_checkpoint(writing->output_dir, writing->content->progress->step, error));
+    }
+    return dir_publish(writing->temporary, writing->path, error);
+}
+
+static enum berth_status publish_model(const struct writing *writing, struct berth_error *error) {
+    TRY(write_config(writing->content, writing->output_dir, error));
+    char *weights = path_join(writing->temporary, state_file_name(STATE_FILE_WEIGHTS));
+    enum berth_status status =
+        weights != NULL ? file_publish(weights, writing->path, error) : file_no_path(error);
+    memory_free(weights);
+    TRY(status);
+    TRY(write_tokenizer_and_state(writing->content, writing->output_dir, error));
+    return dir_remove(writing->temporary, error);
 }
 
 // Either all ranks continue or none does.
@@ -167,33 +187,54 @@ static enum berth_status agree(const struct checkpoint_content *content, enum be
     return content->comm->agree(content->comm, status, &stop, error);
 }
 
-static enum berth_status write_together(const struct checkpoint_content *content,
-                                        const struct places *places, struct berth_error *error) {
+static enum berth_status write_steps(const struct writing *writing, struct berth_error *error) {
+    const struct checkpoint_content *content = writing->content;
     const int is_publisher = content->comm->rank == 0;
     enum berth_status status = BERTH_OK;
-    if (places->temporary == NULL || places->path == NULL) {
+    if (writing->temporary == NULL || writing->path == NULL) {
         status = file_no_path(error);
     } else if (is_publisher) {
-        status = begin(content, places, error);
+        status = create(writing, error);
     }
     TRY(agree(content, status, error));
-    TRY(agree(content, optimizer_file_fill(content->state, places->temporary, error), error));
-    return agree(content, is_publisher ? publish(content, places, error) : BERTH_OK, error);
+    TRY(agree(content, fill(writing, error), error));
+    return agree(content, is_publisher ? writing->publish(writing, error) : BERTH_OK, error);
+}
+
+// Frees the paths of `writing`.
+static enum berth_status write_together(struct writing *writing, struct berth_error *error) {
+    const enum berth_status status = write_steps(writing, error);
+    if (status != BERTH_OK && writing->content->comm->rank == 0 && writing->temporary != NULL) {
+        (void)dir_remove(writing->temporary, NULL);
+    }
+    memory_free(writing->temporary);
+    memory_free(writing->path);
+    return status;
 }
 
 enum berth_status checkpoint_write(const struct checkpoint_content *content, const char *output_dir,
                                    struct berth_error *error) {
     const int64_t step = content->progress->step;
-    const struct places places = {.output_dir = output_dir,
-                                  .temporary = temporary_path(output_dir, step, "new"),
-                                  .path = checkpoint_path(output_dir, step)};
-    enum berth_status status = write_together(content, &places, error);
-    if (status != BERTH_OK && content->comm->rank == 0 && places.temporary != NULL) {
-        (void)dir_remove(places.temporary, NULL);
-    }
-    memory_free(places.temporary);
-    memory_free(places.path);
-    return status;
+    struct writing writing = {.content = content,
+                              .output_dir = output_dir,
+                              .temporary = temporary_path(output_dir, step, "new"),
+                              .path = checkpoint_path(output_dir, step),
+                              .files = {STATE_FILE_WEIGHTS, STATE_FILE_MOMENTS},
+                              .file_count = STATE_FILES,
+                              .publish = publish_checkpoint};
+    return write_together(&writing, error);
+}
+
+enum berth_status checkpoint_write_model(const struct checkpoint_content *content,
+                                         const char *folder, struct berth_error *error) {
+    struct writing writing = {.content = content,
+                              .output_dir = folder,
+                              .temporary = temporary_path(folder, content->progress->step, "model"),
+                              .path = path_join(folder, state_file_name(STATE_FILE_WEIGHTS)),
+                              .files = {STATE_FILE_WEIGHTS},
+                              .file_count = 1,
+                              .publish = publish_model};
+    return write_together(&writing, error);
 }
 
 // --- rotating and cleaning ----------------------------------------------------------------------
@@ -344,7 +385,7 @@ enum berth_status checkpoint_read(const struct checkpoint_content *content, cons
     }
     TRY(model_files_load(content->files, folder, (uint64_t)content->config->seed, log,
                          content->state, error));
-    return optimizer_file_read(content->state, folder, error);
+    return state_file_read_moments(content->state, folder, error);
 }
 
 // --- the output folder --------------------------------------------------------------------------

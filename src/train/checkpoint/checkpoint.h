@@ -33,12 +33,12 @@ struct checkpoint_content {
 };
 
 // Writes checkpoint-<progress->step>, replacing an existing one. All ranks call it: rank 0 creates
-// and publishes the folder, and each rank writes its part of the moments.
+// and publishes the folder, and each rank writes the weights and moments that it owns.
 enum berth_status checkpoint_write(const struct checkpoint_content *content, const char *output_dir,
                                    struct berth_error *error);
 
 // Writes only the model (config.json, model.safetensors, tokenizer files) and trainer_state.json
-// into an existing folder, each file atomically.
+// into an existing folder, each file atomically. All ranks call it.
 enum berth_status checkpoint_write_model(const struct checkpoint_content *content,
                                          const char *folder, struct berth_error *error);
 

@@ -3,26 +3,29 @@
 
 #include "core/memory.h"
 #include "core/options.h"
+#include "train/optimizer/optimizer.h"
 
 // --- pieces -------------------------------------------------------------------------------------
 
 // The owner of what follows a range: the rank whose part of a later range is the first.
-static int owner_after(const struct param_table *table, size_t range, int size, int64_t *starts) {
-    for (size_t later = range + 1; later < param_range_count(table); later++) {
-        partition_starts(table, param_range(table, later), size, starts);
-        for (int rank = 0; rank < size; rank++) {
+static int owner_after(const struct state *state, size_t range, int64_t *starts) {
+    const struct partition_rule rule = state_partition_rule(&state->share);
+    for (size_t later = range + 1; later < param_range_count(state->table); later++) {
+        partition_starts(state->table, &rule, param_range(state->table, later), starts);
+        for (int rank = 0; rank < rule.size; rank++) {
             if (starts[rank + 1] > starts[rank]) {
                 return rank;
             }
         }
     }
-    return size - 1;
+    return rule.size - 1;
 }
 
 static void add_body(struct all_reduce *all_reduce, struct all_reduce_piece *piece,
                      struct param_range range) {
     const int size = all_reduce->comm->size;
-    partition_starts(all_reduce->state->table, range, size, piece->starts);
+    const struct partition_rule rule = state_partition_rule(&all_reduce->state->share);
+    partition_starts(all_reduce->state->table, &rule, range, piece->starts);
     for (int rank = 0; rank <= size; rank++) {
         // What lies before the range was reduced with the range before.
         piece->starts[rank] = piece->starts[rank] > range.first ? piece->starts[rank] : range.first;
@@ -36,7 +39,7 @@ static void add_end(struct all_reduce *all_reduce, struct all_reduce_piece *piec
     const struct param_table *table = all_reduce->state->table;
     const struct param_range range = param_range(table, index);
     const int size = all_reduce->comm->size;
-    const int owner = owner_after(table, index, size, piece->starts);
+    const int owner = owner_after(all_reduce->state, index, piece->starts);
     piece->first = first;
     piece->count = range.first + range.count - first;
     for (int rank = 0; rank <= size; rank++) {
@@ -86,9 +89,11 @@ static void note_unused(const struct berth_config *config, const struct state_sh
 enum berth_status all_reduce_share(const struct berth_config *config, const struct comm *comm,
                                    const struct berth_log *log, struct state_share *share,
                                    struct berth_error *error) {
+    const struct optimizer optimizer = optimizer_of(config);
     *share = (struct state_share){.rank = comm->rank,
                                   .size = comm->size,
-                                  .stage = comm->size > 1 ? (int)config->zero_stage : 0};
+                                  .stage = comm->size > 1 ? (int)config->zero_stage : 0,
+                                  .by_tensor = optimizer_is_by_tensor(&optimizer)};
     note_unused(config, share, log);
     return share->stage < 3 ? BERTH_OK
                             : error_set(error, BERTH_CONFIG,
@@ -252,21 +257,6 @@ void all_reduce_wait_all_weights(struct all_reduce *all_reduce) {
     for (size_t i = 0; i < param_range_count(all_reduce->state->table); i++) {
         all_reduce_wait_weights(all_reduce, i);
     }
-}
-
-void all_reduce_collect(struct all_reduce *all_reduce) {
-    struct comm *comm = all_reduce->comm;
-    const struct state *state = all_reduce->state;
-    int64_t ticket = 0;
-    if (!all_reduce_is_shared(all_reduce) || state->share.stage == 0 || state->copy == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < all_reduce->first_piece[state->table->layer_count]; i++) {
-        const struct comm_range weights =
-            master_of(all_reduce, &all_reduce->pieces[i], "master weights");
-        ticket = comm->gather_begin(comm, &weights);
-    }
-    comm->wait(comm, ticket);
 }
 
 // Stage 2 gives their memory back as well.

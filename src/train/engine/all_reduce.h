@@ -42,8 +42,9 @@ struct all_reduce {
     int64_t *gradients, *weights;
 };
 
-// How the ranks divide the state, as config->zero_stage says; stage 3 is BERTH_CONFIG. One process
-// divides nothing: settings for several are noted.
+// How the ranks divide the state, as config->zero_stage and the optimizer say, which
+// optimizer_settle has settled; stage 3 is BERTH_CONFIG. One process divides nothing: settings for
+// several are noted.
 enum berth_status all_reduce_share(const struct berth_config *config, const struct comm *comm,
                                    const struct berth_log *log, struct state_share *share,
                                    struct berth_error *error);
@@ -67,9 +68,6 @@ void all_reduce_wait_weights(struct all_reduce *all_reduce, size_t range);
 // The same for all ranges.
 void all_reduce_wait_all_gradients(struct all_reduce *all_reduce);
 void all_reduce_wait_all_weights(struct all_reduce *all_reduce);
-
-// Stages 1 and 2: every rank gets the master weights whose compute copy alone was gathered.
-void all_reduce_collect(struct all_reduce *all_reduce);
 
 // Clears the gradients of a range that other ranks own.
 void all_reduce_clear(struct all_reduce *all_reduce, size_t range);

@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/options.h"
+#include "train/engine/division.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -138,17 +139,49 @@ size_t batching_cut(const struct batching *batching, const struct packer_source 
     return packer_fit(source, order, count, &batching->micro);
 }
 
-static void walk_update(const struct batching *b, const struct packer_source *source,
-                        const uint32_t *order, size_t count, struct batching_worst *worst) {
+size_t batching_most_sequences(const struct batching *batching, size_t count, size_t parts) {
+    return batching->micro.tokens == INT64_MAX ? (count + parts - 1) / parts : count;
+}
+
+// A walk through the updates of a run, for one rank's parts of each.
+struct walk {
+    const struct batching *batching;
+    const struct packer_source *source;
+    const struct batching_rank *rank;
+    struct division division;
+    uint32_t *order; // of an epoch
+    struct batching_worst *worst;
+};
+
+// Returns the number of micro-batches.
+static int64_t walk_part(const struct walk *walk, const uint32_t *order, size_t count) {
+    struct batch_extent *worst = &walk->worst->micro;
     int64_t micro_batches = 0;
     for (size_t done = 0; done < count; micro_batches++) {
-        size_t cut = batching_cut(b, source, order + done, count - done);
-        const struct batch_extent own = packer_extent(source, order + done, cut);
-        worst->micro = batch_extent_larger(&worst->micro, &own);
+        size_t cut = batching_cut(walk->batching, walk->source, order + done, count - done);
+        const struct batch_extent own = packer_extent(walk->source, order + done, cut);
+        *worst = batch_extent_larger(worst, &own);
         done += cut;
     }
-    worst->micro_batches =
-        micro_batches > worst->micro_batches ? micro_batches : worst->micro_batches;
+    return micro_batches;
+}
+
+static void walk_update(struct walk *walk, const uint32_t *order, size_t count) {
+    const struct batching_rank *rank = walk->rank;
+    struct division *division = &walk->division;
+    const size_t own_parts = division->parts / (size_t)rank->size;
+    const size_t first = (size_t)rank->rank * own_parts;
+    int64_t micro_batches = 0;
+    division_make(division, walk->source, order, count, rank->config,
+                  batching_most_sequences(walk->batching, count, division->parts));
+    for (size_t part = first; part < first + own_parts; part++) {
+        const size_t start = division->starts[part];
+        micro_batches +=
+            walk_part(walk, division->order + start, division->starts[part + 1] - start);
+    }
+    if (micro_batches > walk->worst->micro_batches) {
+        walk->worst->micro_batches = micro_batches;
+    }
 }
 
 static int32_t longest(const struct packer_source *source) {
@@ -160,8 +193,7 @@ static int32_t longest(const struct packer_source *source) {
     return length;
 }
 
-// For more epochs than were walked, and for updates in parts, uses a bound that holds for every
-// order.
+// For more epochs than were walked, uses a bound that holds for every order.
 static void widen(const struct batching *b, const struct packer_source *source,
                   struct batching_worst *worst) {
     int64_t length = longest(source);
@@ -175,27 +207,41 @@ static void widen(const struct batching *b, const struct packer_source *source,
     worst->micro.max_length = length;
 }
 
+static void walk_all(struct walk *walk) {
+    const struct batching *batching = walk->batching;
+    const int64_t most = WALKED_EPOCHS * batching->updates_per_epoch;
+    const int64_t walked = batching->total_steps < most ? batching->total_steps : most;
+    for (int64_t step = 0; step < walked; step++) {
+        const struct update_place place = batching_place(batching, step);
+        if (place.update == 0) {
+            packer_shuffle(batching->seed, place.epoch, walk->source->count, walk->order);
+        }
+        walk_update(walk, walk->order + place.first, place.count);
+    }
+    if (batching->total_steps > walked) {
+        widen(batching, walk->source, walk->worst);
+    }
+}
+
 enum berth_status batching_find_worst(const struct batching *batching,
                                       const struct packer_source *source,
+                                      const struct batching_rank *rank,
                                       struct batching_worst *worst, struct berth_error *error) {
+    struct walk walk = {.batching = batching, .source = source, .rank = rank, .worst = worst};
+    const size_t sequences = (size_t)batching->update_sequences;
     *worst = (struct batching_worst){0};
-    uint32_t *order = memory_array(source->count, sizeof *order);
-    if (order == NULL) {
-        return error_no_memory(error, source->count * sizeof *order, "the order of an epoch");
+    enum berth_status status =
+        division_init(&walk.division, (size_t)batching->parts,
+                      sequences < source->count ? sequences : source->count, error);
+    walk.order = memory_array(source->count, sizeof *walk.order);
+    if (status == BERTH_OK && walk.order == NULL) {
+        status =
+            error_no_memory(error, source->count * sizeof *walk.order, "the order of an epoch");
     }
-    int64_t walked = batching->total_steps;
-    int64_t most = WALKED_EPOCHS * batching->updates_per_epoch;
-    walked = walked < most ? walked : most;
-    for (int64_t step = 0; step < walked; step++) {
-        struct update_place place = batching_place(batching, step);
-        if (place.update == 0) {
-            packer_shuffle(batching->seed, place.epoch, source->count, order);
-        }
-        walk_update(batching, source, order + place.first, place.count, worst);
+    if (status == BERTH_OK) {
+        walk_all(&walk);
     }
-    if (batching->total_steps > walked || batching->parts > 1) {
-        widen(batching, source, worst);
-    }
-    memory_free(order);
-    return BERTH_OK;
+    division_done(&walk.division);
+    memory_free(walk.order);
+    return status;
 }

@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "data/batches/packer.h"
+#include "model/config.h"
 
 #include <stdint.h>
 
@@ -68,14 +69,24 @@ struct update_place batching_place(const struct batching *batching, int64_t step
 size_t batching_cut(const struct batching *batching, const struct packer_source *source,
                     const uint32_t *order, size_t count);
 
-// The largest micro-batch of the run, found by walking through all of its updates, and the largest
-// number of micro-batches in an update.
+// Of an update of `count` sequences in `parts`, the most that a part may get: an equal number where
+// micro-batches have a number of sequences, so that parts have equal numbers of micro-batches.
+size_t batching_most_sequences(const struct batching *batching, size_t count, size_t parts);
+
+// A rank and the model that it trains, by whose predicted times updates are divided (division.h).
+struct batching_rank {
+    const struct bert_config *config;
+    int rank, size;
+};
+// The largest micro-batch that a rank computes in the run, found by walking through all updates,
+// and the largest number of its micro-batches in an update.
 struct batching_worst {
     struct batch_extent micro;
     int64_t micro_batches;
 };
 enum berth_status batching_find_worst(const struct batching *batching,
                                       const struct packer_source *source,
+                                      const struct batching_rank *rank,
                                       struct batching_worst *worst, struct berth_error *error);
 
 #endif

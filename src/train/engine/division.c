@@ -20,9 +20,10 @@ enum berth_status division_init(struct division *division, size_t parts, size_t 
     division->owners = memory_array(capacity, sizeof *division->owners);
     division->loads = memory_array(parts, sizeof *division->loads);
     division->counts = memory_array(parts, sizeof *division->counts);
+    division->heap = memory_array(parts, sizeof *division->heap);
     if (division->order == NULL || division->places == NULL || division->starts == NULL ||
         division->costs == NULL || division->by_cost == NULL || division->owners == NULL ||
-        division->loads == NULL || division->counts == NULL) {
+        division->loads == NULL || division->counts == NULL || division->heap == NULL) {
         return error_no_memory(error, capacity * sizeof *division->places,
                                "the division of an update");
     }
@@ -38,6 +39,7 @@ void division_done(struct division *division) {
     memory_free(division->owners);
     memory_free(division->loads);
     memory_free(division->counts);
+    memory_free(division->heap);
     *division = (struct division){0};
 }
 
@@ -50,15 +52,24 @@ static int compare_costs(const void *a, const void *b, void *costs) {
     return x < y ? -1 : x > y;
 }
 
-static size_t least_loaded(const struct division *division, size_t most) {
-    size_t least = division->parts;
-    for (size_t part = 0; part < division->parts; part++) {
-        if (division->counts[part] < most &&
-            (least == division->parts || division->loads[part] < division->loads[least])) {
-            least = part;
+static int has_less(const struct division *division, size_t a, size_t b) {
+    const double *loads = division->loads;
+    return loads[a] < loads[b] || (loads[a] == loads[b] && a < b);
+}
+
+// Moves the first of `count` parts, which has got more to do, to its place in the heap.
+static void sink_first(struct division *division, size_t count) {
+    size_t *heap = division->heap;
+    for (size_t at = 0, least = 1; least < count; least = 2 * at + 1) {
+        least += least + 1 < count && has_less(division, heap[least + 1], heap[least]);
+        if (!has_less(division, heap[least], heap[at])) {
+            return;
         }
+        const size_t part = heap[at];
+        heap[at] = heap[least];
+        heap[least] = part;
+        at = least;
     }
-    return least;
 }
 
 static void choose_owners(struct division *division, size_t count, size_t most) {
@@ -68,12 +79,18 @@ static void choose_owners(struct division *division, size_t count, size_t most) 
     qsort_r(division->by_cost, count, sizeof *division->by_cost, compare_costs, division->costs);
     memset(division->loads, 0, division->parts * sizeof *division->loads);
     memset(division->counts, 0, division->parts * sizeof *division->counts);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t part = 0; part < division->parts; part++) {
+        division->heap[part] = part;
+    }
+    for (size_t i = 0, open = division->parts; i < count; i++) {
         const uint32_t place = division->by_cost[i];
-        const size_t part = least_loaded(division, most);
+        const size_t part = division->heap[0];
         division->owners[place] = (uint32_t)part;
         division->loads[part] += division->costs[place];
-        division->counts[part]++;
+        if (++division->counts[part] == most) {
+            division->heap[0] = division->heap[--open];
+        }
+        sink_first(division, open);
     }
 }
 

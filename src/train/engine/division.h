@@ -24,6 +24,7 @@ struct division {
     uint32_t *by_cost;
     double *loads;
     size_t *counts;
+    size_t *heap; // parts that have room; none has less to do than those at 2 i + 1 and 2 i + 2
 };
 
 // Of up to `capacity` items. division_done frees, also after a failure.

@@ -19,8 +19,9 @@ static enum berth_status resolve_source(const struct feed *feed, struct batching
 }
 
 static enum berth_status worst_of_source(const struct feed *feed, const struct batching *batching,
+                                         const struct batching_rank *rank,
                                          struct batching_worst *worst, struct berth_error *error) {
-    return batching_find_worst(batching, &feed->source, worst, error);
+    return batching_find_worst(batching, &feed->source, rank, worst, error);
 }
 
 static enum berth_status take_source(struct feed *feed, const struct batching *batching,
@@ -79,7 +80,9 @@ static enum berth_status resolve_shards(const struct feed *feed, struct batching
 
 // The lengths of sequences are known only when they are read, so these are bounds.
 static enum berth_status worst_of_shards(const struct feed *feed, const struct batching *batching,
+                                         const struct batching_rank *rank,
                                          struct batching_worst *worst, struct berth_error *error) {
+    (void)rank;
     (void)error;
     const struct batch_extent *micro = &batching->micro;
     int64_t all = micro->sequences * feed->max_length;

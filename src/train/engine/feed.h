@@ -28,9 +28,10 @@ struct feed_kind {
     enum berth_status (*resolve)(const struct feed *feed, struct batching *batching,
                                  const struct berth_config *config, int64_t ranks,
                                  struct berth_error *error);
-    // Computes the largest micro-batch that may occur.
+    // Computes the largest micro-batch that may occur on a rank.
     enum berth_status (*find_worst)(const struct feed *feed, const struct batching *batching,
-                                    struct batching_worst *worst, struct berth_error *error);
+                                    const struct batching_rank *rank, struct batching_worst *worst,
+                                    struct berth_error *error);
     // Returns the sequences of update `step` of the phase, from 0; valid until the next call.
     enum berth_status (*take)(struct feed *feed, const struct batching *batching, int64_t step,
                               struct feed_update *update, struct berth_error *error);

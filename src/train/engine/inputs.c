@@ -375,11 +375,15 @@ static enum berth_status check_strict(const struct folder_report *report,
 enum berth_status model_files_load(const struct model_files *files, const char *folder,
                                    uint64_t seed, const struct berth_log *log, struct state *state,
                                    struct berth_error *error) {
-    float *buffer;
-    TRY(state_borrow(state, state->master, 0, &buffer, error));
     struct folder_report report = {0};
-    enum berth_status status =
-        folder_read_weights(folder, &files->shape, &files->table, seed, buffer, &report, error);
+    struct state_loader loader;
+    enum berth_status status = state_loader_init(&loader, state, error);
+    if (status == BERTH_OK) {
+        const struct param_sink sink = state_loader_sink(&loader);
+        status = folder_read_weights_into(folder, &files->shape, &files->table, seed, &sink,
+                                          &report, error);
+    }
+    state_loader_done(&loader);
     if (status == BERTH_OK) {
         struct weights_origin origin = {folder, param_head_row(files->table.head)->title,
                                         state->gradients != NULL};
@@ -388,21 +392,20 @@ enum berth_status model_files_load(const struct model_files *files, const char *
             report_weights(&report, &origin, log);
         }
     }
-    if (status == BERTH_OK) {
-        state_set_weights(state, buffer);
-    }
     folder_report_done(&report);
-    state_release(state, state->master, buffer);
     return status;
 }
 
 enum berth_status model_files_initialise(const struct model_files *files,
                                          const struct berth_config *config, struct state *state,
                                          struct berth_error *error) {
-    float *buffer;
-    TRY(state_borrow(state, state->master, 0, &buffer, error));
-    param_initialise(&files->table, &files->shape, (uint64_t)config->seed, buffer);
-    state_set_weights(state, buffer);
-    state_release(state, state->master, buffer);
-    return BERTH_OK;
+    struct state_loader loader;
+    enum berth_status status = state_loader_init(&loader, state, error);
+    if (status == BERTH_OK) {
+        const struct param_sink sink = state_loader_sink(&loader);
+        status = param_initialise_into(&files->table, &files->shape, (uint64_t)config->seed, &sink,
+                                       error);
+    }
+    state_loader_done(&loader);
+    return status;
 }

@@ -27,7 +27,7 @@ enum berth_status plan_memory_make(struct plan_memory *memory, const struct stat
     if (state->device->is_host) {
         memory->total += computed;
     } else {
-        memory->staging = own->weights;
+        memory->staging = state_loader_bytes(state);
         memory->total += memory->staging;
         memory->device = computed + memory->engine.batches;
     }

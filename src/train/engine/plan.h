@@ -19,7 +19,7 @@ struct plan_memory {
     uint64_t resident; // already in use: program, libraries, text and features
     uint64_t exchange; // with other ranks, and sums of parts of updates
     uint64_t data;     // data that the run will read later
-    uint64_t staging;  // host copies for saving, if the device has its own memory
+    uint64_t staging;  // for loading weights, if the device has its own memory
     uint64_t total;    // peak of the process in the host's memory
     uint64_t device;   // peak in the device's memory; 0 if it is the host's
 };

@@ -4,6 +4,7 @@
 #include "core/memory.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -159,11 +160,6 @@ static void find_divisors(struct run *run) {
     }
 }
 
-// Parts of a run whose micro-batches have a number of sequences have equal numbers of these.
-static size_t most_sequences(const struct batching *batching, size_t count, size_t parts) {
-    return batching->micro.tokens == INT64_MAX ? (count + parts - 1) / parts : count;
-}
-
 static struct run run_of(struct updater *updater, const struct update_args *args) {
     const struct update_rules *rules = &updater->rules;
     struct division *division = &updater->division;
@@ -176,7 +172,7 @@ static struct run run_of(struct updater *updater, const struct update_args *args
                                   .attention_probability = rules->attention_dropout,
                                   .head_probability = rules->head_dropout}};
     division_make(division, args->source, args->order, args->count, updater->engine->model.config,
-                  most_sequences(args->batching, args->count, division->parts));
+                  batching_most_sequences(args->batching, args->count, division->parts));
     find_divisors(&run);
     return run;
 }
@@ -456,11 +452,6 @@ enum berth_status update_run(struct updater *updater, const struct update_args *
     return BERTH_OK;
 }
 
-void updater_collect_weights(struct updater *updater) {
-    all_reduce_wait_all_weights(&updater->all_reduce);
-    all_reduce_collect(&updater->all_reduce);
-}
-
 void update_discard(struct updater *updater) {
     const struct state *state = updater->engine->state;
     const size_t bytes = (size_t)state->table->total * sizeof *state->gradients;
@@ -473,14 +464,41 @@ void update_discard(struct updater *updater) {
 
 // --- finding numbers that are not finite ---------------------------------------------------------
 
-static int is_finite(const float *values, const struct param *param) {
-    const float *own = values + param->offset;
-    for (int64_t i = 0; i < param->rows * param->cols; i++) {
-        if (!isfinite(own[i])) {
-            return 0;
+// Whether all numbers of a parameter that this rank owns are finite.
+static int is_finite(const struct state *state, const float *values, const struct param *param) {
+    for (size_t i = 0; i < state->own.count; i++) {
+        const struct partition_span own =
+            partition_part(&state->own, i, param->offset, param->rows * param->cols);
+        for (int64_t k = own.first; k < own.first + own.count; k++) {
+            if (!isfinite(values[k])) {
+                return 0;
+            }
         }
     }
     return 1;
+}
+
+// affected[i] becomes the number of ranks that own a number of parameter i that is not finite.
+// affected NULL: out of memory.
+static enum berth_status count_not_finite(const struct engine *engine, const float *buffer,
+                                          double *affected, struct berth_error *error) {
+    const struct state *state = engine->state;
+    struct comm *comm = engine->comm;
+    float *values = NULL;
+    int none = 0;
+    enum berth_status status = affected != NULL
+                                   ? state_borrow(state, buffer, 1, &values, error)
+                                   : error_no_memory(error, state->table->count * sizeof *affected,
+                                                     "a number for each parameter");
+    for (size_t i = 0; i < state->table->count && status == BERTH_OK; i++) {
+        affected[i] = !is_finite(state, values, &state->table->params[i]);
+    }
+    if (status == BERTH_OK) {
+        state_release(state, buffer, values);
+    }
+    TRY(comm->agree(comm, status, &none, error));
+    comm->sum(comm, affected, state->table->count);
+    return BERTH_OK;
 }
 
 // The order in which the backward pass reaches a parameter: head and final norm first, the
@@ -494,41 +512,45 @@ static int64_t backward_rank(const struct param *param, int64_t layers) {
     return is_embedding ? layers + 1 : 0;
 }
 
-static const struct param *first_not_finite(const struct engine *engine, const float *values,
-                                            size_t *affected) {
-    const struct param_table *table = engine->state->table;
-    int64_t layers = engine->model.config->num_hidden_layers;
-    const struct param *first = NULL;
-    *affected = 0;
-    for (size_t i = 0; i < table->count; i++) {
-        const struct param *param = &table->params[i];
-        if (is_finite(values, param)) {
-            continue;
-        }
-        ++*affected;
-        if (first == NULL || backward_rank(param, layers) < backward_rank(first, layers)) {
-            first = param;
-        }
-    }
-    return first;
-}
-
 // The sentence being written.
 struct sentence {
     char *text;
     size_t size;
 };
 
-static int describe_not_finite(const struct engine *engine, const float *values, const char *kind,
-                               const struct sentence *out) {
-    size_t affected;
-    const struct param *param = first_not_finite(engine, values, &affected);
-    if (param != NULL) {
+static int describe_affected(const struct engine *engine, const double *affected, const char *kind,
+                             const struct sentence *out) {
+    const struct param_table *table = engine->state->table;
+    const int64_t layers = engine->model.config->num_hidden_layers;
+    const struct param *first = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct param *param = &table->params[i];
+        if (affected[i] > 0) {
+            count++;
+            first = first == NULL || backward_rank(param, layers) < backward_rank(first, layers)
+                        ? param
+                        : first;
+        }
+    }
+    if (first != NULL) {
         snprintf(out->text, out->size,
                  "the %s of %s is not finite (%zu of %zu parameters are affected)", kind,
-                 param->name, affected, engine->state->table->count);
+                 first->name, count, table->count);
     }
-    return param != NULL;
+    return first != NULL;
+}
+
+// Sets *found to whether a number in `buffer` is not finite, on any rank, and describes it.
+static enum berth_status describe_not_finite(const struct engine *engine, const float *buffer,
+                                             const char *kind, const struct sentence *out,
+                                             int *found, struct berth_error *error) {
+    const size_t count = engine->state->table->count;
+    double *affected = memory_array_zeroed(count, sizeof *affected);
+    const enum berth_status status = count_not_finite(engine, buffer, affected, error);
+    *found = status == BERTH_OK && describe_affected(engine, affected, kind, out);
+    memory_free(affected);
+    return status;
 }
 
 static void name_place(const struct engine *engine, int64_t place, int64_t micro_batch,
@@ -545,9 +567,10 @@ static void name_place(const struct engine *engine, int64_t place, int64_t micro
              name, micro_batch + 1);
 }
 
-// Computes the micro-batches again until an output is not finite.
-static int blame_forward(struct updater *updater, const struct update_args *args,
-                         const struct sentence *out) {
+// Computes this rank's micro-batches again until an output is not finite: at `places` times the
+// micro-batch plus the place; -1: nowhere.
+static int64_t find_output(struct updater *updater, const struct update_args *args,
+                           int64_t places) {
     struct engine *engine = updater->engine;
     const struct run run = run_of(updater, args);
     const size_t *starts = updater->division.starts + engine->comm->rank * updater->own_parts;
@@ -561,12 +584,28 @@ static int blame_forward(struct updater *updater, const struct update_args *args
         const struct batch *batch = forward(&run, &micro);
         const int64_t place = bert_first_nonfinite(&engine->model, engine->training, batch);
         if (place >= 0) {
-            name_place(engine, place, micro_batch, out);
-            return 1;
+            return micro_batch * places + place;
         }
         done += micro.count;
     }
-    return 0;
+    return -1;
+}
+
+// Sets *found to whether an output is not finite, on any rank, and names the first.
+static enum berth_status blame_forward(struct updater *updater, const struct update_args *args,
+                                       const struct sentence *out, int *found,
+                                       struct berth_error *error) {
+    const struct engine *engine = updater->engine;
+    struct comm *comm = engine->comm;
+    const int64_t places = engine->model.config->num_hidden_layers + 2;
+    const int64_t own = find_output(updater, args, places);
+    *found = own >= 0 ? INT_MAX - (int)own : 0; // the largest of all ranks' is the first output's
+    TRY(comm->agree(comm, BERTH_OK, found, error));
+    if (*found) {
+        const int64_t first = INT_MAX - *found;
+        name_place(engine, first % places, first / places, out);
+    }
+    return BERTH_OK;
 }
 
 enum berth_status update_blame(struct updater *updater, const struct update_args *args, char *text,
@@ -574,17 +613,16 @@ enum berth_status update_blame(struct updater *updater, const struct update_args
     const struct engine *engine = updater->engine;
     const struct state *state = engine->state;
     const struct sentence out = {text, size};
-    float *weights = NULL, *gradients = NULL;
-    enum berth_status status;
-    TRY_DONE(state_borrow(state, state->master, 1, &weights, error));
-    TRY_DONE(state_borrow(state, state->gradients, 1, &gradients, error));
-    if (!describe_not_finite(engine, weights, "value", &out) &&
-        !blame_forward(updater, args, &out) &&
-        !describe_not_finite(engine, gradients, "gradient", &out)) {
+    int found;
+    TRY(describe_not_finite(engine, state->master, "value", &out, &found, error));
+    if (!found) {
+        TRY(blame_forward(updater, args, &out, &found, error));
+    }
+    if (!found) {
+        TRY(describe_not_finite(engine, state->gradients, "gradient", &out, &found, error));
+    }
+    if (!found) {
         snprintf(text, size, "the sum of the gradient's squares is too large for a double");
     }
-done:
-    state_release(state, state->master, weights);
-    state_release(state, state->gradients, gradients);
-    return status;
+    return BERTH_OK;
 }

@@ -92,10 +92,6 @@ struct update_result {
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error);
 
-// Every rank gets the master weights that others own; all of them call it, before what reads them
-// other than updates and forward passes.
-void updater_collect_weights(struct updater *updater);
-
 // Clears the gradients of an update that was not finite, before another one is run.
 void update_discard(struct updater *updater);
 

@@ -84,8 +84,8 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
     TRY(job->task->settle(config, TASK_TRAIN, error));
     TRY(strategy_settle(config, &job->log, error));
     note_phases(job);
-    TRY(all_reduce_share(config, job->comm, &job->log, &job->share, error));
     TRY(optimizer_settle(config, error));
+    TRY(all_reduce_share(config, job->comm, &job->log, &job->share, error));
     TRY(loss_scale_check(config, error));
     if (!option_resumes(&job->config)) {
         TRY(need_start(job, error));
@@ -237,7 +237,8 @@ static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
                                     struct berth_error *error) {
     static const struct batch_extent least = {.tokens = 1, .sequences = 1, .max_length = 1};
     struct batching_worst worst;
-    TRY(job->feed.kind->find_worst(&job->feed, &job->batching, &worst, error));
+    const struct batching_rank rank = {&job->files.shape, job->comm->rank, job->comm->size};
+    TRY(job->feed.kind->find_worst(&job->feed, &job->batching, &rank, &worst, error));
     *micro_batches = worst.micro_batches;
     job->shape =
         (struct engine_shape){.train = batch_extent_larger(&worst.micro, &least),
@@ -336,12 +337,10 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
 static enum berth_status write_outputs(struct job *job, const struct training_result *loop,
                                        struct berth_error *error) {
     const char *folder = job->config.output_dir;
-    if (!is_first(job)) {
-        return BERTH_OK;
-    }
-    TRY(file_lock_check(&job->lock, error));
+    TRY(comm_settle(job->comm, is_first(job) ? file_lock_check(&job->lock, error) : BERTH_OK,
+                    error));
     TRY(checkpoint_write_model(&job->content, folder, error));
-    if (loop->evaluated_step != loop->model_step || loop->evaluated_step < 0) {
+    if (!is_first(job) || loop->evaluated_step != loop->model_step || loop->evaluated_step < 0) {
         return BERTH_OK;
     }
     struct task_results results = {.use = TASK_VALIDATE,
@@ -355,6 +354,7 @@ static enum berth_status write_outputs(struct job *job, const struct training_re
 
 static enum berth_status read_best(struct job *job, const char *folder, struct berth_error *error) {
     TRY(checkpoint_verify(folder, NULL, error));
+    all_reduce_wait_all_weights(&job->updater.all_reduce);
     param_table_keep_head(&job->files.table);
     return model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
                             error);
@@ -438,7 +438,6 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
     }
     fill_result(job, &done, result);
     TRY(status);
-    updater_collect_weights(&job->updater);
     TRY(comm_settle(job->comm, write_outputs(job, &done, error), error));
     struct training_summary summary = {.task = job->task,
                                        .result = result,

@@ -195,7 +195,6 @@ static enum berth_status write_checkpoint(struct run *run, struct berth_error *e
     if (run->saved_step == run->progress->step) {
         return rotate(run, error);
     }
-    updater_collect_weights(loop->updater);
     TRY(checkpoint_write(loop->content, folder, error));
     run->saved_step = run->progress->step;
     TRY(rotate(run, error));

@@ -200,3 +200,7 @@ static int is_scaled(const struct optimizer *optimizer, int decays) {
 int optimizer_scales(const struct optimizer *optimizer, const char *parameter) {
     return is_scaled(optimizer, optimizer_decays(optimizer, parameter));
 }
+
+int optimizer_is_by_tensor(const struct optimizer *optimizer) {
+    return optimizer->row->trust != TRUST_NONE || (optimizer->clips & CLIP_TENSOR) != 0;
+}

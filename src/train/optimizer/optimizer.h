@@ -71,6 +71,9 @@ int optimizer_decays(const struct optimizer *optimizer, const char *parameter);
 // Whether the parameter's update is scaled by a coefficient of its own.
 int optimizer_scales(const struct optimizer *optimizer, const char *parameter);
 
+// Whether an update needs norms of single tensors, for coefficients or clipping.
+int optimizer_is_by_tensor(const struct optimizer *optimizer);
+
 // BERTH_CONFIG if a part of the user's own list occurs in no parameter's name.
 enum berth_status optimizer_check(const struct optimizer *optimizer,
                                   const struct param_table *table, struct berth_error *error);

@@ -4,6 +4,7 @@
 #include "core/arena.h"
 #include "core/memory.h"
 
+#include <assert.h>
 #include <math.h>
 
 // Host copies of the plan's arrays while it is built. No list is longer than the number of tensors
@@ -189,6 +190,7 @@ enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
                                       struct comm *comm, struct berth_error *error) {
     *plan = (struct optimizer_plan){.optimizer = optimizer, .state = state, .comm = comm};
     TRY(optimizer_check(optimizer, state->table, error));
+    assert(state->share.size == 1 || state->share.by_tensor || !optimizer_is_by_tensor(optimizer));
     struct arena arena = {0};
     carve_plan(plan, &arena);
     plan->block = state->device->memory_new(state->device, arena.used);

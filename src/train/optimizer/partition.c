@@ -19,12 +19,13 @@ static int64_t tensor_start(const struct param_table *table, int64_t position) {
 }
 
 // The last position up to `position` at which the table may be cut.
-static int64_t cut_before(const struct param_table *table, int64_t position) {
+static int64_t cut_before(const struct param_table *table, const struct partition_rule *rule,
+                          int64_t position) {
     if (position == table->total) {
         return position;
     }
     position -= position % DEVICE_SUM_BLOCK;
-    while ((position - tensor_start(table, position)) % DEVICE_SUM_BLOCK != 0) {
+    while (rule->by_tensor && (position - tensor_start(table, position)) % DEVICE_SUM_BLOCK != 0) {
         position -= DEVICE_SUM_BLOCK;
     }
     return position;
@@ -36,10 +37,15 @@ static int64_t part_start(struct param_range range, int rank, int size) {
     return range.first + range.count / size * rank + range.count % size * rank / size;
 }
 
-void partition_starts(const struct param_table *table, struct param_range range, int size,
-                      int64_t *starts) {
-    for (int rank = 0; rank <= size; rank++) {
-        starts[rank] = cut_before(table, part_start(range, rank, size));
+static int64_t cut_of(const struct param_table *table, const struct partition_rule *rule,
+                      struct param_range range, int rank) {
+    return cut_before(table, rule, part_start(range, rank, rule->size));
+}
+
+void partition_starts(const struct param_table *table, const struct partition_rule *rule,
+                      struct param_range range, int64_t *starts) {
+    for (int rank = 0; rank <= rule->size; rank++) {
+        starts[rank] = cut_of(table, rule, range, rank);
     }
 }
 
@@ -59,7 +65,8 @@ static void add(struct partition *partition, int64_t first, int64_t end) {
 }
 
 enum berth_status partition_init(struct partition *partition, const struct param_table *table,
-                                 int rank, int size, struct berth_error *error) {
+                                 const struct partition_rule *rule, int rank,
+                                 struct berth_error *error) {
     const size_t ranges = param_range_count(table);
     *partition = (struct partition){.spans = memory_array(ranges, sizeof *partition->spans)};
     if (partition->spans == NULL) {
@@ -68,18 +75,19 @@ enum berth_status partition_init(struct partition *partition, const struct param
     }
     for (size_t i = 0; i < ranges; i++) {
         const struct param_range range = param_range(table, i);
-        add(partition, cut_before(table, part_start(range, rank, size)),
-            cut_before(table, part_start(range, rank + 1, size)));
+        add(partition, cut_of(table, rule, range, rank), cut_of(table, rule, range, rank + 1));
     }
     return BERTH_OK;
 }
 
-int64_t partition_elements(const struct param_table *table, int rank, int size) {
+int64_t partition_elements(const struct param_table *table, const struct partition_rule *rule,
+                           int rank, int64_t end) {
     int64_t elements = 0;
     for (size_t i = 0; i < param_range_count(table); i++) {
         const struct param_range range = param_range(table, i);
-        elements += cut_before(table, part_start(range, rank + 1, size)) -
-                    cut_before(table, part_start(range, rank, size));
+        const int64_t first = cut_of(table, rule, range, rank);
+        const int64_t after = cut_of(table, rule, range, rank + 1);
+        elements += (after < end ? after : end) - (first < end ? first : end);
     }
     return elements;
 }

@@ -31,13 +31,26 @@ static int64_t largest_ranges(const struct param_table *table) {
     return largest;
 }
 
+struct partition_rule state_partition_rule(const struct state_share *share) {
+    return (struct partition_rule){.size = share->size, .by_tensor = share->by_tensor};
+}
+
+static int divides_weights(const struct state_share *share, enum dtype compute) {
+    return share->stage > 0 && share->size > 1 && compute != DTYPE_F32;
+}
+
 struct state_bytes state_measure_share(const struct param_table *table, enum dtype compute,
                                        const struct state_share *share) {
     struct state_bytes bytes = state_measure(table, compute, 1);
-    const int64_t own = partition_elements(table, share->rank, share->size);
+    const struct partition_rule rule = state_partition_rule(share);
+    const int64_t own = partition_elements(table, &rule, share->rank, table->total);
     const int64_t held = own + largest_ranges(table);
     if (share->stage > 0) {
         bytes.moments = 2 * (size_t)own * sizeof(float);
+    }
+    if (divides_weights(share, compute)) {
+        const int64_t matrices = partition_elements(table, &rule, share->rank, table->head_first);
+        bytes.weights = (size_t)(matrices + table->total - table->head_first) * sizeof(float);
     }
     if (share->stage == 2 && held < table->total) {
         bytes.gradients = (size_t)held * sizeof(float);
@@ -59,12 +72,13 @@ static size_t moment_bytes(const struct state *state) {
 // What training needs beside the weights.
 static enum berth_status take_training(struct state *state, struct berth_error *error) {
     const struct state_share *share = &state->share;
+    const struct partition_rule rule = state_partition_rule(share), whole = {.size = 1};
     const int divided = share->stage > 0;
     const size_t all = state_measure(state->table, state->compute, 1).gradients;
     TRY(take(state, &state->gradients, all, "the gradients", error));
-    TRY(partition_init(&state->own, state->table, share->rank, share->size, error));
-    TRY(partition_init(&state->partition, state->table, divided ? share->rank : 0,
-                       divided ? share->size : 1, error));
+    TRY(partition_init(&state->own, state->table, &rule, share->rank, error));
+    TRY(partition_init(&state->partition, state->table, divided ? &rule : &whole,
+                       divided ? share->rank : 0, error));
     TRY(take(state, &state->moment1, moment_bytes(state), "the first moment", error));
     return take(state, &state->moment2, moment_bytes(state), "the second moment", error);
 }
@@ -170,33 +184,140 @@ void state_release(const struct state *state, const float *buffer, float *host) 
     }
 }
 
-void state_set(struct state *state, float *buffer, const float *host) {
-    if (host != buffer) {
-        state->device->upload(state->device, buffer, host, buffer_bytes(state));
+// --- loading weights ----------------------------------------------------------------------------
+
+static void discard(const struct state *state, int64_t from, int64_t to) {
+    if (from < to) {
+        state->device->discard(state->device, state->master + from,
+                               (size_t)(to - from) * sizeof *state->master);
+    }
+}
+
+// Gives back the memory of master weights [first, first + count) that this rank does not keep.
+static void drop_foreign(const struct state *state, int64_t first, int64_t count) {
+    const int64_t most = state->table->head_first - first;
+    count = count < most ? count : most;
+    if (!divides_weights(&state->share, state->compute) || count <= 0) {
+        return;
+    }
+    int64_t done = first;
+    for (size_t i = 0; i < state->own.count; i++) {
+        const struct partition_span own = partition_part(&state->own, i, first, count);
+        if (own.count > 0) {
+            discard(state, done, own.first);
+            done = own.first + own.count;
+        }
+    }
+    discard(state, done, first + count);
+}
+
+// The compute copy of master weights [first, first + count), as far as there is one.
+static void convert(const struct state *state, int64_t first, int64_t count) {
+    const int64_t most = state->table->matrix_count - first;
+    count = count < most ? count : most;
+    if (state->copy != NULL && count > 0) {
+        char *copy = (char *)state->copy + (size_t)first * dtype_size(state->compute);
+        state->device->convert(state->device, mat_of(copy, 1, count, state->compute),
+                               state->master + first);
     }
 }
 
 void state_set_weights(struct state *state, const float *host) {
-    struct device *device = state->device;
-    state_set(state, state->master, host);
-    if (state->copy != NULL) {
-        device->convert(device, state_copy(state), state->master);
+    if (host != state->master) {
+        state->device->upload(state->device, state->master, host, buffer_bytes(state));
     }
+    convert(state, 0, state->table->total);
+    drop_foreign(state, 0, state->table->total);
+}
+
+static size_t bytes_of(const struct param *param) {
+    return (size_t)(param->rows * param->cols) * sizeof(float);
+}
+
+size_t state_loader_bytes(const struct state *state) {
+    size_t largest = 0;
+    for (size_t i = 0; i < state->table->count && !state->device->is_host; i++) {
+        const size_t own = bytes_of(&state->table->params[i]);
+        largest = own > largest ? own : largest;
+    }
+    return largest;
+}
+
+enum berth_status state_loader_init(struct state_loader *loader, struct state *state,
+                                    struct berth_error *error) {
+    *loader = (struct state_loader){.state = state, .bytes = state_loader_bytes(state)};
+    state->digest[0] = '\0';
+    if (loader->bytes > 0) {
+        loader->staging = memory_pages(loader->bytes);
+    }
+    return loader->bytes == 0 || loader->staging != NULL
+               ? BERTH_OK
+               : error_no_memory(error, loader->bytes, "the largest parameter");
+}
+
+void state_loader_done(struct state_loader *loader) {
+    memory_pages_free(loader->staging, loader->bytes);
+    *loader = (struct state_loader){0};
+}
+
+// The digest of the parameters so far becomes that of itself and of the next one's.
+static enum berth_status extend_digest(struct state *state, const float *values, size_t bytes,
+                                       struct berth_error *error) {
+    char both[2 * DIGEST_HEX_SIZE], own[DIGEST_HEX_SIZE];
+    if (state->share.size == 1) {
+        return BERTH_OK;
+    }
+    TRY(digest_memory(DIGEST_SHA256, values, bytes, own, error));
+    strcpy(both, state->digest);
+    strcat(both, own);
+    return digest_memory(DIGEST_SHA256, both, strlen(both), state->digest, error);
+}
+
+static float *begin_param(void *context, const struct param *param) {
+    const struct state_loader *loader = context;
+    return loader->staging != NULL ? loader->staging : loader->state->master + param->offset;
+}
+
+static enum berth_status end_param(void *context, const struct param *param, float *values,
+                                   struct berth_error *error) {
+    const struct state_loader *loader = context;
+    struct state *state = loader->state;
+    const int64_t count = param->rows * param->cols;
+    if (loader->staging != NULL) {
+        state->device->upload(state->device, state->master + param->offset, values,
+                              bytes_of(param));
+    }
+    TRY(extend_digest(state, values, bytes_of(param), error));
+    convert(state, param->offset, count);
+    drop_foreign(state, param->offset, count);
+    return BERTH_OK;
+}
+
+struct param_sink state_loader_sink(struct state_loader *loader) {
+    return (struct param_sink){begin_param, end_param, loader};
+}
+
+// Of the weights of a rank that has them all.
+static enum berth_status whole_digest(const struct state *state, char hex[DIGEST_HEX_SIZE],
+                                      struct berth_error *error) {
+    float *weights;
+    TRY(state_borrow(state, state->master, 1, &weights, error));
+    const enum berth_status status = digest_memory(
+        DIGEST_SHA256, weights, (size_t)state->table->total * sizeof *weights, hex, error);
+    state_release(state, state->master, weights);
+    return status;
 }
 
 enum berth_status state_compare_ranks(const struct state *state, struct comm *comm,
                                       const char *source, struct berth_error *error) {
-    char own[DIGEST_HEX_SIZE] = "", first[DIGEST_HEX_SIZE];
-    float *weights;
-    enum berth_status status;
+    char own[DIGEST_HEX_SIZE], first[DIGEST_HEX_SIZE];
+    enum berth_status status = BERTH_OK;
     if (comm->size == 1) {
         return BERTH_OK;
     }
-    status = state_borrow(state, state->master, 1, &weights, error);
-    if (status == BERTH_OK) {
-        status = digest_memory(DIGEST_SHA256, weights,
-                               (size_t)state->table->total * sizeof *weights, own, error);
-        state_release(state, state->master, weights);
+    strcpy(own, state->digest);
+    if (own[0] == '\0') {
+        status = whole_digest(state, own, error);
     }
     memcpy(first, own, sizeof first);
     comm->broadcast(comm, first, sizeof first, 0);

@@ -9,30 +9,35 @@
 #include "core/comm.h"
 #include "core/device.h"
 #include "core/error.h"
+#include "format/checksum/digest.h"
 #include "model/bert.h"
 #include "model/params.h"
 #include "train/optimizer/partition.h"
 
 #include <stddef.h>
 
-// How the ranks of a job divide the state, by ZeRO's stages: 0 nothing; 1 the moments, and each
-// rank updates its part of the weights alone; 2 the gradients as well, whose buffer keeps the
-// table's layout but takes memory only where it is in use (device->discard).
+// How the ranks of a job divide the state, by ZeRO's stages: 0 nothing; 1 the moments and, where
+// there is a compute copy, the master weights of the layers' matrices, which only their owner
+// reads; 2 the gradients as well. Master weights and gradients keep the table's layout, but take
+// memory only where they are in use (device->discard).
 struct state_share {
     int rank, size, stage;
+    int by_tensor; // as in struct partition_rule
 };
+struct partition_rule state_partition_rule(const struct state_share *share);
 
 struct state {
     struct device *device;
     const struct param_table *table;
     enum dtype compute;
-    float *master;              // f32 [total]
-    void *copy;                 // compute dtype [matrix_count]; NULL in f32, where master is used
-    float *gradients;           // f32 [total]; NULL for inference, like the moments
-    float *moment1, *moment2;   // f32 [partition.elements]
-    struct partition partition; // whose moments this process holds; empty for inference
-    struct partition own;       // what it writes of a checkpoint: its part, whatever the stage
-    struct state_share share;   // of inference: size 1
+    float *master;                // f32 [total]; zero where another rank keeps them
+    void *copy;                   // compute dtype [matrix_count]; NULL in f32, where master is used
+    float *gradients;             // f32 [total]; NULL for inference, like the moments
+    float *moment1, *moment2;     // f32 [partition.elements]
+    struct partition partition;   // whose moments this process holds; empty for inference
+    struct partition own;         // what it writes of a checkpoint: its part, whatever the stage
+    struct state_share share;     // of inference: size 1
+    char digest[DIGEST_HEX_SIZE]; // of all weights, as loaded; empty in one process
 };
 
 // Bytes of each kind of buffer, for the plan.
@@ -40,8 +45,10 @@ struct state_bytes {
     size_t weights, copy, gradients, moments;
 };
 struct state_bytes state_measure(const struct param_table *table, enum dtype compute, int training);
-// What one rank's take in memory: `moments` of its part in stages 1 and 2; `gradients` in stage 2
-// of its part, of the range that is computed and of the one that is exchanged.
+// What one rank's take in memory: `moments` of its part in stages 1 and 2, and so `weights` in a
+// run with a compute copy, except head, tables and vectors, which all ranks read in f32;
+// `gradients` in stage 2 of its part, of the range that is computed and of the one that is
+// exchanged.
 struct state_bytes state_measure_share(const struct param_table *table, enum dtype compute,
                                        const struct state_share *share);
 
@@ -73,9 +80,24 @@ void state_release(const struct state *state, const float *buffer, float *host);
 enum berth_status state_compare_ranks(const struct state *state, struct comm *comm,
                                       const char *source, struct berth_error *error);
 
-// Writes a borrowed buffer, changed by the caller, back to the device.
-void state_set(struct state *state, float *buffer, const float *host);
-// The same for the weights; also writes their compute copy.
+// Writes borrowed weights, changed by the caller, back to the device, and their compute copy; drops
+// those that this rank does not keep.
 void state_set_weights(struct state *state, const float *host);
+
+// Loads the weights through a sink: each parameter's compute copy is written, and of its master
+// weights this rank keeps what it reads, so memory for one parameter is enough beside those.
+struct state_loader {
+    struct state *state;
+    float *staging; // [bytes / 4] on the host, of the largest parameter; NULL: the device's memory
+                    // is the host's
+    size_t bytes;
+};
+// Bytes of staging memory.
+size_t state_loader_bytes(const struct state *state);
+// state_loader_done frees, also after a failure. The sink borrows the loader, which must not move.
+enum berth_status state_loader_init(struct state_loader *loader, struct state *state,
+                                    struct berth_error *error);
+struct param_sink state_loader_sink(struct state_loader *loader);
+void state_loader_done(struct state_loader *loader);
 
 #endif

@@ -1,44 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/checkpoint/optimizer_file.h"
+#include "train/checkpoint/state_file.h"
 
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/safetensors/safetensors.h"
+#include "model/folder.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#define FILE_NAME "optimizer.safetensors"
 #define NAME_SIZE 128
 #define PIECE_COUNT ((int64_t)1 << 20) // elements copied between device and file at a time
 
-static const char *const prefixes[2] = {"exp_avg.", "exp_avg_sq."};
+static const struct contents {
+    const char *name;
+    const char *format;      // in the metadata; transformers refuses weights that do not say "pt"
+    size_t count;            // of the buffers in the file
+    const char *prefixes[2]; // of the names of each buffer's tensors
+} contents[STATE_FILES] = {
+    [STATE_FILE_WEIGHTS] = {FOLDER_WEIGHTS, "pt", 1, {""}},
+    [STATE_FILE_MOMENTS] = {"optimizer.safetensors", "berth", 2, {"exp_avg.", "exp_avg_sq."}},
+};
 
-static void tensor_name(char name[NAME_SIZE], int moment, const struct param *param) {
-    snprintf(name, NAME_SIZE, "%s%s", prefixes[moment], param->name);
+const char *state_file_name(enum state_file file) {
+    return contents[file].name;
+}
+
+static void tensor_name(char name[NAME_SIZE], const char *prefix, const struct param *param) {
+    snprintf(name, NAME_SIZE, "%s%s", prefix, param->name);
 }
 
 // --- creating ------------------------------------------------------------------------------------
 
-static void describe(struct tensor_out *tensor, char *name, int moment, const struct param *param) {
-    tensor_name(name, moment, param);
+static void describe(struct tensor_out *tensor, char *name, const char *prefix,
+                     const struct param *param) {
+    tensor_name(name, prefix, param);
     *tensor = (struct tensor_out){.name = name, .dtype = TENSOR_F32, .rank = param->rank};
     tensor->shape[0] = param->rank == 2 ? param->rows : param->cols;
     tensor->shape[1] = param->cols;
 }
 
-static enum berth_status make_file(const struct param_table *table, const char *path,
-                                   struct berth_error *error) {
-    static const char *const metadata[] = {"format", "berth", NULL};
-    size_t count = 2 * table->count;
+static enum berth_status make_file(const struct contents *file, const struct param_table *table,
+                                   const char *path, struct berth_error *error) {
+    const char *const metadata[] = {"format", file->format, NULL};
+    const size_t count = file->count * table->count;
     struct tensor_out *tensors = memory_array(count, sizeof *tensors);
     char(*names)[NAME_SIZE] = memory_array(count, sizeof *names);
     enum berth_status status;
     if (tensors == NULL || names == NULL) {
-        status = error_no_memory(error, count * sizeof *names, "the list of moments");
+        status = error_no_memory(error, count * sizeof *names, "the list of tensors");
     } else {
         for (size_t i = 0; i < count; i++) {
-            describe(&tensors[i], names[i], i >= table->count, &table->params[i % table->count]);
+            describe(&tensors[i], names[i], file->prefixes[i / table->count],
+                     &table->params[i % table->count]);
         }
         status = safetensors_make(path, tensors, count, metadata, error);
     }
@@ -47,18 +61,18 @@ static enum berth_status make_file(const struct param_table *table, const char *
     return status;
 }
 
-enum berth_status optimizer_file_make(const struct param_table *table, const char *folder,
-                                      struct berth_error *error) {
-    char *path = path_join(folder, FILE_NAME);
+enum berth_status state_file_make(enum state_file file, const struct param_table *table,
+                                  const char *folder, struct berth_error *error) {
+    char *path = path_join(folder, contents[file].name);
     if (path == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status = make_file(table, path, error);
+    enum berth_status status = make_file(&contents[file], table, path, error);
     memory_free(path);
     return status;
 }
 
-// --- copying the elements that this process holds ------------------------------------------------
+// --- copying the elements of this rank -----------------------------------------------------------
 
 struct moving;
 
@@ -71,6 +85,7 @@ typedef enum berth_status move_piece(struct moving *moving, const struct tensor_
 struct moving {
     const struct state *state;
     const char *path;
+    enum state_file kind;
     struct safetensors file;
     struct file_ranges ranges; // for writing
     float *staging;            // [PIECE_COUNT]; NULL if the host can access the device's memory
@@ -114,11 +129,11 @@ static enum berth_status move_elements(struct moving *moving, const struct tenso
     return BERTH_OK;
 }
 
-static enum berth_status find_tensor(const struct moving *moving, int moment,
+static enum berth_status find_tensor(const struct moving *moving, size_t buffer,
                                      const struct param *param, const struct tensor_entry **found,
                                      struct berth_error *error) {
     char name[NAME_SIZE];
-    tensor_name(name, moment, param);
+    tensor_name(name, contents[moving->kind].prefixes[buffer], param);
     const struct tensor_entry *entry = *found = safetensors_find(&moving->file, name);
     if (entry == NULL) {
         return error_set(error, BERTH_BAD_DATA,
@@ -136,14 +151,23 @@ static enum berth_status find_tensor(const struct moving *moving, int moment,
                                entry->rank, entry->rank > 0 ? entry->shape[0] : 0);
 }
 
-static enum berth_status move_param(struct moving *moving, int moment, const struct param *param,
+static float *buffer_of(const struct moving *moving, size_t buffer) {
+    const struct state *state = moving->state;
+    return moving->kind == STATE_FILE_WEIGHTS ? state->master
+           : buffer == 0                      ? state->moment1
+                                              : state->moment2;
+}
+
+static enum berth_status move_param(struct moving *moving, size_t buffer, const struct param *param,
                                     struct berth_error *error) {
     const struct state *state = moving->state;
-    float *held = moment == 0 ? state->moment1 : state->moment2;
+    float *held = buffer_of(moving, buffer);
     const struct tensor_entry *entry;
-    TRY(find_tensor(moving, moment, param, &entry, error));
-    // Where every rank holds all moments, each writes its part.
-    const int is_whole = state->partition.elements == state->table->total;
+    TRY(find_tensor(moving, buffer, param, &entry, error));
+    // Weights, and moments that every rank holds, have the table's layout. Each rank writes its
+    // part.
+    const int is_whole =
+        moving->kind == STATE_FILE_WEIGHTS || state->partition.elements == state->table->total;
     const struct partition *spans = moving->fills ? &state->own : &state->partition;
     for (size_t i = 0; i < spans->count; i++) {
         struct partition_span part =
@@ -163,20 +187,20 @@ static enum berth_status move_all(struct moving *moving, struct berth_error *err
         moving->staging = memory_array((size_t)PIECE_COUNT, sizeof *moving->staging);
         if (moving->staging == NULL) {
             return error_no_memory(error, (size_t)PIECE_COUNT * sizeof *moving->staging,
-                                   "a part of the moments");
+                                   "a part of the model's state");
         }
     }
-    for (int moment = 0; moment < 2; moment++) {
+    for (size_t buffer = 0; buffer < contents[moving->kind].count; buffer++) {
         for (size_t i = 0; i < state->table->count; i++) {
-            TRY(move_param(moving, moment, &state->table->params[i], error));
+            TRY(move_param(moving, buffer, &state->table->params[i], error));
         }
     }
     return state->device->status(state->device, error);
 }
 
-static enum berth_status move_moments(struct moving *moving, const char *folder,
-                                      struct berth_error *error) {
-    char *path = path_join(folder, FILE_NAME);
+static enum berth_status move_in(struct moving *moving, const char *folder,
+                                 struct berth_error *error) {
+    char *path = path_join(folder, contents[moving->kind].name);
     if (path == NULL) {
         return file_no_path(error);
     }
@@ -197,15 +221,18 @@ static enum berth_status move_moments(struct moving *moving, const char *folder,
     return status;
 }
 
-enum berth_status optimizer_file_fill(const struct state *state, const char *folder,
-                                      struct berth_error *error) {
+enum berth_status state_file_fill(enum state_file file, const struct state *state,
+                                  const char *folder, struct berth_error *error) {
     struct moving moving = {
-        .state = state, .ranges = {.descriptor = -1}, .move = fill_piece, .fills = 1};
-    return move_moments(&moving, folder, error);
+        .state = state, .kind = file, .ranges = {.descriptor = -1}, .move = fill_piece, .fills = 1};
+    return move_in(&moving, folder, error);
 }
 
-enum berth_status optimizer_file_read(struct state *state, const char *folder,
-                                      struct berth_error *error) {
-    struct moving moving = {.state = state, .ranges = {.descriptor = -1}, .move = read_piece};
-    return move_moments(&moving, folder, error);
+enum berth_status state_file_read_moments(struct state *state, const char *folder,
+                                          struct berth_error *error) {
+    struct moving moving = {.state = state,
+                            .kind = STATE_FILE_MOMENTS,
+                            .ranges = {.descriptor = -1},
+                            .move = read_piece};
+    return move_in(&moving, folder, error);
 }
