@@ -44,7 +44,8 @@ static int64_t exchange_nothing(struct comm *comm, const struct comm_range *rang
 static enum berth_status open_ranks(struct bench *bench, struct berth_error *error) {
     const struct bench_settings *settings = bench->settings;
     if (trains(bench)) {
-        TRY(machine_comm_open(settings->config, &settings->log, &bench->comm, error));
+        struct berth_log log = settings->log;
+        TRY(machine_comm_open(settings->config, &log, &bench->comm, error));
     }
     return BERTH_OK;
 }
