@@ -202,7 +202,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         berth_prepare(&call->config, &input, berth_reporter_log(reporter),
                       cli_stop_on_signals("finished files are kept"), &result, error);
     berth_reporter_close(reporter);
-    return status == BERTH_OK ? print(call, &result, error) : status;
+    return status == BERTH_OK && cli_reports() ? print(call, &result, error) : status;
 }
 
 const struct cli_verb cli_prepare = {
@@ -221,10 +221,10 @@ const struct cli_verb cli_prepare = {
         "makes them. Files appear whole or not at all. A run that was "
         "stopped or killed goes on after the files that it finished; other settings for the "
         "same folder are refused. The same input and settings give the same bytes whatever "
-        "the number of threads.",
+        "the number of threads and of processes.",
     .jobs = JOB_PREPARE,
     CLI_OWN_OPTIONS(options),
     .required = "output_dir",
-    .processes = CLI_ALONE,
+    .processes = CLI_DIVIDED,
     .run = run,
 };
