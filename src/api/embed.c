@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define GROUP 1024 // texts that are made batches of together, whatever the number of ranks
+#define ROUND_MOST ((size_t)64) // groups between two calls of `put`
 
 struct embed {
     const struct berth_config *config;
@@ -19,7 +20,7 @@ struct embed {
     struct encoder_texts all;
     const char **shared; // the texts of the other ranks, in `block`
     char *block;
-    float *embeddings; // [GROUP * ranks][size]
+    float *embeddings; // [round_size][size]; of the first rank
     size_t size;
 };
 
@@ -91,13 +92,14 @@ static enum berth_status share_texts(struct embed *embed, struct berth_error *er
 // --- embeddings ---------------------------------------------------------------------------------
 
 static size_t round_size(const struct embed *embed) {
-    return GROUP * (size_t)embed->comm->size;
+    const size_t ranks = (size_t)embed->comm->size;
+    return GROUP * (ranks < ROUND_MOST ? ranks : ROUND_MOST);
 }
 
 static enum berth_status open_encoder(struct embed *embed, struct berth_error *error) {
     TRY(encoder_open(embed->config, embed->comm, &embed->log, &embed->encoder, error));
     embed->size = berth_encoder_size(embed->encoder);
-    const size_t numbers = round_size(embed) * embed->size;
+    const size_t numbers = is_first(embed) ? round_size(embed) * embed->size : 0;
     embed->embeddings = memory_array(numbers, sizeof *embed->embeddings);
     return embed->embeddings != NULL
                ? BERTH_OK

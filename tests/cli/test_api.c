@@ -185,6 +185,8 @@ static void missing_handles_and_settings_are_named(void **state) {
     REFUSED("config", berth_encoder_open(NULL, log, &encoder, &error));
     assert_null(encoder);
     REFUSED("encoder", berth_encoder_open(&config, log, NULL, &error));
+    REFUSED("config", berth_embed(NULL, log, NULL, &error));
+    REFUSED("job", berth_embed(&config, log, NULL, &error));
     assert_int_equal(berth_config_set(NULL, NULL, NULL, NULL), BERTH_USAGE);
 }
 

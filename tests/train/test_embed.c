@@ -41,12 +41,9 @@ static void golden_close(struct golden *golden) {
     safetensors_close(&golden->file);
 }
 
-static struct berth_encoder *encoder_open(const char *folder, int64_t batch,
-                                          enum berth_precision precision) {
+static struct berth_config config_of(const char *folder, int64_t batch,
+                                     enum berth_precision precision) {
     struct berth_config config;
-    struct berth_log silent = {0};
-    struct berth_encoder *encoder;
-    struct berth_error error = {0};
     berth_config_init(&config);
     config.model_name_or_path = folder;
     config.max_seq_length = 16;
@@ -54,6 +51,15 @@ static struct berth_encoder *encoder_open(const char *folder, int64_t batch,
     config.precision = precision;
     config.threads = 2;
     config.device = "cpu";
+    return config;
+}
+
+static struct berth_encoder *encoder_open(const char *folder, int64_t batch,
+                                          enum berth_precision precision) {
+    const struct berth_config config = config_of(folder, batch, precision);
+    struct berth_log silent = {0};
+    struct berth_encoder *encoder;
+    struct berth_error error = {0};
     if (berth_encoder_open(&config, silent, &encoder, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
@@ -160,6 +166,98 @@ static void threads_may_share_an_encoder(void **state) {
     golden_close(&golden);
 }
 
+// --- jobs ---------------------------------------------------------------------------------------
+
+enum { JOB_TEXTS = 2500, REFUSED_TEXT = 7 };
+
+struct list {
+    const char *texts[JOB_TEXTS];
+    float *found;
+    size_t size, done, begun, ended;
+    enum berth_status answer; // of `put`
+};
+
+static enum berth_status read_list(void *context, const char *const **texts, size_t *count,
+                                   struct berth_error *error) {
+    struct list *list = context;
+    *texts = list->texts;
+    *count = JOB_TEXTS;
+    return BERTH_OK;
+}
+
+static enum berth_status begin_list(void *context, struct berth_embedding usual, size_t size,
+                                    struct berth_error *error) {
+    struct list *list = context;
+    assert_int_equal(usual.pooling, BERTH_POOL_MEAN);
+    list->begun++;
+    list->size = size;
+    list->found = memory_array(JOB_TEXTS * size, sizeof *list->found);
+    assert_non_null(list->found);
+    return BERTH_OK;
+}
+
+static enum berth_status put_list(void *context, const float *embeddings, size_t count,
+                                  struct berth_error *error) {
+    struct list *list = context;
+    assert_in_range(list->done + count, 1, JOB_TEXTS);
+    memcpy(list->found + list->done * list->size, embeddings,
+           count * list->size * sizeof *embeddings);
+    list->done += count;
+    return list->answer;
+}
+
+static enum berth_status end_list(void *context, struct berth_error *error) {
+    ((struct list *)context)->ended++;
+    return BERTH_OK;
+}
+
+static void a_job_embeds_its_texts_in_order(void **state) {
+    struct golden golden;
+    golden_open(&golden, FOLDER "/embeddings.safetensors");
+    const struct berth_config config = config_of(FOLDER, 4, BERTH_FP32);
+    struct list list = {0};
+    struct berth_embed_job job = {.pooling = BERTH_POOL_MAX,
+                                  .normalize = 0,
+                                  .read = read_list,
+                                  .begin = begin_list,
+                                  .put = put_list,
+                                  .end = end_list,
+                                  .context = &list};
+    struct berth_error error;
+    for (size_t i = 0; i < JOB_TEXTS; i++) {
+        list.texts[i] = golden.texts[(i + i / 1000) % golden.count];
+    }
+    assert_int_equal(berth_embed(&config, (struct berth_log){0}, &job, &error), BERTH_OK);
+    assert_int_equal(list.begun, 1);
+    assert_int_equal(list.done, JOB_TEXTS);
+    assert_int_equal(list.ended, 1);
+    float *expected = golden_floats(&golden.file, "max", "", NULL);
+    for (size_t i = 0; i < JOB_TEXTS; i++) {
+        const float *there = expected + (i + i / 1000) % golden.count * golden.size;
+        assert_true(farthest(list.found + i * golden.size, there, golden.size) <= 3e-6);
+    }
+    free(expected);
+    memory_free(list.found);
+
+    // An error ends the job.
+    list.done = list.ended = 0;
+    list.answer = BERTH_IO;
+    assert_int_equal(berth_embed(&config, (struct berth_log){0}, &job, &error), BERTH_IO);
+    assert_true(list.done > 0 && list.done < JOB_TEXTS);
+    assert_int_equal(list.ended, 0);
+    memory_free(list.found);
+    list.texts[REFUSED_TEXT] = NULL;
+    assert_int_equal(berth_embed(&config, (struct berth_log){0}, &job, &error), BERTH_USAGE);
+    assert_non_null(strstr(error.message, "text 8 of 2500 is NULL"));
+    job.pooling = 9;
+    assert_int_equal(berth_embed(&config, (struct berth_log){0}, &job, &error), BERTH_USAGE);
+    job.put = NULL;
+    assert_int_equal(berth_embed(&config, (struct berth_log){0}, &job, &error), BERTH_USAGE);
+    assert_non_null(strstr(error.message, "put"));
+    assert_int_equal(list.begun, 2);
+    golden_close(&golden);
+}
+
 static void nothing_and_no_model(void **state) {
     struct berth_encoder *encoder = encoder_open(FOLDER, 2, BERTH_FP32);
     float untouched = 7;
@@ -182,6 +280,7 @@ int main(void) {
         cmocka_unit_test(embeddings_equal_transformers),
         cmocka_unit_test(norms_may_stand_before_the_sub_layers),
         cmocka_unit_test(threads_may_share_an_encoder),
+        cmocka_unit_test(a_job_embeds_its_texts_in_order),
         cmocka_unit_test(nothing_and_no_model),
     };
     return cmocka_run_group_tests_name("embed", tests, NULL, NULL);

@@ -72,7 +72,7 @@ struct outcome {
     struct infer_result result;
     int elsewhere; // calls in other ranks
     int statuses[SOCKET_PROCESSES], stopped[SOCKET_PROCESSES], messages;
-    int64_t progress;
+    int64_t progress, hits;
 };
 
 struct receiver {
@@ -102,7 +102,12 @@ static void take(void *context, size_t index, const float *logits, int64_t count
 }
 
 static void take_masked(void *context, size_t index, const struct infer_masked *masked) {
+    struct receiver *receiver = context;
     CHECK(masked->count == (int64_t)(index % (MASKED + 1)));
+    for (int64_t i = 0; i < masked->count && receiver->rank == 0; i++) {
+        CHECK(masked->losses[i] > 0 && (masked->hits[i] == 0 || masked->hits[i] == 1));
+        receiver->outcome->hits += masked->hits[i] > 0;
+    }
     add(context, masked->losses, masked->count);
     add(context, masked->hits, masked->count);
 }
@@ -220,6 +225,8 @@ static void check_layouts(struct setting setting) {
         assert_int_equal(parts.result.tokens, whole.result.tokens);
         assert_int_equal(parts.progress, SEQUENCES);
         assert_int_equal(parts.messages, 0);
+        assert_int_equal(parts.hits, whole.hits);
+        assert_true(parts.hits < SEQUENCES / 4); // the model is random
         outcome_done(&parts);
     }
     outcome_done(&whole);
@@ -234,7 +241,8 @@ static void test_any_number_of_ranks_gives_the_same_results(void **state) {
     check_layouts((struct setting){.head = PARAM_HEAD_NONE, .keeps = 1, .group = 20});
 }
 
-// Groups come one after the other; within one, the longest sequences first.
+// Groups come one after the other. The first batch is not timed, which tells its size: there would
+// be room for more than a group.
 static void test_batches_are_of_one_group(void **state) {
     struct setting setting = {.layout = "2x2", .head = PARAM_HEAD_NONE, .keeps = 1, .group = 20};
     struct outcome outcome = run(&setting);
@@ -242,6 +250,11 @@ static void test_batches_are_of_one_group(void **state) {
     for (size_t i = 0; i < SEQUENCES; i++) {
         assert_int_equal((size_t)outcome.numbers[i * (KEPT + 1)] / 20, i / 20);
     }
+    outcome_done(&outcome);
+    setting.layout = "1x1";
+    setting.group = 2;
+    outcome = run(&setting);
+    assert_int_equal(SEQUENCES - outcome.result.timed_sequences, 2);
     outcome_done(&outcome);
 }
 
