@@ -35,12 +35,16 @@ struct all_reduce {
     int64_t *gradients, *weights;
 };
 
-// How the ranks divide the state, as config->zero_stage and the optimizer say, which optimizer_settle
-// has settled; stage 3 is BERTH_CONFIG. One process
-// divides nothing: settings for several are noted.
+// How the ranks divide the state, as config->zero_stage and the optimizer say, which
+// optimizer_settle has settled; stage 3 is BERTH_CONFIG. One process divides nothing: settings for
+// several are noted.
 enum berth_status all_reduce_share(const struct berth_config *config, const struct comm *comm,
                                    const struct berth_log *log, struct state_share *share,
                                    struct berth_error *error);
+
+// Bytes that a rank uses, for its exchanges, of the memory that the ranks of its host share.
+size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_share *share,
+                               enum dtype wire);
 
 // Borrows comm and state. all_reduce_done frees, also after a failure.
 enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,

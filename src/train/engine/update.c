@@ -32,6 +32,10 @@ struct update_rules update_rules_of(const struct berth_config *config,
     };
 }
 
+enum dtype update_wire(const struct update_rules *rules) {
+    return rules->parts > 0 ? DTYPE_F32 : rules->wire;
+}
+
 // --- opening ------------------------------------------------------------------------------------
 
 // Sums of 1, 2, 4, ... parts that wait for their neighbours.
@@ -73,8 +77,7 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
     *updater = (struct updater){.engine = engine, .rules = *rules};
     const int parts = rules->parts > 0 ? rules->parts : comm->size;
     updater->own_parts = parts / comm->size;
-    const enum dtype wire = rules->parts > 0 ? DTYPE_F32 : rules->wire;
-    TRY(all_reduce_init(&updater->all_reduce, comm, engine->state, wire, error));
+    TRY(all_reduce_init(&updater->all_reduce, comm, engine->state, update_wire(rules), error));
     TRY(division_init(&updater->division, (size_t)parts, (size_t)sequences, error));
     TRY(take_levels(updater, error));
     engine->model.source = (struct bert_source){.need = need, .context = &updater->all_reduce};

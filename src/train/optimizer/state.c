@@ -16,22 +16,30 @@ struct state_bytes state_measure(const struct param_table *table, enum dtype com
     };
 }
 
-// Elements of the largest two ranges that follow each other in the backward pass: the head's, the
-// layers' from last to first, the rest.
-static int64_t largest_ranges(const struct param_table *table) {
-    const size_t layers = (size_t)table->layer_count;
-    int64_t before = 0, largest = 0;
-    for (size_t i = 0; i < layers + 2; i++) {
-        const size_t range = i == 0 ? layers : i <= layers ? layers - i : layers + 1;
-        const int64_t count = param_range(table, range).count;
-        largest = before + count > largest ? before + count : largest;
-        before = count;
-    }
-    return largest;
-}
-
 struct partition_rule state_partition_rule(const struct state_share *share) {
     return (struct partition_rule){.size = share->size, .by_tensor = share->by_tensor};
+}
+
+// Elements that other ranks own of a range.
+static int64_t foreign_elements(const struct param_table *table, const struct state_share *share,
+                                struct param_range range) {
+    const struct partition_rule rule = state_partition_rule(share);
+    return range.count - (partition_elements(table, &rule, share->rank, range.first + range.count) -
+                          partition_elements(table, &rule, share->rank, range.first));
+}
+
+// The most of two ranges that follow each other in the backward pass: the head's, the layers' from
+// last to first, the rest.
+static int64_t most_foreign(const struct param_table *table, const struct state_share *share) {
+    const size_t layers = (size_t)table->layer_count;
+    int64_t before = 0, most = 0;
+    for (size_t i = 0; i < layers + 2; i++) {
+        const size_t range = i == 0 ? layers : i <= layers ? layers - i : layers + 1;
+        const int64_t count = foreign_elements(table, share, param_range(table, range));
+        most = before + count > most ? before + count : most;
+        before = count;
+    }
+    return most;
 }
 
 static int divides_weights(const struct state_share *share, enum dtype compute) {
@@ -43,7 +51,6 @@ struct state_bytes state_measure_share(const struct param_table *table, enum dty
     struct state_bytes bytes = state_measure(table, compute, 1);
     const struct partition_rule rule = state_partition_rule(share);
     const int64_t own = partition_elements(table, &rule, share->rank, table->total);
-    const int64_t held = own + largest_ranges(table);
     if (share->stage > 0) {
         bytes.moments = 2 * (size_t)own * sizeof(float);
     }
@@ -51,8 +58,8 @@ struct state_bytes state_measure_share(const struct param_table *table, enum dty
         const int64_t matrices = partition_elements(table, &rule, share->rank, table->head_first);
         bytes.weights = (size_t)(matrices + table->total - table->head_first) * sizeof(float);
     }
-    if (share->stage == 2 && held < table->total) {
-        bytes.gradients = (size_t)held * sizeof(float);
+    if (share->stage == 2) {
+        bytes.gradients = (size_t)(own + most_foreign(table, share)) * sizeof(float);
     }
     return bytes;
 }
