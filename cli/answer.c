@@ -169,5 +169,6 @@ const struct cli_verb cli_answer = {
     .jobs = JOB_ANSWER,
     CLI_OWN_OPTIONS(options),
     .required = "model_name_or_path question",
+    .processes = CLI_FIRST,
     .run = run,
 };

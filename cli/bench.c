@@ -327,19 +327,36 @@ static enum berth_status run_pretrain(struct cli_call *call, struct berth_error 
 
 // --- the verb ------------------------------------------------------------------------------------
 
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    static const struct {
-        const char *name;
-        enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
-    } kinds[] = {{"peak", run_peak},   {"gemm", run_gemm},       {"ops", run_ops},
-                 {"train", run_train}, {"predict", run_predict}, {"pretrain", run_pretrain}};
+static const struct kind {
+    const char *name;
+    enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
+    enum cli_processes processes;
+} kinds[] = {
+    {"peak", run_peak, CLI_FIRST},       {"gemm", run_gemm, CLI_FIRST},
+    {"ops", run_ops, CLI_FIRST},         {"train", run_train, CLI_DIVIDED},
+    {"predict", run_predict, CLI_FIRST}, {"pretrain", run_pretrain, CLI_DIVIDED},
+};
+
+static const struct kind *kind_of(const struct cli_call *call) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(call->arguments[0], kinds[i].name) == 0) {
-            return kinds[i].run(call, error);
+            return &kinds[i];
         }
     }
-    return error_set(error, BERTH_USAGE, "unknown benchmark \"%s\"; usage: berth bench %s",
-                     call->arguments[0], call->verb->usage);
+    return NULL;
+}
+
+static enum cli_processes processes_of(const struct cli_call *call) {
+    const struct kind *kind = kind_of(call);
+    return kind != NULL ? kind->processes : CLI_EACH;
+}
+
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    const struct kind *kind = kind_of(call);
+    return kind != NULL
+               ? kind->run(call, error)
+               : error_set(error, BERTH_USAGE, "unknown benchmark \"%s\"; usage: berth bench %s",
+                           call->arguments[0], call->verb->usage);
 }
 
 const struct cli_verb cli_bench = {
@@ -355,5 +372,6 @@ const struct cli_verb cli_bench = {
     CLI_OWN_OPTIONS(options),
     .arguments_least = 1,
     .arguments_most = 1,
+    .processes_of = processes_of,
     .run = run,
 };

@@ -36,8 +36,14 @@
 
 struct cli_call;
 
-// Whether a verb writes files: never, always, or only with its option --output.
-enum cli_writes { CLI_WRITES_NOTHING, CLI_WRITES, CLI_WRITES_OUTPUT };
+// What a verb does if it was started as one of several processes. One that writes files refuses,
+// because what the other processes do next may read them too early.
+enum cli_processes {
+    CLI_ALONE,   // refuses
+    CLI_FIRST,   // runs in the first one, the others do nothing
+    CLI_EACH,    // runs in each
+    CLI_DIVIDED, // the processes divide the work (core/comm.h)
+};
 
 struct cli_verb {
     const char *name;
@@ -52,7 +58,8 @@ struct cli_verb {
     const char *required; // required options, separated by spaces; NULL: none
     size_t arguments_least, arguments_most;
     size_t models; // number of leading positional arguments that are models
-    enum cli_writes writes;
+    enum cli_processes processes;
+    enum cli_processes (*processes_of)(const struct cli_call *call); // if the words decide; or NULL
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
 
@@ -133,6 +140,9 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
 
 // --- messages ------------------------------------------------------------------------------------
 
+// Whether this process is the one that reports, of those that were started together: the first one.
+// Notes and warnings of the others are dropped.
+int cli_reports(void);
 // "berth: error: ...", "berth: warning: ...", "berth: note: ..." on standard error.
 void cli_error(const char *message);
 // "berth: ..."

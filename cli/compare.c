@@ -103,5 +103,6 @@ const struct cli_verb cli_compare = {
     .arguments_least = 2,
     .arguments_most = 2,
     .models = 2,
+    .processes = CLI_FIRST,
     .run = run,
 };

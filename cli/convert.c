@@ -17,6 +17,12 @@ static const struct option_row options[] = {
     {CLI_FLAG("kernel_layers"), .help = "the same as --names kernel"},
     {CLI_INTEGER("step", "0"), BETWEEN(0, 1e15), .unit = "N",
      .help = "nvidia, deepspeed: step in the name of the checkpoint"},
+    {CLI_TEXT("zero_stage", NULL), .unit = "STAGE", .shown = "the model alone",
+     .help =
+         "deepspeed: also write the optimizer's state of the checkpoint IN; 0: as a run without "
+         "ZeRO has it; 1 or 2: as ZeRO's shards"},
+    {CLI_INTEGER("ranks", "0"), BETWEEN(0, 1000), .unit = "N", .shown = "1",
+     .help = "with --zero_stage 1 or 2: number of shards, one for each process"},
     {CLI_FLAG("allow_lossy"),
      .help = "convert even if tensors must be left out or converted to a narrower type"},
 };
@@ -27,6 +33,8 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
                                               .names = cli_value(call, "names"),
                                               .kernel_layers = cli_flag(call, "kernel_layers"),
                                               .step = cli_integer(call, "step"),
+                                              .zero_stage = cli_value(call, "zero_stage"),
+                                              .ranks = cli_integer(call, "ranks"),
                                               .allow_lossy = cli_flag(call, "allow_lossy")};
     const char *output = call->arguments[1];
     TRY(berth_convert(call->arguments[0], output, &settings, cli_log(call), error));
@@ -38,7 +46,7 @@ const struct cli_verb cli_convert = {
     .name = "convert",
     .summary = "write a model in another format",
     .usage = "IN OUT [--to FORMAT] [--dtype TYPE] [--names NAMES] [--step N] [--kernel_layers] "
-             "[--allow_lossy]",
+             "[--zero_stage STAGE] [--ranks N] [--allow_lossy]",
     .example = "berth convert squad-minilm squad-minilm-onnx --to onnx\n"
                "berth convert all-MiniLM-L6-v2 minilm-gguf --to gguf --dtype f16 --allow_lossy",
     .notes = "IN is a model folder of any of the formats but onnx and gguf, or the file of weights "
@@ -50,6 +58,6 @@ const struct cli_verb cli_convert = {
     .arguments_least = 2,
     .arguments_most = 2,
     .models = 1,
-    .writes = CLI_WRITES,
+    .processes = CLI_ALONE,
     .run = run,
 };

@@ -181,7 +181,7 @@ static void put_launch(struct facts *facts) {
 // Opens it, so that `mpirun berth doctor` tells whether jobs of several processes would start.
 static enum berth_status put_comm(struct facts *facts, struct cli_call *call,
                                   struct berth_error *error) {
-    const struct berth_log log = cli_log(call);
+    struct berth_log log = cli_log(call);
     const char *name = cli_value(call, "comm");
     char host[HOST_NAME_MAX + 1] = "";
     struct comm *comm;
@@ -237,5 +237,6 @@ const struct cli_verb cli_doctor = {
     .usage = "[--json] [--comm NAME]",
     .example = "berth doctor\nmpirun -n 2 berth doctor --json",
     CLI_OWN_OPTIONS(options),
+    .processes = CLI_EACH,
     .run = run,
 };

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHUNK 1024 // texts between two writes
-
 static const struct option_row options[] = {
     {CLI_TEXT("output", NULL), .unit = "FILE", .shown = "JSON lines on standard output",
      .help = "file for the embeddings: .npy, or JSON lines under any other name"},
@@ -24,14 +22,13 @@ static const struct option_row options[] = {
 };
 
 struct job {
+    struct cli_call *call;
+    struct berth_embed_job embed;
     char *bytes; // of the input, cut into lines
     const char **texts;
-    size_t count, size;
-    int pooling, normalize; // as requested; -1: as the model's folder says
-    struct berth_embedding how;
+    size_t count, done, size;
     int npy;
-    struct berth_encoder *encoder;
-    float *embeddings; // [CHUNK][size]
+    const char *output; // NULL: standard output
     struct json_line line;
     struct file_writer writer; // of --output
 };
@@ -46,15 +43,14 @@ static const char *const pooling_names[] = {[BERTH_POOL_MEAN] = "mean",
                                             [BERTH_POOL_LAST] = "lasttoken"};
 #define POOLINGS (sizeof pooling_names / sizeof *pooling_names)
 
-static enum berth_status read_pooling(struct job *job, const char *pooling,
-                                      struct berth_error *error) {
-    job->pooling = -1;
+static enum berth_status read_pooling(const char *pooling, int *number, struct berth_error *error) {
+    *number = -1;
     for (size_t i = 0; pooling != NULL && i < POOLINGS; i++) {
         if (strcmp(pooling_names[i], pooling) == 0) {
-            job->pooling = (int)i;
+            *number = (int)i;
         }
     }
-    return pooling == NULL || job->pooling >= 0
+    return pooling == NULL || *number >= 0
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "option pooling: expected one of mean, cls, max, mean_sqrt_len_tokens, "
@@ -62,11 +58,12 @@ static enum berth_status read_pooling(struct job *job, const char *pooling,
                            pooling);
 }
 
-static enum berth_status read_options(struct job *job, struct cli_call *call,
-                                      struct berth_error *error) {
+static enum berth_status read_options(struct job *job, struct berth_error *error) {
+    struct cli_call *call = job->call;
     const char *output = cli_value(call, "output");
-    TRY(read_pooling(job, cli_value(call, "pooling"), error));
-    job->normalize = cli_flag(call, "normalize");
+    TRY(read_pooling(cli_value(call, "pooling"), &job->embed.pooling, error));
+    job->embed.normalize = cli_flag(call, "normalize");
+    job->output = output;
     job->npy =
         output != NULL && strlen(output) > 4 && strcmp(output + strlen(output) - 4, ".npy") == 0;
     // Embeddings are compared and stored, so they use full precision by default.
@@ -100,15 +97,20 @@ static enum berth_status cut_lines(struct job *job, size_t length, const char *p
     return BERTH_OK;
 }
 
-static enum berth_status read_texts(struct job *job, struct cli_call *call,
+static enum berth_status read_texts(void *context, const char *const **texts, size_t *count,
                                     struct berth_error *error) {
+    struct job *job = context;
+    const struct cli_call *call = job->call;
     const char *path = call->argument_count > 0 ? call->arguments[0] : "-";
     size_t length;
     if (strcmp(path, "-") == 0 && terminal_is(STDIN_FILENO)) {
         cli_note(call, "reading one text per line from the terminal; Ctrl-D ends it");
     }
     TRY(cli_read(path, &job->bytes, &length, error));
-    return cut_lines(job, length, strcmp(path, "-") == 0 ? "standard input" : path, error);
+    TRY(cut_lines(job, length, strcmp(path, "-") == 0 ? "standard input" : path, error));
+    *texts = job->texts;
+    *count = job->count;
+    return BERTH_OK;
 }
 
 // --- output -------------------------------------------------------------------------------------
@@ -128,11 +130,10 @@ static enum berth_status put_npy_header(struct job *job, struct berth_error *err
     return file_writer_put(&job->writer, header, whole, error);
 }
 
-static enum berth_status put_json(struct job *job, size_t index, const float *values, int to_file,
-                                  struct berth_error *error) {
+static enum berth_status put_json(struct job *job, const float *values, struct berth_error *error) {
     struct json_line *line = &job->line;
     json_line_open(line, NULL, '{');
-    json_line_integer(line, "index", (int64_t)index);
+    json_line_integer(line, "index", (int64_t)job->done++);
     json_line_open(line, "embedding", '[');
     for (size_t i = 0; i < job->size; i++) {
         char text[NUMBER_TEXT_SIZE];
@@ -141,7 +142,7 @@ static enum berth_status put_json(struct job *job, size_t index, const float *va
     }
     json_line_close(line, ']');
     json_line_close(line, '}');
-    if (!to_file) {
+    if (job->output == NULL) {
         return cli_put_json(line, error);
     }
     json_line_end(line);
@@ -153,77 +154,59 @@ static enum berth_status put_json(struct job *job, size_t index, const float *va
     return status;
 }
 
-static enum berth_status put_chunk(struct job *job, size_t first, size_t count, int to_file,
-                                   struct berth_error *error) {
+static enum berth_status put(void *context, const float *embeddings, size_t count,
+                             struct berth_error *error) {
+    struct job *job = context;
     if (job->npy) {
-        return file_writer_put(&job->writer, job->embeddings,
-                               count * job->size * sizeof *job->embeddings, error);
+        return file_writer_put(&job->writer, embeddings, count * job->size * sizeof *embeddings,
+                               error);
     }
     for (size_t i = 0; i < count; i++) {
-        TRY(put_json(job, first + i, job->embeddings + i * job->size, to_file, error));
+        TRY(put_json(job, embeddings + i * job->size, error));
     }
     return BERTH_OK;
 }
 
+static enum berth_status end(void *context, struct berth_error *error) {
+    struct job *job = context;
+    return job->output != NULL ? file_writer_commit(&job->writer, error) : BERTH_OK;
+}
+
 // --- the verb -----------------------------------------------------------------------------------
 
-// Options take precedence over the model's folder.
-static void settle(struct job *job, struct cli_call *call) {
-    struct berth_embedding usual = berth_encoder_usual(job->encoder);
-    job->how = usual;
-    if (job->pooling >= 0) {
-        job->how.pooling = (enum berth_pooling)job->pooling;
-    }
-    if (job->normalize >= 0) {
-        job->how.normalize = job->normalize;
-    }
-    if (job->how.pooling != usual.pooling) {
-        cli_note(call, "pooling: %s instead of the model's %s", pooling_names[job->how.pooling],
+static void note_choices(const struct cli_call *call, const struct berth_embed_job *embed,
+                         struct berth_embedding usual) {
+    if (embed->pooling >= 0 && embed->pooling != (int)usual.pooling) {
+        cli_note(call, "pooling: %s instead of the model's %s", pooling_names[embed->pooling],
                  pooling_names[usual.pooling]);
     }
-    if (job->how.normalize != usual.normalize) {
+    if (embed->normalize >= 0 && embed->normalize != usual.normalize) {
         cli_note(call, "normalize: %s instead of the model's %s",
-                 job->how.normalize ? "true" : "false", usual.normalize ? "true" : "false");
+                 embed->normalize ? "true" : "false", usual.normalize ? "true" : "false");
     }
 }
 
-static enum berth_status embed_all(struct job *job, struct cli_call *call, const char *output,
-                                   struct berth_error *error) {
-    TRY(berth_encoder_open(&call->config, cli_log(call), &job->encoder, error));
-    settle(job, call);
-    job->size = berth_encoder_size(job->encoder);
-    job->embeddings = memory_array(CHUNK * job->size, sizeof *job->embeddings);
-    if (job->embeddings == NULL) {
-        return error_no_memory(error, CHUNK * job->size * sizeof *job->embeddings, "embeddings");
+static enum berth_status begin(void *context, struct berth_embedding usual, size_t size,
+                               struct berth_error *error) {
+    struct job *job = context;
+    job->size = size;
+    note_choices(job->call, &job->embed, usual);
+    if (job->output != NULL) {
+        TRY(file_writer_open(&job->writer, job->output, error));
     }
-    if (output != NULL) {
-        TRY(file_writer_open(&job->writer, output, error));
-    }
-    if (job->npy) {
-        TRY(put_npy_header(job, error));
-    }
-    for (size_t done = 0; done < job->count; done += CHUNK) {
-        size_t count = job->count - done < CHUNK ? job->count - done : CHUNK;
-        TRY(berth_encoder_embed(job->encoder, job->texts + done, count, job->how, job->embeddings,
-                                error));
-        TRY(put_chunk(job, done, count, output != NULL, error));
-    }
-    return output != NULL ? file_writer_commit(&job->writer, error) : BERTH_OK;
+    return job->npy ? put_npy_header(job, error) : BERTH_OK;
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    struct job job = {.writer = {.descriptor = -1}};
-    enum berth_status status = read_options(&job, call, error);
+    struct job job = {.call = call, .writer = {.descriptor = -1}};
+    job.embed = (struct berth_embed_job){
+        .read = read_texts, .begin = begin, .put = put, .end = end, .context = &job};
+    enum berth_status status = read_options(&job, error);
     if (status == BERTH_OK) {
-        status = read_texts(&job, call, error);
-    }
-    if (status == BERTH_OK) {
-        status = embed_all(&job, call, cli_value(call, "output"), error);
+        status = berth_embed(&call->config, cli_log(call), &job.embed, error);
     }
     file_writer_abort(&job.writer);
-    berth_encoder_close(job.encoder);
     json_line_done(&job.line);
-    memory_free(job.embeddings);
     memory_free(job.texts);
     memory_free(job.bytes);
     return status;
@@ -244,6 +227,6 @@ const struct cli_verb cli_embed = {
     CLI_OWN_OPTIONS(options),
     .required = "model_name_or_path",
     .arguments_most = 1,
-    .writes = CLI_WRITES_OUTPUT,
+    .processes = CLI_DIVIDED,
     .run = run,
 };

@@ -174,5 +174,6 @@ const struct cli_verb cli_features = {
     .jobs = JOB_FEATURES,
     CLI_OWN_OPTIONS(options),
     .required = "predict_file",
+    .processes = CLI_FIRST,
     .run = run,
 };

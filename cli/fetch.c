@@ -125,6 +125,6 @@ const struct cli_verb cli_fetch = {
     CLI_OWN_OPTIONS(options),
     .arguments_least = 1,
     .arguments_most = 1,
-    .writes = CLI_WRITES,
+    .processes = CLI_ALONE,
     .run = run,
 };

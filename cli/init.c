@@ -25,6 +25,6 @@ const struct cli_verb cli_init = {
     .example = "berth init --config base --output bert-base-random --seed 1",
     CLI_OWN_OPTIONS(options),
     .required = "config output",
-    .writes = CLI_WRITES,
+    .processes = CLI_ALONE,
     .run = run,
 };

@@ -165,5 +165,6 @@ const struct cli_verb cli_inspect = {
     .arguments_least = 1,
     .arguments_most = 1,
     .models = 1,
+    .processes = CLI_FIRST,
     .run = run,
 };

@@ -87,16 +87,24 @@ static int asks_for_help(int count, char **words, const char **topic) {
     return 0;
 }
 
+// Whether another process reports the error: processes that were started together have the same
+// words, and an empty message says that they agreed on one (core/comm.h).
+static int is_reported_elsewhere(enum berth_status status, const struct berth_error *error) {
+    return error->message[0] == '\0' || (status == BERTH_USAGE && !cli_reports());
+}
+
 static int finish(enum berth_status status, struct berth_error *error) {
     if (status == BERTH_OK) {
         status = cli_flush(error);
     }
     int signal_code = cli_signal_exit_code();
     if (status == BERTH_INTERRUPTED) {
-        cli_plain_message(error->message); // requested, so not an error
+        if (cli_reports()) {
+            cli_plain_message(error->message); // requested, so not an error
+        }
         return signal_code != 0 ? signal_code : BERTH_INTERRUPTED;
     }
-    if (status != BERTH_OK && error->message[0] != '\0') { // empty: another process reports it
+    if (status != BERTH_OK && !is_reported_elsewhere(status, error)) {
         cli_error(error->message);
     }
     return cli_exit_code(status);
@@ -124,8 +132,10 @@ static enum berth_status skip_task(const struct cli_verb *verb, int *count, char
 // For a verb that needs words and got none: prints its usage.
 static enum berth_status need_words(const struct cli_verb *verb, struct berth_error *error) {
     const char *space = verb->task != NULL ? " " : "", *task = verb->task != NULL ? verb->task : "";
-    fprintf(stderr, "usage: berth %s%s%s %s\n\n%s\n\nSee `berth %s%s%s --help`.\n", verb->name,
-            space, task, verb->usage, verb->example, verb->name, space, task);
+    if (cli_reports()) {
+        fprintf(stderr, "usage: berth %s%s%s %s\n\n%s\n\nSee `berth %s%s%s --help`.\n", verb->name,
+                space, task, verb->usage, verb->example, verb->name, space, task);
+    }
     return error_set(error, BERTH_USAGE, "`berth %s%s%s` needs options", verb->name, space, task);
 }
 
@@ -138,42 +148,63 @@ static enum berth_status run_with_models(struct cli_call *call, struct berth_err
         return error_set(error, found, "%s", missing.message);
     }
     enum berth_status status = call->verb->run(call, error);
-    return found != BERTH_OK && status == BERTH_NO_INPUT
+    return found != BERTH_OK && status == BERTH_NO_INPUT && error->message[0] != '\0'
                ? error_set(error, found, "%s", missing.message)
                : status;
 }
 
-static int writes(const struct cli_call *call) {
-    return call->download_only || call->verb->writes == CLI_WRITES ||
-           (call->verb->writes == CLI_WRITES_OUTPUT && cli_value(call, "output") != NULL);
+static enum cli_processes processes_of(const struct cli_call *call) {
+    const struct cli_verb *verb = call->verb;
+    return call->download_only          ? CLI_ALONE
+           : verb->processes_of != NULL ? verb->processes_of(call)
+                                        : verb->processes;
 }
 
 // Several processes would each do all of the work and overwrite each other's files.
-static enum berth_status check_alone(const struct cli_call *call, struct berth_error *error) {
-    struct launch launch = launch_find();
-    if (launch.size <= 1 || !writes(call) || (call->verb->jobs & JOB_TRAIN) != 0) {
-        return BERTH_OK;
+static enum berth_status refuse(const struct cli_call *call, const struct launch *launch,
+                                struct berth_error *error) {
+    if (!cli_reports()) {
+        return error_set(error, BERTH_CONFIG, "%s", "");
     }
     return error_set(error, BERTH_CONFIG,
                      "started as process %" PRId64 " of %" PRId64 " by %s (%s is %s), but `berth "
                      "%s` is one process, which uses all cores: %s",
-                     launch.rank + 1, launch.size, launch.launcher->name, launch.variable,
-                     getenv(launch.variable), call->verb->name, launch.launcher->alone);
+                     launch->rank + 1, launch->size, launch->launcher->name, launch->variable,
+                     getenv(launch->variable), call->verb->name, launch->launcher->alone);
+}
+
+// Whether this process runs the verb, if it was started as one of several.
+static enum berth_status take_part(const struct cli_call *call, int *runs,
+                                   struct berth_error *error) {
+    const struct launch launch = launch_find();
+    const enum cli_processes kind = processes_of(call);
+    *runs = 1;
+    if (launch.size <= 1 || kind == CLI_EACH || kind == CLI_DIVIDED) {
+        return BERTH_OK;
+    }
+    if (kind == CLI_ALONE || !launch.is_numbered) {
+        return refuse(call, &launch, error);
+    }
+    *runs = launch.rank == 0;
+    cli_note(call, "started as %" PRId64 " processes by %s: `berth %s` runs in the first one only",
+             launch.size, launch.launcher->name, call->verb->name);
+    return BERTH_OK;
 }
 
 static enum berth_status run_verb(const struct cli_verb *verb, int count, char **words,
                                   struct berth_error *error) {
     static struct cli_call call; // static because it is large: it holds a path
+    int runs;
     TRY(skip_task(verb, &count, &words, error));
     if (count == 0 && (verb->required != NULL || verb->arguments_least > 0)) {
         return need_words(verb, error);
     }
     TRY(cli_parse(&call, verb, count, words, error));
-    TRY(check_alone(&call, error));
-    if (call.download_only) {
-        return cli_download_only(&call, error);
+    TRY(take_part(&call, &runs, error));
+    if (!runs) {
+        return BERTH_OK;
     }
-    return run_with_models(&call, error);
+    return call.download_only ? cli_download_only(&call, error) : run_with_models(&call, error);
 }
 
 // "VERB", "VERB TASK", and after these what --help takes.

@@ -3,6 +3,7 @@
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
+#include "core/launcher.h"
 #include "core/memory.h"
 #include "core/terminal.h"
 
@@ -28,6 +29,10 @@ static int is_coloured(void) {
     return terminal_colour(STDERR_FILENO);
 }
 
+int cli_reports(void) {
+    return launch_find().rank == 0;
+}
+
 void cli_plain_message(const char *message) {
     put_message("", message);
 }
@@ -37,6 +42,9 @@ void cli_error(const char *message) {
 }
 
 void cli_warning(const char *format, ...) {
+    if (!cli_reports()) {
+        return;
+    }
     char message[1024];
     va_list arguments;
     va_start(arguments, format);
@@ -46,7 +54,7 @@ void cli_warning(const char *format, ...) {
 }
 
 void cli_note(const struct cli_call *call, const char *format, ...) {
-    if (call->config.quiet) {
+    if (call->config.quiet || !cli_reports()) {
         return;
     }
     char message[1024];

@@ -70,6 +70,6 @@ const struct cli_verb cli_pack = {
     CLI_OWN_OPTIONS(options),
     .arguments_least = 2,
     .arguments_most = 2,
-    .writes = CLI_WRITES,
+    .processes = CLI_ALONE,
     .run = run,
 };

@@ -225,6 +225,6 @@ const struct cli_verb cli_prepare = {
     .jobs = JOB_PREPARE,
     CLI_OWN_OPTIONS(options),
     .required = "output_dir",
-    .writes = CLI_WRITES,
+    .processes = CLI_ALONE,
     .run = run,
 };

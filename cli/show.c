@@ -174,5 +174,6 @@ const struct cli_verb cli_show = {
     .jobs = JOB_SHOW,
     CLI_OWN_OPTIONS(options),
     .required = "model_name_or_path predict_file",
+    .processes = CLI_FIRST,
     .run = run,
 };

@@ -3,7 +3,6 @@
 // common reporter, signals and result.
 #include "cli.h"
 #include "core/json_line.h"
-#include "core/launcher.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +45,7 @@ static enum berth_status run_job(struct cli_call *call, job_function *job, const
     struct berth_reporter *reporter;
     struct berth_run_result result = {0};
     int json = cli_flag(call, "json");
-    if (launch_find().rank > 0) {
+    if (!cli_reports()) {
         return job(task_of(call->verb), &call->config, (struct berth_log){0},
                    cli_stop_on_signals(follows), NULL, error);
     }
@@ -150,7 +149,7 @@ const struct cli_verb cli_task_verbs[] = {
         .jobs = JOB_FINETUNE_SQUAD,
         CLI_OWN_OPTIONS(options),
         .required = "model_name_or_path train_file output_dir",
-        .writes = CLI_WRITES,
+        .processes = CLI_DIVIDED,
         .run = train,
     },
     {
@@ -171,7 +170,7 @@ const struct cli_verb cli_task_verbs[] = {
         .jobs = JOB_FINETUNE_CLASSIFY,
         CLI_OWN_OPTIONS(options),
         .required = "model_name_or_path output_dir",
-        .writes = CLI_WRITES,
+        .processes = CLI_DIVIDED,
         .run = train,
     },
     {
@@ -185,7 +184,7 @@ const struct cli_verb cli_task_verbs[] = {
         .jobs = JOB_PREDICT_SQUAD,
         CLI_OWN_OPTIONS(options),
         .required = "model_name_or_path predict_file output_dir",
-        .writes = CLI_WRITES,
+        .processes = CLI_DIVIDED,
         .run = predict,
     },
     {
@@ -203,7 +202,7 @@ const struct cli_verb cli_task_verbs[] = {
         .jobs = JOB_PREDICT_CLASSIFY,
         CLI_OWN_OPTIONS(options),
         .required = "model_name_or_path output_dir",
-        .writes = CLI_WRITES,
+        .processes = CLI_DIVIDED,
         .run = predict_classify,
     },
     {
@@ -222,6 +221,7 @@ const struct cli_verb cli_task_verbs[] = {
         CLI_OWN_OPTIONS(evaluate_options),
         .arguments_least = 2,
         .arguments_most = 2,
+        .processes = CLI_FIRST,
         .run = evaluate_squad,
     },
     {
@@ -248,7 +248,7 @@ const struct cli_verb cli_task_verbs[] = {
         .jobs = JOB_PRETRAIN,
         CLI_OWN_OPTIONS(options),
         .required = "input_dir output_dir",
-        .writes = CLI_WRITES,
+        .processes = CLI_DIVIDED,
         .run = train,
     },
     {
@@ -262,7 +262,7 @@ const struct cli_verb cli_task_verbs[] = {
         .jobs = JOB_EVALUATE_PRETRAIN,
         CLI_OWN_OPTIONS(options),
         .required = "model_name_or_path output_dir",
-        .writes = CLI_WRITES,
+        .processes = CLI_DIVIDED,
         .run = evaluate,
     },
 };

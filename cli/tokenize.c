@@ -199,5 +199,6 @@ const struct cli_verb cli_tokenize = {
     .jobs = JOB_TOKENIZE,
     CLI_OWN_OPTIONS(options),
     .arguments_most = 1,
+    .processes = CLI_FIRST,
     .run = run,
 };

@@ -43,5 +43,6 @@ const struct cli_verb cli_verify = {
     CLI_OWN_OPTIONS(options),
     .arguments_least = 1,
     .arguments_most = 1,
+    .processes = CLI_FIRST,
     .run = run,
 };

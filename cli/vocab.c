@@ -76,6 +76,6 @@ const struct cli_verb cli_vocab = {
     .jobs = JOB_VOCAB,
     CLI_OWN_OPTIONS(options),
     .required = "output",
-    .writes = CLI_WRITES,
+    .processes = CLI_ALONE,
     .run = run,
 };

@@ -102,6 +102,96 @@ def check_torch(convert, model, expected):
     print(f"torch {torch.__version__}: {len(qkv)} layers under the kernel's names")
 
 
+SETTINGS = {"optimizer": "adamw", "learning_rate": "0.002", "weight_decay": "0.05", "no_decay": "deepspeed",
+            "adam_beta1": "0.9", "adam_beta2": "0.99", "adam_epsilon": "1e-07", "bias_correction": "true"}
+WITHOUT_DECAY = ("bias", "LayerNorm.weight")
+
+
+def write_checkpoint(folder, weights):
+    """A checkpoint of Berth with these weights and random moments, which are returned."""
+    import torch
+    from safetensors.torch import save_file
+    torch.manual_seed(8)
+    moments = {f"{row}.{name}": torch.rand_like(tensor) for name, tensor in weights.items()
+               for row in ("exp_avg", "exp_avg_sq")}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(moments, folder / "optimizer.safetensors")
+    (folder / "trainer_state.json").write_text(json.dumps(
+        {"format_version": 1, "global_step": 5, "skipped_steps": 1, "train_batch_size": 4, "log_history": [],
+         "settings": SETTINGS}))
+    return moments
+
+
+def in_groups(module):
+    """Names of a module's parameters as programs with two groups give them to an optimizer."""
+    names = [name for name, _ in module.named_parameters()]
+    plain = [name for name in names if any(part in name for part in WITHOUT_DECAY)]
+    return [[name for name in names if name not in plain], plain]
+
+
+def same_row(found, names, tensors, what):
+    import torch
+    expected = torch.cat([tensors[name].flatten() for name in names])
+    if not torch.equal(found[:len(expected)], expected) or torch.any(found[len(expected):] != 0):
+        sys.exit(f"ZeRO's {what} differ")
+
+
+def check_shards(folder, ranks, groups, weights, moments):
+    """With torch alone: what the ranks have of each group is the group's numbers in the module's order."""
+    import torch
+    tag = folder / (folder / "latest").read_text()
+    states = torch.load(tag / "mp_rank_00_model_states.pt", weights_only=True)
+    if [list(group) for group in states["param_shapes"]] != groups:
+        sys.exit("param_shapes has another order than the module")
+    shards = [torch.load(tag / f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt",
+                         weights_only=True)["optimizer_state_dict"] for rank in range(ranks)]
+    for i, names in enumerate(groups):
+        same_row(torch.cat([shard["single_partition_of_fp32_groups"][i] for shard in shards]), names, weights,
+                 "master weights")
+        for row in ("exp_avg", "exp_avg_sq"):
+            same_row(torch.cat([shard["base_optimizer_state"]["state"][i][row] for shard in shards]),
+                     [f"{row}.{name}" for name in names], moments, row)
+
+
+def make_checkpoint(model, name):
+    """(a checkpoint's folder, its module, weights and moments) of a model of transformers."""
+    import torch
+    import transformers
+    torch.manual_seed(3)
+    folder = model.parent / f"checkpoint-of-{name}"
+    module = getattr(transformers, name)(transformers.AutoConfig.from_pretrained(model))
+    module.save_pretrained(folder)
+    weights = {key: value.detach().clone() for key, value in module.named_parameters()}
+    return folder, module, weights, write_checkpoint(folder, weights)
+
+
+def check_zero(convert, model, expected):
+    """The optimizer's state, whole and in shards, against torch and the order of transformers' modules."""
+    import torch
+    for name in ("BertForQuestionAnswering", "BertForPreTraining"):
+        checkpoint, module, weights, moments = make_checkpoint(model, name)
+        groups = in_groups(module)
+        for stage, ranks in ((1, 1), (2, 3)):
+            folder = convert(checkpoint, "deepspeed", "--zero_stage", str(stage), "--ranks", str(ranks))
+            check_shards(folder, ranks, groups, weights, moments)
+        folder = convert(checkpoint, "deepspeed", "--zero_stage", "0")
+        states = torch.load(folder / "global_step5" / "mp_rank_00_model_states.pt", weights_only=True)
+        parameters = dict(module.named_parameters())
+        optimizer = torch.optim.AdamW([{"params": [parameters[key] for key in group]} for group in groups])
+        optimizer.load_state_dict(states["optimizer"])
+        for key, parameter in parameters.items():
+            for row in ("exp_avg", "exp_avg_sq"):
+                if not torch.equal(optimizer.state[parameter][row], moments[f"{row}.{key}"]):
+                    sys.exit(f"torch's optimizer has another {row} of {key}")
+            if optimizer.state[parameter]["step"] != 4:
+                sys.exit("torch's optimizer has another number of updates")
+        found = [(group["lr"], group["weight_decay"], group["eps"], *group["betas"])
+                 for group in optimizer.param_groups]
+        if found != [(0.002, 0.05, 1e-7, 0.9, 0.99), (0.002, 0.0, 1e-7, 0.9, 0.99)]:
+            sys.exit(f"torch's optimizer has other settings: {found}")
+    print(f"torch {torch.__version__}: the optimizer's state of stages 0, 1 and 2 in the modules' order")
+
+
 def layers(expected):
     found = {match.group(0) for name in expected
              if (match := re.match(r".*encoder\.layer\.\d+", name))}
@@ -153,15 +243,49 @@ def check_tensorflow(convert, model, expected):
     print(f"tensorflow {tf.__version__}: {len(expected)} variables")
 
 
-def deepspeed_engine(module, stage=0):
+def deepspeed_engine(module, stage=0, parameters=None):
     import deepspeed
     os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_SIZE="1",
                       MASTER_ADDR="127.0.0.1", MASTER_PORT=os.environ.get("MASTER_PORT", "29617"))
     deepspeed.init_distributed(dist_backend="gloo")
-    return deepspeed.initialize(model=module, config={
+    return deepspeed.initialize(model=module, model_parameters=parameters, config={
         "train_batch_size": 1, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}},
         "zero_optimization": {"stage": stage}, "bf16": {"enabled": stage > 0},
         "zero_force_ds_cpu_optimizer": False})[0]
+
+
+def check_engine(convert, model, stage):
+    """DeepSpeed's engine resumes with the optimizer's state, and zero_to_fp32.py finds the weights."""
+    import torch
+    from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
+    name = "BertForPreTraining"
+    checkpoint, module, weights, moments = make_checkpoint(model, name)
+    groups, parameters = in_groups(module), dict(module.named_parameters())
+    options = ["--zero_stage", str(stage)] + (["--dtype", "bf16"] if stage > 0 else [])
+    folder = convert(checkpoint, "deepspeed", *options)
+    with torch.no_grad():
+        for parameter in parameters.values():
+            parameter.zero_()
+    engine = deepspeed_engine(module, stage, [{"params": [parameters[key] for key in group]} for group in groups])
+    path, _ = engine.load_checkpoint(str(folder))
+    if path is None or engine.global_steps != 5 or engine.skipped_steps != 1:
+        sys.exit(f"DeepSpeed does not resume {folder}: {path}, {engine.global_steps}, {engine.skipped_steps}")
+    optimizer = engine.optimizer
+    states = getattr(optimizer, "optimizer", optimizer).state
+    if stage == 0:
+        rows = [(states[dict(engine.module.named_parameters())[key]], [key], weights[key].flatten())
+                for group in groups for key in group]
+    else:
+        rows = [(states[flat], group, flat.detach()) for flat, group in
+                zip(optimizer.single_partition_of_fp32_groups, groups)]
+        three = convert(checkpoint, "deepspeed", "--zero_stage", str(stage), "--ranks", "3")
+        found = get_fp32_state_dict_from_zero_checkpoint(str(three))
+        if any(not torch.equal(found[key], value) for key, value in weights.items()):
+            sys.exit("zero_to_fp32.py finds other weights")
+    for state, names, flat in rows:
+        same_row(flat, names, weights, "master weights in the engine")
+        for row in ("exp_avg", "exp_avg_sq"):
+            same_row(state[row].flatten(), [f"{row}.{key}" for key in names], moments, f"{row} in the engine")
 
 
 def check_deepspeed(convert, model, expected):
@@ -204,13 +328,16 @@ def check_deepspeed(convert, model, expected):
             # the folder has the optimizer's f32, the module their bf16
             if not torch.equal(state_of(found, name).bfloat16(), tensor.bfloat16()):
                 sys.exit(f"ZeRO stage {stage}: {name} differs")
+    for stage in (0, 1, 2):
+        check_engine(convert, model, stage)
     print(f"deepspeed {deepspeed.__version__}: two models of transformers {transformers.__version__} load strictly; "
-          "folders of ZeRO 1 and 2 are read")
+          "folders of ZeRO 1 and 2 are read; the optimizer's state that berth writes is loaded")
 
 
 def main():
     berth = sys.argv[1]
     checks = [(check_torch, ["torch"]), (check_transformers, ["torch", "transformers"]),
+              (check_zero, ["torch", "transformers", "safetensors"]),
               (check_tensorflow, ["tensorflow"]), (check_deepspeed, ["torch", "transformers", "deepspeed"])]
     checks = [check for check, needs in checks if all(map(has, needs))]
     if not checks:

@@ -207,7 +207,9 @@ struct berth_config {
                                           set */
 
     /* checkpoints */
-    int64_t save_steps; /* > 0: save every save_steps updates; 0: at the end of each epoch */
+    int64_t save_steps; /* > 0: save every save_steps updates; 0: at the end of each epoch; -1: as
+                           often as loses the least time (--save_steps auto) */
+    double mean_time_to_failure; /* seconds, of the whole job, for save_steps -1 */
     int64_t save_total_limit;
     const char *save_strategy;          /* "no", "epoch", "steps" or "best"; NULL: decided by
                                            save_steps */
@@ -235,6 +237,10 @@ struct berth_config {
     int64_t virtual_ranks; /* parts of an update, added in a fixed order; 0: one for each rank */
     const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16"; NULL: that of
                                             the precision */
+    int overlap_comm;                    /* 0: computing waits for every exchange */
+    int64_t reduce_bucket_size;    /* elements of gradients exchanged at a time, at most; 0: as
+                                      many as the memory for exchanges holds */
+    int64_t allgather_bucket_size; /* the same of weights */
 
     /* reports */
     int64_t logging_steps;
@@ -355,7 +361,10 @@ struct berth_run_result {
  * it. Evaluation and prediction score held-out shards: those of eval_dir, else those of input_dir
  * with "test" in their names. They write eval_results.txt.
  *
- * Training writes the model, its checkpoints and the files of evaluation to output_dir. */
+ * Training writes the model, its checkpoints and the files of evaluation to output_dir.
+ *
+ * Processes that a launcher started together (mpirun, srun) all call the function and divide its
+ * work; the first one reports and writes. */
 enum berth_status berth_train(const char *task, const struct berth_config *config,
                               struct berth_log log, const volatile int *stop,
                               struct berth_run_result *result, struct berth_error *error);
@@ -469,6 +478,31 @@ enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const
                                       size_t count, struct berth_embedding how, float *embeddings,
                                       struct berth_error *error);
 
+/* A list of texts to embed. The functions return BERTH_OK or a status with *error filled in, which
+ * ends the job. */
+struct berth_embed_job {
+    int pooling;   /* enum berth_pooling; -1: as the model's folder specifies */
+    int normalize; /* 0, 1; -1: as the folder specifies */
+    /* Provides texts[count], valid until the job ends. */
+    enum berth_status (*read)(void *context, const char *const **texts, size_t *count,
+                              struct berth_error *error);
+    /* Called once before the first embedding: what the folder specifies, and the number of elements
+     * of each embedding. */
+    enum berth_status (*begin)(void *context, struct berth_embedding usual, size_t size,
+                               struct berth_error *error);
+    /* Receives embeddings[count][size], in the order of the texts. */
+    enum berth_status (*put)(void *context, const float *embeddings, size_t count,
+                             struct berth_error *error);
+    /* Called after the last one. */
+    enum berth_status (*end)(void *context, struct berth_error *error);
+    void *context;
+};
+
+/* Embeds the texts of a job. The processes that were started together all call it and divide the
+ * texts; only the first one's functions are called. */
+enum berth_status berth_embed(const struct berth_config *config, struct berth_log log,
+                              const struct berth_embed_job *job, struct berth_error *error);
+
 /* ---------------------------------------------------------------------------------------------
  * Tokens.
  */
@@ -545,7 +579,11 @@ struct berth_convert_settings {
                           NULL: "nvidia" for a model with such names, otherwise "huggingface".
                           Other formats have only one set of names */
     int kernel_layers; /* same as names = "kernel" */
-    int64_t step;      /* training step in the checkpoint's name, for "nvidia" and "deepspeed" */
+    int64_t step;      /* training step in the checkpoint's name, for "nvidia" and "deepspeed"; 0
+                          with zero_stage: that of the checkpoint */
+    const char *zero_stage; /* "deepspeed" of a checkpoint: also write the optimizer's state: "0":
+                               whole, "1" or "2": as ZeRO's shards. NULL: the model alone */
+    int64_t ranks;          /* number of ZeRO's shards; 0: 1 */
 };
 
 /* Converts the model `input`, a folder or a file of weights inside one, to another format. Writes

@@ -30,11 +30,12 @@ struct convert_target {
     int keeps;          // holds every tensor; without `dtype` in its own type
     int holds_head;     // can hold qa_outputs, or pooler and classifier
     struct convert_names names[CONVERT_NAMES_MAX];
-    int unties;         // writes tensors that share one block of numbers only once
-    int has_modules;    // sentence-transformers reads it: copy the files of the modules
-    int google_config;  // its readers need bert_config.json
-    const char *reader; // its reader, if it does not support layer norms before the sub-layers;
-                        // NULL: it does
+    int unties;          // writes tensors that share one block of numbers only once
+    int has_modules;     // sentence-transformers reads it: copy the files of the modules
+    int google_config;   // its readers need bert_config.json
+    const char *reader;  // its reader, if it does not support layer norms before the sub-layers;
+                         // NULL: it does
+    int holds_optimizer; // can hold the optimizer's state
     // Writes the weights to conversion->folder.
     enum berth_status (*write)(const struct conversion *conversion, struct berth_error *error);
 };
@@ -50,6 +51,8 @@ enum berth_status convert_check_norms(const struct conversion *conversion,
 struct conversion {
     const char *input;  // the model: a folder or a file of weights
     const char *folder; // folder to write to
+    int zero_stage;     // 0, 1 or 2: with the optimizer's state; -1: without it
+    int64_t ranks;      // whose ZeRO shards are written
     const struct convert_target *target;
     const struct convert_names *names; // one of the target's; set once the source is open
     int64_t step;

@@ -5,6 +5,7 @@
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "format/deepspeed/deepspeed.h"
 #include "format/json/json.h"
 #include "model/export_gguf.h"
 #include "model/folder.h"
@@ -81,7 +82,8 @@ static void find_losses(const struct conversion *conversion, struct losses *loss
         }
         if (param == NULL && !conversion->target->keeps) {
             add_loss(&losses->dropped, name);
-        } else if (!holds(weight->entry->dtype, stored_type(conversion, weight, param))) {
+        } else if (conversion->zero_stage < 1 && // whose shards have the master weights
+                   !holds(weight->entry->dtype, stored_type(conversion, weight, param))) {
             add_loss(&losses->narrowed, name);
         }
     }
@@ -451,6 +453,36 @@ static enum berth_status choose_step(struct conversion *conversion, int64_t step
                : error_set(error, BERTH_USAGE, "--step %lld: expected 0 or more", (long long)step);
 }
 
+static enum berth_status choose_optimizer(struct conversion *conversion,
+                                          const struct berth_convert_settings *settings,
+                                          struct berth_error *error) {
+    const char *stage = settings->zero_stage;
+    conversion->zero_stage = stage != NULL ? stage[0] - '0' : -1;
+    conversion->ranks = settings->ranks > 0 ? settings->ranks : 1;
+    if (stage != NULL && !stands_in(stage, "0 1 2")) {
+        return error_set(error, BERTH_USAGE, "--zero_stage \"%s\": expected 0, 1 or 2", stage);
+    }
+    if (settings->ranks < 0 || settings->ranks > DEEPSPEED_MAX_RANKS) {
+        return error_set(error, BERTH_USAGE, "--ranks %lld: expected 1 to %d",
+                         (long long)settings->ranks, DEEPSPEED_MAX_RANKS);
+    }
+    if (settings->ranks > 0 && conversion->zero_stage < 1) {
+        return error_set(error, BERTH_USAGE,
+                         "--ranks has no effect without --zero_stage 1 or 2, which divides the "
+                         "optimizer's state among them");
+    }
+    // The optimizer of a program without ZeRO that computes in 16 bits has a form of its own.
+    if (conversion->zero_stage == 0 && conversion->retypes && conversion->matrices != TENSOR_F32) {
+        return error_set(error, BERTH_USAGE,
+                         "--zero_stage 0 is for fp32: omit --dtype, or use --zero_stage 1");
+    }
+    return stage == NULL || conversion->target->holds_optimizer
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "--zero_stage: %s has no optimizer's state; --to deepspeed has",
+                           conversion->target->name);
+}
+
 static enum berth_status check_output(const char *output, struct berth_error *error) {
     if (file_exists(output)) {
         return error_set(error, BERTH_CANT_CREATE, "%s is a file; give a new folder", output);
@@ -473,6 +505,7 @@ enum berth_status berth_convert(const char *input, const char *output_dir,
     TRY(choose_type(&conversion, settings->dtype, error));
     TRY(choose_names(&conversion, settings, error));
     TRY(choose_step(&conversion, settings->step, error));
+    TRY(choose_optimizer(&conversion, settings, error));
     TRY(check_output(output_dir, error));
     enum berth_status status;
     TRY_DONE(read_source(&conversion, error));

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes model.safetensors and the checkpoints of training programs: PyTorch's, NVIDIA's,
-// DeepSpeed's and TensorFlow's.
+// Writes model.safetensors and the checkpoints of training programs: PyTorch's, NVIDIA's and
+// TensorFlow's. convert_deepspeed.c writes DeepSpeed's.
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "format/deepspeed/deepspeed.h"
 #include "format/safetensors/safetensors.h"
 #include "format/tensorflow/tensorflow.h"
 #include "format/torch/torch.h"
@@ -12,8 +11,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 typedef enum berth_status write_tensors(const struct conversion *conversion, const char *path,
                                         const struct outgoing *outgoing, struct berth_error *error);
@@ -102,57 +99,4 @@ static enum berth_status write_bundle(const struct conversion *conversion, const
 enum berth_status convert_to_tensorflow(const struct conversion *conversion,
                                         struct berth_error *error) {
     return write_as(conversion, "bert_model.ckpt", write_bundle, error);
-}
-
-// --- DeepSpeed ----------------------------------------------------------------------------------
-
-// What DeepSpeed's engine requires in a checkpoint of one process without an optimizer.
-static enum berth_status write_states(const struct conversion *conversion, const char *path,
-                                      const struct outgoing *outgoing, struct berth_error *error) {
-    const struct torch_node children[] = {
-        state_dict("module", outgoing),
-        {.key = "buffer_names", .kind = TORCH_LIST},
-        {.key = "optimizer", .kind = TORCH_NONE},
-        {.key = "param_shapes", .kind = TORCH_NONE},
-        {.key = "frozen_param_shapes", .kind = TORCH_NONE},
-        {.key = "shared_params", .kind = TORCH_NONE},
-        {.key = "frozen_param_fragments", .kind = TORCH_NONE},
-        {.key = "lr_scheduler", .kind = TORCH_NONE},
-        {.key = "data_sampler", .kind = TORCH_NONE},
-        {.key = "random_ltd", .kind = TORCH_NONE},
-        {.key = "sparse_tensor_module_names", .kind = TORCH_LIST},
-        {.key = "skipped_steps", .kind = TORCH_INTEGER},
-        {.key = "global_steps", .kind = TORCH_INTEGER, .integer = conversion->step},
-        {.key = "global_samples", .kind = TORCH_INTEGER},
-        {.key = "dp_world_size", .kind = TORCH_INTEGER, .integer = 1},
-        {.key = "mp_world_size", .kind = TORCH_INTEGER, .integer = 1},
-        {.key = "ds_config", .kind = TORCH_DICT},
-    };
-    struct torch_node root = {.kind = TORCH_DICT, .count = LENGTH(children), .children = children};
-    return torch_write(path, &root, error);
-}
-
-static enum berth_status write_latest(const struct conversion *conversion, const char *tag,
-                                      struct berth_error *error) {
-    char *latest = path_join(conversion->folder, "latest");
-    enum berth_status status =
-        latest != NULL ? file_write(latest, tag, strlen(tag), error) : file_no_path(error);
-    memory_free(latest);
-    return status;
-}
-
-enum berth_status convert_to_deepspeed(const struct conversion *conversion,
-                                       struct berth_error *error) {
-    char tag[48], name[96];
-    snprintf(tag, sizeof tag, "global_step%" PRId64, conversion->step);
-    snprintf(name, sizeof name, "%s/%s", tag, DEEPSPEED_STATES);
-    char *folder = path_join(conversion->folder, tag);
-    if (folder == NULL) {
-        return file_no_path(error);
-    }
-    enum berth_status status = dir_make(folder, error);
-    memory_free(folder);
-    TRY(status);
-    TRY(write_as(conversion, name, write_states, error));
-    return write_latest(conversion, tag, error);
 }

@@ -253,6 +253,7 @@ const struct convert_target convert_targets[] = {
                {NVIDIA},
                {.name = "kernel", .dialect = &names_kernel, .vocab_multiple = 8, .ties = 1}},
      .google_config = 1,
+     .holds_optimizer = 1,
      .write = convert_to_deepspeed},
     {.name = "onnx",
      .dtypes = "f32",

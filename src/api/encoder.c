@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // An encoder in memory: computes one embedding per text.
 //
-// Threads may share it (inference.h).
+// Threads may share it (inference.h), or else the ranks of a job (encoder.h).
+#include "api/encoder.h"
+
 #include "api/arguments.h"
 #include "api/inference.h"
-#include "berth.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "data/pairs/pair_features.h"
@@ -43,8 +44,8 @@ static void settle_casing(struct berth_config *config, const struct sentence *se
     }
 }
 
-static enum berth_status load(struct berth_encoder *encoder, const struct berth_log *log,
-                              struct berth_error *error) {
+static enum berth_status load(struct berth_encoder *encoder, struct comm *comm,
+                              const struct berth_log *log, struct berth_error *error) {
     struct inference *inference = &encoder->inference;
     struct berth_config *config = &inference->config;
     if (config->model_name_or_path != NULL) {
@@ -53,6 +54,7 @@ static enum berth_status load(struct berth_encoder *encoder, const struct berth_
     }
     TRY(predictor_open(&inference->predictor, config, PARAM_HEAD_NONE,
                        usual_length(&encoder->sentence), log, error));
+    inference->predictor.comm = comm;
     note_other_length(config, &encoder->sentence,
                       inference->predictor.files.shape.max_position_embeddings, log);
     int64_t tokens = config->predict_batch_size * config->max_seq_length;
@@ -66,23 +68,34 @@ static enum berth_status load(struct berth_encoder *encoder, const struct berth_
     return inference_load(inference, log, error);
 }
 
+enum berth_status encoder_open(const struct berth_config *config, struct comm *comm,
+                               const struct berth_log *log, struct berth_encoder **encoder,
+                               struct berth_error *error) {
+    *encoder = memory_array_zeroed(1, sizeof **encoder);
+    if (*encoder == NULL) {
+        return error_no_memory(error, sizeof **encoder, "an encoder");
+    }
+    (*encoder)->inference.config = *config;
+    enum berth_status status = load(*encoder, comm, log, error);
+    if (status != BERTH_OK) {
+        berth_encoder_close(*encoder);
+        *encoder = NULL;
+    }
+    return status;
+}
+
+enum berth_status encoder_compare_ranks(const struct berth_encoder *encoder, const char *folder,
+                                        struct berth_error *error) {
+    const struct predictor *predictor = &encoder->inference.predictor;
+    return state_compare_ranks(&predictor->state, predictor->comm, folder, error);
+}
+
 enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,
                                      struct berth_encoder **encoder, struct berth_error *error) {
     REQUIRE(encoder, error);
     *encoder = NULL;
     REQUIRE_CONFIG(config, error);
-    struct berth_encoder *opened = memory_array_zeroed(1, sizeof *opened);
-    if (opened == NULL) {
-        return error_no_memory(error, sizeof *opened, "an encoder");
-    }
-    opened->inference.config = *config;
-    enum berth_status status = load(opened, &log, error);
-    if (status == BERTH_OK) {
-        *encoder = opened;
-    } else {
-        berth_encoder_close(opened);
-    }
-    return status;
+    return encoder_open(config, comm_self(), &log, encoder, error);
 }
 
 void berth_encoder_close(struct berth_encoder *encoder) {
@@ -168,64 +181,103 @@ static void scale_to_one(float *values, size_t size) {
 
 // --- texts --------------------------------------------------------------------------------------
 
-struct call {
+struct pass {
     struct pair_dataset dataset;
     struct pair_feature_set features;
+    char *prompted; // texts with the prompt before them; NULL: no prompt
     size_t size;
     struct berth_embedding how;
     float *embeddings;
 };
 
-static void take(void *context, size_t index, const float *hidden, int64_t count) {
-    struct call *call = context;
-    float *to = call->embeddings + index * call->size;
-    pools[call->how.pooling](hidden, (size_t)count / call->size, call->size, to);
-    if (call->how.normalize) {
-        scale_to_one(to, call->size);
+static void keep(void *context, const float *hidden, int64_t count, float *embedding) {
+    const struct pass *pass = context;
+    pools[pass->how.pooling](hidden, (size_t)count / pass->size, pass->size, embedding);
+    if (pass->how.normalize) {
+        scale_to_one(embedding, pass->size);
     }
 }
 
-static enum berth_status run(const struct inference *inference, struct call *call,
-                             struct berth_error *error) {
-    const struct berth_config *config = &inference->config;
-    TRY(pair_features_build(&call->dataset, inference->predictor.files.tokenizer,
-                            config->max_seq_length, machine_threads(config), &call->features,
-                            error));
-    struct packer_source source = {
-        .get = pair_features_sequence, .data = &call->features, .count = call->dataset.count};
-    struct infer_args args = {.source = &source, .take = take, .context = call};
-    return inference_run(inference, args, error);
-}
-
-static enum berth_status check_call(const char *const *texts, size_t count, const float *embeddings,
-                                    struct berth_embedding how, struct berth_error *error) {
-    REQUIRE(embeddings, error);
-    TRY(argument_texts(texts, count, error));
-    return (unsigned)how.pooling < sizeof pools / sizeof *pools
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "unknown pooling %d", (int)how.pooling);
+static void take(void *context, size_t index, const float *embedding, int64_t count) {
+    struct pass *pass = context;
+    memcpy(pass->embeddings + index * pass->size, embedding, (size_t)count * sizeof *embedding);
 }
 
 // Copies the texts with the prompt before each into one new block (memory_free); *all is NULL
 // without a prompt.
-static enum berth_status put_prompt(const struct berth_encoder *encoder, const char *const *texts,
+static enum berth_status put_prompt(const struct berth_encoder *encoder,
                                     struct pair_example *examples, size_t count, char **all,
                                     struct berth_error *error) {
     const char *prompt = encoder->sentence.prompt;
     size_t bytes = 0;
-    *all = NULL;
     for (size_t i = 0; i < count && prompt != NULL; i++) {
-        bytes += strlen(prompt) + strlen(texts[i]) + 1;
+        bytes += strlen(prompt) + strlen(examples[i].text) + 1;
     }
     if (bytes > 0 && (*all = memory_new(bytes)) == NULL) {
         return error_no_memory(error, bytes, "the texts with their prompt");
     }
     char *to = *all;
     for (size_t i = 0; i < count && to != NULL; i++) {
+        const char *text = examples[i].text;
         examples[i].text = to;
-        to = stpcpy(stpcpy(to, prompt), texts[i]) + 1;
+        to = stpcpy(stpcpy(to, prompt), text) + 1;
     }
     return BERTH_OK;
+}
+
+static enum berth_status make_features(const struct berth_encoder *encoder,
+                                       const struct encoder_texts *texts, struct pass *pass,
+                                       struct berth_error *error) {
+    const struct inference *inference = &encoder->inference;
+    struct pair_example *examples = memory_array_zeroed(texts->count, sizeof *examples);
+    if (examples == NULL) {
+        return error_no_memory(error, texts->count * sizeof *examples, "the texts");
+    }
+    for (size_t i = 0; i < texts->count; i++) {
+        examples[i] = (struct pair_example){
+            .text = texts->texts[i], .line = i + 1, .label = -1, .value = NAN, .label_count = -1};
+    }
+    pass->dataset.examples = examples;
+    pass->dataset.count = texts->count;
+    pass->dataset.name = "the texts";
+    TRY(put_prompt(encoder, examples, texts->count, &pass->prompted, error));
+    return pair_features_build(&pass->dataset, inference->predictor.files.tokenizer,
+                               inference->config.max_seq_length,
+                               machine_threads(&inference->config), &pass->features, error);
+}
+
+static void pass_done(struct pass *pass) {
+    pair_feature_set_done(&pass->features);
+    memory_free(pass->prompted);
+    memory_free(pass->dataset.examples);
+}
+
+enum berth_status encoder_embed(const struct berth_encoder *encoder,
+                                const struct encoder_texts *texts, float *embeddings,
+                                struct berth_error *error) {
+    struct pass pass = {
+        .size = berth_encoder_size(encoder), .how = texts->how, .embeddings = embeddings};
+    enum berth_status status = comm_settle(encoder->inference.predictor.comm,
+                                           make_features(encoder, texts, &pass, error), error);
+    if (status == BERTH_OK) {
+        const struct packer_source source = {
+            .get = pair_features_sequence, .data = &pass.features, .count = texts->count};
+        const struct infer_args args = {.source = &source,
+                                        .group = texts->group,
+                                        .keep = keep,
+                                        .kept_count = (int64_t)pass.size,
+                                        .take = take,
+                                        .context = &pass};
+        status = inference_run(&encoder->inference, args, error);
+    }
+    pass_done(&pass);
+    return status;
+}
+
+enum berth_status encoder_check_pooling(int pooling, struct berth_error *error) {
+    return (unsigned)pooling < sizeof pools / sizeof *pools
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "unknown pooling %d", pooling);
 }
 
 enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const char *const *texts,
@@ -235,26 +287,9 @@ enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const
     if (count == 0) {
         return BERTH_OK;
     }
-    TRY(check_call(texts, count, embeddings, how, error));
-    struct pair_example *examples = memory_array_zeroed(count, sizeof *examples);
-    if (examples == NULL) {
-        return error_no_memory(error, count * sizeof *examples, "the texts");
-    }
-    for (size_t i = 0; i < count; i++) {
-        examples[i] = (struct pair_example){
-            .text = texts[i], .line = i + 1, .label = -1, .value = NAN, .label_count = -1};
-    }
-    char *prompted;
-    enum berth_status status = put_prompt(encoder, texts, examples, count, &prompted, error);
-    struct call call = {.dataset = {.examples = examples, .count = count, .name = "the texts"},
-                        .size = berth_encoder_size(encoder),
-                        .how = how,
-                        .embeddings = embeddings};
-    if (status == BERTH_OK) {
-        status = run(&encoder->inference, &call, error);
-    }
-    pair_feature_set_done(&call.features);
-    memory_free(prompted);
-    memory_free(examples);
-    return status;
+    REQUIRE(embeddings, error);
+    TRY(argument_texts(texts, count, error));
+    TRY(encoder_check_pooling((int)how.pooling, error));
+    const struct encoder_texts all = {.texts = texts, .count = count, .how = how};
+    return encoder_embed(encoder, &all, embeddings, error);
 }

@@ -33,6 +33,8 @@ enum berth_status inference_load(struct inference *inference, const struct berth
     struct plan_args plan = {.state = &predictor->state,
                              .config = model,
                              .shape = &shape,
+                             .processes = predictor->comm->local_size,
+                             .exchange = predictor->comm->bytes,
                              .data = (uint64_t)(shape.infer.tokens * outputs) * sizeof(float)};
     TRY(plan_memory_admit(&plan, NULL, error));
     TRY(predictor_load(&inference->predictor, config, &inference->extent, log, error));

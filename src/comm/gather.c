@@ -9,7 +9,7 @@ static enum berth_status receive_parts(struct pipeline *pipeline, struct step *s
                                        struct berth_error *error) {
     TRY(step_receive_greeting(pipeline, step, error));
     for (int i = 0; i < pipeline->handled_count; i++) {
-        const struct piece piece = step_piece(pipeline, step, pipeline->handled[i]);
+        const struct piece piece = step_piece(step, pipeline->handled[i]);
         if (piece.count > 0) {
             TRY(step_receive(pipeline, step, piece.owner, &piece,
                              step_cell(pipeline, step, pipeline->local, piece.owner), error));
@@ -33,7 +33,7 @@ static struct range_header *fill_own(struct pipeline *pipeline, const struct ste
 static enum berth_status begin(struct pipeline *pipeline, struct step *step,
                                struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
-    const struct piece own = step_piece(pipeline, step, topology->rank);
+    const struct piece own = step_piece(step, topology->rank);
     struct range_header *cell = fill_own(pipeline, step, &own);
     TRY(receive_parts(pipeline, step, error));
     TRY(step_send_greeting(pipeline, step, error));
@@ -58,7 +58,7 @@ static enum berth_status pass(struct pipeline *pipeline, struct step *step,
                               struct berth_error *error) {
     TRY(step_check_greeting(pipeline, step, error));
     for (int i = 0; i < pipeline->handled_count; i++) {
-        const struct piece piece = step_piece(pipeline, step, pipeline->handled[i]);
+        const struct piece piece = step_piece(step, pipeline->handled[i]);
         const struct range_header *cell = step_cell(pipeline, step, pipeline->local, piece.owner);
         if (piece.count > 0) {
             TRY(step_check(pipeline, step, piece.owner, &piece, cell, error));
@@ -80,7 +80,7 @@ static enum berth_status finish(struct pipeline *pipeline, struct step *step,
     const struct topology *topology = pipeline->topology;
     TRY(step_check_filled(pipeline, step, error));
     for (int owner = 0; owner < topology->size; owner++) {
-        const struct piece piece = step_piece(pipeline, step, owner);
+        const struct piece piece = step_piece(step, owner);
         const int handler = topology_handler(topology, topology->host, owner);
         if (owner != topology->rank) {
             numbers_convert(piece.data, range->dtype,

@@ -6,7 +6,9 @@
 
 #include <limits.h>
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -14,8 +16,12 @@ struct mpi_job {
     struct transport transport;
     char version[COMM_VERSION_SIZE];
     MPI_Comm channels[TRANSPORT_CHANNELS]; // duplicates: a program's own messages are apart
-    int initialized_here;                  // MPI: so it is finalized here, too
+    int initialized_here;                  // MPI: so it is finalized here, too, at the end
 };
+
+// MPI cannot be initialized twice. What was initialized here is kept for the process's next job and
+// finalized when the process ends, unless that job failed: the others would be waited for.
+static struct mpi_job *_Atomic kept;
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(((struct transport_message *)0)->request),
                "a message holds any MPI's request");
@@ -96,9 +102,8 @@ static enum berth_status initialize(int *initialized_here, struct berth_error *e
     if (finalized) {
         return error_set(
             error, BERTH_CONFIG,
-            "MPI was finalized in this process and cannot be initialized again: run one job "
-            "in each process, or call MPI_Init_thread and MPI_Finalize in the program, "
-            "before and after all jobs");
+            "MPI was finalized in this process and cannot be initialized again: finalize it after "
+            "all jobs");
     }
     *initialized_here = !initialized;
     int code = initialized ? MPI_Query_thread(&level)
@@ -146,9 +151,10 @@ static void settle(struct mpi_job *job) {
 #endif
 }
 
-static void mpi_close(struct transport *transport, int failed) {
-    struct mpi_job *job = job_of(transport);
-    if (!failed) {
+static void leave(struct mpi_job *job) {
+    int finalized;
+    MPI_Finalized(&finalized);
+    if (!finalized) {
         settle(job);
         for (int i = 0; i < TRANSPORT_CHANNELS; i++) {
             MPI_Comm_free(&job->channels[i]);
@@ -160,19 +166,30 @@ static void mpi_close(struct transport *transport, int failed) {
     memory_free(job);
 }
 
-static enum berth_status mpi_open(struct transport **transport, struct berth_error *error) {
-    struct mpi_job *job = memory_array_zeroed(1, sizeof *job);
-    if (job == NULL) {
-        return error_no_memory(error, sizeof *job, "the connection to MPI");
+static void leave_at_exit(void) {
+    struct mpi_job *job = atomic_exchange(&kept, NULL);
+    if (job != NULL) {
+        leave(job);
     }
-    enum berth_status status = initialize(&job->initialized_here, error);
-    if (status == BERTH_OK) {
-        status = open_channels(job, error);
-    }
-    if (status != BERTH_OK) {
+}
+
+static void mpi_close(struct transport *transport, int failed) {
+    struct mpi_job *job = job_of(transport);
+    if (failed) {
         memory_free(job);
-        return status;
+    } else if (job->initialized_here) {
+        atomic_store(&kept, job);
+    } else {
+        leave(job);
     }
+}
+
+static enum berth_status join(struct mpi_job *job, struct berth_error *error) {
+    TRY(initialize(&job->initialized_here, error));
+    if (job->initialized_here && atexit(leave_at_exit) != 0) {
+        return error_no_memory(error, sizeof(void *), "MPI's end");
+    }
+    TRY(open_channels(job, error));
     mpi_version(job->version);
     job->transport = (struct transport){
         .name = BERTH_MODULE_NAME,
@@ -185,6 +202,21 @@ static enum berth_status mpi_open(struct transport **transport, struct berth_err
     };
     MPI_Comm_rank(job->channels[0], &job->transport.rank);
     MPI_Comm_size(job->channels[0], &job->transport.size);
+    return BERTH_OK;
+}
+
+static enum berth_status mpi_open(struct transport **transport, struct berth_error *error) {
+    struct mpi_job *job = atomic_exchange(&kept, NULL);
+    if (job == NULL) {
+        job = memory_array_zeroed(1, sizeof *job);
+        enum berth_status status =
+            job != NULL ? join(job, error)
+                        : error_no_memory(error, sizeof *job, "the connection to MPI");
+        if (status != BERTH_OK) {
+            memory_free(job);
+            return status;
+        }
+    }
     *transport = &job->transport;
     return BERTH_OK;
 }

@@ -113,13 +113,20 @@ void pipeline_done(struct pipeline *pipeline) {
 
 // --- operations and their steps -----------------------------------------------------------------
 
+static int64_t chunk_elements_of(const struct pipeline *pipeline, const struct comm_range *range) {
+    const int64_t size = pipeline->topology->size, most = pipeline->chunk_elements;
+    const int64_t wanted = range->bucket > size ? range->bucket / size : 1;
+    return range->bucket > 0 && wanted < most ? wanted : most;
+}
+
 static int64_t chunks_of(const struct pipeline *pipeline, const struct comm_range *range) {
+    const int64_t elements = chunk_elements_of(pipeline, range);
     int64_t largest = 1;
     for (int rank = 0; rank < pipeline->topology->size; rank++) {
         const int64_t part = range->starts[rank + 1] - range->starts[rank];
         largest = part > largest ? part : largest;
     }
-    return (largest + pipeline->chunk_elements - 1) / pipeline->chunk_elements;
+    return (largest + elements - 1) / elements;
 }
 
 void pipeline_give(struct pipeline *pipeline, const struct pipeline_kind *kind,
@@ -128,6 +135,7 @@ void pipeline_give(struct pipeline *pipeline, const struct pipeline_kind *kind,
         .kind = kind,
         .range = *range,
         .label = range_label_of(range, kind == &pipeline_gather, number, pipeline->topology->size),
+        .chunk_elements = chunk_elements_of(pipeline, range),
         .chunks = chunks_of(pipeline, range)};
     pipeline->chunks_begun = 0;
 }

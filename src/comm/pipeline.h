@@ -53,7 +53,8 @@ struct operation {
     const struct pipeline_kind *kind;
     struct comm_range range;
     struct range_label label;
-    int64_t chunks; // steps, at least one
+    int64_t chunk_elements; // of a part in a step
+    int64_t chunks;         // steps, at least one
 };
 
 struct step {
@@ -70,10 +71,10 @@ struct pipeline {
     struct courier courier;
     const struct topology *topology;
     struct host_window window;
-    int64_t chunk_elements;
-    int local, local_size; // this rank among those of its host
-    int *hosts;            // [host_count - 1] the others, from the next one on
-    int *handled;          // [handled_count] ranks of other hosts whose parts this rank handles
+    int64_t chunk_elements; // that the memory holds: an operation's are as many or fewer
+    int local, local_size;  // this rank among those of its host
+    int *hosts;             // [host_count - 1] the others, from the next one on
+    int *handled;           // [handled_count] ranks of other hosts whose parts this rank handles
     int handled_count;
     struct addend *addends; // [max(local_size, host_count)] of the sum under way
     char *received;         // [WINDOW_SLOTS][host_count - 1] messages to a reduce's owner

@@ -13,6 +13,7 @@ struct range_label range_label_of(const struct comm_range *range, int is_gather,
         .number = number,
         .first = range->first,
         .count = range->count,
+        .bucket = range->bucket,
         .starts = numbers_checksum(range->starts, ((size_t)size + 1) * sizeof *range->starts),
         .is_gather = (uint16_t)is_gather,
         .dtype = (uint16_t)range->dtype,
@@ -37,7 +38,7 @@ enum berth_status range_label_mismatch(const struct courier *courier, int rank,
                      "%" PRId64 ", %s, where rank %d is at operation %" PRId64 ", %s%s",
                      rank, courier->topology->names[rank], other->number, theirs,
                      courier->topology->rank, own->number, mine,
-                     strcmp(mine, theirs) == 0 ? "; types or parts differ" : "");
+                     strcmp(mine, theirs) == 0 ? "; types, parts or buckets differ" : "");
 }
 
 static uint64_t checksum_of(const struct range_header *message, size_t bytes) {

@@ -13,7 +13,7 @@
 // An operation as all ranks must call it. Without padding, so that labels compare byte by byte.
 struct range_label {
     int64_t number; // of operations on ranges, counted from 1: the ticket
-    int64_t first, count;
+    int64_t first, count, bucket;
     uint64_t starts; // checksum
     uint16_t is_gather, dtype, wire, unused;
     char name[40]; // cut off where it is longer
@@ -24,7 +24,7 @@ struct range_header {
     int64_t chunk; // of the owner's part
     int64_t owner;
     int64_t ranks; // whose values are added in it
-    uint64_t unused[2];
+    uint64_t unused;
     uint64_t checksum; // of the header up to here and the elements
 };
 

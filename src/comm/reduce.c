@@ -14,7 +14,7 @@ static int own_rank(const struct pipeline *pipeline) {
 static enum berth_status receive_sums(struct pipeline *pipeline, struct step *step,
                                       struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
-    const struct piece own = step_piece(pipeline, step, own_rank(pipeline));
+    const struct piece own = step_piece(step, own_rank(pipeline));
     TRY(step_receive_greeting(pipeline, step, error));
     for (int i = 0; own.count > 0 && i + 1 < topology->host_count; i++) {
         const int rank = topology_handler(topology, pipeline->hosts[i], own.owner);
@@ -28,7 +28,7 @@ static enum berth_status begin(struct pipeline *pipeline, struct step *step,
     const struct comm_range *range = &step->operation.range;
     TRY(receive_sums(pipeline, step, error));
     for (int owner = 0; owner < pipeline->topology->size; owner++) {
-        const struct piece piece = step_piece(pipeline, step, owner);
+        const struct piece piece = step_piece(step, owner);
         if (owner != own_rank(pipeline)) {
             numbers_convert(step_cell(pipeline, step, pipeline->local, owner) + 1, range->wire,
                             piece.data, range->dtype, piece.count);
@@ -61,7 +61,7 @@ static void add_host(struct pipeline *pipeline, const struct step *step, const s
 
 static enum berth_status send_sum(struct pipeline *pipeline, struct step *step, int owner,
                                   struct berth_error *error) {
-    const struct piece piece = step_piece(pipeline, step, owner);
+    const struct piece piece = step_piece(step, owner);
     struct range_header *cell = step_cell(pipeline, step, pipeline->local, owner);
     if (piece.count == 0) {
         return BERTH_OK;
@@ -73,7 +73,7 @@ static enum berth_status send_sum(struct pipeline *pipeline, struct step *step, 
 
 static enum berth_status pass(struct pipeline *pipeline, struct step *step,
                               struct berth_error *error) {
-    const struct piece own = step_piece(pipeline, step, own_rank(pipeline));
+    const struct piece own = step_piece(step, own_rank(pipeline));
     TRY(step_check_filled(pipeline, step, error));
     TRY(step_send_greeting(pipeline, step, error));
     for (int i = 0; i < pipeline->handled_count; i++) {
@@ -111,7 +111,7 @@ static enum berth_status check_sums(const struct pipeline *pipeline, const struc
 static enum berth_status finish(struct pipeline *pipeline, struct step *step,
                                 struct berth_error *error) {
     const struct topology *topology = pipeline->topology;
-    const struct piece own = step_piece(pipeline, step, own_rank(pipeline));
+    const struct piece own = step_piece(step, own_rank(pipeline));
     TRY(step_check_greeting(pipeline, step, error));
     if (own.count == 0 || topology->host_count == 1) {
         return BERTH_OK;

@@ -5,12 +5,13 @@
 
 // --- elements and cells -------------------------------------------------------------------------
 
-struct piece step_piece(const struct pipeline *pipeline, const struct step *step, int owner) {
+struct piece step_piece(const struct step *step, int owner) {
     const struct comm_range *range = &step->operation.range;
+    const int64_t most = step->operation.chunk_elements;
     const int64_t end = range->starts[owner + 1];
-    const int64_t first = range->starts[owner] + step->chunk * pipeline->chunk_elements;
+    const int64_t first = range->starts[owner] + step->chunk * most;
     int64_t count = end > first ? end - first : 0;
-    count = count < pipeline->chunk_elements ? count : pipeline->chunk_elements;
+    count = count < most ? count : most;
     const int64_t offset = count > 0 ? first - range->first : 0;
     return (struct piece){.owner = owner,
                           .data = (char *)range->data + (size_t)offset * dtype_size(range->dtype),

@@ -14,7 +14,7 @@ struct piece {
     size_t bytes; // on the wire
 };
 
-struct piece step_piece(const struct pipeline *pipeline, const struct step *step, int owner);
+struct piece step_piece(const struct step *step, int owner);
 
 // The cell of `owner` in the area of a rank of this host.
 struct range_header *step_cell(const struct pipeline *pipeline, const struct step *step, int local,

@@ -28,6 +28,8 @@ struct comm_range {
     enum dtype wire;       // of the elements while they travel
     const int64_t *starts; // [size + 1] element where each rank's part begins; ascending, from
                            // `first` to `first + count`
+    int64_t bucket;        // most elements, of all parts together, to exchange at a time; 0: as
+                           // many as the communicator's memory holds
 };
 
 struct comm_stats {
@@ -76,6 +78,14 @@ struct comm {
     // Since it was opened.
     struct comm_stats (*stats)(struct comm *comm);
 };
+
+// All ranks continue, or none: each passes the status of what it did alone. Of ranks that fail
+// together only the first has a message, so that an error is reported once; it names the rank that
+// failed. A communicator that failed leaves each rank its own.
+enum berth_status comm_settle(struct comm *comm, enum berth_status own, struct berth_error *error);
+// The same; *stop becomes the largest of all ranks'.
+enum berth_status comm_settle_stop(struct comm *comm, enum berth_status own, int *stop,
+                                   struct berth_error *error);
 
 // The job of one process. It is a constant in all but type: closing it does nothing, all share it.
 struct comm *comm_self(void);

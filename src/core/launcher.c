@@ -89,7 +89,8 @@ static int is_here(const struct launcher *launcher, struct launch *launch) {
         (struct launch){.launcher = launcher,
                         .variable = launcher->size != NULL ? launcher->size : launcher->ranks[0],
                         .size = size,
-                        .rank = rank > 0 ? rank : 0};
+                        .rank = rank > 0 ? rank : 0,
+                        .is_numbered = rank >= 0};
     return 1;
 }
 

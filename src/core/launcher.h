@@ -25,6 +25,7 @@ struct launch {
     const struct launcher *launcher; // NULL: none
     const char *variable;            // the variable that says so
     int64_t size, rank;              // number of processes, and the rank of this one, from 0
+    int is_numbered;                 // `rank` is known; else it is 0
 };
 
 // Whether there are, or may be, other processes.

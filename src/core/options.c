@@ -126,6 +126,10 @@ static void describe_range(const struct option_row *row, char *text, size_t size
     } else {
         snprintf(text, size, "%s from %s to %s", noun, low, high);
     }
+    if (row->has_auto) {
+        const size_t used = strlen(text);
+        snprintf(text + used, size - used, ", or auto");
+    }
 }
 
 static enum berth_status bad_value(const struct option_row *row, const char *value,
@@ -143,6 +147,10 @@ static enum berth_status out_of_range(const struct option_row *row, const char *
 
 static enum berth_status parse_integer(const struct option_row *row, const char *text,
                                        int64_t *value, struct berth_error *error) {
+    if (row->has_auto && strcmp(text, "auto") == 0) {
+        *value = OPTION_AUTO;
+        return BERTH_OK;
+    }
     return number_parse_integer(text, value) && (double)*value >= row->minimum &&
                    (double)*value <= row->maximum
                ? BERTH_OK
@@ -378,9 +386,15 @@ void option_print(const struct berth_config *config, const struct option_row *ro
                   size_t size) {
     const void *field = (const char *)config + row->offset;
     switch (row->type) {
-    case OPTION_INTEGER:
-        snprintf(text, size, "%lld", (long long)*(const int64_t *)field);
+    case OPTION_INTEGER: {
+        const int64_t number = *(const int64_t *)field;
+        if (row->has_auto && number == OPTION_AUTO) {
+            snprintf(text, size, "auto");
+        } else {
+            snprintf(text, size, "%lld", (long long)number);
+        }
         break;
+    }
     case OPTION_REAL:
         number_print_real(text, size, *(const double *)field);
         break;

@@ -42,7 +42,9 @@ enum option_job {
     // Of every task.
     JOB_FINETUNE = JOB_FINETUNE_SQUAD | JOB_FINETUNE_CLASSIFY,
     JOB_PREDICT = JOB_PREDICT_SQUAD | JOB_PREDICT_CLASSIFY | JOB_EVALUATE_PRETRAIN,
-    JOB_TRAIN = JOB_FINETUNE | JOB_PRETRAIN
+    JOB_TRAIN = JOB_FINETUNE | JOB_PRETRAIN,
+    // Of which several processes can do one together.
+    JOB_DIVIDED = JOB_TRAIN | JOB_PREDICT | JOB_EMBED
 };
 
 // What a resumed run may do with a setting.
@@ -69,8 +71,9 @@ struct option_row {
     const char *choices; // OPTION_CHOICE: "a|b|c"; for text fields that accept only these, or for
                          // enum fields, the names of 0, 1, ...
     double minimum, maximum;
-    const char *default_value;             // as text; NULL: a text that is not set
-    const char *shown;                     // text for --help if the default follows a rule; or NULL
+    int has_auto;              // OPTION_INTEGER: "auto" is a value as well, stored as OPTION_AUTO
+    const char *default_value; // as text; NULL: a text that is not set
+    const char *shown;         // text for --help if the default follows a rule; or NULL
     struct option_default job_defaults[4]; // of jobs that have another
     const char *alone; // the value of a flag given without one; NULL: a value is required
     unsigned jobs;
@@ -82,6 +85,8 @@ struct option_row {
     const char *unit;              // what --help shows as the value: "N", "FILE", "RATE"
     const char *help;
 };
+
+#define OPTION_AUTO (-1)
 
 // The range of a row.
 #define AT_LEAST(low) .minimum = (low), .maximum = INFINITY

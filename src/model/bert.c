@@ -177,6 +177,11 @@ struct mat bert_logits(const struct bert_activations *activations, const struct 
                                                  : batch_round(batch->sequence_count));
 }
 
+int64_t bert_logit_count(const struct bert *model, int64_t length) {
+    const int64_t rows = bert_head_of(model->table->head)->per_token ? length : 1;
+    return rows * param_head_outputs(model->table->head, model->config);
+}
+
 struct bert_rows bert_logit_rows(const struct bert_activations *activations,
                                  const struct batch *batch, int64_t sequence) {
     int64_t first = batch->cu_seqlens[sequence];

@@ -74,6 +74,9 @@ void bert_forward(const struct bert *model, struct bert_activations *activations
 // not kept. Without a head, the last layer's output [row_count, H], in inference only.
 struct mat bert_logits(const struct bert_activations *activations, const struct batch *batch);
 
+// The number of logits of a sequence of that length.
+int64_t bert_logit_count(const struct bert *model, int64_t length);
+
 // The rows of the logits that belong to a sequence: one per token, or a single one.
 struct bert_rows {
     int64_t first, count;

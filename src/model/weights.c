@@ -201,6 +201,19 @@ done:
     return status;
 }
 
+void weights_select(struct weights *weights, const char *prefix) {
+    const size_t length = strlen(prefix);
+    size_t kept = 0;
+    for (size_t i = 0; i < weights->count; i++) {
+        struct weight weight = weights->list[i];
+        if (strncmp(weight.name, prefix, length) == 0) {
+            memmove(weight.name, weight.name + length, strlen(weight.name + length) + 1);
+            weights->list[kept++] = weight;
+        }
+    }
+    weights->count = kept;
+}
+
 void weights_close(struct weights *weights) {
     tensor_file_close(&weights->file);
     memory_free(weights->list);

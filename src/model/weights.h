@@ -47,6 +47,8 @@ struct weights {
 enum berth_status weights_open(struct weights *weights, const char *path, int64_t vocab_size,
                                struct berth_error *error);
 void weights_close(struct weights *weights);
+// Keeps only the tensors whose names begin with `prefix`, under the rest of their names.
+void weights_select(struct weights *weights, const char *prefix);
 const struct weight *weights_find(const struct weights *weights, const char *name);
 // Whether layer norms come before the sub-layers: only such a model has a final one.
 int weights_are_pre_layer_norm(const struct weights *weights);

@@ -185,6 +185,9 @@ CASES = {
     "no_decay": "none",
     "zero_stage": "1",                   # noted in one process, as is the type of what is exchanged
     "communication_data_type": "bf16",
+    "overlap_comm": "false",
+    "reduce_bucket_size": "1000",
+    "allgather_bucket_size": "1000",
     "virtual_ranks": "4",
     "adam_beta1": "0.5",
     "adam_beta2": "0.5",
@@ -218,6 +221,7 @@ CASES = {
     "do_predict": on(MRPC, None),
     # checkpoints
     "save_steps": "1",
+    "mean_time_to_failure": "60", # noted without save_steps auto
     "save_total_limit": "1",
     "save_strategy": "no",
     "load_best_model_at_end": (None, "--eval_steps 1 --learning_rate 0.3"),

@@ -100,6 +100,39 @@ run convert squad-minilm new --to nvidia --step -1
 expect_code 2
 expect_left ""
 
+# The optimizer's state of a checkpoint, as DeepSpeed's engine has it.
+run finetune squad --model squad-minilm --train data.json --output trained --max_seq_length 64 --doc_stride 16 \
+    --train_batch_size 4 --max_steps 3 --precision fp32 --threads 1 --quiet
+expect_code 0
+checkpoint=trained/checkpoint-3
+for options in "0" "1" "2 --ranks 3" "1 --ranks 5 --dtype bf16" "2 --ranks 2 --names nvidia" "2 --ranks 4 --kernel_layers"; do
+    run convert $checkpoint there --to deepspeed --zero_stage $options
+    expect_code 0
+    expect_no "$err" 'optimizer.s state'
+    [ "$(cat there/latest)" = global_step3 ] || fail "latest: $(cat there/latest)"
+    ranks=$(echo "$options" | sed -n 's/.*--ranks \([0-9]*\).*/\1/p')
+    [ "$(ls there/global_step3/*zero_pp_rank_* 2>/dev/null | wc -l)" = "$([ "$options" = 0 ] && echo 0 || echo ${ranks:-1})" ] ||
+        fail "$options: $(ls there/global_step3)"
+    run convert there back
+    expect_code 0
+    cmp -s $checkpoint/model.safetensors back/model.safetensors || fail "zero_stage $options: other weights"
+    rm -r there back
+done
+run convert $checkpoint there --to deepspeed
+expect_code 0
+expect_err "the optimizer's state of the checkpoint is left out; --zero_stage writes it"
+rm -r there
+run convert squad-minilm there --to deepspeed --zero_stage 1
+expect_code 66
+expect_err "give a checkpoint-N folder of Berth"
+for words in "deepspeed --zero_stage 3" "deepspeed --ranks 2" "deepspeed --zero_stage 0 --ranks 2" \
+    "deepspeed --zero_stage 0 --dtype bf16" "deepspeed --zero_stage 1 --ranks 2000" "nvidia --zero_stage 1"; do
+    run convert $checkpoint there --to $words
+    expect_code 2
+done
+rm -r trained
+expect_left ""
+
 # The new type is recorded where transformers reads it.
 sed 's/"torch_dtype"/"dtype"/' squad-minilm/config.json >config.new
 sed 's/"torch_dtype": *"float32",//' squad-minilm/config.json >config.silent

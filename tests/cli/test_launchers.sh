@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests the program as one of several processes: a verb that writes stops immediately with 78 and says what to
-# do instead; a verb that does not write, and a single process, run. Uses the variables of every launcher, and
-# mpirun of Open MPI and torchrun if they are installed.
+# Tests the program as one of several processes: a verb that writes files and is not divided stops immediately with 78,
+# and the first process says what to do instead; another one that is not divided runs in the first process. Uses the
+# variables of every launcher, and mpirun of Open MPI and torchrun if they are installed. Verbs that divide their work
+# are tested by ../comm/test_jobs.sh.
 . "$(dirname "$0")/lib.sh"
 unset "${!SLURM_@}" "${!OMPI_@}" "${!PMI_@}" "${!PMIX_@}" "${!MV2_@}" WORLD_SIZE RANK LOCAL_RANK
 # MPIs keep memory until the end.
@@ -27,7 +28,11 @@ refused() { # NAME RANK SIZE VARIABLES...
     shift 3
     with "$@" -- $init
     expect_code 78
-    expect_err "process $rank of $size by $name"
+    if [ "$rank" -eq 1 ]; then
+        expect_err "process $rank of $size by $name"
+    else
+        [ ! -s "$err" ] || fail "not only the first process reports"
+    fi
     [ ! -e "$work/made" ] || fail "something was written"
     # Nothing connects these processes, with or without an MPI, which does not free all of its memory.
     with "$@" "ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0" -- doctor
@@ -65,52 +70,80 @@ grep -qE '^processes +1$' "$out" || fail "not one process"
 run doctor
 grep -qE '^launcher +none$' "$out" || fail "a launcher without one"
 
-# Every verb is of one kind.
-declare -A kinds
-for verb in finetune predict convert init fetch prepare pack vocab pretrain; do
-    kinds[$verb]=writes
-done
-for verb in evaluate answer show tokenize features embed inspect compare verify bench doctor; do
-    kinds[$verb]=reads
-done
+# Every verb: what it does as one of several processes, and words that it accepts. Those that run in the first process are
+# given files that are not there.
+cat >"$work/table" <<END
+finetune squad: divided --model m --train t --output $work/made
+finetune classify: divided --model m --train t --text_column a --label_column b --output $work/made
+pretrain: divided --model m --input_dir d --output $work/made
+predict squad: divided --model m --input t --output $work/made
+predict classify: divided --model m --input t --text_column a --output $work/made
+evaluate pretrain: divided --model m --input_dir d --output $work/made
+evaluate squad: first t p
+embed: divided --model m t
+answer: first --model m --question q --context-file t
+show squad: first --model m --input t
+features squad: first --vocab v --input t
+tokenize: first --vocab v t
+inspect: first m
+compare: first m n
+verify: first m
+bench: first peak
+convert: alone $work/model $work/made --to nvidia
+init: alone --config tiny --output $work/made
+fetch: alone some/model
+prepare: alone --text $work/text --vocab $work/model/vocab.txt --output $work/made
+pack: alone $work/made $work/made2
+vocab: alone --text $work/text --output $work/made
+doctor: each
+END
 run --help
-sed -n 's/^  \([a-z][a-z]*\) \([a-z]*\) .*/\1 \2/p' "$out" | sed '/^berth/d' >"$work/verbs"
-while read -r verb task; do
-    what="berth $verb $task of several processes"
-    kind=${kinds[$verb]:-}
-    [ "$verb $task" != 'evaluate pretrain' ] || kind=writes
-    [ -n "$kind" ] || fail "neither a verb that writes nor one that does not"
-    words=
-    case "$verb $task" in
-    'finetune '*) words="--model m --train t --output $work/made" ;;
-    'predict '*) words="--model m --input t --output $work/made" ;;
-    'evaluate pretrain') words="--model m --output $work/made" ;;
-    'pretrain '*) words="--input_dir d --output $work/made" ;;
-    'convert ') words="$work/model $work/made --to nvidia" ;;
-    'init ') words="--config tiny --output $work/made" ;;
-    'fetch ') words="some/model" ;;
-    'prepare ') words="--text $work/text --vocab $work/model/vocab.txt --output $work/made" ;;
-    'pack ') words="$work/made $work/made2" ;;
-    'vocab ') words="--text $work/text --output $work/made" ;;
-    *)
-        [ "$kind" = reads ] || fail "it has not been tried"
-        continue
+sed -n 's/^  \([a-z][a-z]*\) \([a-z]*\) .*/\1 \2/p' "$out" | sed '/^berth/d; s/ *$//' | sort >"$work/verbs"
+what="verbs of the help and of this test"
+sed 's/:.*//' "$work/table" | sort | cmp - "$work/verbs" || fail "they differ"
+while IFS= read -r row; do
+    verb=${row%%: *} words=${row#*: }
+    kind=${words%% *} words=${words#"$kind"}
+    with WORLD_SIZE=2 RANK=1 -- $verb $words
+    [ -s "$out" ] && [ "$kind" != each ] && fail "the second process prints"
+    case $kind in
+    divided)
+        expect_code 78
+        expect_err 'gives the processes nothing by which an MPI could connect them'
         ;;
+    alone)
+        expect_code 78
+        [ ! -s "$err" ] || fail "not only the first process reports"
+        with WORLD_SIZE=2 RANK=0 -- $verb $words
+        expect_code 78
+        expect_err 'process 1 of 2 by torchrun or deepspeed'
+        ;;
+    first)
+        expect_code 0
+        [ ! -s "$err" ] || fail "the second process reports"
+        [ "$verb" = bench ] && continue
+        with WORLD_SIZE=2 RANK=0 -- $verb $words
+        [ "$code" -ne 0 ] || fail "a missing file is no error"
+        expect_err "note: started as 2 processes by torchrun or deepspeed: \`berth ${verb% *}\` runs in the first one only"
+        with WORLD_SIZE=2 -- $verb $words
+        expect_code 78
+        expect_err 'process 1 of 2 by torchrun or deepspeed'
+        ;;
+    each) expect_code 78 ;;
     esac
-    PMI_SIZE=2 "$BERTH" $verb ${task:+$task} $words >"$out" 2>"$err" </dev/null
-    code=$?
-    expect_code 78
-    expect_err 'mpiexec of MPICH'
     [ ! -e "$work/made" ] || fail "something was written"
-done <"$work/verbs"
-[ "$(wc -l <"$work/verbs")" -ge 20 ] || fail "verbs are missing in the help"
+done <"$work/table"
 
-with PMI_SIZE=2 -- embed --model "$work/model" "$work/text" --output "$work/made.npy"
-expect_code 78
-with PMI_SIZE=2 -- embed --model "$work/model" "$work/text" --threads 1
+printf 'hello\n' >"$work/hello"
+with WORLD_SIZE=2 RANK=0 -- tokenize --vocab "$work/model/vocab.txt" "$work/hello"
 expect_code 0
-with PMI_SIZE=2 -- tokenize --vocab "$work/model/vocab.txt" "$work/text"
-expect_code 0
+[ "$(wc -l <"$out")" -eq 1 ] || fail "not one line"
+with WORLD_SIZE=2 RANK=1 -- tokenize --vocab "$work/model/vocab.txt" --unknown
+expect_code 2
+[ ! -s "$err" ] || fail "the second process reports a wrong word"
+with WORLD_SIZE=2 RANK=1 -- prepare
+expect_code 2
+[ ! -s "$err" ] || fail "the second process reports missing words"
 
 # The launchers themselves.
 if command -v mpirun >/dev/null && mpirun --version 2>/dev/null | grep -q 'Open MPI'; then

@@ -24,6 +24,29 @@ done
 
 grep -q '"train_samples": 8,' "$work/run/train_results.json" || fail "train_samples counts epochs"
 
+# save_steps auto: the first update is saved, then as Young's formula says of what was measured.
+run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/young" $small \
+    --train_batch_size 4 --max_steps 60 --precision fp32 --logging_steps 60 \
+    --save_steps auto --mean_time_to_failure 1 --save_total_limit 100 --json_summary "$work/young.json" --quiet
+expect_code 0
+python3 - "$work" <<'END' || fail "save_steps auto"
+import json, math, os, sys
+records = [json.loads(line) for line in open(sys.argv[1] + "/young.json")]
+chosen = [r for r in records if "save_interval_steps" in r]
+steps = [r["step"] for r in chosen]
+assert steps[0] == 1 and steps[-1] == 60, steps
+for record, following in zip(chosen, steps[1:] + [61]):
+    seconds = math.sqrt(2 * record["saving_seconds"] * record["mean_time_to_failure"])
+    assert record["mean_time_to_failure"] == 1 and record["saving_seconds"] > 0, record
+    assert abs(record["save_interval_seconds"] / seconds - 1) < 1e-4, record
+    updates = max(1, seconds / record["update_seconds"])
+    assert abs(record["save_interval_steps"] - updates) <= 0.5 + 1e-3 * updates, record
+    assert following == min(record["step"] + record["save_interval_steps"], 60) or following == 61, (record, following)
+folders = {int(name.split("-")[1]) for name in os.listdir(sys.argv[1] + "/young") if name.startswith("checkpoint-")}
+assert folders == set(steps), (folders, steps)
+END
+grep -q '"save_steps": "auto"' "$work/young/trainer_state.json" || fail "the setting is not stored"
+
 # The best model is the result: its scores, its predictions, its weights; no evaluation beats it.
 run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
     --output "$work/best" $small --train_batch_size 4 --num_train_epochs 30 --learning_rate 2e-2 --precision fp32 \

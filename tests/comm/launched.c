@@ -5,7 +5,7 @@
 // at
 //                                          once from two threads, sizes from nothing to above every
 //                                          MPI's eager limit. stay: leaves as after an error;
-//                                          again: opens a second time after closing
+//                                          again: a second time, after closing
 //        launched NAME ranks ELEMENTS      a communicator: sums, and a range of so many elements
 //                                          reduced and gathered
 #include "comm/mpi.h"
@@ -135,15 +135,13 @@ static int run_ranks(const char *name, int64_t count) {
     return wrong == 0 ? 0 : 1;
 }
 
-int main(int count, char **words) {
-    if (count > 3) {
-        return run_ranks(words[1], atoll(words[3]));
-    }
-    const char *manner = count > 2 ? words[2] : "";
+// --- messages -----------------------------------------------------------------------------------
+
+static int run_messages(const char *module, int fails) {
     struct launch launch = launch_find();
     struct transport *transport;
     struct berth_error error;
-    must(mpi_transport_open(words[1], &launch, &transport, &error), &error);
+    must(mpi_transport_open(module, &launch, &transport, &error), &error);
     struct lane lanes[TRANSPORT_CHANNELS];
     pthread_t threads[TRANSPORT_CHANNELS];
     for (int i = 0; i < TRANSPORT_CHANNELS; i++) {
@@ -160,13 +158,19 @@ int main(int count, char **words) {
     printf("%s process %d of %d, %s: %llu wrong\n", transport->name, transport->rank,
            transport->size, transport->version, (unsigned long long)wrong);
     fflush(stdout);
-    if (strcmp(manner, "stay") == 0) {
-        transport->close(transport, 1);
-        return 75;
-    }
-    transport->close(transport, 0);
-    if (strcmp(manner, "again") == 0) {
-        must(mpi_transport_open(words[1], &launch, &transport, &error), &error);
-    }
+    transport->close(transport, fails);
     return wrong == 0 ? 0 : 1;
+}
+
+int main(int count, char **words) {
+    if (count > 3) {
+        return run_ranks(words[1], atoll(words[3]));
+    }
+    const char *manner = count > 2 ? words[2] : "";
+    const int stays = strcmp(manner, "stay") == 0;
+    int failed = run_messages(words[1], stays);
+    if (strcmp(manner, "again") == 0) {
+        failed |= run_messages(words[1], 0);
+    }
+    return stays ? 75 : failed;
 }

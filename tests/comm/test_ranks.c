@@ -457,6 +457,48 @@ static void count_traffic(struct comm *comm, const struct transport *transport, 
     CHECK(comm->stats(comm).bytes == sent_to_others(transport, traffic->job) - opened);
 }
 
+struct pieces {
+    int64_t bucket;
+    uint64_t sums, all; // messages of a reduce, and with those of a gather, from rank 0 to rank 1
+};
+
+static void count_messages(struct comm *comm, const struct transport *transport, void *context) {
+    struct pieces *pieces = context;
+    float data[TRAFFIC] = {0};
+    const int64_t starts[] = {0, TRAFFIC / 2, TRAFFIC};
+    const struct comm_range range = {.name = "gradients",
+                                     .data = data,
+                                     .count = TRAFFIC,
+                                     .wire = DTYPE_F32,
+                                     .starts = starts,
+                                     .bucket = pieces->bucket};
+    comm->wait(comm, comm->reduce_begin(comm, &range));
+    if (comm->rank == 0) {
+        pieces->sums = socket_transport_messages(transport, 1, TRANSPORT_RANGES);
+    }
+    comm->wait(comm, comm->gather_begin(comm, &range));
+    if (comm->rank == 0) {
+        pieces->all = socket_transport_messages(transport, 1, TRANSPORT_RANGES);
+    }
+    CHECK(comm->status(comm, NULL) == BERTH_OK);
+}
+
+// In steps of half as many elements of each part, or as the memory allows; each operation begins
+// with a greeting.
+static void test_a_bucket_limits_what_is_exchanged_at_a_time(void **state) {
+    static const struct {
+        int64_t bucket;
+        uint64_t steps;
+    } cases[] = {{0, 12}, {600, 40}, {2048, 12}, {TRAFFIC, 12}, {1, TRAFFIC / 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct job job = job_of("2x1");
+        struct pieces pieces = {.bucket = cases[i].bucket};
+        run(&job, count_messages, &pieces);
+        assert_int_equal(pieces.sums, cases[i].steps + 1);
+        assert_int_equal(pieces.all, 2 * (cases[i].steps + 1));
+    }
+}
+
 // Not p times as much, with p ranks on a host.
 static void test_a_host_sends_each_element_once(void **state) {
     static const char *const some[] = {"2x4", "4x2", "2x1", "3x2", "1x4"};
@@ -599,6 +641,7 @@ int main(void) {
         cmocka_unit_test(test_a_flat_job_has_a_host_for_each_rank),
         cmocka_unit_test(test_ranks_of_a_host_are_consecutive),
         cmocka_unit_test(test_a_host_sends_each_element_once),
+        cmocka_unit_test(test_a_bucket_limits_what_is_exchanged_at_a_time),
         cmocka_unit_test(test_sums_broadcasts_and_agreements),
         cmocka_unit_test(test_the_memory_that_will_be_taken_is_known),
     };

@@ -76,7 +76,56 @@ static void test_cscs(void **state) {
     assert_true(config.max_grad_norm == 0); // absent: off
     assert_int_equal(config.precision, BERTH_FP32);
     assert_int_equal(config.zero_stage, 1);
-    assert_note("one process");
+    assert_int_equal(config.allgather_bucket_size, 500000000);
+    assert_null(strstr(notes, "no effect"));
+}
+
+static void test_exchanges(void **state) {
+    struct berth_config config =
+        good("{\"train_batch_size\":8,\"communication_data_type\":\"fp16\","
+             "\"zero_optimization\":{\"stage\":2,\"overlap_comm\":false,\"reduce_bucket_size\":1e6,"
+             "\"allgather_bucket_size\":2000}}");
+    assert_int_equal(config.zero_stage, 2);
+    assert_int_equal(config.overlap_comm, 0);
+    assert_int_equal(config.reduce_bucket_size, 1000000);
+    assert_int_equal(config.allgather_bucket_size, 2000);
+    assert_string_equal(config.communication_data_type, "fp32");
+    assert_note("communication_data_type fp16: gradients are exchanged in fp32");
+    config = good("{\"train_batch_size\":8,\"zero_optimization\":{\"stage\":1,"
+                  "\"overlap_comm\":\"auto\",\"reduce_bucket_size\":\"auto\"}}");
+    assert_int_equal(config.overlap_comm, 1);
+    assert_int_equal(config.reduce_bucket_size, 0);
+}
+
+// A key that asks for what is always so has no note, one that asks for something else the reason.
+static void test_keys_without_effect_say_why(void **state) {
+    good("{\"train_batch_size\":8,\"prescale_gradients\":false,\"zero_optimization\":{"
+         "\"stage\":1,\"allgather_partitions\":true,\"reduce_scatter\":true,"
+         "\"contiguous_gradients\":true,\"round_robin_gradients\":false,"
+         "\"load_from_fp32_weights\":true,\"elastic_checkpoint\":true},"
+         "\"comms_logger\":{\"enabled\":false}}");
+    assert_null(strstr(notes, "no effect"));
+    good("{\"train_batch_size\":8,\"prescale_gradients\":true,\"gradient_predivide_factor\":8.0,"
+         "\"zero_optimization\":{\"stage\":1,\"allgather_partitions\":false,"
+         "\"reduce_scatter\":false,\"contiguous_gradients\":false,"
+         "\"round_robin_gradients\":true,\"load_from_fp32_weights\":false,"
+         "\"elastic_checkpoint\":false},\"comms_logger\":{\"enabled\":true}}");
+    static const char *const expected[] = {
+        "prescale_gradients: no effect: gradients are divided before they are added, in fp32",
+        "gradient_predivide_factor: no effect: gradients are divided before they are added",
+        "allgather_partitions: no effect: each process sends its part",
+        "reduce_scatter: no effect: sums of gradients go only to",
+        "contiguous_gradients: no effect: gradients are one block",
+        "round_robin_gradients: no effect: every layer's gradients are divided",
+        "load_from_fp32_weights: no effect: a checkpoint has the fp32 master weights",
+        "elastic_checkpoint: no effect: any number of processes",
+        "comms_logger: no effect: comm_exposed_seconds"};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        assert_note(expected[i]);
+    }
+    good("{\"train_batch_size\":8,\"amp\":{\"enabled\":true},\"torch_autocast\":{\"enabled\":"
+         "true}}"); // with one reason
+    assert_note("ds.json: torch_autocast, amp: no effect: bf16 and fp16 decide the precision");
 }
 
 // The optimizer of BingBert's pre-training, phase 128.
@@ -364,6 +413,8 @@ static void test_errors_name_file_and_key(void **state) {
     refuse("{\"train_batch_size\":-8}", BERTH_CONFIG, "train_batch_size", "");
     refuse("{\"train_batch_size\":8,\"optimizer\":{\"params\":{\"betas\":[0.9,2]}}}", BERTH_CONFIG,
            "adam", "");
+    refuse("{\"train_batch_size\":8,\"zero_optimization\":{\"reduce_bucket_size\":0.5}}",
+           BERTH_CONFIG, "zero_optimization.reduce_bucket_size", "a whole number");
     refuse("[1]", BERTH_CONFIG, "object", "");
     refuse("{\"train_batch_size\":8,\"train_batch_size\":9}", BERTH_BAD_DATA, "train_batch_size",
            "");
@@ -493,6 +544,8 @@ int main(void) {
         SCRATCH_TEST(test_every_other_key_has_an_effect_or_a_note),
         SCRATCH_TEST(test_bing_bert_squad),
         SCRATCH_TEST(test_cscs),
+        SCRATCH_TEST(test_exchanges),
+        SCRATCH_TEST(test_keys_without_effect_say_why),
         SCRATCH_TEST(test_lamb),
         SCRATCH_TEST(test_schedules),
         SCRATCH_TEST(test_loss_scaling),

@@ -58,6 +58,8 @@ struct setting {
     enum dtype compute, wire;
     const char *optimizer, *average;
     int64_t micro; // sequences
+    int waits;
+    int64_t bucket; // of gradients and weights
 };
 
 // What a run leaves: every element from its owner.
@@ -69,8 +71,64 @@ struct outcome {
     size_t compute_bytes;
     double losses[UPDATES], norms[UPDATES];
     struct comm_stats stats;
-    int different; // ranks whose weights to compute with or losses are not rank 0's
+    int overlapping; // exchanges that began while another range's had not been waited for
+    int different;   // ranks whose weights to compute with or losses are not rank 0's
 };
+
+// A communicator that counts how many exchanges overlap.
+struct watched {
+    struct comm comm;
+    struct comm *inner;
+    size_t range;          // of the last exchange
+    int64_t begun, waited; // tickets
+    int overlapping;
+};
+
+static struct watched *watched_of(struct comm *comm) {
+    return (struct watched *)comm;
+}
+
+static size_t range_at(int64_t element) {
+    size_t range = 0;
+    while (param_range(&table, range).first > element ||
+           param_range(&table, range).first + param_range(&table, range).count <= element) {
+        range++;
+    }
+    return range;
+}
+
+static void watch_begin(struct watched *watched, const struct comm_range *range) {
+    const size_t index = range_at(range->first);
+    watched->overlapping += watched->begun > watched->waited && index != watched->range;
+    watched->range = index;
+}
+
+static int64_t watched_reduce(struct comm *comm, const struct comm_range *range) {
+    struct watched *watched = watched_of(comm);
+    watch_begin(watched, range);
+    return watched->begun = watched->inner->reduce_begin(watched->inner, range);
+}
+
+static int64_t watched_gather(struct comm *comm, const struct comm_range *range) {
+    struct watched *watched = watched_of(comm);
+    watch_begin(watched, range);
+    return watched->begun = watched->inner->gather_begin(watched->inner, range);
+}
+
+static void watched_wait(struct comm *comm, int64_t ticket) {
+    struct watched *watched = watched_of(comm);
+    watched->waited = ticket > watched->waited ? ticket : watched->waited;
+    watched->inner->wait(watched->inner, ticket);
+}
+
+// The other functions find what they need in `comm.state`.
+static struct watched watched_by(struct comm *inner) {
+    struct watched watched = {.comm = *inner, .inner = inner};
+    watched.comm.reduce_begin = watched_reduce;
+    watched.comm.gather_begin = watched_gather;
+    watched.comm.wait = watched_wait;
+    return watched;
+}
 
 struct rank {
     struct device *device;
@@ -91,7 +149,8 @@ static void rank_open(struct rank *rank, const struct setting *setting, struct c
     CHECK(optimizer_settle(&config, NULL) == BERTH_OK);
     struct update_rules rules = update_rules_of(&config, &shape, DTYPE_F32);
     rules.parts = setting->parts;
-    rules.wire = setting->wire;
+    rules.exchange =
+        (struct all_reduce_rules){setting->wire, setting->waits, setting->bucket, setting->bucket};
     const struct state_share share = {comm->rank, comm->size, setting->stage,
                                       optimizer_is_by_tensor(&rules.optimizer)};
     CHECK(device_cpu_open(&options, &rank->device, NULL) == BERTH_OK);
@@ -197,8 +256,9 @@ static void check_foreign_weights(const struct rank *rank) {
 
 static void body(struct comm *comm, const struct transport *transport, void *context) {
     struct outcome *outcome = context;
+    struct watched watched = watched_by(comm);
     struct rank rank;
-    rank_open(&rank, &outcome->setting, comm);
+    rank_open(&rank, &outcome->setting, &watched.comm);
     for (int64_t step = 0; step < UPDATES; step++) {
         const struct update_result result = rank_update(&rank, &outcome->setting, step);
         if (comm->rank == 0) {
@@ -212,6 +272,9 @@ static void body(struct comm *comm, const struct transport *transport, void *con
     }
     collect(outcome, &rank, comm);
     rank_close(&rank);
+    pthread_mutex_lock(&outcome->mutex);
+    outcome->overlapping += watched.overlapping;
+    pthread_mutex_unlock(&outcome->mutex);
 }
 
 static struct outcome run(const struct setting *setting) {
@@ -397,8 +460,36 @@ static void test_all_ranks_name_what_is_not_finite(void **state) {
     job_run(&job);
 }
 
+// DeepSpeed's overlap_comm, reduce_bucket_size and allgather_bucket_size: when and in what pieces
+// ranges travel, not what they come to.
+static void test_overlap_and_buckets_change_no_bytes(void **state) {
+    for (int stage = 0; stage <= 2; stage++) {
+        struct setting setting = {.layout = "2x2",
+                                  .stage = stage,
+                                  .compute = stage == 1 ? DTYPE_BF16 : DTYPE_F32,
+                                  .optimizer = "adamw",
+                                  .micro = 5};
+        struct outcome usual = run(&setting);
+        assert_true(usual.overlapping > 0);
+        setting.waits = 1;
+        struct outcome waiting = run(&setting);
+        assert_same(&waiting, &usual);
+        assert_int_equal(waiting.overlapping, 0);
+        setting.waits = 0;
+        setting.bucket = 40000;
+        struct outcome pieces = run(&setting);
+        assert_same(&pieces, &usual);
+        assert_true(pieces.overlapping > 0);
+        assert_true(pieces.stats.bytes > usual.stats.bytes); // more messages
+        outcome_done(&usual);
+        outcome_done(&waiting);
+        outcome_done(&pieces);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_overlap_and_buckets_change_no_bytes),
         cmocka_unit_test(test_any_number_of_ranks_makes_the_same_updates),
         cmocka_unit_test(test_gradients_may_travel_in_bf16),
         cmocka_unit_test(test_virtual_ranks_give_the_same_bytes),

@@ -194,10 +194,36 @@ static void test_best_and_early_stops(void **state) {
     }
 }
 
+// The first-order optimum of saving / interval + interval / (2 mean time to failure).
+static void test_save_interval(void **state) {
+    static const struct {
+        double saving, mean;
+    } cases[] = {{2, 3600}, {0.05, 86400}, {600, 1200}, {0, 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const double saving = cases[i].saving, mean = cases[i].mean;
+        const double best = strategy_save_interval(saving, mean);
+        const double lost = saving > 0 ? saving / best + best / (2 * mean) : 0;
+        for (double factor = 0.5; factor < 3 && saving > 0; factor += 0.3) {
+            const double other = best * factor;
+            assert_true(saving / other + other / (2 * mean) >= lost);
+        }
+        assert_true(saving > 0 || best == 0);
+    }
+    assert_true(fabs(strategy_save_interval(2, 3600) - 120) < 1e-9);
+    struct berth_config config = settled(WITH("save_steps", "auto"));
+    assert_int_equal(config.save_steps, OPTION_AUTO);
+    config = settled(WITH("save_strategy", "steps", "save_steps", "auto"));
+    assert_int_equal(config.save_steps, OPTION_AUTO);
+    assert_string_equal(notes, "");
+    settled(WITH("save_steps", "5", "mean_time_to_failure", "60"));
+    assert_non_null(strstr(notes, "mean_time_to_failure has no effect with a fixed interval"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_when_to_evaluate),
         cmocka_unit_test(test_when_to_save),
+        cmocka_unit_test(test_save_interval),
         cmocka_unit_test(test_no_evaluation_before_the_end),
         cmocka_unit_test(test_evaluations_without_checkpoint),
         cmocka_unit_test(test_nothing_to_evaluate_on),

@@ -74,7 +74,7 @@ extern const struct tensor_format torch_zip_format, torch_legacy_format;
 // --- writing -------------------------------------------------------------------------------------
 
 // The values to pickle: a tree of dictionaries and lists. `key` is the key in the parent
-// dictionary.
+// dictionary; NULL: its number there, counted from 0.
 enum torch_kind {
     TORCH_NONE,
     TORCH_TRUTH,   // integer: 0 or 1

@@ -181,8 +181,10 @@ static enum berth_status put_children(struct output *out, const struct torch_nod
     put_code(out, is_dict ? '}' : ']'); // EMPTY_DICT, EMPTY_LIST
     for (size_t i = 0; i < node->count; i++) {
         begin_entry(out, i);
-        if (is_dict) {
+        if (is_dict && node->children[i].key != NULL) {
             put_text(out, node->children[i].key);
+        } else if (is_dict) {
+            put_integer(out, (int64_t)i);
         }
         TRY(put_node(out, &node->children[i], depth + 1));
         end_entry(out, i, node->count, is_dict ? 'u' : 'e'); // SETITEMS, APPENDS

@@ -44,14 +44,15 @@ static int64_t exchange_nothing(struct comm *comm, const struct comm_range *rang
 
 static enum berth_status open_ranks(struct bench *bench, struct berth_error *error) {
     const struct bench_settings *settings = bench->settings;
-    TRY(machine_comm_open(settings->config, &settings->log, &bench->comm, error));
-    bench->log = bench->comm->rank == 0 ? settings->log : (struct berth_log){0};
+    bench->log = settings->log;
+    return trains(bench) ? machine_comm_open(settings->config, &bench->log, &bench->comm, error)
+                         : BERTH_OK;
+}
+
+static enum berth_status settle_ranks(struct bench *bench, struct berth_error *error) {
+    const struct bench_settings *settings = bench->settings;
     bench->silent = *bench->comm;
     bench->silent.reduce_begin = bench->silent.gather_begin = exchange_nothing;
-    if (bench->comm->size > 1 && !trains(bench)) {
-        return error_set(error, BERTH_USAGE,
-                         "`berth bench predict` measures one process: start it without a launcher");
-    }
     bench->config = *settings->config;
     TRY(optimizer_settle(&bench->config, error));
     TRY(all_reduce_share(&bench->config, bench->comm, &bench->log, &bench->share, error));
@@ -268,17 +269,19 @@ static enum berth_status measure(struct bench *bench, struct bench_figures *figu
 enum berth_status bench_run(const struct bench_settings *settings, struct bench_figures *figures,
                             struct berth_error *error) {
     struct bench bench = {.settings = settings, .comm = comm_self(), .peak = NAN};
-    int stop = 0;
     *figures = (struct bench_figures){0};
     enum berth_status status = open_ranks(&bench, error);
     if (status == BERTH_OK) {
-        status = open_data(&bench, error);
-        status = bench.comm->agree(bench.comm, status, &stop, error);
+        status = settle_ranks(&bench, error);
     }
     if (status == BERTH_OK) {
-        status = prepare(&bench, figures, error);
-        status = bench.comm->agree(bench.comm, status, &stop, error);
+        status = open_data(&bench, error);
     }
+    status = comm_settle(bench.comm, status, error);
+    if (status == BERTH_OK) {
+        status = prepare(&bench, figures, error);
+    }
+    status = comm_settle(bench.comm, status, error);
     if (status == BERTH_OK) {
         status = measure(&bench, figures, error);
     }

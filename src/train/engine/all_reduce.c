@@ -69,26 +69,32 @@ static void list_pieces(struct all_reduce *all_reduce) {
     all_reduce->first_piece[ranges] = count;
 }
 
-static void note_alone(const struct berth_config *config, const struct berth_log *log) {
-    static const char *const names[] = {"zero_stage", "communication_data_type"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+// Settings that have no effect with so many processes or in this stage are noted.
+static void note_unused(const struct berth_config *config, const struct state_share *share,
+                        const struct berth_log *log) {
+    static const char *const names[] = {"zero_stage", "communication_data_type", "overlap_comm",
+                                        "reduce_bucket_size", "allgather_bucket_size"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && share->size == 1; i++) {
         if (option_is_chosen(config, option_find(names[i]))) {
             log_note(log, "%s has no effect in one process", names[i]);
         }
+    }
+    if (share->size > 1 && share->stage == 0 &&
+        option_is_chosen(config, option_find("allgather_bucket_size"))) {
+        log_note(log, "allgather_bucket_size has no effect with zero_stage 0: every process "
+                      "updates all weights");
     }
 }
 
 enum berth_status all_reduce_share(const struct berth_config *config, const struct comm *comm,
                                    const struct berth_log *log, struct state_share *share,
                                    struct berth_error *error) {
-    if (comm->size == 1) {
-        note_alone(config, log);
-    }
     const struct optimizer optimizer = optimizer_of(config);
     *share = (struct state_share){.rank = comm->rank,
                                   .size = comm->size,
                                   .stage = comm->size > 1 ? (int)config->zero_stage : 0,
                                   .by_tensor = optimizer_is_by_tensor(&optimizer)};
+    note_unused(config, share, log);
     return share->stage < 3 ? BERTH_OK
                             : error_set(error, BERTH_CONFIG,
                                         "zero_stage 3 would divide the weights among the "
@@ -106,10 +112,11 @@ size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_share
 }
 
 enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,
-                                  struct state *state, enum dtype wire, struct berth_error *error) {
+                                  struct state *state, const struct all_reduce_rules *rules,
+                                  struct berth_error *error) {
     const size_t ranges = param_range_count(state->table), most = 2 * ranges;
     const size_t width = (size_t)comm->size + 1;
-    *all_reduce = (struct all_reduce){.comm = comm, .state = state, .wire = wire};
+    *all_reduce = (struct all_reduce){.comm = comm, .state = state, .rules = *rules};
     all_reduce->pieces = memory_array_zeroed(most, sizeof *all_reduce->pieces);
     all_reduce->first_piece = memory_array_zeroed(ranges + 1, sizeof *all_reduce->first_piece);
     all_reduce->starts = memory_array_zeroed(most * width, sizeof *all_reduce->starts);
@@ -144,15 +151,28 @@ int all_reduce_is_shared(const struct all_reduce *all_reduce) {
 
 // --- exchanging ---------------------------------------------------------------------------------
 
-static struct comm_range piece_range(const struct all_reduce_piece *piece, const char *name,
-                                     void *data, enum dtype dtype, enum dtype wire) {
-    return (struct comm_range){.name = name,
-                               .data = data,
+static struct comm_range gradients_of(const struct all_reduce *all_reduce,
+                                      const struct all_reduce_piece *piece) {
+    return (struct comm_range){.name = "gradients",
+                               .data = all_reduce->state->gradients + piece->first,
                                .first = piece->first,
                                .count = piece->count,
-                               .dtype = dtype,
-                               .wire = wire,
-                               .starts = piece->starts};
+                               .dtype = DTYPE_F32,
+                               .wire = all_reduce->rules.wire,
+                               .starts = piece->starts,
+                               .bucket = all_reduce->rules.gradient_bucket};
+}
+
+static struct comm_range master_of(const struct all_reduce *all_reduce,
+                                   const struct all_reduce_piece *piece, const char *name) {
+    return (struct comm_range){.name = name,
+                               .data = all_reduce->state->master + piece->first,
+                               .first = piece->first,
+                               .count = piece->count,
+                               .dtype = DTYPE_F32,
+                               .wire = DTYPE_F32,
+                               .starts = piece->starts,
+                               .bucket = all_reduce->rules.weight_bucket};
 }
 
 void all_reduce_begin(struct all_reduce *all_reduce, size_t range) {
@@ -161,14 +181,14 @@ void all_reduce_begin(struct all_reduce *all_reduce, size_t range) {
         return;
     }
     for (size_t i = all_reduce->first_piece[range]; i < all_reduce->first_piece[range + 1]; i++) {
-        const struct all_reduce_piece *piece = &all_reduce->pieces[i];
-        const struct comm_range gradients =
-            piece_range(piece, "gradients", all_reduce->state->gradients + piece->first, DTYPE_F32,
-                        all_reduce->wire);
+        const struct comm_range gradients = gradients_of(all_reduce, &all_reduce->pieces[i]);
         all_reduce->gradients[range] = comm->reduce_begin(comm, &gradients);
         if (all_reduce->state->share.stage == 0) {
             all_reduce->gradients[range] = comm->gather_begin(comm, &gradients);
         }
+    }
+    if (all_reduce->rules.waits) {
+        all_reduce_wait_gradients(all_reduce, range);
     }
 }
 
@@ -182,11 +202,12 @@ static int is_read_as_copy(const struct all_reduce *all_reduce, size_t range) {
 static struct comm_range weights_of(const struct all_reduce *all_reduce,
                                     const struct all_reduce_piece *piece, size_t range) {
     const struct state *state = all_reduce->state;
+    struct comm_range weights = master_of(all_reduce, piece, "weights");
     if (is_read_as_copy(all_reduce, range)) {
-        char *copy = (char *)state->copy + (size_t)piece->first * dtype_size(state->compute);
-        return piece_range(piece, "weights", copy, state->compute, state->compute);
+        weights.data = (char *)state->copy + (size_t)piece->first * dtype_size(state->compute);
+        weights.dtype = weights.wire = state->compute;
     }
-    return piece_range(piece, "weights", state->master + piece->first, DTYPE_F32, DTYPE_F32);
+    return weights;
 }
 
 void all_reduce_gather(struct all_reduce *all_reduce, size_t range) {
@@ -197,6 +218,9 @@ void all_reduce_gather(struct all_reduce *all_reduce, size_t range) {
     for (size_t i = all_reduce->first_piece[range]; i < all_reduce->first_piece[range + 1]; i++) {
         const struct comm_range weights = weights_of(all_reduce, &all_reduce->pieces[i], range);
         all_reduce->weights[range] = comm->gather_begin(comm, &weights);
+    }
+    if (all_reduce->rules.waits) {
+        all_reduce_wait_weights(all_reduce, range);
     }
 }
 

@@ -24,10 +24,17 @@ struct all_reduce_piece {
     int64_t *starts; // [size + 1] as in struct comm_range
 };
 
+struct all_reduce_rules {
+    enum dtype wire; // of gradients
+    int waits;       // 1: computing waits for every exchange; 0: it goes on
+    // Most elements to exchange at a time; 0: as many as the communicator's memory holds.
+    int64_t gradient_bucket, weight_bucket;
+};
+
 struct all_reduce {
     struct comm *comm;
     struct state *state;
-    enum dtype wire; // of gradients
+    struct all_reduce_rules rules;
     struct all_reduce_piece *pieces;
     size_t *first_piece; // of each range, [ranges + 1]
     int64_t *starts;     // of all pieces
@@ -48,7 +55,8 @@ size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_share
 
 // Borrows comm and state. all_reduce_done frees, also after a failure.
 enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,
-                                  struct state *state, enum dtype wire, struct berth_error *error);
+                                  struct state *state, const struct all_reduce_rules *rules,
+                                  struct berth_error *error);
 void all_reduce_done(struct all_reduce *all_reduce);
 
 // 1: there are other ranks.

@@ -94,13 +94,7 @@ static void choose_owners(struct division *division, size_t count, size_t most) 
     }
 }
 
-void division_make(struct division *division, const struct packer_source *source,
-                   const uint32_t *order, size_t count, const struct bert_config *config,
-                   size_t most) {
-    for (size_t i = 0; i < count; i++) {
-        const int64_t length = source->get(source->data, order[i]).length;
-        division->costs[i] = bert_forward_flops(config, length);
-    }
+void division_by_cost(struct division *division, size_t count, size_t most) {
     choose_owners(division, count, most);
     division->starts[0] = 0;
     for (size_t part = 0; part < division->parts; part++) {
@@ -108,9 +102,20 @@ void division_make(struct division *division, const struct packer_source *source
         division->counts[part] = division->starts[part]; // from here on where the next one goes
     }
     for (size_t i = 0; i < count; i++) {
-        const size_t at = division->counts[division->owners[i]]++;
-        division->order[at] = order[i];
-        division->places[at] = (int64_t)i;
+        division->places[division->counts[division->owners[i]]++] = (int64_t)i;
+    }
+}
+
+void division_make(struct division *division, const struct packer_source *source,
+                   const uint32_t *order, size_t count, const struct bert_config *config,
+                   size_t most) {
+    for (size_t i = 0; i < count; i++) {
+        const int64_t length = source->get(source->data, order[i]).length;
+        division->costs[i] = bert_forward_flops(config, length);
+    }
+    division_by_cost(division, count, most);
+    for (size_t i = 0; i < count; i++) {
+        division->order[i] = order[division->places[i]];
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sequences of an update, divided into parts that are computed apart: by ranks, or one after
-// the other. A function of the sequences and the number of parts alone, so every rank knows all
-// parts, and they are the same whatever rank computes them.
+// The sequences of an update, or the batches of a prediction, divided into parts that are computed
+// apart: by ranks, or one after the other. A function of these and the number of parts alone, so
+// every rank knows all parts, and they are the same whatever rank computes them.
 #ifndef BERTH_TRAIN_DIVISION_H
 #define BERTH_TRAIN_DIVISION_H
 
@@ -14,19 +14,20 @@
 
 struct division {
     size_t parts;
-    size_t capacity; // sequences
-    uint32_t *order; // sequences part by part, in each as the update has them
-    int64_t *places; // the place of each in the update
-    size_t *starts;  // [parts + 1] in both
-    // Scratch of division_make: [capacity] each, and [parts].
-    double *costs;
-    uint32_t *by_cost, *owners;
+    size_t capacity;  // items: sequences, batches
+    uint32_t *order;  // sequences part by part, in each as the update has them
+    int64_t *places;  // the place of each in the update; of other items, their numbers
+    size_t *starts;   // [parts + 1] in both
+    double *costs;    // [capacity] predicted times, of each item
+    uint32_t *owners; // [capacity] part of each item
+    // Scratch: [capacity], and [parts] each.
+    uint32_t *by_cost;
     double *loads;
     size_t *counts;
     size_t *heap; // parts that have room; none has less to do than those at 2 i + 1 and 2 i + 2
 };
 
-// Of updates of up to `capacity` sequences. division_done frees, also after a failure.
+// Of up to `capacity` items. division_done frees, also after a failure.
 enum berth_status division_init(struct division *division, size_t parts, size_t capacity,
                                 struct berth_error *error);
 void division_done(struct division *division);
@@ -36,6 +37,10 @@ void division_done(struct division *division);
 void division_make(struct division *division, const struct packer_source *source,
                    const uint32_t *order, size_t count, const struct bert_config *config,
                    size_t most);
+
+// Divides items 0, 1, ... count - 1, whose costs the caller has filled in, in the same way; `order`
+// is left as it is.
+void division_by_cost(struct division *division, size_t count, size_t most);
 
 // The largest part's predicted time, divided by the mean of all.
 double division_imbalance(const struct division *division);

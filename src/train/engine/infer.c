@@ -2,34 +2,35 @@
 #include "train/engine/infer.h"
 
 #include "core/memory.h"
+#include "format/checksum/crc32c.h"
+#include "train/engine/division.h"
 #include "train/machine/machine.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 // Sequences by descending length, ties by index, so that a batch has similar lengths and the
-// largest batch comes first.
+// largest batch of a group comes first.
 struct sorted {
+    size_t group;
     int32_t length;
     uint32_t index;
 };
 
 static int compare(const void *a, const void *b) {
     const struct sorted *x = a, *y = b;
+    if (x->group != y->group) {
+        return x->group < y->group ? -1 : 1;
+    }
     if (x->length != y->length) {
         return x->length > y->length ? -1 : 1;
     }
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-// The output of a batch, on the host.
-struct host {
-    float *logits;
-    float *masked_losses; // only for the pre-training head
-    unsigned char *masked_hits;
-};
-
-static enum berth_status sort_by_length(const struct packer_source *source, uint32_t **order,
-                                        struct berth_error *error) {
+// By groups of `group` neighbours; 0: one group.
+static enum berth_status sort_by_length(const struct packer_source *source, size_t group,
+                                        uint32_t **order, struct berth_error *error) {
     struct sorted *sorted = memory_array(source->count, sizeof *sorted);
     *order = memory_array(source->count, sizeof **order);
     if (sorted == NULL || *order == NULL) {
@@ -38,7 +39,9 @@ static enum berth_status sort_by_length(const struct packer_source *source, uint
         return error_no_memory(error, source->count * sizeof *sorted, "the order of prediction");
     }
     for (size_t i = 0; i < source->count; i++) {
-        sorted[i] = (struct sorted){source->get(source->data, i).length, (uint32_t)i};
+        sorted[i] = (struct sorted){.group = group > 0 ? i / group : 0,
+                                    .length = source->get(source->data, i).length,
+                                    .index = (uint32_t)i};
     }
     qsort(sorted, source->count, sizeof *sorted, compare);
     for (size_t i = 0; i < source->count; i++) {
@@ -52,7 +55,7 @@ enum berth_status infer_find_worst(const struct packer_source *source,
                                    const struct berth_config *config, struct batch_extent *worst,
                                    struct berth_error *error) {
     uint32_t *order;
-    TRY(sort_by_length(source, &order, error));
+    TRY(sort_by_length(source, 0, &order, error));
     int64_t budget = INFER_TOKENS;
     if (config->predict_batch_size < INFER_TOKENS / config->max_seq_length) {
         budget = config->predict_batch_size * config->max_seq_length;
@@ -69,106 +72,374 @@ enum berth_status infer_find_worst(const struct packer_source *source,
     return BERTH_OK;
 }
 
-static enum berth_status host_init(struct host *host, const struct engine *engine,
-                                   const struct infer_args *args, struct berth_error *error) {
-    const struct bert *model = &engine->model;
-    // At most one row per token.
-    size_t numbers =
-        (size_t)(args->extent->tokens * param_head_outputs(model->table->head, model->config));
-    size_t masked = args->take_masked != NULL ? (size_t)args->extent->masked + 1 : 0;
-    *host = (struct host){.logits = memory_array(numbers, sizeof *host->logits),
-                          .masked_losses = memory_array(masked, sizeof *host->masked_losses),
-                          .masked_hits = memory_array(masked, sizeof *host->masked_hits)};
-    return host->logits != NULL && host->masked_losses != NULL && host->masked_hits != NULL
-               ? BERTH_OK
-               : error_no_memory(error, numbers * sizeof *host->logits, "the logits of a batch");
+// --- the batches --------------------------------------------------------------------------------
+
+// Batches that each rank computes between two exchanges; of one process, one. Few, because a rank
+// that is asked to stop, or fails, is noticed only then.
+#define ROUND_BATCHES 4
+
+// A prediction. Batch b has the sequences order[starts[b] .. starts[b + 1]).
+struct prediction {
+    struct engine *engine;
+    const struct infer_args *args;
+    struct infer_result *result;
+    uint32_t *order;
+    size_t *starts, batch_count;
+    size_t round;             // batches of all ranks between two exchanges
+    struct division division; // of a round's batches
+    // The results of a round, rank by rank, batch by batch, as far as they are this rank's or were
+    // exchanged: of a sequence what is kept of its logits, then its masked tokens' losses and hits.
+    float *results;
+    int64_t *parts, *taken; // [ranks + 1] where each rank's begin; how far they were taken
+    // The output of a batch, on the host.
+    float *logits;
+    float *masked_losses; // only for the pre-training head
+    unsigned char *masked_hits;
+};
+
+static struct packer_sequence sequence_at(const struct prediction *prediction, size_t place) {
+    const struct packer_source *source = prediction->args->source;
+    return source->get(source->data, prediction->order[place]);
 }
 
-static void host_done(struct host *host) {
-    memory_free(host->logits);
-    memory_free(host->masked_losses);
-    memory_free(host->masked_hits);
-}
-
-static void run_masked(struct engine *engine, const struct infer_args *args, const uint32_t *order,
-                       size_t count, const struct host *host) {
-    const struct batch *batch = &engine->batch.batch;
-    struct infer_masked masked = {.losses = host->masked_losses, .hits = host->masked_hits};
-    struct device *device = engine->state->device;
-    size_t tokens = (size_t)batch->masked_count;
-    bert_decode(&engine->model, engine->inference, batch);
-    device->download(device, host->masked_losses, bert_masked_losses(engine->inference),
-                     tokens * sizeof *host->masked_losses);
-    device->download(device, host->masked_hits, bert_masked_hits(engine->inference), tokens);
-    for (size_t i = 0; i < count; i++) {
-        masked.count = args->source->get(args->source->data, order[i]).masked_count;
-        args->take_masked(args->context, order[i], &masked);
-        masked.losses += masked.count;
-        masked.hits += masked.count;
+static void cut_batches(struct prediction *prediction) {
+    const struct infer_args *args = prediction->args;
+    const struct batch_extent limits = {args->extent->tokens, args->extent->sequences, INT64_MAX, 0,
+                                        0};
+    const size_t count = args->source->count, group = args->group > 0 ? args->group : count;
+    prediction->batch_count = 0;
+    prediction->starts[0] = 0;
+    for (size_t done = 0; done < count;) {
+        const size_t end = (done / group + 1) * group;
+        done += packer_fit(args->source, prediction->order + done,
+                           (end < count ? end : count) - done, &limits);
+        prediction->starts[++prediction->batch_count] = done;
     }
 }
 
-static enum berth_status run_batch(struct engine *engine, const struct infer_args *args,
-                                   const uint32_t *order, size_t count, const struct host *host,
+// The numbers that are kept of the logits of the sequence at a place of the order.
+static int64_t kept_at(const struct prediction *prediction, size_t place) {
+    return prediction->args->keep != NULL ? prediction->args->kept_count
+                                          : bert_logit_count(&prediction->engine->model,
+                                                             sequence_at(prediction, place).length);
+}
+
+static int64_t masked_at(const struct prediction *prediction, size_t place) {
+    return prediction->args->take_masked != NULL ? sequence_at(prediction, place).masked_count : 0;
+}
+
+static int64_t batch_numbers(const struct prediction *prediction, size_t batch) {
+    int64_t count = 0;
+    for (size_t i = prediction->starts[batch]; i < prediction->starts[batch + 1]; i++) {
+        count += kept_at(prediction, i) + 2 * masked_at(prediction, i);
+    }
+    return count;
+}
+
+static double batch_cost(const struct prediction *prediction, size_t batch) {
+    const struct bert *model = &prediction->engine->model;
+    double flops = 0;
+    for (size_t i = prediction->starts[batch]; i < prediction->starts[batch + 1]; i++) {
+        flops += bert_forward_flops(model->config, sequence_at(prediction, i).length) +
+                 bert_masked_flops(model, masked_at(prediction, i));
+    }
+    return flops;
+}
+
+static size_t round_end(const struct prediction *prediction, size_t first) {
+    return first + prediction->round < prediction->batch_count ? first + prediction->round
+                                                               : prediction->batch_count;
+}
+
+static int64_t most_numbers(const struct prediction *prediction) {
+    int64_t most = 0;
+    for (size_t first = 0; first < prediction->batch_count; first += prediction->round) {
+        int64_t count = 0;
+        for (size_t i = first; i < round_end(prediction, first); i++) {
+            count += batch_numbers(prediction, i);
+        }
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+static enum berth_status make_batches(struct prediction *prediction, struct berth_error *error) {
+    const struct infer_args *args = prediction->args;
+    const size_t ranks = (size_t)prediction->engine->comm->size;
+    TRY(sort_by_length(args->source, args->group, &prediction->order, error));
+    prediction->starts = memory_array(args->source->count + 1, sizeof *prediction->starts);
+    if (prediction->starts == NULL) {
+        return error_no_memory(error, args->source->count * sizeof *prediction->starts,
+                               "the batches of a prediction");
+    }
+    cut_batches(prediction);
+    prediction->round = ranks > 1 ? ranks * ROUND_BATCHES : 1;
+    return division_init(&prediction->division, ranks, prediction->round, error);
+}
+
+static enum berth_status take_memory(struct prediction *prediction, struct berth_error *error) {
+    const struct infer_args *args = prediction->args;
+    const struct bert *model = &prediction->engine->model;
+    // At most one row per token.
+    const size_t numbers =
+        (size_t)(args->extent->tokens * param_head_outputs(model->table->head, model->config));
+    const size_t masked = args->take_masked != NULL ? (size_t)args->extent->masked + 1 : 0;
+    const size_t results = (size_t)most_numbers(prediction);
+    const size_t ranks = (size_t)prediction->engine->comm->size;
+    prediction->logits = memory_array(numbers, sizeof *prediction->logits);
+    prediction->masked_losses = memory_array(masked, sizeof *prediction->masked_losses);
+    prediction->masked_hits = memory_array(masked, sizeof *prediction->masked_hits);
+    prediction->results = memory_array(results, sizeof *prediction->results);
+    prediction->parts = memory_array(ranks + 1, sizeof *prediction->parts);
+    prediction->taken = memory_array(ranks, sizeof *prediction->taken);
+    return prediction->logits != NULL && prediction->masked_losses != NULL &&
+                   prediction->masked_hits != NULL && prediction->results != NULL &&
+                   prediction->parts != NULL && prediction->taken != NULL
+               ? BERTH_OK
+               : error_no_memory(error, (numbers + results) * sizeof(float),
+                                 "the logits of a batch");
+}
+
+// Files may differ from host to host. Ranks would then divide and exchange different things.
+static enum berth_status check_sequences(const struct prediction *prediction,
+                                         struct berth_error *error) {
+    struct comm *comm = prediction->engine->comm;
+    const struct packer_source *source = prediction->args->source;
+    uint32_t own = 0, first;
+    if (comm->size == 1) {
+        return BERTH_OK;
+    }
+    for (size_t i = 0; i < source->count; i++) {
+        const struct packer_sequence sequence = source->get(source->data, i);
+        own = crc32c(own, &sequence.length, sizeof sequence.length);
+        own = crc32c(own, &sequence.masked_count, sizeof sequence.masked_count);
+        own = crc32c(own, sequence.ids, (size_t)sequence.length * sizeof *sequence.ids);
+    }
+    first = own;
+    comm->broadcast(comm, &first, sizeof first, 0);
+    return comm_settle(comm,
+                       own == first
+                           ? BERTH_OK
+                           : error_set(error, BERTH_BAD_DATA,
+                                       "the sequences differ from those of rank 0: a file is not "
+                                       "the same on all hosts"),
+                       error);
+}
+
+static enum berth_status prepare(struct prediction *prediction, struct berth_error *error) {
+    enum berth_status status = make_batches(prediction, error);
+    if (status == BERTH_OK) {
+        status = take_memory(prediction, error);
+    }
+    TRY(comm_settle(prediction->engine->comm, status, error));
+    return check_sequences(prediction, error);
+}
+
+static void prediction_done(struct prediction *prediction) {
+    division_done(&prediction->division);
+    memory_free(prediction->order);
+    memory_free(prediction->starts);
+    memory_free(prediction->results);
+    memory_free(prediction->parts);
+    memory_free(prediction->taken);
+    memory_free(prediction->logits);
+    memory_free(prediction->masked_losses);
+    memory_free(prediction->masked_hits);
+}
+
+// --- one batch ----------------------------------------------------------------------------------
+
+static void download_masked(struct prediction *prediction) {
+    struct engine *engine = prediction->engine;
+    const struct batch *batch = &engine->batch.batch;
+    struct device *device = engine->state->device;
+    const size_t tokens = (size_t)batch->masked_count;
+    bert_decode(&engine->model, engine->inference, batch);
+    device->download(device, prediction->masked_losses, bert_masked_losses(engine->inference),
+                     tokens * sizeof *prediction->masked_losses);
+    device->download(device, prediction->masked_hits, bert_masked_hits(engine->inference), tokens);
+}
+
+// Copies the output of a batch to its place among the results.
+static void keep_batch(const struct prediction *prediction, size_t batch, float *to) {
+    const struct infer_args *args = prediction->args;
+    const struct batch *packed = &prediction->engine->packer.batch;
+    const size_t first = prediction->starts[batch];
+    const int64_t columns = bert_logits(prediction->engine->inference, packed).cols;
+    int64_t masked = 0;
+    for (size_t i = first; i < prediction->starts[batch + 1]; i++) {
+        const struct bert_rows rows =
+            bert_logit_rows(prediction->engine->inference, packed, (int64_t)(i - first));
+        const float *logits = prediction->logits + rows.first * columns;
+        if (args->keep != NULL) {
+            args->keep(args->context, logits, rows.count * columns, to);
+        } else {
+            memcpy(to, logits, (size_t)(rows.count * columns) * sizeof *to);
+        }
+        to += kept_at(prediction, i);
+        const int64_t end = masked + masked_at(prediction, i), count = end - masked;
+        for (; masked < end; masked++, to++) {
+            to[0] = prediction->masked_losses[masked];
+            to[count] = prediction->masked_hits[masked];
+        }
+        to += count;
+    }
+}
+
+static enum berth_status run_batch(struct prediction *prediction, size_t number, float *to,
                                    struct berth_error *error) {
     static const struct bert_dropout none = {0};
+    struct engine *engine = prediction->engine;
     struct device *device = engine->state->device;
-    const struct engine_load load = {.source = args->source, .order = order, .count = count};
+    const size_t first = prediction->starts[number];
+    const struct engine_load load = {.source = prediction->args->source,
+                                     .order = prediction->order + first,
+                                     .count = prediction->starts[number + 1] - first};
     bert_forward(&engine->model, engine->inference, engine_load(engine, &load), &none);
     const struct batch *batch = &engine->packer.batch;
-    struct mat logits = bert_logits(engine->inference, batch);
-    struct bert_rows last = bert_logit_rows(engine->inference, batch, (int64_t)count - 1);
+    const struct mat logits = bert_logits(engine->inference, batch);
+    const struct bert_rows last =
+        bert_logit_rows(engine->inference, batch, batch->sequence_count - 1);
     TRY(device->status(device, error));
-    size_t numbers = (size_t)((last.first + last.count) * logits.cols);
-    device->download(device, host->logits, logits.data, numbers * sizeof *host->logits);
-    for (size_t i = 0; i < count; i++) {
-        struct bert_rows rows = bert_logit_rows(engine->inference, batch, (int64_t)i);
-        args->take(args->context, order[i], host->logits + rows.first * logits.cols,
-                   rows.count * logits.cols);
+    device->download(device, prediction->logits, logits.data,
+                     (size_t)((last.first + last.count) * logits.cols) * sizeof(float));
+    if (prediction->args->take_masked != NULL) {
+        download_masked(prediction);
     }
-    if (args->take_masked != NULL) {
-        run_masked(engine, args, order, count, host);
-    }
-    return device->status(device, error);
+    TRY(device->status(device, error));
+    keep_batch(prediction, number, to);
+    return BERTH_OK;
 }
 
-static void count_batch(const struct engine *engine, size_t count, double seconds, int timed,
-                        struct infer_result *result) {
-    const int64_t tokens = engine->packer.batch.token_count;
-    result->sequences += (int64_t)count;
-    result->tokens += tokens;
-    if (timed) {
-        result->seconds += seconds;
-        result->timed_sequences += (int64_t)count;
-        result->timed_tokens += tokens;
-        result->timed_flops += engine_forward_flops(engine);
+// --- a round ------------------------------------------------------------------------------------
+
+// Divides the batches [first, end) among the ranks by the time that they are predicted to take.
+static void divide(struct prediction *prediction, size_t first, size_t end) {
+    struct division *division = &prediction->division;
+    for (size_t i = first; i < end; i++) {
+        division->costs[i - first] = batch_cost(prediction, i);
     }
+    division_by_cost(division, end - first, end - first);
+    int64_t at = 0;
+    for (size_t rank = 0; rank < division->parts; rank++) {
+        prediction->parts[rank] = at;
+        for (size_t i = division->starts[rank]; i < division->starts[rank + 1]; i++) {
+            at += batch_numbers(prediction, first + (size_t)division->places[i]);
+        }
+    }
+    prediction->parts[division->parts] = at;
+}
+
+static enum berth_status run_own(struct prediction *prediction, size_t first, double *flops,
+                                 struct berth_error *error) {
+    const struct division *division = &prediction->division;
+    const int rank = prediction->engine->comm->rank;
+    float *to = prediction->results + prediction->parts[rank];
+    for (size_t i = division->starts[rank]; i < division->starts[rank + 1]; i++) {
+        const size_t batch = first + (size_t)division->places[i];
+        TRY(run_batch(prediction, batch, to, error));
+        *flops += engine_forward_flops(prediction->engine);
+        to += batch_numbers(prediction, batch);
+    }
+    return BERTH_OK;
+}
+
+static void exchange(const struct prediction *prediction) {
+    struct comm *comm = prediction->engine->comm;
+    const struct comm_range range = {.name = "results",
+                                     .data = prediction->results,
+                                     .count = prediction->parts[comm->size],
+                                     .dtype = DTYPE_F32,
+                                     .wire = DTYPE_F32,
+                                     .starts = prediction->parts};
+    comm->wait(comm, comm->gather_begin(comm, &range));
+}
+
+// Returns the end of the sequence's results.
+static const float *take_sequence(const struct prediction *prediction, size_t place,
+                                  const float *results) {
+    const struct infer_args *args = prediction->args;
+    const int64_t kept = kept_at(prediction, place), masked = masked_at(prediction, place);
+    const uint32_t index = prediction->order[place];
+    args->take(args->context, index, results, kept);
+    results += kept;
+    if (args->take_masked != NULL) {
+        args->take_masked(args->context, index,
+                          &(struct infer_masked){results, results + masked, masked});
+    }
+    return results + 2 * masked;
+}
+
+// In the order of the batches, whoever computed them.
+static void take_results(const struct prediction *prediction, size_t first, size_t end) {
+    memcpy(prediction->taken, prediction->parts,
+           prediction->division.parts * sizeof *prediction->taken);
+    for (size_t batch = first; batch < end; batch++) {
+        int64_t *taken = &prediction->taken[prediction->division.owners[batch - first]];
+        const float *results = prediction->results + *taken;
+        for (size_t i = prediction->starts[batch]; i < prediction->starts[batch + 1]; i++) {
+            results = take_sequence(prediction, i, results);
+        }
+        *taken = results - prediction->results;
+    }
+}
+
+static void count_round(const struct prediction *prediction, size_t first, size_t end,
+                        double seconds, double flops) {
+    struct infer_result *result = prediction->result;
+    const int is_timed = first > 0 || end == prediction->batch_count;
+    const int64_t sequences = (int64_t)(prediction->starts[end] - prediction->starts[first]);
+    int64_t tokens = 0;
+    for (size_t i = prediction->starts[first]; i < prediction->starts[end]; i++) {
+        tokens += sequence_at(prediction, i).length;
+    }
+    result->sequences += sequences;
+    result->tokens += tokens;
+    if (is_timed) {
+        result->seconds += seconds;
+        result->timed_sequences += sequences;
+        result->timed_tokens += tokens;
+        result->timed_flops += flops;
+    }
+}
+
+static enum berth_status run_round(struct prediction *prediction, size_t first, size_t end,
+                                   struct berth_error *error) {
+    struct comm *comm = prediction->engine->comm;
+    const struct infer_args *args = prediction->args;
+    const double begin = machine_seconds();
+    int *stopped = &prediction->result->stopped;
+    double flops = 0;
+    *stopped = args->stop != NULL && *args->stop != 0;
+    divide(prediction, first, end);
+    const enum berth_status status =
+        *stopped ? BERTH_OK : run_own(prediction, first, &flops, error);
+    TRY(comm_settle_stop(comm, status, stopped, error));
+    if (*stopped) {
+        return BERTH_OK;
+    }
+    exchange(prediction);
+    TRY(comm->status(comm, error));
+    if (comm->rank == 0) {
+        take_results(prediction, first, end);
+    }
+    count_round(prediction, first, end, machine_seconds() - begin, flops);
+    log_progress(args->log, args->phase, (int64_t)prediction->starts[end],
+                 (int64_t)args->source->count);
+    return BERTH_OK;
 }
 
 enum berth_status infer_run(struct engine *engine, const struct infer_args *args,
                             struct infer_result *result, struct berth_error *error) {
+    struct prediction prediction = {.engine = engine, .args = args, .result = result};
     *result = (struct infer_result){0};
-    const struct packer_source *source = args->source;
-    const struct batch_extent limits = {args->extent->tokens, args->extent->sequences, INT64_MAX, 0,
-                                        0};
-    uint32_t *order;
-    TRY(sort_by_length(source, &order, error));
-    struct host host;
-    enum berth_status status = host_init(&host, engine, args, error);
-    for (size_t done = 0; done < source->count && status == BERTH_OK;) {
-        if (args->stop != NULL && *args->stop != 0) {
-            result->stopped = 1;
-            break;
-        }
-        size_t cut = packer_fit(source, order + done, source->count - done, &limits);
-        double begin = machine_seconds();
-        status = run_batch(engine, args, order + done, cut, &host, error);
-        int timed = done > 0 || cut == source->count;
-        count_batch(engine, cut, machine_seconds() - begin, timed, result);
-        done += cut;
-        log_progress(args->log, args->phase, (int64_t)done, (int64_t)source->count);
+    enum berth_status status = prepare(&prediction, error);
+    for (size_t first = 0;
+         first < prediction.batch_count && status == BERTH_OK && !result->stopped;) {
+        const size_t end = round_end(&prediction, first);
+        status = run_round(&prediction, first, end, error);
+        first = end;
     }
-    host_done(&host);
-    memory_free(order);
+    prediction_done(&prediction);
     return status;
 }

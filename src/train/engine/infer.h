@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prediction over a set of sequences: batches sorted by length and filled up to a token budget; a
 // callback receives the logits of each sequence.
+//
+// Ranks divide the batches, which are the same for any number of ranks, so results are too. The
+// first rank receives them.
 #ifndef BERTH_TRAIN_INFER_H
 #define BERTH_TRAIN_INFER_H
 
@@ -22,16 +25,15 @@ enum berth_status infer_find_worst(const struct packer_source *source,
                                    struct berth_error *error);
 
 struct infer_result {
-    int64_t sequences, tokens;
-    double seconds; // time of the batches after the first, which warms up; their counts:
+    int64_t sequences, tokens; // of all ranks
+    double seconds; // time of the batches after the first ones, which warm up; their counts:
     int64_t timed_sequences, timed_tokens;
-    double timed_flops; // required ones
-    int stopped;        // *stop was set; not all sequences were processed
+    double timed_flops; // required ones, of this rank
+    int stopped;        // *stop was set in one of the ranks; not all sequences were processed
 };
 
 struct infer_masked {
-    const float *losses; // [count]
-    const unsigned char *hits;
+    const float *losses, *hits; // [count]; hits: 1 or 0
     int64_t count;
 };
 
@@ -41,14 +43,22 @@ struct infer_args {
     const struct berth_log *log;       // reports progress as the phase `phase`
     const char *phase;
     const volatile int *stop; // may be NULL
-    // Receives each sequence's logits once, in any order: logits[count], the rows of the sequence
-    // (bert.h's bert_logit_rows) one after the other, valid during the call.
+    size_t group; // batches have sequences of one group of so many neighbours; 0: of all
+    // Makes kept[kept_count] of a sequence's logits, which `take` then receives in place of them;
+    // called by the rank that computed them. NULL: the logits are kept.
+    void (*keep)(void *context, const float *logits, int64_t count, float *kept);
+    int64_t kept_count;
+    // Receives each sequence's logits once, by groups, in any order: logits[count], the rows of the
+    // sequence (bert.h's bert_logit_rows) one after the other, valid during the call. Called by the
+    // first rank only.
     void (*take)(void *context, size_t index, const float *logits, int64_t count);
     // For the pre-training head: receives the losses of the sequence's masked tokens, and whether
     // the model's first choice was correct. NULL: they are not computed.
     void (*take_masked)(void *context, size_t index, const struct infer_masked *masked);
     void *context;
 };
+// Called by all ranks with the same sequences; if they differ, it is BERTH_BAD_DATA. An error of
+// one rank is that of all (comm_settle).
 enum berth_status infer_run(struct engine *engine, const struct infer_args *args,
                             struct infer_result *result, struct berth_error *error);
 

@@ -173,12 +173,11 @@ static struct totals totals_of(const struct comm *comm, double *values) {
 // Every rank gets those of all: values[size + 2 host_count]; NULL: out of memory.
 static enum berth_status share_totals(struct comm *comm, const struct plan_memory *memory,
                                       double *values, size_t count, struct berth_error *error) {
-    int stop = 0;
     const size_t bytes = count * sizeof *values;
-    TRY(comm->agree(comm, values != NULL ? BERTH_OK : error_no_memory(error, bytes, "the plan"),
-                    &stop, error));
+    TRY(comm_settle(comm, values != NULL ? BERTH_OK : error_no_memory(error, bytes, "the plan"),
+                    error));
     const struct totals totals = totals_of(comm, values);
-    const size_t window = comm->local_rank == 0 ? comm->host_bytes : 0;
+    const size_t window = comm->local_rank == 0 && memory->shared > 0 ? comm->host_bytes : 0;
     totals.ranks[comm->rank] = (double)memory->total;
     totals.hosts[comm->host] = (double)(memory->total - memory->shared + window);
     totals.needs[comm->host] = (double)(host_need(memory) - memory->shared + window);
@@ -211,17 +210,18 @@ static size_t add_each(struct berth_field *fields, size_t count, struct named_fi
     return count;
 }
 
-static void report_ranks(const struct comm *comm, const struct totals *totals,
-                         const struct berth_log *log) {
+static void report_ranks(const struct plan_args *args, const struct totals *totals) {
+    const struct comm *comm = args->comm;
+    const size_t window = args->shared > 0 ? comm->host_bytes : 0;
     struct named_field rank_names[MOST_NAMED], host_names[MOST_NAMED];
     struct berth_field fields[3 + 2 * MOST_NAMED] = {
         log_integer("ranks", comm->size),
         log_integer("hosts", comm->host_count),
-        log_integer("host_shared_bytes", (int64_t)comm->host_bytes),
+        log_integer("host_shared_bytes", (int64_t)window),
     };
     size_t count = add_each(fields, 3, rank_names, "rank", totals->ranks, comm->size);
     count = add_each(fields, count, host_names, "host", totals->hosts, comm->host_count);
-    log_fields(log, BERTH_RECORD_PLAN, "memory of ranks and hosts", fields, count);
+    log_fields(args->log, BERTH_RECORD_PLAN, "memory of ranks and hosts", fields, count);
 }
 
 // Reports the plans of all ranks. Sets *part to this rank's part of what its host needs.
@@ -233,7 +233,7 @@ static enum berth_status plan_ranks(const struct plan_args *args, const struct p
     const enum berth_status status = share_totals(comm, memory, values, count, error);
     if (status == BERTH_OK) {
         const struct totals totals = totals_of(comm, values);
-        report_ranks(comm, &totals, args->log);
+        report_ranks(args, &totals);
         *part = (double)host_need(memory) / totals.needs[comm->host];
     }
     memory_free(values);
@@ -243,12 +243,11 @@ static enum berth_status plan_ranks(const struct plan_args *args, const struct p
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,
                                     struct berth_error *error) {
     struct plan_memory memory;
-    double part = 1;
-    int stop = 0;
+    double part = args->processes > 1 ? 1.0 / args->processes : 1;
     enum berth_status status =
         plan_memory_make(&memory, args->state, args->config, args->shape, error);
     if (args->comm != NULL) {
-        status = args->comm->agree(args->comm, status, &stop, error);
+        status = comm_settle(args->comm, status, error);
     }
     TRY(status);
     memory.data = args->data;

@@ -55,8 +55,8 @@ struct plan_args {
     const struct bert_config *config;
     const struct engine_shape *shape;
     int64_t update_sequences; // as in struct plan_limit_args
-    struct comm
-        *comm; // ranks that train together, all of which call this; NULL: this process alone
+    struct comm *comm; // of ranks that all call this and report together; NULL: none does
+    int processes;     // that share this host's memory where comm is NULL; 0: this one alone
     uint64_t data, exchange, shared; // as in struct plan_memory
     const struct berth_log *log;
 };

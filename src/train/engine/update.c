@@ -28,12 +28,15 @@ struct update_rules update_rules_of(const struct berth_config *config,
         .attention_dropout = attention < 0 ? shape->attention_probs_dropout_prob : attention,
         .head_dropout = head < 0 ? hidden : head,
         .parts = (int)config->virtual_ranks,
-        .wire = wire_of(config, compute),
+        .exchange = {.wire = wire_of(config, compute),
+                     .waits = !config->overlap_comm,
+                     .gradient_bucket = config->reduce_bucket_size,
+                     .weight_bucket = config->allgather_bucket_size},
     };
 }
 
 enum dtype update_wire(const struct update_rules *rules) {
-    return rules->parts > 0 ? DTYPE_F32 : rules->wire;
+    return rules->parts > 0 ? DTYPE_F32 : rules->exchange.wire;
 }
 
 // --- opening ------------------------------------------------------------------------------------
@@ -77,7 +80,9 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
     *updater = (struct updater){.engine = engine, .rules = *rules};
     const int parts = rules->parts > 0 ? rules->parts : comm->size;
     updater->own_parts = parts / comm->size;
-    TRY(all_reduce_init(&updater->all_reduce, comm, engine->state, update_wire(rules), error));
+    struct all_reduce_rules exchange = rules->exchange;
+    exchange.wire = update_wire(rules);
+    TRY(all_reduce_init(&updater->all_reduce, comm, engine->state, &exchange, error));
     TRY(division_init(&updater->division, (size_t)parts, (size_t)sequences, error));
     TRY(take_levels(updater, error));
     engine->model.source = (struct bert_source){.need = need, .context = &updater->all_reduce};

@@ -30,8 +30,8 @@ struct update_rules {
     int micro_average; // loss_average "micro"
     uint64_t seed;
     double hidden_dropout, attention_dropout, head_dropout;
-    int parts;       // of an update; a multiple of the number of ranks; 0: one for each rank
-    enum dtype wire; // that gradients travel in; f32 where `parts` is set
+    int parts; // of an update; a multiple of the number of ranks; 0: one for each rank
+    struct all_reduce_rules exchange; // gradients travel in f32 where `parts` is set
 };
 // Gradients travel in the type to compute in, unless the config names another.
 struct update_rules update_rules_of(const struct berth_config *config,

@@ -28,6 +28,13 @@ static void log_start(const struct evaluation *evaluation, const struct berth_lo
     log_facts(log, facts, sizeof facts / sizeof facts[0]);
 }
 
+// The first rank alone has the results.
+static enum berth_status conclude(struct evaluation *evaluation, const struct evaluation_run *run,
+                                  struct task_score *score, struct berth_error *error) {
+    TRY(evaluation->task->conclude(&evaluation->set, run->files, error));
+    return evaluation->task->score(&evaluation->set, score, error);
+}
+
 enum berth_status evaluation_predict(struct evaluation *evaluation,
                                      const struct evaluation_run *run, struct infer_result *timing,
                                      struct task_score *score, struct berth_error *error) {
@@ -48,6 +55,9 @@ enum berth_status evaluation_predict(struct evaluation *evaluation,
     const struct berth_field seen = log_integer("sample_number", timing->sequences);
     log_facts(run->log, &seen, 1);
     log_event(run->log, "eval_start");
-    TRY(evaluation->task->conclude(&evaluation->set, run->files, error));
-    return evaluation->task->score(&evaluation->set, score, error);
+    struct comm *comm = run->engine->comm;
+    TRY(comm_settle(comm, comm->rank == 0 ? conclude(evaluation, run, score, error) : BERTH_OK,
+                    error));
+    comm->broadcast(comm, score, sizeof *score, 0);
+    return comm->status(comm, error);
 }

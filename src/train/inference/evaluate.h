@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicts a whole set of a task and scores the predictions.
+// Predicts a whole set of a task and scores the predictions. Ranks divide the prediction; the first
+// one has the results, scores them and tells the others the score.
 #ifndef BERTH_TRAIN_EVALUATE_H
 #define BERTH_TRAIN_EVALUATE_H
 
@@ -21,7 +22,8 @@ enum berth_status evaluation_open(struct evaluation *evaluation, const struct ta
                                   const struct task_open *args, struct berth_error *error);
 void evaluation_done(struct evaluation *evaluation);
 
-// Predicts and scores. If *stop is set, timing->stopped is 1 and there is no score.
+// Predicts and scores. If *stop is set in one of the ranks, timing->stopped is 1 and there is no
+// score. Called by all ranks, all of which get the same status (comm_settle), score and `stopped`.
 struct evaluation_run {
     struct engine *engine;
     const struct model_files *files;

@@ -18,7 +18,7 @@
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
                                  enum param_head head, int64_t usual_length,
                                  const struct berth_log *log, struct berth_error *error) {
-    *predictor = (struct predictor){0};
+    *predictor = (struct predictor){.comm = comm_self()};
     if (config->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "--model_name_or_path is missing");
     }
@@ -42,10 +42,11 @@ enum berth_status predictor_load(struct predictor *predictor, const struct berth
     struct state *state = &predictor->state;
     enum dtype compute = state->compute;
     TRY(state_init(state, predictor->device, &predictor->files.table, compute, 0, error));
+    state->is_compared = predictor->comm->size > 1;
     TRY(model_files_load(&predictor->files, config->model_name_or_path, (uint64_t)config->seed, log,
                          state, error));
     const struct engine_shape shape = {.infer = *extent};
-    return engine_init(&predictor->engine, state, comm_self(), &predictor->files.shape, &shape,
+    return engine_init(&predictor->engine, state, predictor->comm, &predictor->files.shape, &shape,
                        error);
 }
 
@@ -66,6 +67,7 @@ struct predict_job {
     struct berth_config config;
     struct berth_log log;
     const volatile int *stop;
+    struct comm *comm;
     struct predictor predictor;
     struct evaluation evaluation;
     struct file_lock lock;
@@ -105,6 +107,17 @@ static void fill_result(const struct predict_job *job, const struct infer_result
                               timing->timed_flops, timing->seconds);
 }
 
+static int is_first(const struct predict_job *job) {
+    return job->comm->rank == 0;
+}
+
+static enum berth_status write_results(const struct predict_job *job,
+                                       const struct task_results *results,
+                                       struct berth_error *error) {
+    TRY(file_lock_check(&job->lock, error));
+    return job->task->write(&job->evaluation.set, results, error);
+}
+
 static enum berth_status predict_set(struct predict_job *job, struct berth_run_result *result,
                                      struct berth_error *error) {
     double begin = machine_seconds();
@@ -123,40 +136,70 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
                                    .score = &score,
                                    .train_loss = NAN,
                                    .seconds = timing.seconds};
-    TRY(file_lock_check(&job->lock, error));
-    TRY(job->task->write(&job->evaluation.set, &results, error));
+    TRY(comm_settle(job->comm, is_first(job) ? write_results(job, &results, error) : BERTH_OK,
+                    error));
     fill_result(job, &timing, &score, result);
     report(job, &timing, result, machine_seconds() - begin);
     return BERTH_OK;
 }
 
-static enum berth_status run(struct predict_job *job, struct berth_run_result *result,
-                             struct berth_error *error) {
+static enum berth_status settle(struct predict_job *job, struct berth_error *error) {
+    TRY(job->task->settle(&job->config, job->use, error));
+    return log_settings(&job->log, &job->config, JOB_PREDICT, error);
+}
+
+// The first rank has the output folder.
+static enum berth_status look_at_output(struct predict_job *job, struct berth_error *error) {
+    TRY(output_check(&job->config, "", error));
+    return !job->config.dry_run && dir_exists(job->config.output_dir)
+               ? output_take(&job->config, &job->lock, error)
+               : BERTH_OK;
+}
+
+static enum berth_status make_output(struct predict_job *job, struct berth_error *error) {
+    TRY(output_take(&job->config, &job->lock, error));
+    return output_check(&job->config, "", error);
+}
+
+// All that needs no other rank: input and device.
+static enum berth_status prepare(struct predict_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
-    TRY(job->task->settle(config, job->use, error));
-    TRY(log_settings(&job->log, config, JOB_PREDICT, error));
-    TRY(output_check(config, "", error));
-    if (!config->dry_run && dir_exists(config->output_dir)) {
-        TRY(output_take(config, &job->lock, error));
-    }
     TRY(predictor_open(&job->predictor, config, job->task->head,
                        option_default_integer("max_seq_length", job->task->defaults), &job->log,
                        error));
+    job->predictor.comm = job->comm;
     struct task_open args = {
         .use = job->use, .config = config, .files = &job->predictor.files, .log = &job->log};
-    TRY(evaluation_open(&job->evaluation, job->task, &args, error));
+    return evaluation_open(&job->evaluation, job->task, &args, error);
+}
+
+static enum berth_status make_plan(const struct predict_job *job, struct berth_error *error) {
     const struct engine_shape shape = {.infer = job->evaluation.extent};
     struct plan_args plan = {.state = &job->predictor.state,
                              .config = &job->predictor.files.shape,
                              .shape = &shape,
+                             .comm = job->comm,
+                             .exchange = job->comm->bytes,
                              .log = &job->log};
-    TRY(plan_memory_admit(&plan, NULL, error));
+    return plan_memory_admit(&plan, NULL, error);
+}
+
+static enum berth_status run(struct predict_job *job, struct berth_run_result *result,
+                             struct berth_error *error) {
+    struct comm *comm = job->comm;
+    const struct berth_config *config = &job->config;
+    TRY(comm_settle(comm, settle(job, error), error));
+    TRY(comm_settle(comm, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
+    TRY(comm_settle(comm, prepare(job, error), error));
+    TRY(comm_settle(comm, make_plan(job, error), error));
     if (config->dry_run) {
         return BERTH_OK;
     }
-    TRY(predictor_load(&job->predictor, config, &job->evaluation.extent, &job->log, error));
-    TRY(output_take(config, &job->lock, error));
-    TRY(output_check(config, "", error));
+    TRY(comm_settle(
+        comm, predictor_load(&job->predictor, config, &job->evaluation.extent, &job->log, error),
+        error));
+    TRY(state_compare_ranks(&job->predictor.state, comm, config->model_name_or_path, error));
+    TRY(comm_settle(comm, is_first(job) ? make_output(job, error) : BERTH_OK, error));
     return predict_set(job, result, error);
 }
 
@@ -170,10 +213,15 @@ enum berth_status predict(const struct task *task, enum task_use use,
                               .config = *config,
                               .log = log,
                               .stop = stop,
+                              .comm = comm_self(),
                               .lock = {.descriptor = -1}};
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
-    enum berth_status status = run(&job, result, error);
+    enum berth_status status = machine_comm_open(config, &job.log, &job.comm, error);
+    if (status == BERTH_OK) {
+        status = run(&job, result, error);
+    }
+    job.comm->close(job.comm);
     evaluation_done(&job.evaluation);
     predictor_done(&job.predictor);
     file_lock_release(&job.lock);

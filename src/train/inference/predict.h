@@ -13,15 +13,17 @@
 
 // A model with its weights on a device, and activations for batches of a given size.
 struct predictor {
+    struct comm *comm; // of the ranks that divide predictions; borrowed
     struct model_files files;
     struct device *device;
     struct state state;
     struct engine engine;
 };
 
-// Opens files and device of config->model_name_or_path; fits max_seq_length to the model and the
-// usual length (inputs_fit_length). predictor_load then checks the plan, allocates memory for
-// batches of that shape, and reads the weights.
+// For comm_self unless the caller sets another communicator before predictor_load, which all ranks
+// then call. Opens files and device of config->model_name_or_path; fits max_seq_length to the model
+// and the usual length (inputs_fit_length). predictor_load then checks the plan, allocates memory
+// for batches of that shape, and reads the weights.
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
                                  enum param_head head, int64_t usual_length,
                                  const struct berth_log *log, struct berth_error *error);
@@ -30,7 +32,8 @@ enum berth_status predictor_load(struct predictor *predictor, const struct berth
                                  struct berth_error *error);
 void predictor_done(struct predictor *predictor);
 
-// Implements berth_predict (TASK_PREDICT) and berth_evaluate (TASK_VALIDATE).
+// Implements berth_predict (TASK_PREDICT) and berth_evaluate (TASK_VALIDATE). Processes that were
+// started together divide the prediction; the first one reports and writes.
 enum berth_status predict(const struct task *task, enum task_use use,
                           const struct berth_config *config, struct berth_log log,
                           const volatile int *stop, struct berth_run_result *result,

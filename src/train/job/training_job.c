@@ -51,21 +51,6 @@ static int is_first(const struct job *job) {
     return job->comm->rank == 0;
 }
 
-// All ranks continue, or none: each brings the status of what it did. Only one of them has a
-// message where it is not OK: the first rank, which reports.
-static enum berth_status agree(const struct job *job, enum berth_status own,
-                               struct berth_error *error) {
-    struct comm *comm = job->comm;
-    int stop = 0;
-    if (own != BERTH_OK && comm->size > 1) {
-        (void)error_prefix(error, own, "rank %d", comm->rank);
-    }
-    const enum berth_status status = comm->agree(comm, own, &stop, error);
-    return status == BERTH_OK || comm->size == 1 || is_first(job) || status == BERTH_UNAVAILABLE
-               ? status
-               : error_set(error, status, "%s", "");
-}
-
 // --- settings -----------------------------------------------------------------------------------
 
 // A run without a checkpoint starts from a model or, except for a second phase, from random
@@ -360,7 +345,8 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
 static enum berth_status write_outputs(struct job *job, const struct training_result *loop,
                                        struct berth_error *error) {
     const char *folder = job->config.output_dir;
-    TRY(agree(job, is_first(job) ? file_lock_check(&job->lock, error) : BERTH_OK, error));
+    TRY(comm_settle(job->comm, is_first(job) ? file_lock_check(&job->lock, error) : BERTH_OK,
+                    error));
     TRY(checkpoint_write_model(&job->content, folder, error));
     if (!is_first(job) || loop->evaluated_step != loop->model_step || loop->evaluated_step < 0) {
         return BERTH_OK;
@@ -374,20 +360,22 @@ static enum berth_status write_outputs(struct job *job, const struct training_re
     return job->task->write(&job->evaluation.set, &results, error);
 }
 
+static enum berth_status read_best(struct job *job, const char *folder, struct berth_error *error) {
+    TRY(checkpoint_verify(folder, NULL, error));
+    param_table_keep_head(&job->files.table);
+    return model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
+                            error);
+}
+
 // --load_best_model_at_end: replaces the last weights and scores by those of the best model.
 static enum berth_status load_best(struct job *job, const char *folder,
                                    struct training_result *done, struct berth_error *error) {
-    TRY(checkpoint_verify(folder, NULL, error));
     all_reduce_wait_all_weights(&job->updater.all_reduce);
-    param_table_keep_head(&job->files.table);
-    TRY(model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
-                         error));
+    TRY(comm_settle(job->comm, read_best(job, folder, error), error));
     struct evaluation_run how = {
         .engine = &job->engine, .files = &job->files, .log = &job->log, .stop = job->stop};
     struct infer_result timing;
-    const enum berth_status status =
-        evaluation_predict(&job->evaluation, &how, &timing, &done->score, error);
-    TRY(job->comm->agree(job->comm, status, &timing.stopped, error));
+    TRY(evaluation_predict(&job->evaluation, &how, &timing, &done->score, error));
     if (timing.stopped) {
         return error_set(error, BERTH_INTERRUPTED,
                          "stopped on request while evaluating the best model; everything is saved: "
@@ -458,7 +446,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
     }
     fill_result(job, &done, result);
     TRY(status);
-    TRY(agree(job, write_outputs(job, &done, error), error));
+    TRY(comm_settle(job->comm, write_outputs(job, &done, error), error));
     struct training_summary summary = {.task = job->task,
                                        .result = result,
                                        .loop = &done,
@@ -493,7 +481,7 @@ static enum berth_status share_resume(struct job *job, struct berth_error *error
         job->resume_folder = memory_new(found.length);
         status = job->resume_folder != NULL ? BERTH_OK : file_no_path(error);
     }
-    TRY(agree(job, status, error));
+    TRY(comm_settle(job->comm, status, error));
     if (found.length > 0) {
         comm->broadcast(comm, job->resume_folder, found.length, 0);
     }
@@ -506,24 +494,6 @@ static enum berth_status prepare(struct job *job, struct berth_error *error) {
     TRY(read_inputs(job, error));
     TRY(machine_device_open(&job->config, &job->log, &job->device, error));
     return measure_plan(job, error);
-}
-
-// Files may differ from host to host; then ranks would average the gradients of two models.
-static enum berth_status compare_weights(const struct job *job, struct berth_error *error) {
-    char first[DIGEST_HEX_SIZE];
-    enum berth_status status = BERTH_OK;
-    if (job->comm->size == 1) {
-        return BERTH_OK;
-    }
-    memcpy(first, job->state.digest, sizeof first);
-    job->comm->broadcast(job->comm, first, sizeof first, 0);
-    if (strcmp(job->state.digest, first) != 0) {
-        status =
-            error_set(error, BERTH_BAD_DATA,
-                      "the weights differ from those of rank 0: %s is not the same on all hosts",
-                      job->resume_folder != NULL ? job->resume_folder : job->model_folder);
-    }
-    return agree(job, status, error);
 }
 
 static enum berth_status start(struct job *job, struct berth_error *error) {
@@ -548,17 +518,19 @@ static enum berth_status make_output(struct job *job, struct berth_error *error)
 
 static enum berth_status run(struct job *job, struct berth_run_result *result,
                              struct berth_error *error) {
-    TRY(agree(job, settle(job, error), error));
-    TRY(agree(job, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
+    TRY(comm_settle(job->comm, settle(job, error), error));
+    TRY(comm_settle(job->comm, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
     TRY(share_resume(job, error));
-    TRY(agree(job, prepare(job, error), error));
-    TRY(agree(job, make_plan(job, error), error));
+    TRY(comm_settle(job->comm, prepare(job, error), error));
+    TRY(comm_settle(job->comm, make_plan(job, error), error));
     if (job->config.dry_run) {
         return BERTH_OK;
     }
-    TRY(agree(job, start(job, error), error));
-    TRY(compare_weights(job, error));
-    TRY(agree(job, is_first(job) ? make_output(job, error) : BERTH_OK, error));
+    TRY(comm_settle(job->comm, start(job, error), error));
+    TRY(state_compare_ranks(&job->state, job->comm,
+                            job->resume_folder != NULL ? job->resume_folder : job->model_folder,
+                            error));
+    TRY(comm_settle(job->comm, is_first(job) ? make_output(job, error) : BERTH_OK, error));
     return train(job, result, error);
 }
 
@@ -595,9 +567,8 @@ enum berth_status training_job_run(const struct task *task, const struct berth_c
                       .begin = machine_seconds()};
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
-    enum berth_status status = machine_comm_open(config, &log, &job.comm, error);
+    enum berth_status status = machine_comm_open(config, &job.log, &job.comm, error);
     if (status == BERTH_OK) {
-        job.log = is_first(&job) ? log : (struct berth_log){0};
         status = run(&job, result, error);
     }
     job_done(&job);

@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/options.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
@@ -28,8 +29,10 @@ struct run {
     double ema_loss;             // over the step records; NaN before the first
     int64_t first_step;          // step at which the run began or was resumed
     int64_t saved_step;          // newest step that has a checkpoint
-    int64_t last_step;           // last step of the run
-    int stop;                    // *loop->stop, as last agreed on by all ranks
+    int64_t next_save;           // --save_steps auto: the next step to save at
+    int64_t saves;
+    int64_t last_step; // last step of the run
+    int stop;          // *loop->stop, as last agreed on by all ranks
 };
 
 // Agrees on *stop if no update has done so (update.h).
@@ -91,18 +94,6 @@ static void report_evaluation(const struct run *run, const struct infer_result *
     log_fields(run->loop->log, BERTH_RECORD_EVAL, "eval", fields, count);
 }
 
-// All ranks decide by the scores of the first, whatever their processors make of the last bits. An
-// evaluation that failed or was stopped on one rank did so on all.
-static enum berth_status share_score(struct comm *comm, enum berth_status status, int *stopped,
-                                     struct task_score *score, struct berth_error *error) {
-    TRY(comm->agree(comm, status, stopped, error));
-    for (size_t i = 0; !*stopped && i < score->count; i++) {
-        comm->broadcast(comm, &score->items[i].value, sizeof score->items[i].value, 0);
-    }
-    comm->broadcast(comm, &score->loss, sizeof score->loss, 0);
-    return BERTH_OK;
-}
-
 static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     double begin = machine_seconds();
@@ -111,9 +102,8 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
                                  .files = loop->content->files,
                                  .log = loop->log,
                                  .stop = loop->stop};
-    struct task_score score = {0};
-    enum berth_status status = evaluation_predict(loop->evaluation, &how, &timing, &score, error);
-    TRY(share_score(loop->updater->engine->comm, status, &timing.stopped, &score, error));
+    struct task_score score;
+    TRY(evaluation_predict(loop->evaluation, &how, &timing, &score, error));
     if (!timing.stopped) {
         run->result->score = score;
         run->result->prediction_seconds = timing.seconds;
@@ -138,8 +128,47 @@ static int save_is_due(const struct run *run) {
     if (loop->config->skip_checkpoint) {
         return 0;
     }
-    return step == run->last_step ||
-           (every > 0 ? is_every(loop, step, every) : is_epoch_end(loop, step));
+    if (step == run->last_step) {
+        return 1;
+    }
+    return every == OPTION_AUTO ? step >= run->next_save
+           : every > 0          ? is_every(loop, step, every)
+                                : is_epoch_end(loop, step);
+}
+
+static void note_interval(const struct run *run, double saving, double update, int64_t steps) {
+    const struct training_loop *loop = run->loop;
+    const double mean = loop->config->mean_time_to_failure;
+    const double interval = strategy_save_interval(saving, mean);
+    const struct berth_field fields[] = {
+        log_integer("step", run->progress->step),    log_real("saving_seconds", saving),
+        log_real("update_seconds", update),          log_real("mean_time_to_failure", mean),
+        log_real("save_interval_seconds", interval), log_integer("save_interval_steps", steps)};
+    char text[256];
+    number_format(text, sizeof text,
+                  "save_steps auto: the next checkpoint is due in %" PRId64
+                  " updates: saving takes %.3g s, an update %.3g s, and every %.10g s a failure "
+                  "is expected: save every %.3g s",
+                  steps, saving, update, mean, interval);
+    log_fields(loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof *fields);
+}
+
+// After the first update and each save: the first rank's clock decides for all.
+static void choose_next_save(struct run *run) {
+    const struct training_loop *loop = run->loop;
+    const struct training_result *result = run->result;
+    struct comm *comm = loop->updater->engine->comm;
+    if (loop->config->save_steps != OPTION_AUTO || result->updates == 0) {
+        return;
+    }
+    const double saving = result->save_seconds / (double)run->saves;
+    const double update = result->seconds / (double)result->updates;
+    const double interval =
+        strategy_save_interval(saving, loop->config->mean_time_to_failure) / update;
+    int64_t steps = interval < 1 ? 1 : interval < 1e15 ? llround(interval) : (int64_t)1e15;
+    comm->broadcast(comm, &steps, sizeof steps, 0);
+    run->next_save = run->progress->step + steps;
+    note_interval(run, saving, update, steps);
 }
 
 static int goes_on_after_save_error(const struct training_loop *loop) {
@@ -149,16 +178,15 @@ static int goes_on_after_save_error(const struct training_loop *loop) {
 
 static enum berth_status rotate(const struct run *run, struct berth_error *error) {
     const struct berth_config *config = run->loop->config;
-    if (run->loop->updater->engine->comm->rank > 0) {
-        return BERTH_OK;
-    }
+    struct comm *comm = run->loop->updater->engine->comm;
     const int keeps = strategy_keeps_best(config) && !isnan(run->progress->best_metric);
-    return checkpoint_rotate(
-        config->output_dir,
-        &(struct checkpoint_limits){.newest = run->saved_step,
-                                    .limit = config->save_total_limit,
-                                    .best = keeps ? run->progress->best_step : -1},
-        error);
+    const struct checkpoint_limits limits = {.newest = run->saved_step,
+                                             .limit = config->save_total_limit,
+                                             .best = keeps ? run->progress->best_step : -1};
+    int stop = 0;
+    const enum berth_status status =
+        comm->rank == 0 ? checkpoint_rotate(config->output_dir, &limits, error) : BERTH_OK;
+    return comm->agree(comm, status, &stop, error);
 }
 
 static enum berth_status write_checkpoint(struct run *run, struct berth_error *error) {
@@ -183,6 +211,8 @@ static enum berth_status save(struct run *run, struct berth_error *error) {
     struct berth_error own = {0};
     enum berth_status status = write_checkpoint(run, &own);
     run->result->save_seconds += machine_seconds() - begin;
+    run->saves++;
+    choose_next_save(run);
     if (status == BERTH_OK) {
         return BERTH_OK;
     }
@@ -582,6 +612,7 @@ enum berth_status training_loop_run(const struct training_loop *loop,
                       .schedule = *loop->schedule,
                       .first_step = progress->step,
                       .saved_step = progress->step,
+                      .next_save = progress->step + 1, // to learn what saving takes
                       .last_step = end_of(loop)};
     int64_t steps = loop->config->steps_this_run;
     if (steps > 0 && steps < run.last_step - progress->step) {

@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/options.h"
 #include "metrics/results.h"
 #include "train/machine/machine.h"
 
@@ -107,8 +108,8 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
 // one is removed.
 static void report_files(const struct training_plan *plan, const struct berth_log *log) {
     const struct batching *batching = plan->batching;
-    int64_t every =
-        plan->config->save_steps > 0 ? plan->config->save_steps : batching->updates_per_epoch;
+    const int64_t steps = plan->config->save_steps;
+    int64_t every = steps == OPTION_AUTO ? 1 : steps > 0 ? steps : batching->updates_per_epoch;
     every = every < batching->total_steps ? every : batching->total_steps;
     int64_t checkpoint = plan->files->table.parameter_count * 12;
     int64_t saves = (batching->total_steps + every - 1) / every;
@@ -122,7 +123,8 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
     struct berth_field fields[] = {
         log_text("output_dir", plan->config->output_dir),
         log_text("resumed_from", plan->resume_folder),
-        log_integer("checkpoint_every_steps", every),
+        steps == OPTION_AUTO && every > 0 ? log_text("checkpoint_every_steps", "auto")
+                                          : log_integer("checkpoint_every_steps", every),
         log_integer("checkpoints_kept", kept),
         log_integer("checkpoint_bytes", checkpoint),
         log_integer("disk_bytes", checkpoints + checkpoint / 3),

@@ -180,7 +180,7 @@ enum berth_status machine_device_open(const struct berth_config *config,
     return status;
 }
 
-enum berth_status machine_comm_open(const struct berth_config *config, const struct berth_log *log,
+enum berth_status machine_comm_open(const struct berth_config *config, struct berth_log *log,
                                     struct comm **comm, struct berth_error *error) {
     const struct comm_options options = {.name = config->comm != NULL ? config->comm : "auto",
                                          .timeout_seconds = (double)config->comm_timeout};
@@ -188,8 +188,9 @@ enum berth_status machine_comm_open(const struct berth_config *config, const str
     if ((*comm)->size == 1) {
         return BERTH_OK;
     }
-    const struct berth_log silent = {0};
-    log = (*comm)->rank == 0 ? log : &silent;
+    if ((*comm)->rank > 0) {
+        *log = (struct berth_log){0};
+    }
     log_note(log, "ranks: %d on %d host%s, connected by %s", (*comm)->size, (*comm)->host_count,
              (*comm)->host_count > 1 ? "s" : "", (*comm)->name);
     enum berth_status status = cores_divide(*comm, (int)config->threads, log, error);

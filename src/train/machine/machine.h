@@ -37,9 +37,10 @@ enum berth_status machine_device_open(const struct berth_config *config,
                                       struct berth_error *error);
 
 // The communicator of config->comm ("auto": as the launcher says), which all processes that were
-// started together open; the caller closes it. Ranks of a host that may use the same processors
-// each keep to a part of them from then on (cores.h). Logs how many processes there are.
-enum berth_status machine_comm_open(const struct berth_config *config, const struct berth_log *log,
+// started together open, before a job divides its work among them; the caller closes it. Ranks of a
+// host that may use the same processors each keep to a part of them from then on (cores.h). Logs
+// how many processes there are. Only the first one reports: *log becomes silent in the others.
+enum berth_status machine_comm_open(const struct berth_config *config, struct berth_log *log,
                                     struct comm **comm, struct berth_error *error);
 
 // The dtype to compute in: what config->precision says, or where that is auto, the device's fast

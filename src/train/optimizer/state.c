@@ -2,6 +2,7 @@
 #include "train/optimizer/state.h"
 
 #include "core/memory.h"
+#include "format/checksum/digest.h"
 
 #include <string.h>
 
@@ -98,7 +99,8 @@ static enum berth_status init(struct state *state, struct device *device,
     *state = (struct state){.device = device,
                             .table = table,
                             .compute = compute,
-                            .share = share != NULL ? *share : alone};
+                            .share = share != NULL ? *share : alone,
+                            .is_compared = share != NULL && share->size > 1};
     struct state_bytes bytes = state_measure(table, compute, share != NULL);
     enum berth_status status;
     TRY_DONE(take(state, &state->master, bytes.weights, "the weights", error));
@@ -270,7 +272,7 @@ void state_loader_done(struct state_loader *loader) {
 static enum berth_status extend_digest(struct state *state, const float *values, size_t bytes,
                                        struct berth_error *error) {
     char both[2 * DIGEST_HEX_SIZE], own[DIGEST_HEX_SIZE];
-    if (state->share.size == 1) {
+    if (!state->is_compared) {
         return BERTH_OK;
     }
     TRY(digest_memory(DIGEST_SHA256, values, bytes, own, error));
@@ -301,4 +303,21 @@ static enum berth_status end_param(void *context, const struct param *param, flo
 
 struct param_sink state_loader_sink(struct state_loader *loader) {
     return (struct param_sink){begin_param, end_param, loader};
+}
+
+enum berth_status state_compare_ranks(const struct state *state, struct comm *comm,
+                                      const char *source, struct berth_error *error) {
+    char first[DIGEST_HEX_SIZE];
+    enum berth_status status = BERTH_OK;
+    if (comm->size == 1) {
+        return BERTH_OK;
+    }
+    memcpy(first, state->digest, sizeof first);
+    comm->broadcast(comm, first, sizeof first, 0);
+    if (strcmp(state->digest, first) != 0) {
+        status = error_set(
+            error, BERTH_BAD_DATA,
+            "the weights differ from those of rank 0: %s is not the same on all hosts", source);
+    }
+    return comm_settle(comm, status, error);
 }

@@ -6,6 +6,7 @@
 #ifndef BERTH_TRAIN_STATE_H
 #define BERTH_TRAIN_STATE_H
 
+#include "core/comm.h"
 #include "core/device.h"
 #include "core/error.h"
 #include "format/checksum/digest.h"
@@ -36,7 +37,8 @@ struct state {
     struct partition partition;   // whose moments this process holds; empty for inference
     struct partition own;         // what it writes of a checkpoint: its part, whatever the stage
     struct state_share share;     // of inference: size 1
-    char digest[DIGEST_HEX_SIZE]; // of all weights, as loaded; empty in one process
+    int is_compared;              // 1: loading weights makes their digest, as in a divided state
+    char digest[DIGEST_HEX_SIZE]; // of all weights, as they were loaded
 };
 
 // Bytes of each kind of buffer, for the plan.
@@ -73,6 +75,12 @@ struct mat state_copy(const struct state *state);
 enum berth_status state_borrow(const struct state *state, const float *buffer, int filled,
                                float **host, struct berth_error *error);
 void state_release(const struct state *state, const float *buffer, float *host);
+
+// All ranks compare the digests of their weights, which they read from `source`: files may differ
+// from host to host, and ranks would then mix two models. BERTH_BAD_DATA on all of them
+// (comm_settle).
+enum berth_status state_compare_ranks(const struct state *state, struct comm *comm,
+                                      const char *source, struct berth_error *error);
 
 // Writes borrowed weights, changed by the caller, back to the device, and their compute copy; drops
 // those that this rank does not keep.

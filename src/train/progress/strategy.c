@@ -52,7 +52,7 @@ static void settle_checkpoints(struct berth_config *config, const struct berth_l
     char text[64];
     snprintf(text, sizeof text, "save_strategy %s", strategy);
     if (is(strategy, "steps")) {
-        config->save_steps = config->save_steps > 0 ? config->save_steps : SAVE_STEPS;
+        config->save_steps = config->save_steps != 0 ? config->save_steps : SAVE_STEPS;
         return;
     }
     note_unused(config, "save_steps", text, log);
@@ -83,8 +83,8 @@ static enum berth_status check_evaluations(const struct berth_config *config,
 // The Trainer refuses these settings.
 static void note_separate_saves(const struct berth_config *config, const struct berth_log *log) {
     const int64_t evaluations = config->eval_steps, saves = config->save_steps;
-    const int at_steps = evaluations > 0 && (saves == 0 || saves % evaluations != 0);
-    const int at_epochs = config->evaluate_every_epoch && saves > 0;
+    const int at_steps = evaluations > 0 && (saves <= 0 || saves % evaluations != 0);
+    const int at_epochs = config->evaluate_every_epoch && saves != 0;
     if (config->load_best_model_at_end && !is(config->save_strategy, "best") &&
         (at_steps || at_epochs)) {
         log_note(log, "load_best_model_at_end: not every evaluation has a checkpoint of its own; a "
@@ -98,6 +98,9 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
     TRY(option_check_choice(config, "save_strategy", error));
     settle_evaluations(config, log);
     settle_checkpoints(config, log);
+    if (config->save_steps != OPTION_AUTO || config->skip_checkpoint) {
+        note_unused(config, "mean_time_to_failure", "a fixed interval of checkpoints", log);
+    }
     if (config->skip_checkpoint && config->load_best_model_at_end) {
         return error_set(error, BERTH_CONFIG, "--load_best_model_at_end needs checkpoints: omit %s",
                          is(config->save_strategy, "no") ? "--save_strategy no"
@@ -136,6 +139,10 @@ enum berth_status strategy_check_unevaluated(const struct berth_config *config, 
         }
     }
     return BERTH_OK;
+}
+
+double strategy_save_interval(double saving, double mean_time_to_failure) {
+    return sqrt(2 * saving * mean_time_to_failure);
 }
 
 // --- which model is best -------------------------------------------------------------------------

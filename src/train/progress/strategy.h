@@ -15,6 +15,11 @@
 enum berth_status strategy_settle(struct berth_config *config, const struct berth_log *log,
                                   struct berth_error *error);
 
+// --save_steps auto: the time between two checkpoints that loses the least: that of saving, and
+// with each failure half an interval of work. Young's formula, sqrt(2 saving mean_time_to_failure),
+// all in seconds.
+double strategy_save_interval(double saving, double mean_time_to_failure);
+
 // Checks the settings when there is nothing to evaluate on (`where`: what is missing): those that
 // require evaluations are BERTH_CONFIG, those that only request them give a warning.
 enum berth_status strategy_check_unevaluated(const struct berth_config *config, const char *where,

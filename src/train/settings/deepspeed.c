@@ -44,12 +44,19 @@ static enum berth_status set_row(struct reading *r, const char *name, const char
                               : error_prefix(error, BERTH_CONFIG, "%s: key \"%s\"", r->path, key);
 }
 
-// Prints a value as the text that option_set reads; numbers and booleans only.
+static int is_whole(double number) {
+    return fabs(number) < 0x1p53 && trunc(number) == number;
+}
+
+// Prints a value as the text that option_set reads; numbers and booleans only. DeepSpeed's files
+// have integers as 5e8.
 static void print_value(const json *value, char text[NUMBER_TEXT_SIZE]) {
     if (json_is_boolean(value)) {
         snprintf(text, NUMBER_TEXT_SIZE, "%s", json_truth(value) ? "true" : "false");
     } else if (json_is_integer_value(value)) {
         snprintf(text, NUMBER_TEXT_SIZE, "%" PRId64, json_as_integer(value));
+    } else if (is_whole(json_as_real(value))) {
+        snprintf(text, NUMBER_TEXT_SIZE, "%.0f", json_as_real(value));
     } else {
         number_print_real(text, NUMBER_TEXT_SIZE, json_as_real(value));
     }
@@ -109,6 +116,8 @@ static enum berth_status take_communication(struct reading *r, struct berth_erro
 }
 
 static enum berth_status take_top_level(struct reading *r, struct berth_error *error) {
+    static const char *const zero[] = {"zero_stage", "overlap_comm", "reduce_bucket_size",
+                                       "allgather_bucket_size"};
     const char *key;
     for (size_t i = 0; i < option_row_count; i++) {
         if (option_rows[i].type != OPTION_TEXT &&
@@ -116,7 +125,9 @@ static enum berth_status take_top_level(struct reading *r, struct berth_error *e
             TRY(take(r, option_rows[i].name, error));
         }
     }
-    TRY(take(r, "zero_stage", error));
+    for (size_t i = 0; i < sizeof zero / sizeof *zero; i++) {
+        TRY(take(r, zero[i], error));
+    }
     TRY(take_communication(r, error));
     if (!has_key(r, "train_batch_size") && !has_key(r, "train_micro_batch_size_per_gpu") &&
         !is_given(r, "train_batch_size") && !is_given(r, "per_device_train_batch_size")) {

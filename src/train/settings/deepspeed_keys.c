@@ -8,56 +8,107 @@
 
 #define ZERO "zero_optimization"
 
+// Reasons why a key has no effect.
+#define EXACT "gradients are divided before they are added, in fp32"
+#define FUSED "there is one implementation of each optimizer"
+#define MASTER "weights, gradients and moments are fp32"
+#define NOT_SUPPORTED "not supported"
+#define OFFLOAD "a device has all that belongs to it in its own memory"
+#define STAGE_3 "for stage 3, which is not supported"
+
 const struct deepspeed_keys deepspeed_keys[] = {
-    {"", KEY_OBJECT, KEY_SECTION, "optimizer scheduler fp16 bf16 bfloat16 tensorboard " ZERO},
-    {"", KEY_BOOLEAN, KEY_PROCESSES,
-     "prescale_gradients sparse_gradients disable_allgather allreduce_always_fp32 "
-     "zero_allow_untested_optimizer zero_force_ds_cpu_optimizer"},
-    {"", KEY_OBJECT, KEY_PROCESSES, "comms_logger elasticity"},
-    {"", KEY_REAL, KEY_PROCESSES, "gradient_predivide_factor"},
-    {"", KEY_TEXT, KEY_PROCESSES, "seq_parallel_communication_data_type gradient_allreduce_op"},
-    {"", KEY_BOOLEAN, KEY_WITHOUT,
-     "dump_state disable_python_gc dataloader_drop_last memory_breakdown"},
-    {"", KEY_OBJECT, KEY_WITHOUT,
-     "torch_autocast amp activation_checkpointing progressive_layer_drop sparse_attention wandb "
-     "csv_monitor flops_profiler autotuning curriculum_learning data_efficiency checkpoint "
-     "data_types aio"},
-    {"", KEY_TEXT, KEY_WITHOUT, "log_level"},
-    {"optimizer", KEY_OBJECT, KEY_SECTION, "params"},
-    {"optimizer", KEY_BOOLEAN, KEY_WITHOUT, "legacy_fusion"},
-    {"optimizer.params", KEY_PAIR, KEY_READ, "betas"},
-    {"optimizer.params", KEY_BOOLEAN, KEY_WITHOUT, "torch_adam amsgrad"},
-    {"scheduler", KEY_OBJECT, KEY_SECTION, "params"},
-    {"scheduler.params", KEY_INTEGER, KEY_READ, "total_num_steps"},
-    {"scheduler.params", KEY_REAL, KEY_READ, "warmup_max_lr warmup_min_ratio"},
-    {"scheduler.params", KEY_TEXT, KEY_READ, "warmup_type"},
-    {"scheduler.params", KEY_INTEGER, KEY_WITHOUT, "last_batch_iteration"},
-    {"fp16", KEY_BOOLEAN, KEY_READ, "enabled"},
-    {"fp16", KEY_INTEGER, KEY_READ, "initial_scale_power"},
-    {"fp16", KEY_REAL, KEY_READ, "loss_scale"},
-    {"fp16", KEY_BOOLEAN, KEY_WITHOUT, "auto_cast fp16_master_weights_and_grads"},
-    {"bf16", KEY_BOOLEAN, KEY_READ, "enabled"},
-    {"bf16", KEY_BOOLEAN, KEY_WITHOUT,
-     "immediate_grad_update check_grad_overflow bf16_master_weights_and_grads "
-     "bf16_optimizer_states"},
-    {"bfloat16", KEY_BOOLEAN, KEY_READ, "enabled"},
-    {"tensorboard", KEY_BOOLEAN, KEY_READ, "enabled"},
-    {"tensorboard", KEY_TEXT, KEY_READ, "output_path job_name"},
-    {ZERO, KEY_ANY, KEY_PROCESSES, "offload_optimizer offload_param"},
-    {ZERO, KEY_BOOLEAN, KEY_PROCESSES,
-     "allgather_partitions overlap_comm reduce_scatter contiguous_gradients cpu_offload "
-     "round_robin_gradients ignore_unused_parameters elastic_checkpoint load_from_fp32_weights "
-     "stage3_use_all_reduce_for_fetch_params stage3_allgather_sequential legacy_stage1 "
-     "cpu_offload_param cpu_offload_use_pin_memory use_multi_rank_bucket_allreduce "
-     "zero_quantized_weights zero_quantized_nontrainable_weights zero_quantized_gradients "
+    {"", KEY_OBJECT, KEY_SECTION, "optimizer scheduler fp16 bf16 bfloat16 tensorboard " ZERO, NULL},
+    {"", KEY_BOOLEAN, KEY_NEVER, "prescale_gradients allreduce_always_fp32 fp32_allreduce", EXACT},
+    {"", KEY_REAL, KEY_NEVER, "gradient_predivide_factor", EXACT},
+    {"", KEY_TEXT, KEY_NEVER, "gradient_allreduce_op", EXACT},
+    {"", KEY_BOOLEAN, KEY_NEVER, "sparse_gradients", "the gradients of embeddings are dense"},
+    {"", KEY_BOOLEAN, KEY_NEVER, "disable_allgather", "every process needs the weights"},
+    {"", KEY_BOOLEAN, KEY_NEVER, "zero_allow_untested_optimizer",
+     "ZeRO is for every optimizer here"},
+    {"", KEY_BOOLEAN, KEY_NEVER, "zero_force_ds_cpu_optimizer", OFFLOAD},
+    {"", KEY_TEXT, KEY_NEVER, "seq_parallel_communication_data_type",
+     "sequences are not divided among processes"},
+    {"", KEY_OBJECT, KEY_NEVER, "comms_logger",
+     "comm_exposed_seconds, comm_hidden_seconds and comm_bytes are always logged"},
+    {"", KEY_OBJECT, KEY_NEVER, "elasticity",
+     "any number of processes can resume a checkpoint; train_batch_size stays"},
+    {"", KEY_BOOLEAN, KEY_NEVER, "dump_state", "the plan shows all settings"},
+    {"", KEY_BOOLEAN, KEY_NEVER, "disable_python_gc", "there is no garbage collector"},
+    {"", KEY_BOOLEAN, KEY_NEVER, "dataloader_drop_last", NOT_SUPPORTED},
+    {"", KEY_BOOLEAN, KEY_NEVER, "memory_breakdown", "the plan shows the memory"},
+    {"", KEY_OBJECT, KEY_NEVER, "torch_autocast amp", "bf16 and fp16 decide the precision"},
+    {"", KEY_OBJECT, KEY_NEVER, "activation_checkpointing",
+     "--gradient_checkpointing decides whether activations are recomputed"},
+    {"", KEY_OBJECT, KEY_NEVER, "wandb csv_monitor",
+     "--json_summary and --logging_dir write records to files"},
+    {"", KEY_OBJECT, KEY_NEVER, "flops_profiler", "--wall_clock_breakdown and berth bench measure"},
+    {"", KEY_OBJECT, KEY_NEVER,
+     "progressive_layer_drop sparse_attention autotuning curriculum_learning data_efficiency",
+     NOT_SUPPORTED},
+    {"", KEY_OBJECT, KEY_NEVER, "checkpoint aio",
+     "all processes write their parts of one checkpoint"},
+    {"", KEY_OBJECT, KEY_NEVER, "data_types", "gradients are added in fp32"},
+    {"", KEY_TEXT, KEY_NEVER, "log_level", "--quiet and --log_format decide what is logged"},
+    {"optimizer", KEY_OBJECT, KEY_SECTION, "params", NULL},
+    {"optimizer", KEY_BOOLEAN, KEY_NEVER, "legacy_fusion", FUSED},
+    {"optimizer.params", KEY_PAIR, KEY_READ, "betas", NULL},
+    {"optimizer.params", KEY_BOOLEAN, KEY_NEVER, "torch_adam", FUSED},
+    {"optimizer.params", KEY_BOOLEAN, KEY_NEVER, "amsgrad", NOT_SUPPORTED},
+    {"scheduler", KEY_OBJECT, KEY_SECTION, "params", NULL},
+    {"scheduler.params", KEY_INTEGER, KEY_READ, "total_num_steps", NULL},
+    {"scheduler.params", KEY_REAL, KEY_READ, "warmup_max_lr warmup_min_ratio", NULL},
+    {"scheduler.params", KEY_TEXT, KEY_READ, "warmup_type", NULL},
+    {"scheduler.params", KEY_INTEGER, KEY_NEVER, "last_batch_iteration",
+     "a checkpoint says how far its schedule is"},
+    {"fp16", KEY_BOOLEAN, KEY_READ, "enabled", NULL},
+    {"fp16", KEY_INTEGER, KEY_READ, "initial_scale_power", NULL},
+    {"fp16", KEY_REAL, KEY_READ, "loss_scale", NULL},
+    {"fp16", KEY_BOOLEAN, KEY_NEVER, "auto_cast", "inputs are integers"},
+    {"fp16", KEY_BOOLEAN, KEY_NEVER, "fp16_master_weights_and_grads", MASTER},
+    {"bf16", KEY_BOOLEAN, KEY_READ, "enabled", NULL},
+    {"bf16", KEY_BOOLEAN, KEY_NEVER, "bf16_master_weights_and_grads bf16_optimizer_states", MASTER},
+    {"bf16", KEY_BOOLEAN, KEY_ALWAYS, "immediate_grad_update", "gradients are added at once"},
+    {"bf16", KEY_BOOLEAN, KEY_ALWAYS, "check_grad_overflow",
+     "an update whose gradient is not finite is never applied"},
+    {"bfloat16", KEY_BOOLEAN, KEY_READ, "enabled", NULL},
+    {"tensorboard", KEY_BOOLEAN, KEY_READ, "enabled", NULL},
+    {"tensorboard", KEY_TEXT, KEY_READ, "output_path job_name", NULL},
+    {ZERO, KEY_REAL, KEY_READ, "allgather_bucket_size reduce_bucket_size", NULL},
+    {ZERO, KEY_BOOLEAN, KEY_ALWAYS, "allgather_partitions",
+     "each process sends its part of the weights to all"},
+    {ZERO, KEY_BOOLEAN, KEY_ALWAYS, "reduce_scatter",
+     "sums of gradients go only to the processes that need them"},
+    {ZERO, KEY_BOOLEAN, KEY_ALWAYS, "contiguous_gradients", "gradients are one block of memory"},
+    {ZERO, KEY_BOOLEAN, KEY_ALWAYS, "ignore_unused_parameters",
+     "a parameter that a task does not use has a gradient of 0"},
+    {ZERO, KEY_BOOLEAN, KEY_ALWAYS, "load_from_fp32_weights",
+     "a checkpoint has the fp32 master weights"},
+    {ZERO, KEY_BOOLEAN, KEY_ALWAYS, "elastic_checkpoint",
+     "any number of processes can resume a checkpoint"},
+    {ZERO, KEY_BOOLEAN, KEY_NEVER, "round_robin_gradients",
+     "every layer's gradients are divided among all processes"},
+    {ZERO, KEY_BOOLEAN, KEY_NEVER, "legacy_stage1 use_multi_rank_bucket_allreduce",
+     "there is one implementation"},
+    {ZERO, KEY_ANY, KEY_NEVER, "offload_optimizer offload_param", OFFLOAD},
+    {ZERO, KEY_BOOLEAN, KEY_NEVER, "cpu_offload cpu_offload_param cpu_offload_use_pin_memory",
+     OFFLOAD},
+    {ZERO, KEY_REAL, KEY_NEVER, "sub_group_size", OFFLOAD},
+    {ZERO, KEY_BOOLEAN, KEY_NEVER,
+     "zero_quantized_weights zero_quantized_nontrainable_weights zero_quantized_gradients",
+     "communication_data_type decides in which type gradients travel, weights in that of "
+     "computing"},
+    {ZERO, KEY_BOOLEAN, KEY_NEVER,
+     "stage3_use_all_reduce_for_fetch_params stage3_allgather_sequential "
      "mics_hierarchical_params_gather memory_efficient_linear pipeline_loading_checkpoint "
      "override_module_apply log_trace_cache_warnings stage3_gather_16bit_weights_on_model_save "
-     "stage3_gather_fp16_weights_on_model_save"},
-    {ZERO, KEY_REAL, KEY_PROCESSES,
-     "allgather_bucket_size reduce_bucket_size sub_group_size stage3_max_live_parameters "
-     "stage3_max_reuse_distance stage3_prefetch_bucket_size stage3_param_persistence_threshold "
-     "stage3_module_granularity_threshold model_persistence_threshold "
-     "stage3_model_persistence_threshold zero_hpz_partition_size mics_shard_size"},
+     "stage3_gather_fp16_weights_on_model_save",
+     STAGE_3},
+    {ZERO, KEY_REAL, KEY_NEVER,
+     "stage3_max_live_parameters stage3_max_reuse_distance stage3_prefetch_bucket_size "
+     "stage3_param_persistence_threshold stage3_module_granularity_threshold "
+     "model_persistence_threshold stage3_model_persistence_threshold zero_hpz_partition_size "
+     "mics_shard_size",
+     STAGE_3},
 };
 const size_t deepspeed_keys_count = sizeof deepspeed_keys / sizeof *deepspeed_keys;
 
@@ -246,26 +297,8 @@ static enum berth_status check_type(const char *path, const struct key *key, con
                      names[key->type]);
 }
 
-// Disabled features request nothing and need no message.
-static int asks(const json *value) {
-    if (json_is_object_value(value)) {
-        const json *enabled = json_member(value, "enabled");
-        return enabled == NULL ? json_length(value) > 0 : json_truth(enabled);
-    }
-    return json_is_boolean(value) ? json_truth(value) : !json_is_null_value(value);
-}
-
-struct notes {
-    char processes[512], without[512];
-};
-
-static void add_note(char text[512], const char *name) {
-    size_t used = strlen(text);
-    snprintf(text + used, 512 - used, "%s%s", used > 0 ? ", " : "", name);
-}
-
 static enum berth_status check_section(const json *root, const char *path, const char *section,
-                                       struct notes *notes, struct berth_error *error) {
+                                       struct berth_error *error) {
     struct json_walk walk = {.object = at(root, section)};
     while (walk.object != NULL && json_walk_next(&walk)) {
         struct key key = {.section = section, .name = walk.key};
@@ -273,15 +306,41 @@ static enum berth_status check_section(const json *root, const char *path, const
             return unknown(path, &key, error);
         }
         TRY(check_type(path, &key, walk.value, error));
-        char full[160];
-        join(full, &key);
-        if (key.use == KEY_PROCESSES && asks(walk.value)) {
-            add_note(notes->processes, full);
-        } else if (key.use == KEY_WITHOUT && asks(walk.value)) {
-            add_note(notes->without, full);
-        }
     }
     return BERTH_OK;
+}
+
+// Disabled features request nothing and need no message.
+static int requests(const json *value) {
+    if (json_is_object_value(value)) {
+        const json *enabled = json_member(value, "enabled");
+        return enabled == NULL ? json_length(value) > 0 : json_truth(enabled);
+    }
+    return json_is_boolean(value) ? json_truth(value) : !json_is_null_value(value);
+}
+
+static int needs_note(enum key_use use, const json *value) {
+    return use == KEY_ALWAYS ? json_is_boolean(value) && !json_truth(value)
+                             : use == KEY_NEVER && requests(value);
+}
+
+// Logs the keys of a row of the table that the file has to no effect.
+static void note(const json *root, const char *path, const struct deepspeed_keys *keys,
+                 const struct berth_log *log) {
+    const char *names = keys->names;
+    char name[OPTION_NAME_SIZE], full[160], found[1024] = "";
+    while (option_next_name(&names, name)) {
+        const struct key key = {.section = keys->section, .name = name};
+        join(full, &key);
+        const json *value = at(root, full);
+        if (value != NULL && needs_note(keys->use, value)) {
+            const size_t used = strlen(found);
+            snprintf(found + used, sizeof found - used, "%s%s", used > 0 ? ", " : "", full);
+        }
+    }
+    if (found[0] != '\0') {
+        log_note(log, "%s: %s: no effect: %s", path, found, keys->why);
+    }
 }
 
 enum berth_status deepspeed_check(const json *root, const char *path, const struct berth_log *log,
@@ -289,15 +348,11 @@ enum berth_status deepspeed_check(const json *root, const char *path, const stru
     if (!json_is_object_value(root)) {
         return error_set(error, BERTH_CONFIG, "%s: expected a JSON object", path);
     }
-    struct notes notes = {0};
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
-        TRY(check_section(root, path, sections[i], &notes, error));
+        TRY(check_section(root, path, sections[i], error));
     }
-    if (notes.processes[0] != '\0') {
-        log_note(log, "%s: no effect with one process: %s", path, notes.processes);
-    }
-    if (notes.without[0] != '\0') {
-        log_note(log, "%s: accepted without effect: %s", path, notes.without);
+    for (size_t i = 0; i < deepspeed_keys_count; i++) {
+        note(root, path, &deepspeed_keys[i], log);
     }
     return BERTH_OK;
 }

@@ -13,11 +13,10 @@
 enum key_type { KEY_BOOLEAN, KEY_INTEGER, KEY_REAL, KEY_TEXT, KEY_PAIR, KEY_OBJECT, KEY_ANY };
 
 enum key_use {
-    KEY_READ,      // deepspeed.c acts on it, or it is a row's whose setting has another type
-    KEY_SECTION,   // an object whose own keys are in the table
-    KEY_PROCESSES, // has an effect only with several processes or another device; checked and
-                   // logged
-    KEY_WITHOUT    // accepted without effect; logged if it requests something
+    KEY_READ,    // deepspeed.c acts on it, or it is a row's whose setting has another type
+    KEY_SECTION, // an object whose own keys are in the table
+    KEY_NEVER,   // without effect: logged if it requests something
+    KEY_ALWAYS   // what it requests is always so: logged if it is false
 };
 
 struct deepspeed_keys {
@@ -25,6 +24,7 @@ struct deepspeed_keys {
     enum key_type type;
     enum key_use use;
     const char *names; // separated by blanks
+    const char *why;   // KEY_NEVER and KEY_ALWAYS: the reason, for the log
 };
 
 extern const struct deepspeed_keys deepspeed_keys[];
@@ -42,7 +42,7 @@ int deepspeed_is_auto(const json *root, const char *path);
 int deepspeed_has_auto(const json *root);
 
 // Checks that every key is known and has the right type; otherwise BERTH_CONFIG, naming file, key
-// and the nearest known one. Logs the keys that have no effect in this run.
+// and the nearest known one. Logs the keys that have no effect, and why.
 enum berth_status deepspeed_check(const json *root, const char *path, const struct berth_log *log,
                                   struct berth_error *error);
 

@@ -194,7 +194,7 @@ static void take_masked(void *set, size_t index, const struct infer_masked *mask
     (void)index;
     for (int64_t i = 0; i < masked->count; i++) {
         own->masked_loss += (double)masked->losses[i];
-        own->masked_hits += masked->hits[i];
+        own->masked_hits += masked->hits[i] > 0;
     }
     own->masked += masked->count;
 }

@@ -80,7 +80,8 @@ struct task {
     enum berth_status (*open)(struct task_set *set, const struct task_open *args,
                               struct berth_error *error);
     void (*close)(struct task_set *set);
-    // Receives the logits of sequence `index` (infer.h).
+    // Receives the logits of sequence `index` (infer.h). Of several ranks only the first one
+    // receives and concludes, scores and writes.
     void (*take)(void *set, size_t index, const float *logits, int64_t count);
     // Receives the masked tokens of sequence `index`; NULL except for the pre-training head.
     void (*take_masked)(void *set, size_t index, const struct infer_masked *masked);

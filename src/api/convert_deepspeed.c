@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes DeepSpeed's checkpoints: the model, and with --zero_stage the optimizer's state of one of
+// Berth's checkpoints, in the order in which the program's module has its parameters.
+#include "api/conversion.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/deepspeed/deepspeed_write.h"
+#include "train/progress/run_facts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPTIMIZER_FILE "optimizer.safetensors"
+
+// --- the order of a module's parameters ---------------------------------------------------------
+
+// Parts of names in the order in which the modules of transformers, NVIDIA, BingBert and
+// DeepSpeed's kernel register their parameters; a module's own come before those of its parts.
+static const char *const places[] = {"embeddings.word_",
+                                     "embeddings.position_",
+                                     "embeddings.token_type_",
+                                     "embeddings.LayerNorm.",
+                                     ".FinalLayerNorm.",
+                                     ".encoder.layer.",
+                                     "pooler.",
+                                     "cls.predictions.bias",
+                                     "cls.predictions.transform.dense",
+                                     "cls.predictions.transform.LayerNorm.",
+                                     "cls.predictions.",
+                                     "cls.seq_relationship."};
+static const char *const layer_places[] = {".attention.self.query.",
+                                           ".attention.self.key.",
+                                           ".attention.self.value.",
+                                           ".attention.output.dense.",
+                                           ".attention.output.LayerNorm.",
+                                           ".attn_qkvw",
+                                           ".attn_qkvb",
+                                           ".attn_ow",
+                                           ".attn_ob",
+                                           ".attn_nw",
+                                           ".attn_nb",
+                                           ".PreAttentionLayerNorm.",
+                                           ".PostAttentionLayerNorm.",
+                                           ".intermediate.",
+                                           ".inter_w",
+                                           ".inter_b",
+                                           ".output.dense.",
+                                           ".output.LayerNorm.",
+                                           ".output_w",
+                                           ".output_b",
+                                           ".norm_w",
+                                           ".norm_b"};
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+static size_t find_place(const char *name, const char *const *list, size_t count) {
+    size_t i = 0;
+    while (i < count && strstr(name, list[i]) == NULL) {
+        i++;
+    }
+    return i;
+}
+
+struct place {
+    size_t part, in_layer;
+    long layer;
+    int is_bias;
+};
+
+static struct place place_of(const char *name) {
+    static const char layers[] = ".layer.";
+    const char *layer = strstr(name, layers);
+    const size_t length = strlen(name);
+    return (struct place){
+        .part = find_place(name, places, LENGTH(places)),
+        .layer = layer != NULL ? strtol(layer + strlen(layers), NULL, 10) : 0,
+        .in_layer = layer != NULL ? find_place(name, layer_places, LENGTH(layer_places)) : 0,
+        .is_bias = length > 5 && strcmp(name + length - 5, ".bias") == 0};
+}
+
+static int compare(int64_t a, int64_t b) {
+    return (a > b) - (a < b);
+}
+
+static int compare_places(const void *a, const void *b) {
+    const char *left = ((const struct tensor_out *)a)->name;
+    const char *right = ((const struct tensor_out *)b)->name;
+    const struct place x = place_of(left), y = place_of(right);
+    const int orders[] = {compare((int64_t)x.part, (int64_t)y.part), compare(x.layer, y.layer),
+                          compare((int64_t)x.in_layer, (int64_t)y.in_layer),
+                          compare(x.is_bias, y.is_bias), strcmp(left, right)};
+    size_t i = 0;
+    while (i + 1 < LENGTH(orders) && orders[i] == 0) {
+        i++;
+    }
+    return orders[i];
+}
+
+// --- the numbers --------------------------------------------------------------------------------
+
+// The optimizer's numbers: master weights and moments, in the order of the module, first those that
+// decay.
+struct state {
+    struct run_facts facts;
+    struct outgoing rows[DEEPSPEED_ROWS];
+    size_t decaying;
+};
+
+static void state_done(struct state *state) {
+    for (int row = 0; row < DEEPSPEED_ROWS; row++) {
+        outgoing_done(&state->rows[row]);
+    }
+    run_facts_done(&state->facts);
+}
+
+// Reads the tensors of `weights` in fp32 under the target's names, without second names of one.
+static enum berth_status read_row(const struct conversion *conversion,
+                                  const struct weights *weights, struct outgoing *row,
+                                  struct berth_error *error) {
+    struct convert_names names = *conversion->names;
+    struct conversion plain = *conversion;
+    names.ties = 0;
+    plain.names = &names;
+    plain.weights = *weights;
+    plain.retypes = 1;
+    plain.matrices = TENSOR_F32;
+    return outgoing_read(&plain, row, error);
+}
+
+static enum berth_status read_moment(const struct conversion *conversion, const char *path,
+                                     const char *prefix, struct outgoing *row,
+                                     struct berth_error *error) {
+    struct weights weights;
+    TRY(weights_open(&weights, path, 0, error));
+    weights_select(&weights, prefix);
+    const enum berth_status status = read_row(conversion, &weights, row, error);
+    weights_close(&weights);
+    return status;
+}
+
+static enum berth_status check_row(const struct conversion *conversion, const struct state *state,
+                                   int row, struct berth_error *error) {
+    const struct outgoing *master = &state->rows[DEEPSPEED_MASTER], *moment = &state->rows[row];
+    for (size_t i = 0; i < master->count; i++) {
+        const struct tensor_out *ours = &master->list[i], *theirs = &moment->list[i];
+        if (i >= moment->count || moment->count != master->count ||
+            strcmp(ours->name, theirs->name) != 0 || ours->rank != theirs->rank ||
+            memcmp(ours->shape, theirs->shape, sizeof ours->shape) != 0) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s/" OPTIMIZER_FILE ": expected the moments of every tensor of "
+                             "model.safetensors, in its shape; not so for %s",
+                             conversion->input, ours->name);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_moments(const struct conversion *conversion, struct state *state,
+                                      struct berth_error *error) {
+    static const char *const prefixes[] = {
+        [DEEPSPEED_EXP_AVG] = "exp_avg.", [DEEPSPEED_EXP_AVG_SQ] = "exp_avg_sq."};
+    char *path = path_join(conversion->input, OPTIMIZER_FILE);
+    enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
+    for (int row = DEEPSPEED_EXP_AVG; row < DEEPSPEED_ROWS && status == BERTH_OK; row++) {
+        status = read_moment(conversion, path, prefixes[row], &state->rows[row], error);
+        status = status == BERTH_OK ? check_row(conversion, state, row, error) : status;
+    }
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status read_facts(const struct conversion *conversion, struct state *state,
+                                    struct berth_error *error) {
+    char *path = path_join(conversion->input, "trainer_state.json");
+    enum berth_status status = path == NULL ? file_no_path(error) : BERTH_OK;
+    if (status == BERTH_OK && !file_exists(path)) {
+        status = error_set(error, BERTH_NO_INPUT,
+                           "%s: --zero_stage needs the optimizer's state: give a checkpoint-N "
+                           "folder of Berth",
+                           conversion->input);
+    } else if (status == BERTH_OK) {
+        status = run_facts_read(&state->facts, path, error);
+    }
+    memory_free(path);
+    return status;
+}
+
+// By our name of the tensor; that of a stack has a '*' for query, key and value.
+static int decays(const struct run_facts *facts, const char *theirs) {
+    char name[WEIGHT_NAME_SIZE];
+    (void)name_translate(theirs, name, sizeof name);
+    return optimizer_decays(&facts->optimizer, name);
+}
+
+// Moves those that decay to the front. All rows have the same names in the same order.
+static enum berth_status divide(struct state *state, struct berth_error *error) {
+    const struct tensor_out *list = state->rows[DEEPSPEED_MASTER].list;
+    const size_t count = state->rows[DEEPSPEED_MASTER].count;
+    size_t *order = memory_array(count, sizeof *order), used = 0;
+    struct tensor_out *sorted = memory_array(count, sizeof *sorted);
+    enum berth_status status = BERTH_OK;
+    if (order == NULL || sorted == NULL) {
+        status = error_no_memory(error, count * sizeof *sorted, "the list of tensors");
+    }
+    for (int group = 1; group >= 0 && status == BERTH_OK; group--) {
+        for (size_t i = 0; i < count; i++) {
+            if (decays(&state->facts, list[i].name) == group) {
+                order[used++] = i;
+            }
+        }
+        state->decaying = group ? used : state->decaying;
+    }
+    for (int row = 0; row < DEEPSPEED_ROWS && status == BERTH_OK; row++) {
+        for (size_t i = 0; i < count; i++) {
+            sorted[i] = state->rows[row].list[order[i]];
+        }
+        memcpy(state->rows[row].list, sorted, count * sizeof *sorted);
+    }
+    memory_free(order);
+    memory_free(sorted);
+    return status;
+}
+
+static enum berth_status read_state(const struct conversion *conversion, struct state *state,
+                                    struct berth_error *error) {
+    TRY(read_facts(conversion, state, error));
+    TRY(read_row(conversion, &conversion->weights, &state->rows[DEEPSPEED_MASTER], error));
+    TRY(read_moments(conversion, state, error));
+    for (int row = 0; row < DEEPSPEED_ROWS; row++) {
+        qsort(state->rows[row].list, state->rows[row].count, sizeof *state->rows[row].list,
+              compare_places);
+    }
+    return divide(state, error);
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
+// The groups of a program with two: weight decay, and none for biases and layer norms.
+static size_t fill_groups(const struct state *state, struct deepspeed_group *groups) {
+    const size_t ends[] = {state->decaying, state->rows[DEEPSPEED_MASTER].count};
+    size_t first = 0, count = 0;
+    for (int i = 0; i < 2; i++) {
+        if (ends[i] > first) {
+            struct deepspeed_group *group = &groups[count++];
+            group->count = ends[i] - first;
+            group->weight_decay = i == 0 ? state->facts.optimizer.weight_decay : 0;
+            for (int row = 0; row < DEEPSPEED_ROWS; row++) {
+                group->rows[row] = state->rows[row].list + first;
+            }
+        }
+        first = ends[i];
+    }
+    return count;
+}
+
+// The second names of tensors in the module: they share the numbers.
+static size_t find_ties(const struct outgoing *module, struct deepspeed_tie *ties) {
+    size_t count = 0;
+    for (size_t i = 0; i < module->count; i++) {
+        for (size_t k = 0; k < module->count && count < WEIGHT_TIES; k++) {
+            // A copy comes after its source in the parameters' order.
+            if (i != k && module->list[i].data == module->list[k].data &&
+                compare_places(&module->list[i], &module->list[k]) > 0) {
+                ties[count++] = (struct deepspeed_tie){module->list[i].name, module->list[k].name};
+            }
+        }
+    }
+    return count;
+}
+
+static enum berth_status write_with_state(const struct conversion *conversion,
+                                          struct deepspeed_out *out, const struct outgoing *module,
+                                          struct state *state, struct berth_error *error) {
+    const struct run_facts *facts = &state->facts;
+    struct deepspeed_group groups[DEEPSPEED_MAX_GROUPS];
+    struct deepspeed_tie ties[WEIGHT_TIES];
+    const struct deepspeed_optimizer optimizer = {.stage = conversion->zero_stage,
+                                                  .groups = groups,
+                                                  .group_count = fill_groups(state, groups),
+                                                  .updates = facts->updates,
+                                                  .learning_rate = facts->learning_rate,
+                                                  .beta1 = facts->optimizer.beta1,
+                                                  .beta2 = facts->optimizer.beta2,
+                                                  .epsilon = facts->optimizer.epsilon,
+                                                  .max_grad_norm = facts->optimizer.max_grad_norm,
+                                                  .bias_correction =
+                                                      facts->optimizer.bias_correction,
+                                                  .max_coeff = facts->optimizer.max_coeff,
+                                                  .min_coeff = facts->optimizer.min_coeff};
+    out->optimizer = &optimizer;
+    out->ties = ties;
+    out->tie_count = find_ties(module, ties);
+    out->step = conversion->step > 0 ? conversion->step : facts->step;
+    out->skipped = facts->skipped;
+    out->samples = facts->step * facts->sequences;
+    return deepspeed_write(conversion->folder, out, error);
+}
+
+static enum berth_status write_module(const struct conversion *conversion,
+                                      const struct outgoing *module, struct berth_error *error) {
+    struct deepspeed_out out = {.module = module->list,
+                                .count = module->count,
+                                .is_bf16 =
+                                    conversion->retypes && conversion->matrices == TENSOR_BF16,
+                                .step = conversion->step,
+                                .ranks = conversion->ranks};
+    struct state state = {0};
+    if (conversion->zero_stage < 0) {
+        return deepspeed_write(conversion->folder, &out, error);
+    }
+    enum berth_status status = read_state(conversion, &state, error);
+    if (status == BERTH_OK) {
+        status = write_with_state(conversion, &out, module, &state, error);
+    }
+    state_done(&state);
+    return status;
+}
+
+static void note_left_out(const struct conversion *conversion) {
+    char *path = path_join(conversion->input, OPTIMIZER_FILE);
+    if (path != NULL && conversion->zero_stage < 0 && file_exists(path)) {
+        log_note(&conversion->log,
+                 "the optimizer's state of the checkpoint is left out; --zero_stage writes it");
+    }
+    memory_free(path);
+}
+
+enum berth_status convert_to_deepspeed(const struct conversion *conversion,
+                                       struct berth_error *error) {
+    struct outgoing module;
+    note_left_out(conversion);
+    TRY(outgoing_read(conversion, &module, error));
+    const enum berth_status status = write_module(conversion, &module, error);
+    outgoing_done(&module);
+    return status;
+}

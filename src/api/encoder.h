@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// An encoder whose work the ranks of a job divide; of comm_self it is that of berth.h.
+#ifndef BERTH_API_ENCODER_H
+#define BERTH_API_ENCODER_H
+
+#include "berth.h"
+#include "core/comm.h"
+#include "core/error.h"
+
+struct encoder_texts {
+    const char *const *texts; // [count]
+    size_t count;
+    size_t group; // a batch has texts of one group of so many neighbours; 0: of all
+    struct berth_embedding how;
+};
+
+// As berth_encoder_open. Borrows `comm`.
+enum berth_status encoder_open(const struct berth_config *config, struct comm *comm,
+                               const struct berth_log *log, struct berth_encoder **encoder,
+                               struct berth_error *error);
+// All ranks compare the weights that they read from `folder` (state.h).
+enum berth_status encoder_compare_ranks(const struct berth_encoder *encoder, const char *folder,
+                                        struct berth_error *error);
+
+// BERTH_USAGE if it is no enum berth_pooling.
+enum berth_status encoder_check_pooling(int pooling, struct berth_error *error);
+
+// As berth_encoder_embed. Called by all ranks with the same texts; the first one gets the
+// embeddings. All get the same status (comm_settle).
+enum berth_status encoder_embed(const struct berth_encoder *encoder,
+                                const struct encoder_texts *texts, float *embeddings,
+                                struct berth_error *error);
+
+#endif

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds the dictionaries that DeepSpeed's engine pickles, as its version VERSION writes and reads
+// them.
+#include "format/deepspeed/deepspeed_write.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "format/deepspeed/deepspeed.h"
+#include "format/torch/torch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+#define VERSION "0.19.8"
+
+// --- values -------------------------------------------------------------------------------------
+
+static struct torch_node none(const char *key) {
+    return (struct torch_node){.key = key, .kind = TORCH_NONE};
+}
+
+static struct torch_node truth(const char *key, int value) {
+    return (struct torch_node){.key = key, .kind = TORCH_TRUTH, .integer = value};
+}
+
+static struct torch_node integer(const char *key, int64_t value) {
+    return (struct torch_node){.key = key, .kind = TORCH_INTEGER, .integer = value};
+}
+
+static struct torch_node real(const char *key, double value) {
+    return (struct torch_node){.key = key, .kind = TORCH_REAL, .real = value};
+}
+
+static struct torch_node text(const char *key, const char *value) {
+    return (struct torch_node){.key = key, .kind = TORCH_TEXT, .text = value};
+}
+
+static struct torch_node many(const char *key, enum torch_kind kind,
+                              const struct torch_node *children, size_t count) {
+    return (struct torch_node){.key = key, .kind = kind, .count = count, .children = children};
+}
+
+static struct torch_node tensor(const char *key, const struct tensor_out *tensor) {
+    return (struct torch_node){.key = key, .kind = TORCH_TENSOR, .count = 1, .tensors = tensor};
+}
+
+// --- groups of parameters -----------------------------------------------------------------------
+
+static int64_t elements_of(const struct tensor_out *tensor) {
+    int64_t elements = 1;
+    for (int i = 0; i < tensor->rank; i++) {
+        elements *= tensor->shape[i];
+    }
+    return elements;
+}
+
+static int64_t group_elements(const struct deepspeed_group *group) {
+    int64_t elements = 0;
+    for (size_t i = 0; i < group->count; i++) {
+        elements += elements_of(&group->rows[DEEPSPEED_MASTER][i]);
+    }
+    return elements;
+}
+
+static size_t parameter_count(const struct deepspeed_optimizer *optimizer) {
+    size_t count = 0;
+    for (size_t i = 0; i < optimizer->group_count; i++) {
+        count += optimizer->groups[i].count;
+    }
+    return count;
+}
+
+// What torch's optimizers and DeepSpeed's keep of a group besides its parameters.
+enum { GROUP_NODES = 14 };
+
+static void fill_group(struct torch_node nodes[GROUP_NODES], const struct torch_node betas[2],
+                       const struct deepspeed_optimizer *optimizer, double weight_decay) {
+    const struct torch_node all[GROUP_NODES - 1] = {
+        real("lr", optimizer->learning_rate),
+        many("betas", TORCH_LIST, betas, 2),
+        real("eps", optimizer->epsilon),
+        real("weight_decay", weight_decay),
+        truth("bias_correction", optimizer->bias_correction),
+        truth("amsgrad", 0),
+        truth("maximize", 0),
+        none("foreach"),
+        truth("capturable", 0),
+        truth("differentiable", 0),
+        none("fused"),
+        real("max_coeff", optimizer->max_coeff),
+        real("min_coeff", optimizer->min_coeff),
+    };
+    memcpy(nodes, all, sizeof all);
+}
+
+// Of every group; `params` are those of each group, a list of numbers. Its members refer to the
+// struct, which must not move.
+struct group_list {
+    struct torch_node betas[2];
+    struct torch_node members[DEEPSPEED_MAX_GROUPS][GROUP_NODES], groups[DEEPSPEED_MAX_GROUPS];
+};
+
+static void fill_groups(struct group_list *list, const struct deepspeed_optimizer *optimizer,
+                        const struct torch_node *params) {
+    list->betas[0] = real(NULL, optimizer->beta1);
+    list->betas[1] = real(NULL, optimizer->beta2);
+    for (size_t i = 0; i < optimizer->group_count; i++) {
+        fill_group(list->members[i], list->betas, optimizer, optimizer->groups[i].weight_decay);
+        list->members[i][GROUP_NODES - 1] = params[i];
+        list->groups[i] = many(NULL, TORCH_DICT, list->members[i], GROUP_NODES);
+    }
+}
+
+// --- the optimizer of stage 0 -------------------------------------------------------------------
+
+enum { STATE_NODES = 3 }; // of a parameter: the number of updates and its moments
+
+// torch's state_dict of an optimizer. `memory` gets the nodes that the result refers to
+// (memory_free, also after a failure).
+struct whole_state {
+    struct group_list groups;
+    struct torch_node params[DEEPSPEED_MAX_GROUPS], children[2];
+    struct torch_node *memory; // [count] states, [count] numbers, [count][STATE_NODES]
+};
+
+static void fill_states(struct whole_state *whole, const struct deepspeed_optimizer *optimizer) {
+    const size_t total = parameter_count(optimizer);
+    struct torch_node *states = whole->memory, *numbers = states + total;
+    struct torch_node *members = numbers + total;
+    size_t at = 0;
+    for (size_t g = 0; g < optimizer->group_count; g++) {
+        const struct deepspeed_group *group = &optimizer->groups[g];
+        whole->params[g] = many("params", TORCH_LIST, numbers + at, group->count);
+        for (size_t i = 0; i < group->count; i++, at++) {
+            struct torch_node *state = members + at * STATE_NODES;
+            state[0] = integer("step", optimizer->updates);
+            state[1] = tensor("exp_avg", &group->rows[DEEPSPEED_EXP_AVG][i]);
+            state[2] = tensor("exp_avg_sq", &group->rows[DEEPSPEED_EXP_AVG_SQ][i]);
+            states[at] = many(NULL, TORCH_DICT, state, STATE_NODES);
+            numbers[at] = integer(NULL, (int64_t)at);
+        }
+    }
+}
+
+static enum berth_status fill_whole(struct whole_state *whole,
+                                    const struct deepspeed_optimizer *optimizer,
+                                    struct berth_error *error) {
+    const size_t total = parameter_count(optimizer);
+    whole->memory = memory_array(total * (2 + STATE_NODES), sizeof *whole->memory);
+    if (whole->memory == NULL) {
+        return error_no_memory(error, total * (2 + STATE_NODES) * sizeof *whole->memory,
+                               "the state of the optimizer");
+    }
+    fill_states(whole, optimizer);
+    fill_groups(&whole->groups, optimizer, whole->params);
+    whole->children[0] = many("state", TORCH_DICT, whole->memory, total);
+    whole->children[1] =
+        many("param_groups", TORCH_LIST, whole->groups.groups, optimizer->group_count);
+    return BERTH_OK;
+}
+
+// --- the model's file ---------------------------------------------------------------------------
+
+// What shards need to become a model again. The nodes as in struct whole_state.
+struct shapes {
+    struct torch_node groups[DEEPSPEED_MAX_GROUPS];
+    struct torch_node *memory; // one for each parameter, then one for each tie
+};
+
+static enum berth_status fill_shapes(struct shapes *shapes, const struct deepspeed_out *out,
+                                     struct berth_error *error) {
+    const struct deepspeed_optimizer *optimizer = out->optimizer;
+    const size_t total = parameter_count(optimizer) + out->tie_count;
+    struct torch_node *next = shapes->memory = memory_array(total, sizeof *shapes->memory);
+    if (next == NULL) {
+        return error_no_memory(error, total * sizeof *next, "the shapes of the parameters");
+    }
+    for (size_t g = 0; g < optimizer->group_count; g++) {
+        const struct deepspeed_group *group = &optimizer->groups[g];
+        shapes->groups[g] = many(NULL, TORCH_DICT, next, group->count);
+        for (size_t i = 0; i < group->count; i++) {
+            const struct tensor_out *param = &group->rows[DEEPSPEED_MASTER][i];
+            *next++ = (struct torch_node){.key = param->name,
+                                          .kind = TORCH_SIZE,
+                                          .count = (size_t)param->rank,
+                                          .shape = param->shape};
+        }
+    }
+    for (size_t i = 0; i < out->tie_count; i++) {
+        *next++ = text(out->ties[i].copy, out->ties[i].source);
+    }
+    return BERTH_OK;
+}
+
+struct model_parts {
+    struct torch_node optimizer, shapes, ties;
+};
+
+static enum berth_status write_model(const char *folder, const struct deepspeed_out *out,
+                                     const struct model_parts *parts, struct berth_error *error) {
+    const struct torch_node last = integer("last_batch_iteration", out->step - 1);
+    const struct torch_node children[] = {
+        {.key = "module", .kind = TORCH_TENSORS, .count = out->count, .tensors = out->module},
+        many("buffer_names", TORCH_LIST, NULL, 0),
+        parts->optimizer,
+        parts->shapes,
+        none("frozen_param_shapes"),
+        parts->ties,
+        none("frozen_param_fragments"),
+        out->optimizer != NULL ? many("lr_scheduler", TORCH_DICT, &last, 1) : none("lr_scheduler"),
+        none("data_sampler"),
+        none("random_ltd"),
+        many("sparse_tensor_module_names", TORCH_LIST, NULL, 0),
+        integer("skipped_steps", out->skipped),
+        integer("global_steps", out->step),
+        integer("global_samples", out->samples),
+        integer("dp_world_size", out->ranks),
+        integer("mp_world_size", 1),
+        many("ds_config", TORCH_DICT, NULL, 0),
+        text("ds_version", VERSION),
+    };
+    const struct torch_node root = many(NULL, TORCH_DICT, children, LENGTH(children));
+    char *path = path_join(folder, DEEPSPEED_STATES);
+    enum berth_status status = path != NULL ? torch_write(path, &root, error) : file_no_path(error);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status write_whole(const char *folder, const struct deepspeed_out *out,
+                                     struct berth_error *error) {
+    struct whole_state whole = {0};
+    enum berth_status status = fill_whole(&whole, out->optimizer, error);
+    if (status == BERTH_OK) {
+        const struct model_parts parts = {
+            .optimizer = many("optimizer", TORCH_DICT, whole.children, LENGTH(whole.children)),
+            .shapes = none("param_shapes"),
+            .ties = none("shared_params")};
+        status = write_model(folder, out, &parts, error);
+    }
+    memory_free(whole.memory);
+    return status;
+}
+
+static enum berth_status write_with_shapes(const char *folder, const struct deepspeed_out *out,
+                                           struct berth_error *error) {
+    struct shapes shapes = {0};
+    enum berth_status status = fill_shapes(&shapes, out, error);
+    if (status == BERTH_OK) {
+        const struct torch_node *ties = shapes.memory + parameter_count(out->optimizer);
+        const struct model_parts parts = {
+            .optimizer = none("optimizer"),
+            .shapes = many("param_shapes", TORCH_LIST, shapes.groups, out->optimizer->group_count),
+            .ties = many("shared_params", TORCH_DICT, ties, out->tie_count)};
+        status = write_model(folder, out, &parts, error);
+    }
+    memory_free(shapes.memory);
+    return status;
+}
+
+// --- shards -------------------------------------------------------------------------------------
+
+// The numbers of each group as rows, padded with zeros to equal parts for the ranks.
+struct rows {
+    float *data[DEEPSPEED_ROWS][DEEPSPEED_MAX_GROUPS];
+    int64_t elements[DEEPSPEED_MAX_GROUPS], part[DEEPSPEED_MAX_GROUPS];
+    int64_t ranks;
+};
+
+static size_t row_bytes(const struct rows *rows, size_t group) {
+    return (size_t)(rows->part[group] * rows->ranks) * sizeof(float);
+}
+
+static void fill_row(float *row, const struct tensor_out *tensors, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const int64_t elements = elements_of(&tensors[i]);
+        memcpy(row, tensors[i].data, (size_t)elements * sizeof *row);
+        row += elements;
+    }
+}
+
+// DeepSpeed aligns each part to two elements.
+static enum berth_status fill_rows(struct rows *rows, const struct deepspeed_out *out,
+                                   struct berth_error *error) {
+    rows->ranks = out->ranks;
+    for (size_t g = 0; g < out->optimizer->group_count; g++) {
+        const struct deepspeed_group *group = &out->optimizer->groups[g];
+        rows->elements[g] = group_elements(group);
+        rows->part[g] = (rows->elements[g] + 2 * out->ranks - 1) / (2 * out->ranks) * 2;
+        for (int row = 0; row < DEEPSPEED_ROWS; row++) {
+            rows->data[row][g] = memory_pages(row_bytes(rows, g));
+            if (rows->data[row][g] == NULL) {
+                return error_no_memory(error, row_bytes(rows, g), "the state of the optimizer");
+            }
+            fill_row(rows->data[row][g], group->rows[row], group->count);
+        }
+    }
+    return BERTH_OK;
+}
+
+static void rows_done(struct rows *rows, size_t groups) {
+    for (size_t g = 0; g < groups; g++) {
+        for (int row = 0; row < DEEPSPEED_ROWS; row++) {
+            memory_pages_free(rows->data[row][g], row_bytes(rows, g));
+        }
+    }
+}
+
+// A rank's parts of the rows; its nodes refer to it.
+struct shard {
+    struct tensor_out tensors[DEEPSPEED_ROWS][DEEPSPEED_MAX_GROUPS];
+    struct torch_node number[DEEPSPEED_MAX_GROUPS], params[DEEPSPEED_MAX_GROUPS];
+    struct torch_node members[DEEPSPEED_MAX_GROUPS][STATE_NODES], states[DEEPSPEED_MAX_GROUPS];
+    struct torch_node master[DEEPSPEED_MAX_GROUPS], padding[DEEPSPEED_MAX_GROUPS];
+    struct torch_node count[DEEPSPEED_MAX_GROUPS];
+    struct group_list groups;
+};
+
+// Master weights are stored without the padding, moments with it.
+static void fill_tensors(struct shard *shard, const struct rows *rows, size_t group, int64_t rank) {
+    const int64_t first = rank * rows->part[group], left = rows->elements[group] - first;
+    const int64_t own = left < 0 ? 0 : left < rows->part[group] ? left : rows->part[group];
+    for (int row = 0; row < DEEPSPEED_ROWS; row++) {
+        shard->tensors[row][group] =
+            (struct tensor_out){.name = "a part of a group",
+                                .dtype = TENSOR_F32,
+                                .rank = 1,
+                                .shape = {row == DEEPSPEED_MASTER ? own : rows->part[group]},
+                                .data = rows->data[row][group] + first};
+    }
+    shard->padding[group] = integer(NULL, rows->part[group] - own);
+}
+
+static void fill_shard(struct shard *shard, const struct deepspeed_out *out,
+                       const struct rows *rows, int64_t rank) {
+    for (size_t g = 0; g < out->optimizer->group_count; g++) {
+        fill_tensors(shard, rows, g, rank);
+        struct torch_node *members = shard->members[g];
+        members[0] = integer("step", out->optimizer->updates);
+        members[1] = tensor("exp_avg", &shard->tensors[DEEPSPEED_EXP_AVG][g]);
+        members[2] = tensor("exp_avg_sq", &shard->tensors[DEEPSPEED_EXP_AVG_SQ][g]);
+        shard->states[g] = many(NULL, TORCH_DICT, members, STATE_NODES);
+        shard->master[g] = tensor(NULL, &shard->tensors[DEEPSPEED_MASTER][g]);
+        shard->number[g] = integer(NULL, (int64_t)g);
+        shard->params[g] = many("params", TORCH_LIST, &shard->number[g], 1);
+        shard->count[g] = integer(NULL, out->ranks);
+    }
+    fill_groups(&shard->groups, out->optimizer, shard->params);
+}
+
+static enum berth_status write_shard_file(const char *path, const struct deepspeed_out *out,
+                                          const struct shard *shard, struct berth_error *error) {
+    const struct deepspeed_optimizer *optimizer = out->optimizer;
+    const size_t groups = optimizer->group_count;
+    const struct torch_node base[] = {
+        many("state", TORCH_DICT, shard->states, groups),
+        many("param_groups", TORCH_LIST, shard->groups.groups, groups)};
+    const struct torch_node state[] = {
+        truth("dynamic_loss_scale", 0),
+        truth("overflow", 0),
+        real("clip_grad", optimizer->max_grad_norm),
+        many("base_optimizer_state", TORCH_DICT, base, LENGTH(base)),
+        many("single_partition_of_fp32_groups", TORCH_LIST, shard->master, groups),
+        integer("zero_stage", optimizer->stage),
+        many("group_paddings", TORCH_LIST, shard->padding, groups),
+        many("partition_count", TORCH_LIST, shard->count, groups),
+        text("ds_version", VERSION)};
+    const struct torch_node children[] = {
+        many("optimizer_state_dict", TORCH_DICT, state, LENGTH(state)),
+        many("ds_config", TORCH_DICT, NULL, 0), text("ds_version", VERSION)};
+    const struct torch_node root = many(NULL, TORCH_DICT, children, LENGTH(children));
+    return torch_write(path, &root, error);
+}
+
+static enum berth_status write_shard(const char *folder, const struct deepspeed_out *out,
+                                     const struct rows *rows, int64_t rank,
+                                     struct berth_error *error) {
+    struct shard shard;
+    char name[80];
+    snprintf(name, sizeof name, "%szero_pp_rank_%" PRId64 "_mp_rank_00_optim_states.pt",
+             out->is_bf16 ? "bf16_" : "", rank);
+    char *path = path_join(folder, name);
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    fill_shard(&shard, out, rows, rank);
+    enum berth_status status = write_shard_file(path, out, &shard, error);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status write_shards(const char *folder, const struct deepspeed_out *out,
+                                      struct berth_error *error) {
+    struct rows rows = {0};
+    enum berth_status status = fill_rows(&rows, out, error);
+    for (int64_t rank = 0; rank < out->ranks && status == BERTH_OK; rank++) {
+        status = write_shard(folder, out, &rows, rank, error);
+    }
+    rows_done(&rows, out->optimizer->group_count);
+    return status;
+}
+
+// --- the folder ---------------------------------------------------------------------------------
+
+static enum berth_status write_tag(const char *folder, const struct deepspeed_out *out,
+                                   struct berth_error *error) {
+    TRY(dir_make(folder, error));
+    if (out->optimizer == NULL) {
+        const struct model_parts parts = {none("optimizer"), none("param_shapes"),
+                                          none("shared_params")};
+        return write_model(folder, out, &parts, error);
+    }
+    if (out->optimizer->stage == 0) {
+        return write_whole(folder, out, error);
+    }
+    TRY(write_with_shapes(folder, out, error));
+    return write_shards(folder, out, error);
+}
+
+enum berth_status deepspeed_write(const char *folder, const struct deepspeed_out *out,
+                                  struct berth_error *error) {
+    char tag[48];
+    snprintf(tag, sizeof tag, "global_step%" PRId64, out->step);
+    char *inner = path_join(folder, tag), *latest = path_join(folder, "latest");
+    enum berth_status status;
+    if (inner == NULL || latest == NULL) {
+        status = file_no_path(error);
+    } else {
+        TRY_DONE(write_tag(inner, out, error));
+        TRY_DONE(file_write(latest, tag, strlen(tag), error));
+    }
+done:
+    memory_free(inner);
+    memory_free(latest);
+    return status;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/progress/run_facts.h"
+
+#include "core/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int is_needed(const struct option_row *row) {
+    return strcmp(row->group, "optimizer") == 0 || strcmp(row->name, "learning_rate") == 0;
+}
+
+static enum berth_status read_settings(struct run_facts *facts, struct berth_error *error) {
+    const json *settings = json_member(facts->state, "settings");
+    struct berth_config config;
+    option_defaults(&config);
+    for (size_t i = 0; i < option_row_count; i++) {
+        const struct option_row *row = &option_rows[i];
+        const char *text = json_text(json_member(settings, row->name));
+        if (is_needed(row) && text != NULL && text[0] != '\0') {
+            TRY(option_set(&config, row, text, error));
+        }
+    }
+    TRY(optimizer_settle(&config, error));
+    facts->optimizer = optimizer_of(&config);
+    facts->learning_rate = config.learning_rate;
+    return BERTH_OK;
+}
+
+static void find_last_rate(struct run_facts *facts) {
+    const json *history = json_member(facts->state, "log_history");
+    for (size_t i = 0; json_is_array_value(history) && i < json_length(history); i++) {
+        const json *rate = json_member(json_at(history, i), "learning_rate");
+        facts->learning_rate =
+            json_is_number_value(rate) ? json_as_real(rate) : facts->learning_rate;
+    }
+}
+
+static enum berth_status read_numbers(struct run_facts *facts, const char *path,
+                                      struct berth_error *error) {
+    int64_t phase_start = 0, moments_start = 0;
+    facts->step = -1;
+    TRY(json_get_integer(facts->state, path, "global_step", &facts->step, error));
+    TRY(json_get_integer(facts->state, path, "skipped_steps", &facts->skipped, error));
+    TRY(json_get_integer(facts->state, path, "phase_start", &phase_start, error));
+    TRY(json_get_integer(facts->state, path, "moments_start", &moments_start, error));
+    TRY(json_get_integer(facts->state, path, "train_batch_size", &facts->sequences, error));
+    const int64_t start = phase_start > moments_start ? phase_start : moments_start;
+    facts->updates = facts->step - start - facts->skipped;
+    return facts->step >= 0 && facts->skipped >= 0 && facts->updates >= 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: keys \"global_step\", \"skipped_steps\", \"phase_start\" and "
+                           "\"moments_start\": expected numbers of updates that fit each other",
+                           path);
+}
+
+enum berth_status run_facts_read(struct run_facts *facts, const char *path,
+                                 struct berth_error *error) {
+    enum berth_status status;
+    *facts = (struct run_facts){0};
+    TRY_DONE(json_read_file(path, &facts->state, error));
+    TRY_DONE(read_numbers(facts, path, error));
+    TRY_DONE(read_settings(facts, error));
+    find_last_rate(facts);
+done:
+    if (status != BERTH_OK) {
+        run_facts_done(facts);
+    }
+    return status;
+}
+
+void run_facts_done(struct run_facts *facts) {
+    json_free(facts->state);
+    *facts = (struct run_facts){0};
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Predictions by several ranks, which are threads here: the first rank receives what one process
+// receives, in the same order and to the bit. A rank that is stopped, fails or has other sequences
+// ends the prediction of all.
+#include "comm/job.h"
+#include "core/harness.h"
+#include "core/memory.h"
+#include "core/rng.h"
+#include "train/engine/infer.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct bert_config shape = {.vocab_size = 90,
+                                         .hidden_size = 32,
+                                         .num_hidden_layers = 1,
+                                         .num_attention_heads = 2,
+                                         .intermediate_size = 40,
+                                         .max_position_embeddings = 64,
+                                         .type_vocab_size = 2,
+                                         .layer_norm_eps = 1e-12,
+                                         .initializer_range = 0.02,
+                                         .num_labels = 3};
+enum { SEQUENCES = 97, LONGEST = 40, MASKED = 3, BATCH_TOKENS = 100, KEPT = 2 };
+
+static int32_t ids[SEQUENCES][LONGEST];
+static int8_t types[LONGEST];
+static const uint16_t positions[MASKED] = {1, 2, 3};
+static const int32_t originals[MASKED] = {5, 6, 7};
+
+static struct packer_sequence get(const void *data, size_t index) {
+    return (struct packer_sequence){.ids = ids[index],
+                                    .type_ids = types,
+                                    .length = 4 + (int32_t)(index * 7 % (LONGEST - 4)),
+                                    .masked_positions = positions,
+                                    .masked_labels = originals,
+                                    .masked_count = (int32_t)(index % (MASKED + 1))};
+}
+
+static struct packer_sequence get_other(const void *data, size_t index) {
+    struct packer_sequence sequence = get(data, index);
+    sequence.ids = ids[index < SEQUENCES - 1 ? index : 0];
+    return sequence;
+}
+
+static int set_up(void **state) {
+    uint64_t index = 0;
+    for (int i = 0; i < SEQUENCES * LONGEST; i++) {
+        ids[i / LONGEST][i % LONGEST] = (int32_t)rng_below(1, 2, &index, 90);
+    }
+    return 0;
+}
+
+// --- runs ---------------------------------------------------------------------------------------
+
+struct setting {
+    const char *layout; // of the ranks (comm/job.h)
+    enum param_head head;
+    size_t group;
+    int keeps;
+    int stopped, other; // ranks; 0: none
+};
+
+// What the first rank received: index, numbers, one sequence after the other; of any other rank,
+// which must receive nothing.
+struct outcome {
+    struct setting setting;
+    pthread_mutex_t mutex;
+    float *numbers;
+    size_t count, capacity;
+    struct infer_result result;
+    int elsewhere; // calls in other ranks
+    int statuses[SOCKET_PROCESSES], stopped[SOCKET_PROCESSES], messages;
+    int64_t progress;
+};
+
+struct receiver {
+    struct outcome *outcome;
+    int rank;
+};
+
+static void add(struct receiver *receiver, const float *numbers, int64_t count) {
+    struct outcome *outcome = receiver->outcome;
+    if (receiver->rank > 0) {
+        pthread_mutex_lock(&outcome->mutex);
+        outcome->elsewhere++;
+        pthread_mutex_unlock(&outcome->mutex);
+        return;
+    }
+    if (!CHECK(outcome->count + (size_t)count <= outcome->capacity)) {
+        return;
+    }
+    memcpy(outcome->numbers + outcome->count, numbers, (size_t)count * sizeof *numbers);
+    outcome->count += (size_t)count;
+}
+
+static void take(void *context, size_t index, const float *logits, int64_t count) {
+    const float number = (float)index;
+    add(context, &number, 1);
+    add(context, logits, count);
+}
+
+static void take_masked(void *context, size_t index, const struct infer_masked *masked) {
+    CHECK(masked->count == (int64_t)(index % (MASKED + 1)));
+    add(context, masked->losses, masked->count);
+    add(context, masked->hits, masked->count);
+}
+
+static void keep(void *context, const float *logits, int64_t count, float *kept) {
+    kept[0] = logits[0];
+    kept[1] = logits[count - 1];
+}
+
+static void write_record(void *context, const struct berth_record *record) {
+    struct outcome *outcome = context;
+    if (record->kind == BERTH_RECORD_PROGRESS) {
+        outcome->progress = record->fields[0].integer;
+    }
+}
+
+static void infer(struct engine *engine, struct outcome *outcome, struct comm *comm) {
+    const struct setting *setting = &outcome->setting;
+    const int rank = comm->rank, masks = setting->head == PARAM_HEAD_PRETRAINING;
+    const volatile int stop = setting->stopped == rank && rank > 0;
+    const struct packer_source source = {
+        .get = setting->other == rank && rank > 0 ? get_other : get, .count = SEQUENCES};
+    const struct batch_extent extent = {.tokens = BATCH_TOKENS,
+                                        .sequences = BATCH_TOKENS / 4,
+                                        .masked = masks ? SEQUENCES * MASKED : 0,
+                                        .max_length = LONGEST};
+    struct receiver receiver = {outcome, rank};
+    const struct berth_log log = {.write = rank == 0 ? write_record : NULL, .context = outcome};
+    const struct infer_args args = {.source = &source,
+                                    .extent = &extent,
+                                    .log = &log,
+                                    .phase = "predict",
+                                    .stop = &stop,
+                                    .group = setting->group,
+                                    .keep = setting->keeps ? keep : NULL,
+                                    .kept_count = KEPT,
+                                    .take = take,
+                                    .take_masked = masks ? take_masked : NULL,
+                                    .context = &receiver};
+    struct infer_result result;
+    struct berth_error error = {.message = ""};
+    const enum berth_status status = infer_run(engine, &args, &result, &error);
+    pthread_mutex_lock(&outcome->mutex);
+    outcome->statuses[rank] = (int)status;
+    outcome->stopped[rank] = result.stopped;
+    outcome->messages += status != BERTH_OK && error.message[0] != '\0';
+    if (rank == 0) {
+        outcome->result = result;
+    }
+    pthread_mutex_unlock(&outcome->mutex);
+}
+
+static void body(struct comm *comm, const struct transport *transport, void *context) {
+    struct outcome *outcome = context;
+    const struct device_options options = {.threads = 1};
+    const struct engine_shape largest = {.infer = {.tokens = BATCH_TOKENS,
+                                                   .sequences = BATCH_TOKENS / 4,
+                                                   .masked = SEQUENCES * MASKED,
+                                                   .max_length = LONGEST}};
+    struct param_table table;
+    struct device *device;
+    struct state state = {0};
+    struct engine engine;
+    CHECK(param_table_init(&table, &shape, outcome->setting.head, NULL) == BERTH_OK);
+    CHECK(device_cpu_open(&options, &device, NULL) == BERTH_OK);
+    CHECK(state_init(&state, device, &table, DTYPE_F32, 0, NULL) == BERTH_OK);
+    param_initialise(&table, &shape, 3, state.master);
+    state_set_weights(&state, state.master);
+    CHECK(engine_init(&engine, &state, comm, &shape, &largest, NULL) == BERTH_OK);
+    infer(&engine, outcome, comm);
+    engine_done(&engine);
+    state_done(&state);
+    device->close(device);
+    param_table_done(&table);
+}
+
+static struct outcome run(const struct setting *setting) {
+    struct outcome outcome = {.setting = *setting, .capacity = SEQUENCES * (LONGEST * 32 + 8)};
+    pthread_mutex_init(&outcome.mutex, NULL);
+    outcome.numbers = memory_array(outcome.capacity, sizeof *outcome.numbers);
+    assert_non_null(outcome.numbers);
+    if (strcmp(setting->layout, "1x1") == 0) {
+        body(comm_self(), NULL, &outcome);
+        return outcome;
+    }
+    struct job job = job_of(setting->layout);
+    job.settings.timeout_seconds = 120;
+    job.body = body;
+    job.context = &outcome;
+    job_run(&job);
+    return outcome;
+}
+
+static void outcome_done(struct outcome *outcome) {
+    memory_free(outcome->numbers);
+    pthread_mutex_destroy(&outcome->mutex);
+}
+
+// --- tests --------------------------------------------------------------------------------------
+
+static const char *const layouts[] = {"1x2", "3x1", "2x2", "1+2", "1x8", "4x2"};
+#define LAYOUTS (sizeof layouts / sizeof *layouts)
+
+static void check_layouts(struct setting setting) {
+    setting.layout = "1x1";
+    struct outcome whole = run(&setting);
+    assert_true(whole.count > SEQUENCES * 2);
+    for (size_t i = 0; i < LAYOUTS; i++) {
+        setting.layout = layouts[i];
+        struct outcome parts = run(&setting);
+        assert_int_equal(parts.elsewhere, 0);
+        assert_int_equal(parts.count, whole.count);
+        assert_memory_equal(parts.numbers, whole.numbers, whole.count * sizeof *whole.numbers);
+        assert_int_equal(parts.result.sequences, SEQUENCES);
+        assert_int_equal(parts.result.tokens, whole.result.tokens);
+        assert_int_equal(parts.progress, SEQUENCES);
+        assert_int_equal(parts.messages, 0);
+        outcome_done(&parts);
+    }
+    outcome_done(&whole);
+}
+
+static void test_any_number_of_ranks_gives_the_same_results(void **state) {
+    static const enum param_head heads[] = {PARAM_HEAD_SPAN, PARAM_HEAD_CLASS,
+                                            PARAM_HEAD_PRETRAINING};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        check_layouts((struct setting){.head = heads[i]});
+    }
+    check_layouts((struct setting){.head = PARAM_HEAD_NONE, .keeps = 1, .group = 20});
+}
+
+// Groups come one after the other; within one, the longest sequences first.
+static void test_batches_are_of_one_group(void **state) {
+    struct setting setting = {.layout = "2x2", .head = PARAM_HEAD_NONE, .keeps = 1, .group = 20};
+    struct outcome outcome = run(&setting);
+    assert_int_equal(outcome.count, SEQUENCES * (KEPT + 1));
+    for (size_t i = 0; i < SEQUENCES; i++) {
+        assert_int_equal((size_t)outcome.numbers[i * (KEPT + 1)] / 20, i / 20);
+    }
+    outcome_done(&outcome);
+}
+
+static void test_a_stop_of_one_rank_stops_all(void **state) {
+    struct setting setting = {.layout = "2x2", .head = PARAM_HEAD_SPAN, .stopped = 2};
+    struct outcome outcome = run(&setting);
+    for (int rank = 0; rank < 4; rank++) {
+        assert_int_equal(outcome.statuses[rank], BERTH_OK);
+        assert_int_equal(outcome.stopped[rank], 1);
+    }
+    assert_int_equal(outcome.count, 0);
+    outcome_done(&outcome);
+}
+
+static void test_other_sequences_are_an_error_of_all(void **state) {
+    struct setting setting = {.layout = "2x2", .head = PARAM_HEAD_SPAN, .other = 3};
+    struct outcome outcome = run(&setting);
+    for (int rank = 0; rank < 4; rank++) {
+        assert_int_equal(outcome.statuses[rank], BERTH_BAD_DATA);
+    }
+    assert_int_equal(outcome.messages, 1);
+    assert_int_equal(outcome.count, 0);
+    outcome_done(&outcome);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_any_number_of_ranks_gives_the_same_results),
+        cmocka_unit_test(test_batches_are_of_one_group),
+        cmocka_unit_test(test_a_stop_of_one_rank_stops_all),
+        cmocka_unit_test(test_other_sequences_are_an_error_of_all),
+    };
+    return cmocka_run_group_tests(tests, set_up, NULL);
+}
