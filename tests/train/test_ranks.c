@@ -416,6 +416,33 @@ static void test_virtual_ranks_give_the_same_bytes(void **state) {
     }
 }
 
+// DeepSpeed's overlap_comm, reduce_bucket_size and allgather_bucket_size: when and in what pieces
+// ranges travel, not what they come to.
+static void test_overlap_and_buckets_change_no_bytes(void **state) {
+    for (int stage = 0; stage <= 2; stage++) {
+        struct setting setting = {.layout = "2x2",
+                                  .stage = stage,
+                                  .compute = stage == 1 ? DTYPE_BF16 : DTYPE_F32,
+                                  .optimizer = "adamw",
+                                  .micro = 5};
+        struct outcome usual = run(&setting);
+        assert_true(usual.overlapping > 0);
+        setting.waits = 1;
+        struct outcome waiting = run(&setting);
+        assert_same(&waiting, &usual);
+        assert_int_equal(waiting.overlapping, 0);
+        setting.waits = 0;
+        setting.bucket = 40000;
+        struct outcome pieces = run(&setting);
+        assert_same(&pieces, &usual);
+        assert_true(pieces.overlapping > 0);
+        assert_true(pieces.stats.bytes > usual.stats.bytes); // more messages
+        outcome_done(&usual);
+        outcome_done(&waiting);
+        outcome_done(&pieces);
+    }
+}
+
 // --- numbers that are not finite ----------------------------------------------------------------
 
 // One rank has a weight, or a gradient, that is not finite; all name it.
@@ -458,33 +485,6 @@ static void test_all_ranks_name_what_is_not_finite(void **state) {
     job.settings.timeout_seconds = 120;
     job.body = blame;
     job_run(&job);
-}
-
-// DeepSpeed's overlap_comm, reduce_bucket_size and allgather_bucket_size: when and in what pieces
-// ranges travel, not what they come to.
-static void test_overlap_and_buckets_change_no_bytes(void **state) {
-    for (int stage = 0; stage <= 2; stage++) {
-        struct setting setting = {.layout = "2x2",
-                                  .stage = stage,
-                                  .compute = stage == 1 ? DTYPE_BF16 : DTYPE_F32,
-                                  .optimizer = "adamw",
-                                  .micro = 5};
-        struct outcome usual = run(&setting);
-        assert_true(usual.overlapping > 0);
-        setting.waits = 1;
-        struct outcome waiting = run(&setting);
-        assert_same(&waiting, &usual);
-        assert_int_equal(waiting.overlapping, 0);
-        setting.waits = 0;
-        setting.bucket = 40000;
-        struct outcome pieces = run(&setting);
-        assert_same(&pieces, &usual);
-        assert_true(pieces.overlapping > 0);
-        assert_true(pieces.stats.bytes > usual.stats.bytes); // more messages
-        outcome_done(&usual);
-        outcome_done(&waiting);
-        outcome_done(&pieces);
-    }
 }
 
 int main(void) {

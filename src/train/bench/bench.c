@@ -42,11 +42,11 @@ static int64_t exchange_nothing(struct comm *comm, const struct comm_range *rang
     return 0; // the ticket of no exchange
 }
 
+// Prediction is measured in one process.
 static enum berth_status open_ranks(struct bench *bench, struct berth_error *error) {
-    const struct bench_settings *settings = bench->settings;
-    bench->log = settings->log;
-    return trains(bench) ? machine_comm_open(settings->config, &bench->log, &bench->comm, error)
-                         : BERTH_OK;
+    return trains(bench)
+               ? machine_comm_open(bench->settings->config, &bench->log, &bench->comm, error)
+               : BERTH_OK;
 }
 
 static enum berth_status settle_ranks(struct bench *bench, struct berth_error *error) {
@@ -268,7 +268,8 @@ static enum berth_status measure(struct bench *bench, struct bench_figures *figu
 
 enum berth_status bench_run(const struct bench_settings *settings, struct bench_figures *figures,
                             struct berth_error *error) {
-    struct bench bench = {.settings = settings, .comm = comm_self(), .peak = NAN};
+    struct bench bench = {
+        .settings = settings, .log = settings->log, .comm = comm_self(), .peak = NAN};
     *figures = (struct bench_figures){0};
     enum berth_status status = open_ranks(&bench, error);
     if (status == BERTH_OK) {

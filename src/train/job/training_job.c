@@ -362,6 +362,7 @@ static enum berth_status write_outputs(struct job *job, const struct training_re
 
 static enum berth_status read_best(struct job *job, const char *folder, struct berth_error *error) {
     TRY(checkpoint_verify(folder, NULL, error));
+    all_reduce_wait_all_weights(&job->updater.all_reduce);
     param_table_keep_head(&job->files.table);
     return model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
                             error);
