@@ -273,7 +273,10 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
     fill(ranks);
     const struct comm_ranks_memory memory = comm_ranks_memory(
         settings, ranks->comm.size, ranks->comm.local_size, ranks->comm.host_count);
-    ranks->comm.bytes = memory.own + memory.host / (size_t)ranks->comm.local_size;
+    ranks->comm.bytes = memory.own;
+    ranks->comm.host_bytes = memory.host;
+    ranks->comm.reduce_bytes = memory.reduce;
+    ranks->comm.gather_bytes = memory.gather;
     TRY(ranks_agree(&ranks->comm, status, &stop, &own) == BERTH_OK
             ? BERTH_OK
             : error_set(error, own.status, "%s", own.message));
@@ -306,6 +309,14 @@ struct comm_ranks_memory comm_ranks_memory(const struct comm_settings *settings,
     const struct window_shape shape = {
         .local_size = sharing, .size = size, .payload = (size_t)chunk * sizeof(float)};
     const size_t window = host_window_bytes(&shape) * (size_t)(local_size / sharing);
+    // Of other ranks' areas it reads the cells of what it owns and of the owners elsewhere whose
+    // parts it handles; when it gathers, one cell for each owner.
+    const size_t handled = (size_t)((size - sharing + sharing - 1) / sharing);
+    const size_t reduced = (size_t)size - 1 + (size_t)(sharing - 1) * (handled + 1);
+    const size_t area = host_window_bytes(&shape) / (size_t)sharing;
+    const size_t cell = area / (size_t)size;
     return (struct comm_ranks_memory){.own = pipeline_bytes(size, sharing, hosts, chunk),
-                                      .host = window};
+                                      .host = window,
+                                      .reduce = reduced * cell,
+                                      .gather = (size_t)size * cell};
 }

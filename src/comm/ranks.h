@@ -32,9 +32,10 @@ enum berth_status comm_ranks_open(struct transport *transport, const struct comm
                                   struct comm **comm, struct berth_error *error);
 
 // What a communicator of so many ranks will take: `own` for each, and `host` for the memory that
-// the ranks of a host share. At most `local_size` ranks share a host.
+// the ranks of a host share. Of that, a rank uses at most `reduce` and `gather` for exchanges in
+// f32. At most `local_size` ranks share a host.
 struct comm_ranks_memory {
-    size_t own, host;
+    size_t own, host, reduce, gather;
 };
 
 struct comm_ranks_memory comm_ranks_memory(const struct comm_settings *settings, int size,

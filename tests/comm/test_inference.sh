@@ -170,6 +170,7 @@ END
 make_questions many.json 8000
 for mpi in "${mpis[@]}"; do
     rm -f process
+    : >"$err" # what the job before has written says nothing of this one
     what="$mpi, a signal to the second process"
     timeout 60 $(launcher_of "$mpi") -n 2 bash signalled.sh "$BERTH" predict squad --model model --input many.json \
         --output stopped $short $questions >"$out" 2>"$err" </dev/null &

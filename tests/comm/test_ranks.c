@@ -618,6 +618,14 @@ static void test_the_memory_that_will_be_taken_is_known(void **state) {
     for (int size = 1; size <= 32; size *= 2) {
         assert_true(comm_ranks_memory(&usual, size, size, 1).host < (size_t)66 << 20);
     }
+    // A rank of one host writes to 7 of its own 8 cells and reads one of each of the others', then
+    // uses one of each. Of 4 hosts with 2 ranks it also handles 3 owners elsewhere.
+    assert_in_range(comm_ranks_memory(&small, 8, 8, 1).reduce, WINDOW_SLOTS * 14 * cell,
+                    WINDOW_SLOTS * 14 * (cell + 64));
+    assert_in_range(comm_ranks_memory(&small, 8, 2, 4).reduce, WINDOW_SLOTS * 11 * cell,
+                    WINDOW_SLOTS * 11 * (cell + 64));
+    assert_in_range(comm_ranks_memory(&small, 8, 2, 4).gather, WINDOW_SLOTS * 8 * cell,
+                    WINDOW_SLOTS * 8 * (cell + 64));
     assert_int_equal(comm_ranks_memory(&flat, 8, 8, 1).host,
                      8 * comm_ranks_memory(&usual, 8, 1, 8).host);
 }

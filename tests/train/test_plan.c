@@ -164,6 +164,56 @@ static void test_advice_divides_the_update(void **state) {
     planned_close(&planned);
 }
 
+// --- several ranks ------------------------------------------------------------------------------
+
+// The goal of ZeRO's stages, for real geometries on 4 ranks: stage 2 keeps compute copies, what all
+// ranks read in f32, 1.1 quarters of the rest, and the range whose gradients are being added.
+static void test_state_of_a_rank(void **state) {
+    static const struct {
+        int64_t hidden, layers;
+    } geometries[] = {{384, 6}, {768, 12}, {1024, 24}};
+    for (size_t i = 0; i < sizeof geometries / sizeof *geometries; i++) {
+        const int64_t hidden = geometries[i].hidden;
+        const struct bert_config shape = {.vocab_size = 30522,
+                                          .hidden_size = hidden,
+                                          .num_hidden_layers = geometries[i].layers,
+                                          .num_attention_heads = hidden / 64,
+                                          .intermediate_size = 4 * hidden,
+                                          .max_position_embeddings = 512,
+                                          .type_vocab_size = 2};
+        struct param_table table;
+        assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+        const struct state_bytes whole = state_measure(&table, DTYPE_BF16, 1);
+        const size_t tables = (size_t)(table.total - table.head_first) * sizeof(float);
+        size_t weights = 0, moments = 0;
+        for (int rank = 0; rank < 4; rank++) {
+            const struct state_share none = {rank, 4, 0, 0}, half = {rank, 4, 1, 0};
+            const struct state_share most = {rank, 4, 2, 0};
+            const struct state_bytes zero = state_measure_share(&table, DTYPE_BF16, &none);
+            const struct state_bytes one = state_measure_share(&table, DTYPE_BF16, &half);
+            const struct state_bytes two = state_measure_share(&table, DTYPE_BF16, &most);
+            const struct state_bytes f32 = state_measure_share(&table, DTYPE_F32, &most);
+            assert_memory_equal(&zero, &whole, sizeof whole);
+            assert_int_equal(one.gradients, whole.gradients);
+            assert_int_equal(two.weights, one.weights);
+            assert_int_equal(f32.weights, whole.weights); // they are what is computed with
+            weights += two.weights - tables;
+            moments += two.moments;
+            const double part = 1.1 / 4 * (double)(whole.weights + whole.moments + whole.gradients);
+            int64_t largest = 0;
+            for (size_t k = 0; k < param_range_count(&table); k++) {
+                const int64_t count = param_range(&table, k).count;
+                largest = count > largest ? count : largest;
+            }
+            assert_true((double)(two.weights + two.copy + two.gradients + two.moments) <=
+                        (double)(whole.copy + tables) + part + (double)largest * sizeof(float));
+        }
+        assert_int_equal(weights, whole.weights - tables);
+        assert_int_equal(moments, whole.moments);
+        param_table_done(&table);
+    }
+}
+
 // --- control groups -----------------------------------------------------------------------------
 
 // One file of the tree that cgroup_memory_rest looks into.
@@ -459,6 +509,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_refusal_names_a_size_that_fits),
         FIXTURE_TEST(test_device_memory_is_apart),
+        cmocka_unit_test(test_state_of_a_rank),
         FIXTURE_TEST(test_advice_divides_the_update),
         FIXTURE_TEST(test_groups_of_version_2),
         FIXTURE_TEST(test_groups_of_version_1),

@@ -13,7 +13,8 @@
 struct bench {
     const struct bench_settings *settings;
     struct berth_log log;
-    struct comm *comm, silent; // the second leaves the exchanges out
+    struct comm *comm, silent;  // the second leaves the exchanges out
+    struct berth_config config; // with the optimizer's defaults
     struct state_share share;
     int64_t parts; // of an update
     int pairs;     // each update is measured with its exchanges and without
@@ -52,9 +53,9 @@ static enum berth_status settle_ranks(struct bench *bench, struct berth_error *e
     const struct bench_settings *settings = bench->settings;
     bench->silent = *bench->comm;
     bench->silent.reduce_begin = bench->silent.gather_begin = exchange_nothing;
-    struct berth_config config = *settings->config;
-    TRY(optimizer_settle(&config, error));
-    TRY(all_reduce_share(&config, bench->comm, &bench->log, &bench->share, error));
+    bench->config = *settings->config;
+    TRY(optimizer_settle(&bench->config, error));
+    TRY(all_reduce_share(&bench->config, bench->comm, &bench->log, &bench->share, error));
     bench->pairs = settings->no_exchange && bench->comm->size > 1;
     if (settings->no_exchange && !bench->pairs) {
         log_note(&bench->log, "no_exchange has no effect in one process");
@@ -71,16 +72,18 @@ static struct engine_shape shape_of(const struct bench *bench) {
     return shape;
 }
 
+static struct update_rules rules_of(const struct bench *bench) {
+    return update_rules_of(&bench->config, &bench->data.files.shape, bench->state.compute);
+}
+
 static enum berth_status make_engine(struct bench *bench, const struct engine_shape *shape,
                                      struct berth_error *error) {
-    struct berth_config config = *bench->settings->config;
     const struct bert_config *model = &bench->data.files.shape;
     TRY(engine_init(&bench->engine, &bench->state, bench->comm, model, shape, error));
     if (!trains(bench)) {
         return BERTH_OK;
     }
-    TRY(optimizer_settle(&config, error));
-    const struct update_rules rules = update_rules_of(&config, model, bench->state.compute);
+    const struct update_rules rules = rules_of(bench);
     return updater_init(&bench->updater, &bench->engine, &rules, bench->data.most, error);
 }
 
@@ -92,11 +95,10 @@ static enum berth_status take_state(struct bench *bench, struct berth_error *err
                          : state_init(&bench->state, bench->device, table, compute, 0, error);
 }
 
-static enum berth_status prepare(struct bench *bench, struct bench_figures *figures,
-                                 struct berth_error *error) {
+// All that needs no other rank.
+static enum berth_status open_data(struct bench *bench, struct berth_error *error) {
     struct berth_config *config = bench->settings->config;
     struct bench_data *data = &bench->data;
-    const struct comm *comm = bench->comm;
     enum dtype compute;
     TRY(bench_data_open(data, bench->settings, bench->parts, error));
     TRY(machine_device_open(config, &bench->log, &bench->device, error));
@@ -105,13 +107,24 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
                                   .table = &data->files.table,
                                   .compute = compute,
                                   .share = bench->share};
+    return BERTH_OK;
+}
+
+static enum berth_status prepare(struct bench *bench, struct bench_figures *figures,
+                                 struct berth_error *error) {
+    const struct berth_config *config = bench->settings->config;
+    const struct bench_data *data = &bench->data;
+    struct comm *comm = bench->comm;
     const struct engine_shape shape = shape_of(bench);
+    const struct update_rules rules = rules_of(bench);
     const size_t levels = updater_level_bytes(&data->files.table, (int)(bench->parts / comm->size));
     struct plan_args plan = {.state = &bench->state,
                              .config = &data->files.shape,
                              .shape = &shape,
-                             .processes = comm->local_size,
+                             .comm = comm,
                              .exchange = comm->bytes + levels,
+                             .shared =
+                                 all_reduce_shared_bytes(comm, &bench->share, update_wire(&rules)),
                              .log = &bench->log};
     uint64_t total;
     TRY(plan_memory_admit(&plan, &total, error)); // before its memory is allocated
@@ -262,6 +275,10 @@ enum berth_status bench_run(const struct bench_settings *settings, struct bench_
     if (status == BERTH_OK) {
         status = settle_ranks(&bench, error);
     }
+    if (status == BERTH_OK) {
+        status = open_data(&bench, error);
+    }
+    status = comm_settle(bench.comm, status, error);
     if (status == BERTH_OK) {
         status = prepare(&bench, figures, error);
     }

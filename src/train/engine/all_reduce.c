@@ -101,6 +101,16 @@ enum berth_status all_reduce_share(const struct berth_config *config, const stru
                                         "processes, which is not supported: use --zero_stage 2");
 }
 
+// In stage 0 sums are gathered as they travelled, later heads, tables and vectors in f32.
+size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_share *share,
+                               enum dtype wire) {
+    const enum dtype gathered = share->stage == 0 ? wire : DTYPE_F32;
+    const size_t bytes =
+        (comm->reduce_bytes * dtype_size(wire) + comm->gather_bytes * dtype_size(gathered)) /
+        sizeof(float);
+    return bytes < comm->host_bytes ? bytes : comm->host_bytes;
+}
+
 enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,
                                   struct state *state, const struct all_reduce_rules *rules,
                                   struct berth_error *error) {

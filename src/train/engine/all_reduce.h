@@ -49,6 +49,10 @@ enum berth_status all_reduce_share(const struct berth_config *config, const stru
                                    const struct berth_log *log, struct state_share *share,
                                    struct berth_error *error);
 
+// Bytes that a rank uses, for its exchanges, of the memory that the ranks of its host share.
+size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_share *share,
+                               enum dtype wire);
+
 // Borrows comm and state. all_reduce_done frees, also after a failure.
 enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,
                                   struct state *state, const struct all_reduce_rules *rules,

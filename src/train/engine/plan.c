@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/engine/plan.h"
 
+#include "core/memory.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 // Memory that the process uses and the plan does not count: thread stacks, library tables, small
 // blocks.
@@ -45,6 +47,7 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
         log_integer("batches_bytes", (int64_t)memory->engine.batches),
         log_integer("data_bytes", (int64_t)memory->data),
         log_integer("exchange_bytes", (int64_t)memory->exchange),
+        log_integer("shared_exchange_bytes", (int64_t)memory->shared),
         log_integer("staging_bytes", (int64_t)memory->staging),
         log_integer("program_and_features_bytes", (int64_t)memory->resident),
         log_integer("plan_bytes", (int64_t)memory->total),
@@ -60,10 +63,14 @@ struct need {
     const struct plan_room *room;
 };
 
-// Returns the first of the two memories that is too small; room NULL: both are large enough. Memory
-// that is already resident is not subtracted from the available memory again.
+// Memory that is already resident is not subtracted from the available memory again.
+static uint64_t host_need(const struct plan_memory *memory) {
+    return memory->total - memory->resident + UNCOUNTED_BYTES;
+}
+
+// Returns the first of the two memories that is too small; room NULL: both are large enough.
 static struct need find_lack(const struct plan_limit_args *args, const struct plan_memory *memory) {
-    const uint64_t host = memory->total - memory->resident + UNCOUNTED_BYTES;
+    const uint64_t host = host_need(memory);
     if (host > args->host.available) {
         return (struct need){host, &args->host};
     }
@@ -76,7 +83,7 @@ static int fits(const struct plan_limit_args *args, const struct engine_shape *s
     if (plan_memory_make(&memory, args->state, args->config, shape, NULL) != BERTH_OK) {
         return 0;
     }
-    memory.total += args->memory->data + args->memory->exchange;
+    memory.total += args->memory->data + args->memory->exchange + args->memory->shared;
     return find_lack(args, &memory).room == NULL;
 }
 
@@ -148,14 +155,109 @@ enum berth_status plan_memory_check(const struct plan_limit_args *args, struct b
                      option);
 }
 
+// --- several ranks ------------------------------------------------------------------------------
+
+#define MOST_NAMED 16 // ranks, or hosts, that are reported one by one
+
+// In bytes; the memory that the ranks of a host share counts once for each host.
+struct totals {
+    double *ranks; // [size] plan of each
+    double *hosts; // [host_count] of all ranks of each
+    double *needs; // [host_count] still to be allocated there
+};
+
+static struct totals totals_of(const struct comm *comm, double *values) {
+    return (struct totals){values, values + comm->size, values + comm->size + comm->host_count};
+}
+
+// Every rank gets those of all: values[size + 2 host_count]; NULL: out of memory.
+static enum berth_status share_totals(struct comm *comm, const struct plan_memory *memory,
+                                      double *values, size_t count, struct berth_error *error) {
+    const size_t bytes = count * sizeof *values;
+    TRY(comm_settle(comm, values != NULL ? BERTH_OK : error_no_memory(error, bytes, "the plan"),
+                    error));
+    const struct totals totals = totals_of(comm, values);
+    const size_t window = comm->local_rank == 0 && memory->shared > 0 ? comm->host_bytes : 0;
+    totals.ranks[comm->rank] = (double)memory->total;
+    totals.hosts[comm->host] = (double)(memory->total - memory->shared + window);
+    totals.needs[comm->host] = (double)(host_need(memory) - memory->shared + window);
+    comm->sum(comm, values, count);
+    return comm->status(comm, error);
+}
+
+struct named_field {
+    char name[48];
+};
+
+// "rank_0_plan_bytes", ... for few of them, else the least and the most.
+static size_t add_each(struct berth_field *fields, size_t count, struct named_field *names,
+                       const char *noun, const double *values, int size) {
+    double least = values[0], most = values[0];
+    for (int i = 0; i < size; i++) {
+        least = values[i] < least ? values[i] : least;
+        most = values[i] > most ? values[i] : most;
+        if (size <= MOST_NAMED) {
+            snprintf(names[i].name, sizeof names[i].name, "%s_%d_plan_bytes", noun, i);
+            fields[count++] = log_integer(names[i].name, (int64_t)values[i]);
+        }
+    }
+    if (size > MOST_NAMED) {
+        snprintf(names[0].name, sizeof names[0].name, "least_%s_plan_bytes", noun);
+        snprintf(names[1].name, sizeof names[1].name, "most_%s_plan_bytes", noun);
+        fields[count++] = log_integer(names[0].name, (int64_t)least);
+        fields[count++] = log_integer(names[1].name, (int64_t)most);
+    }
+    return count;
+}
+
+static void report_ranks(const struct plan_args *args, const struct totals *totals) {
+    const struct comm *comm = args->comm;
+    const size_t window = args->shared > 0 ? comm->host_bytes : 0;
+    struct named_field rank_names[MOST_NAMED], host_names[MOST_NAMED];
+    struct berth_field fields[3 + 2 * MOST_NAMED] = {
+        log_integer("ranks", comm->size),
+        log_integer("hosts", comm->host_count),
+        log_integer("host_shared_bytes", (int64_t)window),
+    };
+    size_t count = add_each(fields, 3, rank_names, "rank", totals->ranks, comm->size);
+    count = add_each(fields, count, host_names, "host", totals->hosts, comm->host_count);
+    log_fields(args->log, BERTH_RECORD_PLAN, "memory of ranks and hosts", fields, count);
+}
+
+// Reports the plans of all ranks. Sets *part to this rank's part of what its host needs.
+static enum berth_status plan_ranks(const struct plan_args *args, const struct plan_memory *memory,
+                                    double *part, struct berth_error *error) {
+    struct comm *comm = args->comm;
+    const size_t count = (size_t)(comm->size + 2 * comm->host_count);
+    double *values = memory_array_zeroed(count, sizeof *values);
+    const enum berth_status status = share_totals(comm, memory, values, count, error);
+    if (status == BERTH_OK) {
+        const struct totals totals = totals_of(comm, values);
+        report_ranks(args, &totals);
+        *part = (double)host_need(memory) / totals.needs[comm->host];
+    }
+    memory_free(values);
+    return status;
+}
+
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,
                                     struct berth_error *error) {
     struct plan_memory memory;
-    TRY(plan_memory_make(&memory, args->state, args->config, args->shape, error));
+    double part = args->processes > 1 ? 1.0 / args->processes : 1;
+    enum berth_status status =
+        plan_memory_make(&memory, args->state, args->config, args->shape, error);
+    if (args->comm != NULL) {
+        status = comm_settle(args->comm, status, error);
+    }
+    TRY(status);
     memory.data = args->data;
     memory.exchange = args->exchange;
-    memory.total += args->data + args->exchange;
+    memory.shared = args->shared;
+    memory.total += args->data + args->exchange + args->shared;
     plan_memory_report(&memory, args->log);
+    if (args->comm != NULL && args->comm->size > 1) {
+        TRY(plan_ranks(args, &memory, &part, error));
+    }
     if (total != NULL) {
         *total = memory.total;
     }
@@ -167,8 +269,8 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
                                     .device = {.available = UINT64_MAX}};
     struct device *device = args->state->device;
     limit.host.available = machine_memory_available(&limit.host.limit);
-    if (args->processes > 1) {
-        limit.host.available /= (uint64_t)args->processes;
+    if (part < 1) {
+        limit.host.available = (uint64_t)((double)limit.host.available * part);
     }
     if (device->memory_available != NULL) {
         limit.device.available = device->memory_available(device, &limit.device.limit);

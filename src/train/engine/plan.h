@@ -4,6 +4,7 @@
 #ifndef BERTH_TRAIN_PLAN_H
 #define BERTH_TRAIN_PLAN_H
 
+#include "core/comm.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "model/config.h"
@@ -18,6 +19,7 @@ struct plan_memory {
     struct engine_bytes engine;
     uint64_t resident; // already in use: program, libraries, text and features
     uint64_t exchange; // with other ranks, and sums of parts of updates
+    uint64_t shared;   // with the ranks of the host, for exchanges: what this rank uses
     uint64_t data;     // data that the run will read later
     uint64_t staging;  // for loading weights, if the device has its own memory
     uint64_t total;    // peak of the process in the host's memory
@@ -46,15 +48,16 @@ struct plan_limit_args {
 };
 enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error);
 
-// Makes the plan, reports it, and refuses it if this machine has too little memory. Sets *total
-// (may be NULL) to the plan's total.
+// Makes the plan, reports it, and refuses it if this machine has too little memory for all of its
+// ranks. Sets *total (may be NULL) to the plan's total.
 struct plan_args {
     const struct state *state;
     const struct bert_config *config;
     const struct engine_shape *shape;
     int64_t update_sequences; // as in struct plan_limit_args
-    int processes;            // that share this host's memory; 0: this one alone
-    uint64_t data, exchange;  // as in struct plan_memory
+    struct comm *comm; // of ranks that all call this and report together; NULL: none does
+    int processes;     // that share this host's memory where comm is NULL; 0: this one alone
+    uint64_t data, exchange, shared; // as in struct plan_memory
     const struct berth_log *log;
 };
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,

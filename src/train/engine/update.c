@@ -35,6 +35,10 @@ struct update_rules update_rules_of(const struct berth_config *config,
     };
 }
 
+enum dtype update_wire(const struct update_rules *rules) {
+    return rules->parts > 0 ? DTYPE_F32 : rules->exchange.wire;
+}
+
 // --- opening ------------------------------------------------------------------------------------
 
 // Sums of 1, 2, 4, ... parts that wait for their neighbours.
@@ -77,7 +81,7 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
     const int parts = rules->parts > 0 ? rules->parts : comm->size;
     updater->own_parts = parts / comm->size;
     struct all_reduce_rules exchange = rules->exchange;
-    exchange.wire = rules->parts > 0 ? DTYPE_F32 : exchange.wire;
+    exchange.wire = update_wire(rules);
     TRY(all_reduce_init(&updater->all_reduce, comm, engine->state, &exchange, error));
     TRY(division_init(&updater->division, (size_t)parts, (size_t)sequences, error));
     updater->counts = memory_array((size_t)parts * 2 + 1, sizeof *updater->counts);

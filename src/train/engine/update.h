@@ -36,6 +36,8 @@ struct update_rules {
 // Gradients travel in the type to compute in, unless the config names another.
 struct update_rules update_rules_of(const struct berth_config *config,
                                     const struct bert_config *shape, enum dtype compute);
+// The type that gradients travel in.
+enum dtype update_wire(const struct update_rules *rules);
 
 // What makes updates on an engine: the rules, the optimizer's plan for them, what the ranks
 // all_reduce, and sums of the gradients of parts that were computed one after the other.

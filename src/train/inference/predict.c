@@ -42,6 +42,7 @@ enum berth_status predictor_load(struct predictor *predictor, const struct berth
     struct state *state = &predictor->state;
     enum dtype compute = state->compute;
     TRY(state_init(state, predictor->device, &predictor->files.table, compute, 0, error));
+    state->is_compared = predictor->comm->size > 1;
     TRY(model_files_load(&predictor->files, config->model_name_or_path, (uint64_t)config->seed, log,
                          state, error));
     const struct engine_shape shape = {.infer = *extent};
@@ -160,7 +161,7 @@ static enum berth_status make_output(struct predict_job *job, struct berth_error
     return output_check(&job->config, "", error);
 }
 
-// All that needs no other rank: input, device and plan.
+// All that needs no other rank: input and device.
 static enum berth_status prepare(struct predict_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     TRY(predictor_open(&job->predictor, config, job->task->head,
@@ -169,12 +170,15 @@ static enum berth_status prepare(struct predict_job *job, struct berth_error *er
     job->predictor.comm = job->comm;
     struct task_open args = {
         .use = job->use, .config = config, .files = &job->predictor.files, .log = &job->log};
-    TRY(evaluation_open(&job->evaluation, job->task, &args, error));
+    return evaluation_open(&job->evaluation, job->task, &args, error);
+}
+
+static enum berth_status make_plan(const struct predict_job *job, struct berth_error *error) {
     const struct engine_shape shape = {.infer = job->evaluation.extent};
     struct plan_args plan = {.state = &job->predictor.state,
                              .config = &job->predictor.files.shape,
                              .shape = &shape,
-                             .processes = job->comm->local_size,
+                             .comm = job->comm,
                              .exchange = job->comm->bytes,
                              .log = &job->log};
     return plan_memory_admit(&plan, NULL, error);
@@ -187,6 +191,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     TRY(comm_settle(comm, settle(job, error), error));
     TRY(comm_settle(comm, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
     TRY(comm_settle(comm, prepare(job, error), error));
+    TRY(comm_settle(comm, make_plan(job, error), error));
     if (config->dry_run) {
         return BERTH_OK;
     }

@@ -38,6 +38,7 @@ struct job {
     struct batching batching;
     struct schedule schedule;
     struct engine_shape shape;
+    int64_t micro_batches; // of this rank, in the largest update
     struct state state;
     struct engine engine;
     struct updater updater;
@@ -255,31 +256,38 @@ static size_t level_bytes(const struct job *job) {
     return updater_level_bytes(&job->files.table, (int)(job->batching.parts / job->comm->size));
 }
 
-static enum berth_status make_plan(struct job *job, struct berth_error *error) {
+// What the plan is made of, of this rank.
+static enum berth_status measure_plan(struct job *job, struct berth_error *error) {
     job->state =
         (struct state){.device = job->device, .table = &job->files.table, .share = job->share};
     TRY(machine_compute_dtype(&job->config, job->device, &job->log, &job->state.compute, error));
-    int64_t micro_batches;
-    TRY(find_shape(job, &micro_batches, error));
+    return find_shape(job, &job->micro_batches, error);
+}
+
+static enum berth_status make_plan(struct job *job, struct berth_error *error) {
+    const struct update_rules rules =
+        update_rules_of(&job->config, &job->files.shape, job->state.compute);
     struct training_plan plan = {.config = &job->config,
                                  .ranks = job->comm->size,
                                  .files = &job->files,
                                  .batching = &job->batching,
                                  .schedule = &job->schedule,
-                                 .micro_batches = micro_batches,
+                                 .micro_batches = job->micro_batches,
                                  .train = &job->train,
                                  .evaluation = job->has_evaluation ? &job->evaluation : NULL,
                                  .model_folder = job->model_folder,
                                  .resume_folder = job->resume_folder};
     training_report_plan(&plan, &job->log);
-    struct plan_args memory = {.state = &job->state,
-                               .config = &job->files.shape,
-                               .shape = &job->shape,
-                               .update_sequences = job->batching.update_sequences,
-                               .processes = job->comm->local_size,
-                               .exchange = job->comm->bytes + level_bytes(job),
-                               .data = feed_bytes(&job->feed, &job->batching),
-                               .log = &job->log};
+    struct plan_args memory = {
+        .state = &job->state,
+        .config = &job->files.shape,
+        .shape = &job->shape,
+        .update_sequences = job->batching.update_sequences,
+        .comm = job->comm,
+        .exchange = job->comm->bytes + level_bytes(job),
+        .shared = all_reduce_shared_bytes(job->comm, &job->share, update_wire(&rules)),
+        .data = feed_bytes(&job->feed, &job->batching),
+        .log = &job->log};
     return plan_memory_admit(&memory, NULL, error);
 }
 
@@ -365,6 +373,7 @@ static enum berth_status read_best(struct job *job, const char *folder, struct b
 // --load_best_model_at_end: replaces the last weights and scores by those of the best model.
 static enum berth_status load_best(struct job *job, const char *folder,
                                    struct training_result *done, struct berth_error *error) {
+    all_reduce_wait_all_weights(&job->updater.all_reduce);
     TRY(comm_settle(job->comm, read_best(job, folder, error), error));
     struct evaluation_run how = {
         .engine = &job->engine, .files = &job->files, .log = &job->log, .stop = job->stop};
@@ -482,12 +491,12 @@ static enum berth_status share_resume(struct job *job, struct berth_error *error
     return comm->status(comm, error);
 }
 
-// All that needs no other rank: input, device and plan.
+// All that needs no other rank: input, device and the plan's parts.
 static enum berth_status prepare(struct job *job, struct berth_error *error) {
     TRY(machine_start_threads(&job->config, error));
     TRY(read_inputs(job, error));
     TRY(machine_device_open(&job->config, &job->log, &job->device, error));
-    return make_plan(job, error);
+    return measure_plan(job, error);
 }
 
 static enum berth_status start(struct job *job, struct berth_error *error) {
@@ -516,6 +525,7 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
     TRY(comm_settle(job->comm, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
     TRY(share_resume(job, error));
     TRY(comm_settle(job->comm, prepare(job, error), error));
+    TRY(comm_settle(job->comm, make_plan(job, error), error));
     if (job->config.dry_run) {
         return BERTH_OK;
     }

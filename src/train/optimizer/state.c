@@ -17,22 +17,30 @@ struct state_bytes state_measure(const struct param_table *table, enum dtype com
     };
 }
 
-// Elements of the largest two ranges that follow each other in the backward pass: the head's, the
-// layers' from last to first, the rest.
-static int64_t largest_ranges(const struct param_table *table) {
-    const size_t layers = (size_t)table->layer_count;
-    int64_t before = 0, largest = 0;
-    for (size_t i = 0; i < layers + 2; i++) {
-        const size_t range = i == 0 ? layers : i <= layers ? layers - i : layers + 1;
-        const int64_t count = param_range(table, range).count;
-        largest = before + count > largest ? before + count : largest;
-        before = count;
-    }
-    return largest;
-}
-
 struct partition_rule state_partition_rule(const struct state_share *share) {
     return (struct partition_rule){.size = share->size, .by_tensor = share->by_tensor};
+}
+
+// Elements that other ranks own of a range.
+static int64_t foreign_elements(const struct param_table *table, const struct state_share *share,
+                                struct param_range range) {
+    const struct partition_rule rule = state_partition_rule(share);
+    return range.count - (partition_elements(table, &rule, share->rank, range.first + range.count) -
+                          partition_elements(table, &rule, share->rank, range.first));
+}
+
+// The most of two ranges that follow each other in the backward pass: the head's, the layers' from
+// last to first, the rest.
+static int64_t most_foreign(const struct param_table *table, const struct state_share *share) {
+    const size_t layers = (size_t)table->layer_count;
+    int64_t before = 0, most = 0;
+    for (size_t i = 0; i < layers + 2; i++) {
+        const size_t range = i == 0 ? layers : i <= layers ? layers - i : layers + 1;
+        const int64_t count = foreign_elements(table, share, param_range(table, range));
+        most = before + count > most ? before + count : most;
+        before = count;
+    }
+    return most;
 }
 
 static int divides_weights(const struct state_share *share, enum dtype compute) {
@@ -44,7 +52,6 @@ struct state_bytes state_measure_share(const struct param_table *table, enum dty
     struct state_bytes bytes = state_measure(table, compute, 1);
     const struct partition_rule rule = state_partition_rule(share);
     const int64_t own = partition_elements(table, &rule, share->rank, table->total);
-    const int64_t held = own + largest_ranges(table);
     if (share->stage > 0) {
         bytes.moments = 2 * (size_t)own * sizeof(float);
     }
@@ -52,8 +59,8 @@ struct state_bytes state_measure_share(const struct param_table *table, enum dty
         const int64_t matrices = partition_elements(table, &rule, share->rank, table->head_first);
         bytes.weights = (size_t)(matrices + table->total - table->head_first) * sizeof(float);
     }
-    if (share->stage == 2 && held < table->total) {
-        bytes.gradients = (size_t)held * sizeof(float);
+    if (share->stage == 2) {
+        bytes.gradients = (size_t)(own + most_foreign(table, share)) * sizeof(float);
     }
     return bytes;
 }
@@ -92,7 +99,8 @@ static enum berth_status init(struct state *state, struct device *device,
     *state = (struct state){.device = device,
                             .table = table,
                             .compute = compute,
-                            .share = share != NULL ? *share : alone};
+                            .share = share != NULL ? *share : alone,
+                            .is_compared = share != NULL && share->size > 1};
     struct state_bytes bytes = state_measure(table, compute, share != NULL);
     enum berth_status status;
     TRY_DONE(take(state, &state->master, bytes.weights, "the weights", error));
@@ -264,7 +272,7 @@ void state_loader_done(struct state_loader *loader) {
 static enum berth_status extend_digest(struct state *state, const float *values, size_t bytes,
                                        struct berth_error *error) {
     char both[2 * DIGEST_HEX_SIZE], own[DIGEST_HEX_SIZE];
-    if (state->share.size == 1) {
+    if (!state->is_compared) {
         return BERTH_OK;
     }
     TRY(digest_memory(DIGEST_SHA256, values, bytes, own, error));
@@ -297,31 +305,16 @@ struct param_sink state_loader_sink(struct state_loader *loader) {
     return (struct param_sink){begin_param, end_param, loader};
 }
 
-// Of the weights of a rank that has them all.
-static enum berth_status whole_digest(const struct state *state, char hex[DIGEST_HEX_SIZE],
-                                      struct berth_error *error) {
-    float *weights;
-    TRY(state_borrow(state, state->master, 1, &weights, error));
-    const enum berth_status status = digest_memory(
-        DIGEST_SHA256, weights, (size_t)state->table->total * sizeof *weights, hex, error);
-    state_release(state, state->master, weights);
-    return status;
-}
-
 enum berth_status state_compare_ranks(const struct state *state, struct comm *comm,
                                       const char *source, struct berth_error *error) {
-    char own[DIGEST_HEX_SIZE], first[DIGEST_HEX_SIZE];
+    char first[DIGEST_HEX_SIZE];
     enum berth_status status = BERTH_OK;
     if (comm->size == 1) {
         return BERTH_OK;
     }
-    strcpy(own, state->digest);
-    if (own[0] == '\0') {
-        status = whole_digest(state, own, error);
-    }
-    memcpy(first, own, sizeof first);
+    memcpy(first, state->digest, sizeof first);
     comm->broadcast(comm, first, sizeof first, 0);
-    if (status == BERTH_OK && strcmp(own, first) != 0) {
+    if (strcmp(state->digest, first) != 0) {
         status = error_set(
             error, BERTH_BAD_DATA,
             "the weights differ from those of rank 0: %s is not the same on all hosts", source);

@@ -37,7 +37,8 @@ struct state {
     struct partition partition;   // whose moments this process holds; empty for inference
     struct partition own;         // what it writes of a checkpoint: its part, whatever the stage
     struct state_share share;     // of inference: size 1
-    char digest[DIGEST_HEX_SIZE]; // of all weights, as loaded; empty in one process
+    int is_compared;              // 1: loading weights makes their digest, as in a divided state
+    char digest[DIGEST_HEX_SIZE]; // of all weights, as they were loaded
 };
 
 // Bytes of each kind of buffer, for the plan.
@@ -75,8 +76,9 @@ enum berth_status state_borrow(const struct state *state, const float *buffer, i
                                float **host, struct berth_error *error);
 void state_release(const struct state *state, const float *buffer, float *host);
 
-// All ranks compare their weights, which they read from `source`: files may differ from host to
-// host, and ranks would then mix two models. BERTH_BAD_DATA on all of them (comm_settle).
+// All ranks compare the digests of their weights, which they read from `source`: files may differ
+// from host to host, and ranks would then mix two models. BERTH_BAD_DATA on all of them
+// (comm_settle).
 enum berth_status state_compare_ranks(const struct state *state, struct comm *comm,
                                       const char *source, struct berth_error *error);
 
