@@ -157,6 +157,7 @@ struct berth_config {
     double num_train_epochs;
     int64_t max_steps; /* > 0: stop after this many updates */
     int64_t max_steps_per_epoch;
+    int dataloader_drop_last; /* leave out the incomplete update at the end of an epoch */
     double learning_rate;
     double warmup_proportion;
     int64_t warmup_steps; /* > 0: overrides warmup_proportion */
@@ -235,6 +236,7 @@ struct berth_config {
     int64_t comm_timeout;  /* seconds to wait for another process */
     int64_t zero_stage;    /* what they divide: 1 moments and master weights, 2 gradients too */
     int64_t virtual_ranks; /* parts of an update, added in a fixed order; 0: one for each rank */
+    const char *shard_order; /* of pre-training: "global", one stream; "rank", files by process */
     const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16"; NULL: that of
                                             the precision */
     int overlap_comm;                    /* 0: computing waits for every exchange */

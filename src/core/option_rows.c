@@ -242,6 +242,10 @@ const struct option_row option_rows[] = {
      .job_defaults = {{JOB_PRETRAIN, "1000", "1000, unless num_train_epochs is given"}}},
     {INTEGER("training", max_steps_per_epoch, "0"), KEPT, .jobs = JOB_FINETUNE, AT_LEAST(-1),
      .unit = "N", .help = "end each epoch after N updates", .shown = "0: no limit"},
+    {FLAG("training", dataloader_drop_last, "false"), KEPT, .jobs = JOB_TRAIN,
+     DEEPSPEED("dataloader_drop_last", "false"),
+     .help = "leave out the sequences at the end of an epoch that do not fill an update; with "
+             "--shard_order rank, of a file that do not fill a micro-batch"},
     {REAL("training", hidden_dropout_prob, "-1"), NOTED, .jobs = JOB_TRAIN | JOB_BENCH,
      BETWEEN(-1, 0.99), .unit = "X", .help = "dropout of the outputs of the layers",
      .shown = "as in the model's config.json"},
@@ -459,6 +463,10 @@ const struct option_row option_rows[] = {
          "compute an update in N parts whose gradients are added in a fixed order; with a power "
          "of two, the same bytes on any smaller power of two of processes",
      .shown = "0: one part for each process"},
+    {TEXT("ranks", shard_order, "global"), KEPT, .jobs = JOB_PRETRAIN, .unit = "RULE",
+     .choices = "global|rank",
+     .help = "who reads which sequences: one order for any number of processes, or to each process "
+             "whole files, as NVIDIA's run_pretraining assigns them"},
     {TEXT("ranks", communication_data_type, NULL), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
      .unit = "TYPE", .choices = "fp32|bf16", DEEPSPEED("communication_data_type", NULL),
      .help = "type of the gradients that processes exchange",

@@ -107,6 +107,28 @@ static void test_ends_of_epochs(void **state) {
     assert_int_equal(sequences, 3 * 70);
 }
 
+static void test_the_last_update_can_be_left_out(void **state) {
+    struct berth_config config = make(32, 0, 0);
+    struct berth_error error;
+    struct batching b;
+    config.num_train_epochs = 3;
+    assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_drop_last(&b, &config, NULL), BERTH_OK);
+    assert_int_equal(b.updates_per_epoch, 2);
+    assert_int_equal(b.total_steps, 6);
+    for (int64_t step = 0; step < 6; step++) {
+        assert_int_equal(batching_place(&b, step).epoch, step / 2);
+        assert_int_equal(batching_place(&b, step).count, 32);
+    }
+    config.max_steps_per_epoch = 1;
+    assert_int_equal(batching_resolve(&b, &config, 70, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_drop_last(&b, &config, NULL), BERTH_OK);
+    assert_int_equal(b.updates_per_epoch, 1);
+    assert_int_equal(batching_resolve(&b, &config, 31, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_drop_last(&b, &config, &error), BERTH_CONFIG);
+    assert_non_null(strstr(error.message, "an epoch has 31 sequences, an update 32"));
+}
+
 // Updates that run on: 70 sequences end within the third update of 32, the second 70 within the
 // fifth.
 static void test_ends_of_epochs_that_run_on(void **state) {
@@ -261,6 +283,7 @@ int main(void) {
         cmocka_unit_test(test_contradictions_name_all_four),
         cmocka_unit_test(test_updates_and_places),
         cmocka_unit_test(test_ends_of_epochs),
+        cmocka_unit_test(test_the_last_update_can_be_left_out),
         cmocka_unit_test(test_ends_of_epochs_that_run_on),
         cmocka_unit_test(test_worst_case_is_met_and_never_passed),
         cmocka_unit_test(test_divisions),

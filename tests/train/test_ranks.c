@@ -37,6 +37,17 @@ static struct packer_sequence get(const void *data, size_t index) {
         .ids = ids[index], .type_ids = types, .length = length, .label = (int32_t)index % 3};
 }
 
+// Of pre-training: a number of masked tokens that differs much.
+static struct packer_sequence get_masked(const void *data, size_t index) {
+    static const uint16_t positions[] = {1, 2, 3};
+    struct packer_sequence sequence = get(data, index);
+    sequence.label = (int32_t)index % 2;
+    sequence.masked_positions = positions;
+    sequence.masked_labels = ids[index];
+    sequence.masked_count = index % 5 == 0 ? 3 : index % 2;
+    return sequence;
+}
+
 static int set_up(void **state) {
     uint64_t index = 0;
     for (int i = 0; i < SEQUENCES * LONGEST; i++) {
@@ -60,6 +71,7 @@ struct setting {
     int64_t micro; // sequences
     int waits;
     int64_t bucket; // of gradients and weights
+    int shares;     // every update has all sequences, and each rank knows its share alone
 };
 
 // What a run leaves: every element from its owner.
@@ -139,7 +151,8 @@ struct rank {
 
 static void rank_open(struct rank *rank, const struct setting *setting, struct comm *comm) {
     const struct device_options options = {.threads = 1};
-    const struct engine_shape largest = {.train = {SEQUENCES * LONGEST, SEQUENCES, 0, LONGEST}};
+    const struct engine_shape largest = {
+        .train = {SEQUENCES * LONGEST, SEQUENCES, SEQUENCES * 3, LONGEST}};
     struct berth_config config;
     option_defaults(&config);
     config.optimizer = setting->optimizer;
@@ -170,8 +183,8 @@ static void rank_close(struct rank *rank) {
 }
 
 // The last updates have fewer sequences than ranks.
-static size_t sequences_of(int64_t step) {
-    return step < UPDATES - 1 ? SEQUENCES : 3;
+static size_t sequences_of(const struct setting *setting, int64_t step) {
+    return step < UPDATES - 1 || setting->shares ? SEQUENCES : 3;
 }
 
 // An update's data, for one rank.
@@ -182,16 +195,20 @@ struct update_data {
 };
 
 static struct update_args args_of(struct update_data *data, const struct setting *setting,
-                                  int64_t step) {
+                                  int64_t step, const struct comm *comm) {
+    const int masks = table.head == PARAM_HEAD_PRETRAINING;
+    const size_t all = sequences_of(setting, step);
+    const size_t own = setting->shares ? all / (size_t)comm->size : all;
     for (uint32_t i = 0; i < SEQUENCES; i++) {
         data->order[i] = (i * 5 + (uint32_t)step) % SEQUENCES;
     }
-    data->source = (struct packer_source){.get = get, .count = SEQUENCES};
+    data->source = (struct packer_source){.get = masks ? get_masked : get, .count = SEQUENCES};
     data->batching = (struct batching){.micro = {INT64_MAX, setting->micro, INT64_MAX, 0}};
     return (struct update_args){.batching = &data->batching,
                                 .source = &data->source,
-                                .order = data->order,
-                                .count = sequences_of(step),
+                                .order = data->order + (own < all ? own * (size_t)comm->rank : 0),
+                                .count = own,
+                                .others = all - own,
                                 .step = step,
                                 .learning_rate = 1e-3};
 }
@@ -199,7 +216,7 @@ static struct update_args args_of(struct update_data *data, const struct setting
 static struct update_result rank_update(struct rank *rank, const struct setting *setting,
                                         int64_t step) {
     struct update_data data;
-    const struct update_args args = args_of(&data, setting, step);
+    const struct update_args args = args_of(&data, setting, step, rank->engine.comm);
     struct update_result result;
     struct berth_error error;
     if (!CHECK(update_run(&rank->updater, &args, &result, &error) == BERTH_OK)) {
@@ -365,6 +382,33 @@ static void test_any_number_of_ranks_makes_the_same_updates(void **state) {
     }
 }
 
+// A rank that knows its own sequences alone divides by the counts of all.
+static void test_ranks_with_sequences_of_their_own(void **state) {
+    static const char *const layouts[] = {"1x2", "3x1", "2x2"};
+    static const char *const averages[] = {"update", "micro"};
+    param_table_done(&table);
+    assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_PRETRAINING, NULL), BERTH_OK);
+    for (int average = 0; average < 2; average++) {
+        struct setting setting = {.layout = "1x1",
+                                  .optimizer = "adamw",
+                                  .average = averages[average],
+                                  .micro = 2,
+                                  .shares = 1};
+        struct outcome whole = run(&setting);
+        for (int i = 0; i < 3; i++) {
+            setting.layout = layouts[i];
+            setting.stage = i;
+            struct outcome parts = run(&setting);
+            assert_int_equal(parts.different, 0);
+            assert_close(&parts, &whole, 1e-6);
+            outcome_done(&parts);
+        }
+        outcome_done(&whole);
+    }
+    param_table_done(&table);
+    assert_int_equal(set_up(state), 0);
+}
+
 // With bf16 on the wire the sums are rounded; the ranks still agree.
 static void test_gradients_may_travel_in_bf16(void **state) {
     struct setting setting = {
@@ -468,7 +512,7 @@ static void blame(struct comm *comm, const struct transport *transport, void *co
             buffers[i][at[i]] = NAN;
         }
         struct update_data data;
-        const struct update_args args = args_of(&data, &setting, 1);
+        const struct update_args args = args_of(&data, &setting, 1, comm);
         CHECK(update_blame(&rank.updater, &args, text, sizeof text, &error) == BERTH_OK);
         if (!CHECK(strncmp(text, names[i], strlen(names[i])) == 0)) {
             fprintf(stderr, "rank %d: %s\n", comm->rank, text);
@@ -491,6 +535,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_overlap_and_buckets_change_no_bytes),
         cmocka_unit_test(test_any_number_of_ranks_makes_the_same_updates),
+        cmocka_unit_test(test_ranks_with_sequences_of_their_own),
         cmocka_unit_test(test_gradients_may_travel_in_bf16),
         cmocka_unit_test(test_virtual_ranks_give_the_same_bytes),
         cmocka_unit_test(test_all_ranks_name_what_is_not_finite),

@@ -5,6 +5,7 @@
 
 #include "core/memory.h"
 #include "data/pretraining/instances.h"
+#include "data/pretraining/python_random.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -24,6 +25,7 @@ struct visit {
     int64_t number;
     struct loaded *loaded;
     uint32_t *order;
+    int64_t count; // of its sequences, in that order
 };
 
 // The state that both threads share, protected by `lock`.
@@ -53,8 +55,9 @@ struct shard_stream {
     size_t visit_count, visit_room;
     uint32_t *files; // order of the files in epoch files_epoch
     int64_t files_epoch;
-    struct pick *picks; // [pick_room]
-    uint32_t *identity; // 0, 1, 2, ...
+    int64_t found, found_first; // by_rank: the visit that was found last, and its first sequence
+    struct pick *picks;         // [pick_room]
+    uint32_t *identity;         // 0, 1, 2, ...
     size_t pick_room;
 };
 
@@ -206,32 +209,113 @@ void shard_stream_close(struct shard_stream *stream) {
 
 // --- the order ----------------------------------------------------------------------------------
 
-static size_t file_of(struct shard_stream *stream, int64_t visit) {
-    int64_t count = (int64_t)stream->list->count, epoch = visit / count;
-    if (epoch != stream->files_epoch) {
-        packer_shuffle(stream->settings.seed, epoch, stream->list->count, stream->files);
-        stream->files_epoch = epoch;
+static void shuffle_files(struct shard_stream *stream, int64_t epoch) {
+    const size_t count = stream->list->count;
+    struct python_random random;
+    if (!stream->settings.by_rank) {
+        packer_shuffle(stream->settings.seed, epoch, count, stream->files);
+        return;
     }
-    return stream->files[visit % count];
+    for (size_t i = 0; i < count; i++) {
+        stream->files[i] = (uint32_t)i;
+    }
+    python_random_seed(&random, stream->settings.seed + (uint64_t)epoch);
+    python_random_shuffle(&random, stream->files, count);
 }
 
-// Independent of the order of the files and of the other files' orders.
-static uint64_t seed_of(const struct shard_stream *stream, size_t file) {
-    return stream->settings.seed ^ UINT64_C(0x9E3779B97F4A7C15) * ((uint64_t)file + 1);
+// Where a visit's file is in its epoch's order.
+static int64_t turn_of(const struct shard_stream *stream, int64_t visit) {
+    const int64_t count = (int64_t)stream->list->count, round = visit % count;
+    const int64_t ranks = stream->settings.ranks;
+    if (!stream->settings.by_rank) {
+        return round;
+    }
+    const int64_t shift = ranks > count ? round * (ranks % count) : 0;
+    return (round * ranks + stream->settings.rank + shift) % count;
+}
+
+static size_t file_of(struct shard_stream *stream, int64_t visit) {
+    const int64_t epoch = visit / (int64_t)stream->list->count;
+    if (epoch != stream->files_epoch) {
+        shuffle_files(stream, epoch);
+        stream->files_epoch = epoch;
+    }
+    return stream->files[turn_of(stream, visit)];
+}
+
+// The permutation of a visit's sequences is that of a seed and a number. Independent of the order
+// of the files and of the other files' orders.
+static void shuffle_rows(const struct shard_stream *stream, size_t file, struct visit *visit,
+                         size_t count) {
+    const struct shard_stream_settings *settings = &stream->settings;
+    const uint64_t seed = settings->seed + (settings->by_rank ? (uint64_t)settings->rank : 0);
+    const int64_t epoch = visit->number / (int64_t)stream->list->count;
+    packer_shuffle(seed ^ UINT64_C(0x9E3779B97F4A7C15) * ((uint64_t)file + 1),
+                   settings->by_rank ? visit->number : epoch, count, visit->order);
+}
+
+static int64_t whole(int64_t sequences, int64_t batch) {
+    return batch > 0 ? sequences - sequences % batch : sequences;
+}
+
+int64_t shard_stream_sequences(const struct shard_list *list,
+                               const struct shard_stream_settings *settings) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        sum += whole(list->items[i].sequences, settings->batch);
+    }
+    return settings->by_rank ? sum : whole(list->sequences, settings->batch);
+}
+
+static int64_t sequences_of(struct shard_stream *stream, int64_t visit) {
+    return stream->list->items[file_of(stream, visit)].sequences;
+}
+
+// The sequences of a visit that are not left out.
+static int64_t count_of(struct shard_stream *stream, int64_t visit) {
+    const int64_t own = sequences_of(stream, visit);
+    if (stream->settings.by_rank) {
+        return whole(own, stream->settings.batch);
+    }
+    int64_t left = shard_stream_sequences(stream->list, &stream->settings);
+    for (int64_t i = visit - visit % (int64_t)stream->list->count; i < visit; i++) {
+        left -= sequences_of(stream, i);
+    }
+    return left < 0 ? 0 : left < own ? left : own;
 }
 
 // The visit that contains sequence `index` of the stream, and the sequence's position in it.
-static int64_t visit_of(struct shard_stream *stream, int64_t index, int64_t *row) {
-    int64_t epoch = index / stream->list->sequences, rest = index % stream->list->sequences;
-    int64_t visit = epoch * (int64_t)stream->list->count;
+static int64_t visit_in_epoch(struct shard_stream *stream, int64_t index, int64_t *row) {
+    const int64_t all = shard_stream_sequences(stream->list, &stream->settings);
+    int64_t visit = index / all * (int64_t)stream->list->count, rest = index % all;
     for (;; visit++) {
-        int64_t own = stream->list->items[file_of(stream, visit)].sequences;
+        int64_t own = sequences_of(stream, visit);
         if (rest < own) {
             *row = rest;
             return visit;
         }
         rest -= own;
     }
+}
+
+// Passes of a rank differ in length, so it goes on from what was found before.
+static int64_t visit_of_rank(struct shard_stream *stream, int64_t index, int64_t *row) {
+    if (index < stream->found_first) {
+        stream->found = stream->found_first = 0;
+    }
+    for (;; stream->found++) {
+        int64_t own = count_of(stream, stream->found);
+        if (index - stream->found_first < own) {
+            *row = index - stream->found_first;
+            return stream->found;
+        }
+        stream->found_first += own;
+    }
+}
+
+static int64_t visit_of(struct shard_stream *stream, int64_t index, int64_t *row) {
+    return stream->settings.by_rank ? visit_of_rank(stream, index, row)
+                                    : visit_in_epoch(stream, index, row);
 }
 
 struct shard_place shard_stream_place(struct shard_stream *stream, int64_t index) {
@@ -305,14 +389,13 @@ static enum berth_status add_visit(struct shard_stream *stream, int64_t number, 
         TRY(load(stream, file, &loaded, error));
         *waited += seconds_now() - begin;
     }
-    struct visit visit = {.number = number, .loaded = loaded};
     size_t count = loaded->instances.count;
+    struct visit visit = {.number = number, .loaded = loaded, .count = count_of(stream, number)};
     visit.order = memory_array(count + 1, sizeof *visit.order);
     if (visit.order == NULL) {
         return error_no_memory(error, count * sizeof *visit.order, "a shard's order");
     }
-    packer_shuffle(seed_of(stream, file), number / (int64_t)stream->list->count, count,
-                   visit.order);
+    shuffle_rows(stream, file, &visit, count);
     loaded->users++;
     stream->visits[stream->visit_count++] = visit;
     return BERTH_OK;
@@ -382,7 +465,7 @@ static enum berth_status reserve_picks(struct shard_stream *stream, size_t count
 static void pick(struct shard_stream *stream, int64_t row, size_t count) {
     const struct visit *visit = stream->visits;
     for (size_t i = 0; i < count; i++, row++) {
-        while (row == (int64_t)visit->loaded->instances.count) {
+        while (row == visit->count) {
             visit++;
             row = 0;
         }
@@ -395,8 +478,8 @@ enum berth_status shard_stream_take(struct shard_stream *stream, int64_t first, 
     int64_t row, last_row;
     *taken = (struct shard_taken){.source = {.get = get, .data = stream, .count = count}};
     TRY(reserve_picks(stream, count, error));
-    int64_t last = visit_of(stream, first + (int64_t)count - 1, &last_row);
     int64_t begin = visit_of(stream, first, &row);
+    int64_t last = visit_of(stream, first + (int64_t)count - 1, &last_row);
     TRY(move_to(stream, begin, last, &taken->waited, error));
     pick(stream, row, count);
     taken->order = stream->identity;

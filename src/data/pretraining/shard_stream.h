@@ -3,6 +3,12 @@
 // on seed and epoch only, that of the sequences in a file also on the file. So n alone determines
 // sequence n of the stream.
 //
+// With `by_rank` each rank has a stream of its own, of the files that NVIDIA's run_pretraining
+// assigns to it: in pass p through the files, Python's random.Random(seed + p) shuffles them, and
+// in round f of a pass, which has as many rounds as there are files, rank r of K reads file f * K +
+// r, counted in a circle; with more ranks than files, f * (K mod files) further. The order within a
+// file depends on seed + r and the visit.
+//
 // A thread reads the next file while the current ones are in use. Memory holds the files of the
 // last call, each once, and that file.
 #ifndef BERTH_DATA_SHARD_STREAM_H
@@ -20,11 +26,18 @@ struct shard_stream_settings {
     int32_t vocab_size;
     int max_seq_length;  // as pretraining_read
     int max_predictions; // only this many masked tokens of a sequence count
+    int by_rank, rank, ranks;
+    // Not 0: what exceeds a multiple of it is left out, of each epoch; with by_rank of each file.
+    int64_t batch;
 };
+
+// The sequences that a pass through all files has by these settings.
+int64_t shard_stream_sequences(const struct shard_list *list,
+                               const struct shard_stream_settings *settings);
 
 struct shard_stream;
 
-// `list` is borrowed. shard_stream_close frees; NULL is allowed.
+// `list` is borrowed, and has sequences by the settings. shard_stream_close frees; NULL is allowed.
 enum berth_status shard_stream_open(const struct shard_list *list,
                                     const struct shard_stream_settings *settings,
                                     struct shard_stream **stream, struct berth_error *error);
@@ -43,10 +56,10 @@ enum berth_status shard_stream_take(struct shard_stream *stream, int64_t first, 
 
 // The origin of sequence `index` of the stream.
 struct shard_place {
-    int64_t epoch;
-    size_t visit; // index of the file in the epoch's order
-    size_t file;  // index of the file in the list
-    int64_t row;  // index of the sequence in the file
+    int64_t epoch; // with by_rank the pass
+    size_t visit;  // index of the file in the epoch's order, or the round
+    size_t file;   // index of the file in the list
+    int64_t row;   // index of the sequence in the file
 };
 struct shard_place shard_stream_place(struct shard_stream *stream, int64_t index);
 

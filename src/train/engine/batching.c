@@ -100,6 +100,21 @@ enum berth_status batching_resolve(struct batching *batching, const struct berth
     return count_steps(batching, config, (double)updates, error);
 }
 
+enum berth_status batching_drop_last(struct batching *batching, const struct berth_config *config,
+                                     struct berth_error *error) {
+    const int64_t whole = batching->features / batching->update_sequences;
+    if (whole == 0) {
+        return error_set(error, BERTH_CONFIG,
+                         "--dataloader_drop_last leaves no update: an epoch has %" PRId64
+                         " sequences, an update %" PRId64,
+                         batching->features, batching->update_sequences);
+    }
+    if (batching->updates_per_epoch > whole) {
+        batching->updates_per_epoch = whole;
+    }
+    return count_steps(batching, config, (double)batching->updates_per_epoch, error);
+}
+
 enum berth_status batching_run_on(struct batching *batching, const struct berth_config *config,
                                   int64_t max_predictions, struct berth_error *error) {
     struct batch_extent *micro = &batching->micro;

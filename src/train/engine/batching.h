@@ -2,7 +2,8 @@
 // Batch arithmetic: which sequences belong to update number n, and how an update is divided into
 // micro-batches.
 //
-// An epoch has ceil(features / train_batch_size) updates and keeps the last, smaller one; its order
+// An epoch has ceil(features / train_batch_size) updates and keeps the last, smaller one, which
+// dataloader_drop_last leaves out; its order
 // depends only on seed and epoch. So the step determines the position of a run: step /
 // updates_per_epoch is the epoch, the remainder the update within it. In pre-training, updates
 // continue across epochs: all have train_batch_size sequences, the first of update n is number n *
@@ -45,6 +46,11 @@ enum berth_status batching_parts(const struct berth_config *config, int64_t rank
 // number of updates, otherwise num_train_epochs.
 enum berth_status batching_resolve(struct batching *batching, const struct berth_config *config,
                                    int64_t features, int64_t ranks, struct berth_error *error);
+
+// dataloader_drop_last: leaves out the smaller update at the end of an epoch. BERTH_CONFIG: an
+// epoch is smaller than an update.
+enum berth_status batching_drop_last(struct batching *batching, const struct berth_config *config,
+                                     struct berth_error *error);
 
 // Turns resolved sizes into those of updates that continue across epochs. Micro-batches limited by
 // tokens also get a limit on sequences and masked tokens (`max_predictions` per sequence), because

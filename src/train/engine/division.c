@@ -119,6 +119,21 @@ void division_make(struct division *division, const struct packer_source *source
     }
 }
 
+void division_take(struct division *division, const struct packer_source *source,
+                   const uint32_t *order, size_t count, const struct bert_config *config,
+                   size_t part) {
+    memset(division->loads, 0, division->parts * sizeof *division->loads);
+    for (size_t i = 0; i < count; i++) {
+        const int64_t length = source->get(source->data, order[i]).length;
+        division->loads[part] += bert_forward_flops(config, length);
+        division->order[i] = order[i];
+        division->places[i] = (int64_t)(part * count + i);
+    }
+    for (size_t i = 0; i <= division->parts; i++) {
+        division->starts[i] = i <= part ? 0 : count;
+    }
+}
+
 double division_imbalance(const struct division *division) {
     double sum = 0, largest = 0;
     for (size_t part = 0; part < division->parts; part++) {

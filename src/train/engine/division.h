@@ -20,9 +20,9 @@ struct division {
     size_t *starts;   // [parts + 1] in both
     double *costs;    // [capacity] predicted times, of each item
     uint32_t *owners; // [capacity] part of each item
-    // Scratch: [capacity], and [parts] each.
+    double *loads;    // [parts] predicted times
+    // Scratch: [capacity], and [parts].
     uint32_t *by_cost;
-    double *loads;
     size_t *counts;
     size_t *heap; // parts that have room; none has less to do than those at 2 i + 1 and 2 i + 2
 };
@@ -41,6 +41,12 @@ void division_make(struct division *division, const struct packer_source *source
 // Divides items 0, 1, ... count - 1, whose costs the caller has filled in, in the same way; `order`
 // is left as it is.
 void division_by_cost(struct division *division, size_t count, size_t most);
+
+// Gives all sequences to one part of as many as there are ranks, each of which knows its own. The
+// part has `count` places from part * count on; the others' loads are 0.
+void division_take(struct division *division, const struct packer_source *source,
+                   const uint32_t *order, size_t count, const struct bert_config *config,
+                   size_t part);
 
 // The largest part's predicted time, divided by the mean of all.
 double division_imbalance(const struct division *division);

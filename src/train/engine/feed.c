@@ -12,10 +12,11 @@ static int64_t smaller(int64_t a, int64_t b) {
 
 // --- features in memory -------------------------------------------------------------------------
 
-static enum berth_status resolve_source(const struct feed *feed, struct batching *batching,
-                                        const struct berth_config *config, int64_t ranks,
+static enum berth_status resolve_source(struct feed *feed, struct batching *batching,
+                                        const struct berth_config *config, const struct comm *comm,
                                         struct berth_error *error) {
-    return batching_resolve(batching, config, (int64_t)feed->source.count, ranks, error);
+    TRY(batching_resolve(batching, config, (int64_t)feed->source.count, comm->size, error));
+    return config->dataloader_drop_last ? batching_drop_last(batching, config, error) : BERTH_OK;
 }
 
 static enum berth_status worst_of_source(const struct feed *feed, const struct batching *batching,
@@ -71,11 +72,62 @@ enum berth_status feed_open_source(struct feed *feed, const struct packer_source
 
 // --- shards -------------------------------------------------------------------------------------
 
-static enum berth_status resolve_shards(const struct feed *feed, struct batching *batching,
-                                        const struct berth_config *config, int64_t ranks,
+static enum berth_status check_by_rank(const struct batching *batching,
+                                       const struct berth_config *config, int64_t ranks,
+                                       struct berth_error *error) {
+    if (config->virtual_ranks > 0) {
+        return error_set(error, BERTH_CONFIG,
+                         "--shard_order rank and --virtual_ranks contradict each other: which "
+                         "sequences an update has depends on the number of processes");
+    }
+    return batching->update_sequences % ranks == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "--shard_order rank: train_batch_size %" PRId64
+                           " is not a multiple of the number of processes, %" PRId64,
+                           batching->update_sequences, ranks);
+}
+
+// The sequences of this rank in an update.
+static int64_t own_sequences(const struct feed *feed, const struct batching *batching) {
+    return feed->settings.by_rank ? batching->update_sequences / feed->settings.ranks
+                                  : batching->update_sequences;
+}
+
+// Leaves out the rest of an epoch after its whole updates; of a rank's own files, that of each
+// after its whole micro-batches, if these have a number of sequences.
+static enum berth_status drop_last(struct feed *feed, struct batching *batching,
+                                   const struct berth_config *config, struct berth_error *error) {
+    struct shard_stream_settings *settings = &feed->settings;
+    const int counts_micro = settings->by_rank && batching->micro.tokens == INT64_MAX;
+    settings->batch = counts_micro ? batching->micro.sequences : own_sequences(feed, batching);
+    if (!settings->by_rank) {
+        TRY(batching_drop_last(batching, config, error));
+    }
+    batching->features = shard_stream_sequences(feed->shards, settings);
+    return batching->features > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "--dataloader_drop_last leaves no sequence: no shard has %" PRId64,
+                           settings->batch);
+}
+
+static enum berth_status resolve_shards(struct feed *feed, struct batching *batching,
+                                        const struct berth_config *config, const struct comm *comm,
                                         struct berth_error *error) {
-    TRY(batching_resolve(batching, config, feed->shards->sequences, ranks, error));
-    return batching_run_on(batching, config, feed->max_predictions, error);
+    struct shard_stream_settings *settings = &feed->settings;
+    settings->by_rank = config->shard_order != NULL && strcmp(config->shard_order, "rank") == 0;
+    settings->rank = comm->rank;
+    settings->ranks = comm->size;
+    TRY(batching_resolve(batching, config, feed->shards->sequences, comm->size, error));
+    if (settings->by_rank) {
+        TRY(check_by_rank(batching, config, comm->size, error));
+    }
+    if (config->dataloader_drop_last) {
+        TRY(drop_last(feed, batching, config, error));
+    }
+    TRY(batching_run_on(batching, config, feed->max_predictions, error));
+    return shard_stream_open(feed->shards, settings, &feed->stream, error);
 }
 
 // The lengths of sequences are known only when they are read, so these are bounds.
@@ -104,17 +156,24 @@ static enum berth_status take_shards(struct feed *feed, const struct batching *b
                                      int64_t step, struct feed_update *update,
                                      struct berth_error *error) {
     struct shard_taken *taken = &feed->taken;
-    size_t count = (size_t)batching->update_sequences;
-    TRY(shard_stream_take(feed->stream, step * batching->update_sequences, count, taken, error));
-    *update = (struct feed_update){
-        .source = &taken->source, .order = taken->order, .count = count, .waited = taken->waited};
+    const int64_t count = own_sequences(feed, batching);
+    TRY(shard_stream_take(feed->stream, step * count, (size_t)count, taken, error));
+    *update = (struct feed_update){.source = &taken->source,
+                                   .order = taken->order,
+                                   .count = (size_t)count,
+                                   .others = (size_t)(batching->update_sequences - count),
+                                   .waited = taken->waited};
     return BERTH_OK;
 }
 
 static json *record_shards(struct feed *feed, const struct batching *batching, int64_t step) {
     const struct shard_list *shards = feed->shards;
-    struct shard_place place = shard_stream_place(feed->stream, step * batching->update_sequences);
+    struct shard_place place =
+        shard_stream_place(feed->stream, step * own_sequences(feed, batching));
     json *record = json_new_object(), *files = json_new_array();
+    if (feed->settings.by_rank) {
+        json_set(record, "ranks", json_new_integer(feed->settings.ranks));
+    }
     for (size_t i = 0; i < shards->count; i++) {
         json *file = json_new_object();
         json_set(file, "name", json_new_text(shards->items[i].name));
@@ -151,6 +210,16 @@ static enum berth_status check_shards(const struct feed *feed, const json *recor
                                       struct berth_error *error) {
     const json *files = json_member(record, "files");
     const struct shard_list *shards = feed->shards;
+    if (feed->settings.by_rank) {
+        int64_t ranks = 0;
+        TRY(json_get_integer(record, path, "ranks", &ranks, error));
+        if (ranks != feed->settings.ranks) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: with --shard_order rank a run is resumed by as many processes as "
+                             "it had, %" PRId64 ": found %d",
+                             path, ranks, feed->settings.ranks);
+        }
+    }
     if (!json_is_array_value(files) || json_length(files) != shards->count) {
         return error_set(error, BERTH_CONFIG,
                          "%s: the run to resume had %zu shards, and there are now %zu; resume with "
@@ -169,16 +238,15 @@ static const struct feed_kind shards_kind = {.resolve = resolve_shards,
                                              .record = record_shards,
                                              .check = check_shards};
 
-enum berth_status feed_open_shards(struct feed *feed, const struct shard_list *shards,
-                                   const struct shard_stream_settings *settings,
-                                   struct berth_error *error) {
+void feed_open_shards(struct feed *feed, const struct shard_list *shards,
+                      const struct shard_stream_settings *settings) {
     *feed = (struct feed){
         .kind = &shards_kind,
         .shards = shards,
+        .settings = *settings,
         .max_length = shards->length,
         .max_predictions = smaller(shards->predictions, settings->max_predictions),
     };
-    return shard_stream_open(shards, settings, &feed->stream, error);
 }
 
 // --- both ---------------------------------------------------------------------------------------
@@ -190,5 +258,6 @@ void feed_done(struct feed *feed) {
 }
 
 uint64_t feed_bytes(const struct feed *feed, const struct batching *batching) {
-    return feed->shards != NULL ? shard_stream_bytes(feed->shards, batching->update_sequences) : 0;
+    return feed->shards != NULL ? shard_stream_bytes(feed->shards, own_sequences(feed, batching))
+                                : 0;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data of a run's updates. Fine-tuning has all features in memory and a smaller update at the
 // end of an epoch. Pre-training streams shards; its updates all have the same size and continue
-// across epochs. A job and its loop use the data only through these functions.
+// across epochs. All ranks have the whole update, except where each reads files of its own. A job
+// and its loop use the data only through these functions.
 #ifndef BERTH_TRAIN_FEED_H
 #define BERTH_TRAIN_FEED_H
 
+#include "core/comm.h"
 #include "core/error.h"
 #include "data/batches/packer.h"
 #include "data/pretraining/shard_stream.h"
@@ -20,13 +22,15 @@ struct feed_update {
     const struct packer_source *source;
     const uint32_t *order; // sequences of the update
     size_t count;
+    size_t others; // sequences that only the other ranks know
     double waited; // seconds spent waiting for data
 };
 
 struct feed_kind {
-    // Computes batch sizes and the number of updates from settings and data.
-    enum berth_status (*resolve)(const struct feed *feed, struct batching *batching,
-                                 const struct berth_config *config, int64_t ranks,
+    // Computes batch sizes and the number of updates from settings, data and ranks, before any
+    // other function is called.
+    enum berth_status (*resolve)(struct feed *feed, struct batching *batching,
+                                 const struct berth_config *config, const struct comm *comm,
                                  struct berth_error *error);
     // Computes the largest micro-batch that may occur on a rank.
     enum berth_status (*find_worst)(const struct feed *feed, const struct batching *batching,
@@ -51,6 +55,7 @@ struct feed {
     int64_t order_epoch;
     // For shards:
     const struct shard_list *shards;
+    struct shard_stream_settings settings;
     struct shard_stream *stream;
     struct shard_taken taken;
     int64_t max_length, max_predictions; // maximum of a sequence
@@ -59,9 +64,8 @@ struct feed {
 // Borrow the source or the list. feed_done may be called after a failure and on a zeroed feed.
 enum berth_status feed_open_source(struct feed *feed, const struct packer_source *source,
                                    struct berth_error *error);
-enum berth_status feed_open_shards(struct feed *feed, const struct shard_list *shards,
-                                   const struct shard_stream_settings *settings,
-                                   struct berth_error *error);
+void feed_open_shards(struct feed *feed, const struct shard_list *shards,
+                      const struct shard_stream_settings *settings);
 void feed_done(struct feed *feed);
 
 // The most bytes that the updates will allocate in addition to what is already in memory.

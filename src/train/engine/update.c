@@ -80,6 +80,11 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
     exchange.wire = rules->parts > 0 ? DTYPE_F32 : exchange.wire;
     TRY(all_reduce_init(&updater->all_reduce, comm, engine->state, &exchange, error));
     TRY(division_init(&updater->division, (size_t)parts, (size_t)sequences, error));
+    updater->counts = memory_array((size_t)parts * 2 + 1, sizeof *updater->counts);
+    if (updater->counts == NULL) {
+        return error_no_memory(error, (size_t)parts * 2 * sizeof *updater->counts,
+                               "counts of an update");
+    }
     TRY(take_levels(updater, error));
     engine->model.source = (struct bert_source){.need = need, .context = &updater->all_reduce};
     return optimizer_plan_init(&updater->plan, &updater->rules.optimizer, engine->state, comm,
@@ -101,6 +106,7 @@ void updater_done(struct updater *updater) {
         }
     }
     memory_free(updater->levels);
+    memory_free(updater->counts);
     updater->engine->model.source = (struct bert_source){0};
     *updater = (struct updater){0};
 }
@@ -141,23 +147,49 @@ static size_t count_micro(const struct run *run, size_t part) {
     return micro_batches;
 }
 
+// Counts what this rank knows: all of the update, or its own part.
+static void count_parts(const struct run *run) {
+    const struct update_args *args = run->args;
+    const struct division *division = &run->updater->division;
+    double *counts = run->updater->counts;
+    for (size_t part = 0; part < division->parts; part++) {
+        counts[part] = division->loads[part];
+        counts[division->parts + part] = (double)count_micro(run, part);
+    }
+    counts[2 * division->parts] =
+        run->engine->model.table->head == PARAM_HEAD_PRETRAINING
+            ? (double)packer_extent(args->source, args->order, args->count).masked
+            : 0;
+}
+
+// Where each rank knows its own part, all get the sums before the first micro-batch, so that its
+// loss is divided by the counts of the whole update.
+static void share_counts(const struct run *run) {
+    struct comm *comm = run->engine->comm;
+    struct division *division = &run->updater->division;
+    if (run->args->others > 0) {
+        comm->sum(comm, run->updater->counts, 2 * division->parts + 1);
+        memcpy(division->loads, run->updater->counts, division->parts * sizeof(double));
+    }
+}
+
 static void find_divisors(struct run *run) {
     const struct update_args *args = run->args;
-    size_t micro_batches = 0;
-    for (size_t part = 0; part < run->updater->division.parts; part++) {
-        const size_t own = count_micro(run, part);
-        micro_batches += own;
+    const size_t parts = run->updater->division.parts;
+    const double *micro = run->updater->counts + parts;
+    double micro_batches = 0;
+    for (size_t part = 0; part < parts; part++) {
+        const size_t own = (size_t)micro[part];
+        micro_batches += micro[part];
         run->most_micro = own > run->most_micro ? own : run->most_micro;
     }
     if (run->updater->rules.micro_average) {
-        run->micro_batches = (double)micro_batches;
+        run->micro_batches = micro_batches;
         return;
     }
     run->micro_batches = 1;
-    run->sequences = (double)args->count;
-    if (run->engine->model.table->head == PARAM_HEAD_PRETRAINING) {
-        run->masked = (double)packer_extent(args->source, args->order, args->count).masked;
-    }
+    run->sequences = (double)(args->count + args->others);
+    run->masked = micro[parts];
 }
 
 static struct run run_of(struct updater *updater, const struct update_args *args) {
@@ -171,9 +203,15 @@ static struct run run_of(struct updater *updater, const struct update_args *args
                                   .hidden_probability = rules->hidden_dropout,
                                   .attention_probability = rules->attention_dropout,
                                   .head_probability = rules->head_dropout}};
-    division_make(division, args->source, args->order, args->count, updater->engine->model.config,
-                  batching_most_sequences(args->batching, args->count, division->parts));
-    find_divisors(&run);
+    if (args->others > 0) {
+        division_take(division, args->source, args->order, args->count,
+                      updater->engine->model.config, (size_t)updater->engine->comm->rank);
+    } else {
+        division_make(division, args->source, args->order, args->count,
+                      updater->engine->model.config,
+                      batching_most_sequences(args->batching, args->count, division->parts));
+    }
+    count_parts(&run);
     return run;
 }
 
@@ -435,8 +473,10 @@ static void take_step(const struct run *run, const struct update_result *result)
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error) {
     struct device *device = updater->engine->state->device;
-    const struct run run = run_of(updater, args);
+    struct run run = run_of(updater, args);
     double seconds[DEVICE_PHASES];
+    share_counts(&run);
+    find_divisors(&run);
     *result = (struct update_result){.imbalance = division_imbalance(&updater->division)};
     if (!run_backward(&run, result)) {
         return device->status(device, error);
@@ -572,7 +612,8 @@ static void name_place(const struct engine *engine, int64_t place, int64_t micro
 static int64_t find_output(struct updater *updater, const struct update_args *args,
                            int64_t places) {
     struct engine *engine = updater->engine;
-    const struct run run = run_of(updater, args);
+    struct run run = run_of(updater, args);
+    find_divisors(&run);
     const size_t *starts = updater->division.starts + engine->comm->rank * updater->own_parts;
     int64_t micro_batch = 0;
     for (size_t done = starts[0]; done < starts[updater->own_parts]; micro_batch++) {

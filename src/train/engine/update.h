@@ -45,6 +45,8 @@ struct updater {
     struct optimizer_plan plan;
     struct all_reduce all_reduce;
     struct division division;
+    double
+        *counts;   // [2 * parts + 1]: predicted times and micro-batches of the parts, masked tokens
     int own_parts; // of this rank
     int level_count;
     size_t announced, before; // ranges whose gradients were announced, and the last of them
@@ -64,8 +66,9 @@ void updater_done(struct updater *updater);
 struct update_args {
     const struct batching *batching;
     const struct packer_source *source;
-    const uint32_t *order; // the sequences of the update, over all ranks
+    const uint32_t *order; // the sequences of the update, over all ranks that know the same
     size_t count;
+    size_t others;   // sequences that only the other ranks know, each as many as this one; else 0
     int64_t step;    // from 0; keys the dropout
     int64_t skipped; // of those before: their corrections of the moments' bias do not count
     double learning_rate;

@@ -194,9 +194,11 @@ static enum berth_status open_model(struct job *job, struct berth_error *error) 
 
 static enum berth_status open_feed(struct job *job, struct berth_error *error) {
     const struct task_set *train = &job->train;
-    return train->shards != NULL
-               ? feed_open_shards(&job->feed, train->shards, &train->stream, error)
-               : feed_open_source(&job->feed, &train->source, error);
+    if (train->shards == NULL) {
+        return feed_open_source(&job->feed, &train->source, error);
+    }
+    feed_open_shards(&job->feed, train->shards, &train->stream);
+    return BERTH_OK;
 }
 
 static enum berth_status read_inputs(struct job *job, struct berth_error *error) {
@@ -218,7 +220,7 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
         TRY(strategy_check_unevaluated(config, job->task->held_out, &job->log, error));
     }
     TRY(open_feed(job, error));
-    TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, job->comm->size, error));
+    TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, job->comm, error));
     TRY(schedule_init(&job->schedule, config, job->batching.total_steps, error));
     if (schedule_is_zero(&job->schedule)) {
         log_warning(&job->log,

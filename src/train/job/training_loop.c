@@ -253,7 +253,7 @@ static enum berth_status follow_evaluation(struct run *run, struct berth_error *
 static void count_update(struct run *run, const struct update_result *update,
                          const struct feed_update *data, double seconds) {
     struct window *window = &run->window;
-    window->sequences += (int64_t)data->count;
+    window->sequences += (int64_t)(data->count + data->others);
     window->waited += data->waited;
     window->masked += update->masked;
     window->tokens += update->tokens;
@@ -267,7 +267,7 @@ static void count_update(struct run *run, const struct update_result *update,
     window->imbalance += update->imbalance;
     struct training_result *result = run->result;
     result->updates++;
-    result->sequences += (int64_t)data->count;
+    result->sequences += (int64_t)(data->count + data->others);
     result->waited_seconds += data->waited;
     result->tokens += update->tokens;
     result->seconds += seconds;
@@ -521,6 +521,7 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
                                .source = data.source,
                                .order = data.order,
                                .count = data.count,
+                               .others = data.others,
                                .step = progress->step,
                                .skipped = without_moments(progress),
                                .learning_rate =

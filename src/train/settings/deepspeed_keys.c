@@ -34,7 +34,6 @@ const struct deepspeed_keys deepspeed_keys[] = {
      "any number of processes can resume a checkpoint; train_batch_size stays"},
     {"", KEY_BOOLEAN, KEY_NEVER, "dump_state", "the plan shows all settings"},
     {"", KEY_BOOLEAN, KEY_NEVER, "disable_python_gc", "there is no garbage collector"},
-    {"", KEY_BOOLEAN, KEY_NEVER, "dataloader_drop_last", NOT_SUPPORTED},
     {"", KEY_BOOLEAN, KEY_NEVER, "memory_breakdown", "the plan shows the memory"},
     {"", KEY_OBJECT, KEY_NEVER, "torch_autocast amp", "bf16 and fp16 decide the precision"},
     {"", KEY_OBJECT, KEY_NEVER, "activation_checkpointing",
