@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From articles to shards, instances and packs: the same bytes with any number of threads and after
-// every interruption (a failing or fatal system call at every point, no memory, a stop); finished
+// From articles to shards, instances and packs: the same bytes with any number of threads and of
+// ranks, which are threads here, and after every interruption (a failing or fatal system call at every point, no memory, a stop); finished
 // files are kept; different settings and unknown files are refused by name.
+#include "comm/job.h"
 #include "core/buffer.h"
 #include "core/scratch.h"
 #include "data/pretraining/pretraining_file.h"
@@ -11,6 +12,7 @@
 #include "interrupted.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/wait.h>
 
 enum { ARTICLES = 30, SHARDS = 3, TESTS = 2 };
@@ -24,7 +26,12 @@ struct wish {
     int threads, shards, articles, dupe_factor, predictions, python, whole_word, tfrecord;
     uint64_t seed;
     const volatile int *stop;
+    struct comm *comm;
 };
+
+static int reports(const struct wish *wish) {
+    return wish->comm == NULL || wish->comm->rank == 0;
+}
 
 static struct wish usual(const char *folder) {
     return (struct wish){.folder = folder,
@@ -53,10 +60,17 @@ static void write_articles(int count) {
     buffer_done(&text);
 }
 
+static void copy_scratch(char path[512], const char *name) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    snprintf(path, 512, "%s", scratch(name));
+    pthread_mutex_unlock(&lock);
+}
+
 static void join(char path[512], const struct wish *wish, const char *name) {
     char part[256];
     snprintf(part, sizeof part, "%s/%s", wish->folder, name);
-    snprintf(path, 512, "%s", scratch(part));
+    copy_scratch(path, part);
 }
 
 static enum berth_status make_shards(const struct wish *wish, struct berth_error *error) {
@@ -64,16 +78,19 @@ static enum berth_status make_shards(const struct wish *wish, struct berth_error
     const char *const paths[] = {articles};
     const struct berth_log silent = {NULL, NULL};
     join(folder, wish, "text");
-    snprintf(articles, sizeof articles, "%s", scratch("articles.txt"));
+    copy_scratch(articles, "articles.txt");
     struct shard_stage stage = {.sources = {{CORPUS_TEXT, paths, 1}},
                                 .source_count = 1,
                                 .folder = folder,
                                 .name = "few",
                                 .plan = {(uint32_t)wish->shards, TESTS, 0.3, wish->seed},
-                                .threads = wish->threads};
+                                .threads = wish->threads,
+                                .comm = wish->comm};
     TRY(shard_stage_run(&stage, &silent, wish->stop, error));
-    assert_int_equal(stage.articles, wish->articles);
-    assert_int_equal(stage.training, wish->shards);
+    if (reports(wish)) {
+        assert_int_equal(stage.articles, wish->articles);
+        assert_int_equal(stage.training, wish->shards);
+    }
     return BERTH_OK;
 }
 
@@ -81,7 +98,7 @@ static enum berth_status make_instances(const struct wish *wish, const struct to
                                         struct berth_error *error) {
     char shards[512], folder[512];
     const struct berth_log silent = {NULL, NULL};
-    static struct pretraining_statistics statistics;
+    static _Thread_local struct pretraining_statistics statistics;
     join(shards, wish, "text");
     join(folder, wish, "instances");
     struct instance_stage stage = {.shards = shards,
@@ -97,12 +114,15 @@ static enum berth_status make_instances(const struct wish *wish, const struct to
                                                .whole_word = wish->whole_word},
                                    .tfrecord = wish->tfrecord,
                                    .threads = wish->threads,
+                                   .comm = wish->comm,
                                    .statistics = &statistics};
     TRY(instance_stage_run(&stage, &silent, wish->stop, error));
-    assert_int_equal(stage.files, wish->shards + TESTS);
-    assert_true(statistics.instances > 50);
-    assert_int_equal(statistics.masked + statistics.kept + statistics.replaced,
-                     statistics.predictions);
+    if (reports(wish)) {
+        assert_int_equal(stage.files, wish->shards + TESTS);
+        assert_true(statistics.instances > 50);
+        assert_int_equal(statistics.masked + statistics.kept + statistics.replaced,
+                         statistics.predictions);
+    }
     return BERTH_OK;
 }
 
@@ -115,9 +135,10 @@ static enum berth_status make_packs(const struct wish *wish, struct berth_error 
                                .folder = folder,
                                .seed = wish->seed,
                                .window = 2000,
-                               .threads = wish->threads};
+                               .threads = wish->threads,
+                               .comm = wish->comm};
     enum berth_status status = pack_stage_run(&stage, &silent, wish->stop, error);
-    if (status == BERTH_OK) {
+    if (status == BERTH_OK && reports(wish)) {
         assert_true(stage.files > 1); // windows
         assert_true(packing_speed_up(&stage.packing) > 1);
         assert_true(packing_efficiency(&stage.packing) <= 1);
@@ -346,16 +367,171 @@ static void test_stopped(void **state) {
     buffer_done(&wanted);
 }
 
+// --- several ranks -------------------------------------------------------------------------------
+
+// What the ranks of a job wish, and what they get.
+struct team {
+    struct wish wishes[SOCKET_PROCESSES];
+    enum berth_status status[SOCKET_PROCESSES];
+    struct berth_error errors[SOCKET_PROCESSES];
+};
+
+static void run_rank(struct comm *comm, const struct transport *transport, void *context) {
+    struct team *team = context;
+    struct wish *wish = &team->wishes[comm->rank];
+    (void)transport;
+    wish->comm = comm;
+    team->errors[comm->rank].message[0] = '\0';
+    team->status[comm->rank] = run(wish, &team->errors[comm->rank]);
+}
+
+static struct team team_of(const struct wish *wish) {
+    struct team team = {.wishes = {{0}}};
+    for (int i = 0; i < SOCKET_PROCESSES; i++) {
+        team.wishes[i] = *wish;
+    }
+    return team;
+}
+
+// All ranks return the same; only the first one has a message.
+static enum berth_status team_run(struct team *team, const char *layout) {
+    struct job job = job_of(layout);
+    job.settings.timeout_seconds = 60;
+    job.body = run_rank;
+    job.context = team;
+    job_run(&job);
+    for (int i = 1; i < job.size; i++) {
+        assert_int_equal(team->status[i], team->status[0]);
+        if (team->status[i] != BERTH_INTERRUPTED) {
+            assert_string_equal(team->errors[i].message, "");
+        }
+    }
+    return team->status[0];
+}
+
+static void run_good_by(const struct wish *wish, const char *layout) {
+    struct team team = team_of(wish);
+    if (team_run(&team, layout) != BERTH_OK) {
+        fail_msg("%s", team.errors[0].message);
+    }
+}
+
+static void test_ranks(void **state) {
+    static const char *const layouts[] = {"1x2", "3x1", "2x2", "1x8"};
+    (void)state;
+    struct buffer wanted = make_whole();
+    struct wish wish = usual("other");
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        wish.threads = 1 + (int)(i % 2);
+        run_good_by(&wish, layouts[i]);
+        assert_tree("other", &wanted);
+        const uint64_t before = inode(scratch(A_PACK));
+        run_good_by(&wish, layouts[i]); // nothing to do
+        assert_tree("other", &wanted);
+        assert_true(inode(scratch(A_PACK)) == before);
+        assert_int_equal(file_remove(scratch("other/packs/few/mixed_strategies_part_1.hdf5"), NULL),
+                         BERTH_OK);
+        assert_int_equal(file_remove(scratch(AN_HDF5), NULL), BERTH_OK);
+        run_good_by(&wish, layouts[i]);
+        assert_tree("other", &wanted);
+        remove_other();
+    }
+    buffer_done(&wanted);
+}
+
+// Ranks are killed together. What each has finished is kept, whoever resumes: few_training_1 is the
+// second rank's.
+static void test_killed_ranks(void **state) {
+    static const char *const layouts[] = {"1x2", "3x1"};
+    (void)state;
+    struct buffer wanted = make_whole();
+    struct wish wish = usual("other");
+    file_fail_at(0, 0);
+    run_good_by(&wish, "1x2");
+    uint64_t calls = file_fail_at(0, 0), kept = 0, tried = 0;
+    for (uint64_t i = 1; i <= calls; i += stride(3 * USUAL), tried++) {
+        remove_other();
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            file_fail_at(i, -1);
+            run_good_by(&wish, "1x2");
+            _exit(0);
+        }
+        int how;
+        assert_int_equal(waitpid(child, &how, 0), child);
+        uint64_t first = inode(scratch(AN_HDF5));
+        if (i % 3 == 0) {
+            run_good(&wish);
+        } else {
+            run_good_by(&wish, layouts[i % 3 - 1]);
+        }
+        kept += first != 0 && inode(scratch(AN_HDF5)) == first;
+        assert_tree("other", &wanted);
+    }
+    assert_true(kept > tried / 4);
+    buffer_done(&wanted);
+}
+
+// A stop request to one rank stops all; the failure of one is the failure of all.
+static void test_ranks_end_together(void **state) {
+    (void)state;
+    struct buffer wanted = make_whole();
+    const struct wish wish = usual("other");
+    const volatile int stop = 1;
+    struct team team = team_of(&wish);
+    team.wishes[1].stop = &stop;
+    assert_int_equal(team_run(&team, "1x3"), BERTH_INTERRUPTED);
+    assert_message_has(&team.errors[0], "the next run makes the rest");
+    team = team_of(&wish);
+    team.wishes[2].seed = 8;
+    assert_int_equal(team_run(&team, "1x3"), BERTH_CONFIG);
+    assert_message_has(&team.errors[0], "rank 2: ");
+    assert_message_has(&team.errors[0], "seed is \"8\" here and \"7\" in rank 0");
+    team = team_of(&wish);
+    team.wishes[1].predictions = 0; // refused by the rank alone, before anything is opened
+    assert_int_equal(team_run(&team, "1x3"), BERTH_BAD_DATA);
+    assert_message_has(&team.errors[0], "rank 1: ");
+    run_good_by(&wish, "1x3");
+    assert_tree("other", &wanted);
+    buffer_done(&wanted);
+}
+
+// A system call of some rank fails once; the next run resumes.
+static void test_failures_of_ranks(void **state) {
+    (void)state;
+    struct buffer wanted = make_whole();
+    const struct wish wish = usual("other");
+    file_fail_at(0, 0);
+    run_good_by(&wish, "1x2");
+    const uint64_t calls = file_fail_at(0, 0);
+    uint64_t failures = 0, tried = 0;
+    for (uint64_t i = 1; i <= calls; i += stride(4 * USUAL), tried++) {
+        struct team team = team_of(&wish);
+        remove_other();
+        file_fail_at(i, ENOSPC);
+        const enum berth_status status = team_run(&team, "1x2");
+        file_fail_at(0, 0);
+        assert_int_equal(status != BERTH_OK, team.errors[0].message[0] != '\0');
+        failures += status != BERTH_OK;
+        run_good_by(&wish, i % 2 == 0 ? "1x2" : "3x1");
+        assert_tree("other", &wanted);
+    }
+    assert_true(failures > tried / 2);
+    buffer_done(&wanted);
+}
+
 // A manifest whose lock now belongs to another process is not changed.
 static void test_lost_lock(void **state) {
     (void)state;
     struct stage stage;
     struct stage_settings settings = {0};
     struct berth_error error;
+    const struct stage_place place = {scratch("made/files"), scratch("made/manifest.json"), NULL};
     stage_set_text(&settings, "key", "value");
     assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
     assert_int_equal(
-        stage_open(&stage, scratch("made/files"), scratch("made/manifest.json"), &settings, NULL),
+        stage_open(&stage, &place, &settings, NULL),
         BERTH_OK);
     assert_int_equal(stage_save(&stage, NULL), BERTH_OK);
     assert_int_equal(file_remove(scratch("made/.lock"), NULL), BERTH_OK);
@@ -391,8 +567,8 @@ static void test_absurd_counts(void **state) {
                  cases[i].facts);
         scratch_write("made/manifest.json", text);
         const char *path = scratch("made/manifest.json");
-        assert_int_equal(stage_open(&stage, scratch("made/files"), path, &settings, &error),
-                         cases[i].status);
+        const struct stage_place place = {scratch("made/files"), path, NULL};
+        assert_int_equal(stage_open(&stage, &place, &settings, &error), cases[i].status);
         stage_close(&stage);
         assert_int_equal(stage_read_complete(path, "make it", &manifest, &error), cases[i].status);
         if (cases[i].status == BERTH_OK) {
@@ -722,6 +898,8 @@ int main(void) {
         SCRATCH_TEST(test_few_articles),   SCRATCH_TEST(test_instances_need_shards),
         SCRATCH_TEST(test_packs_hold_all), SCRATCH_TEST(test_bad_packs),
         SCRATCH_TEST(test_empty_files),    SCRATCH_TEST(test_lost_lock),
-        SCRATCH_TEST(test_absurd_counts)};
+        SCRATCH_TEST(test_absurd_counts),  SCRATCH_TEST(test_ranks),
+        SCRATCH_TEST(test_killed_ranks),   SCRATCH_TEST(test_ranks_end_together),
+        SCRATCH_TEST(test_failures_of_ranks)};
     return cmocka_run_group_tests_name("stages", tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "data/pretraining/documents.h"
 #include "data/pretraining/pretraining_file.h"
 #include "data/stages/shard_stage.h"
+#include "data/stages/stage_work.h"
 #include "format/checksum/digest.h"
 
 #include <math.h>
@@ -166,7 +167,9 @@ static int64_t bytes_of(const struct job *job, const char *shard) {
         json_member(json_member(json_member(job->shards, "files"), shard), "bytes"));
 }
 
-static enum berth_status make_shard(struct job *job, const char *shard, struct berth_error *error) {
+static enum berth_status make_shard(void *context, size_t item, struct berth_error *error) {
+    struct job *job = context;
+    const char *shard = job->names[item];
     struct instances instances = {0};
     int64_t bytes = bytes_of(job, shard), first = bytes / TEXT_PARTS;
     enum berth_status status = make_instances(job, shard, &instances, error);
@@ -214,19 +217,12 @@ static enum berth_status find_missing(struct job *job, struct berth_error *error
 }
 
 static enum berth_status make_missing(struct job *job, struct berth_error *error) {
-    TRY(find_missing(job, error));
-#pragma omp parallel for schedule(dynamic, 1) num_threads(job->asked->threads)
-    for (size_t i = 0; i < job->count; i++) {
-        struct berth_error own;
-        if (stage_must_end(&job->work)) {
-            continue;
-        }
-        enum berth_status status = make_shard(job, job->names[i], &own);
-        if (status != BERTH_OK) {
-            stage_fail(&job->work, status, &own);
-        }
-    }
-    return stage_outcome(&job->work, error);
+    TRY(stage_settle(job->asked->comm, find_missing(job, error), error));
+    const struct stage_items items = {.count = job->count,
+                                      .threads = job->asked->threads,
+                                      .make = make_shard,
+                                      .context = job};
+    return stage_make(&job->work, &items, error);
 }
 
 static enum berth_status sum_up(struct job *job, struct berth_error *error) {
@@ -280,17 +276,25 @@ static enum berth_status open_shards(struct job *job, struct stage_settings *set
     return status;
 }
 
-static enum berth_status run(struct job *job, struct stage_settings *settings,
-                             struct berth_error *error) {
+// All that a rank does alone.
+static enum berth_status begin(struct job *job, struct stage_settings *settings, char **manifest,
+                               struct berth_error *error) {
     TRY(take_vocabulary(job, error));
     TRY(open_shards(job, settings, error));
     set_options(settings, job->asked);
-    char *manifest = path_join(job->asked->folder, INSTANCE_MANIFEST);
-    if (manifest == NULL) {
-        return file_no_path(error);
+    *manifest = path_join(job->asked->folder, INSTANCE_MANIFEST);
+    return *manifest != NULL ? BERTH_OK : file_no_path(error);
+}
+
+static enum berth_status run(struct job *job, struct stage_settings *settings,
+                             struct berth_error *error) {
+    struct comm *comm = job->asked->comm;
+    char *manifest = NULL;
+    enum berth_status status = stage_settle(comm, begin(job, settings, &manifest, error), error);
+    if (status == BERTH_OK) {
+        const struct stage_place place = {job->asked->folder, manifest, comm};
+        status = stage_open(&job->stage, &place, settings, error);
     }
-    enum berth_status status =
-        stage_open(&job->stage, job->asked->folder, manifest, settings, error);
     memory_free(manifest);
     if (status == BERTH_OK && !job->stage.complete) {
         status = make_missing(job, error);
@@ -298,14 +302,16 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
             status = stage_finish(&job->stage, error);
         }
     }
-    return status == BERTH_OK ? sum_up(job, error) : status;
+    TRY(status);
+    return stage_settle(comm, stage_rank(comm) == 0 ? sum_up(job, error) : BERTH_OK, error);
 }
 
 enum berth_status instance_stage_run(struct instance_stage *stage, const struct berth_log *log,
                                      const volatile int *stop, struct berth_error *error) {
     struct job job = {.asked = stage, .stage.lock.descriptor = -1};
     struct stage_settings settings = stage->settings;
-    job.work = (struct stage_work){.log = log, .stop = stop, .phase = "instances", .in_bytes = 1};
+    job.work = (struct stage_work){
+        .log = log, .stop = stop, .comm = stage->comm, .phase = "instances", .in_bytes = 1};
     stage->text_bytes = stage->files = stage->empty = 0;
     enum berth_status status = run(&job, &settings, error);
     stage_close(&job.stage);

@@ -19,7 +19,8 @@ struct instance_stage {
     struct stage_settings settings;  // the tokenizer's, by name; the stage adds the others
     int tfrecord;                    // instead of HDF5
     int threads;
-    // After the run:
+    struct comm *comm; // the ranks, all of which call it; NULL: this process alone
+    // After the run, in the first rank:
     struct pretraining_statistics *statistics; // of all files; owned by the caller
     int64_t text_bytes;                        // read by this run
     int64_t files, empty;                      // number of files, and of shards without an instance

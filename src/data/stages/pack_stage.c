@@ -4,6 +4,7 @@
 #include "core/buffer.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "data/stages/stage_work.h"
 #include "format/checksum/digest.h"
 
 #include <inttypes.h>
@@ -17,6 +18,12 @@ struct input {
     uint64_t bytes;
 };
 
+// Consecutive inputs that are packed together.
+struct window {
+    size_t number, first, count; // of the inputs
+    int64_t part, parts;         // index of its first file, number of its files
+};
+
 struct job {
     struct pack_stage *asked;
     struct stage stage;
@@ -25,12 +32,12 @@ struct job {
     size_t input_count;
     int max_seq_length, max_predictions;
     struct packing *total;
-};
-
-// Consecutive inputs that are packed together.
-struct window {
-    size_t number, first, count; // of the inputs
-    int64_t part;                // index of its first file
+    struct window *windows;
+    size_t window_count;
+    size_t round; // the first of the windows that the ranks pack at a time
+    // Of the window that this rank packs:
+    struct instances instances;
+    struct packing packing;
 };
 
 // --- the input ----------------------------------------------------------------------------------
@@ -134,18 +141,21 @@ static void window_name(char *name, size_t size, const struct window *window) {
     number_format(name, size, "window %zu", window->number);
 }
 
-// The facts of a window, if it and all its files are finished.
-static const json *find_window(const struct job *job, const struct window *window) {
+// NULL: it was not packed; some of its files may still be missing.
+static const json *facts_of(const struct job *job, const struct window *window) {
     char name[64];
     window_name(name, sizeof name, window);
-    const json *facts = stage_find(&job->stage, name);
-    int64_t parts = json_as_integer(json_member(facts, "parts"));
-    int whole = facts != NULL;
-    for (int64_t i = 0; i < parts && whole; i++) {
+    return stage_find(&job->stage, name);
+}
+
+static int has_files(const struct job *job, const struct window *window) {
+    char name[64];
+    int whole = 1;
+    for (int64_t i = 0; i < window->parts && whole; i++) {
         part_name(name, sizeof name, window->part + i);
         whole = stage_find(&job->stage, name) != NULL;
     }
-    return whole ? facts : NULL;
+    return whole;
 }
 
 // Pairs of a strategy's index and its rows.
@@ -165,13 +175,14 @@ static json *counts_to_json(const struct packing *packing) {
     return list;
 }
 
-static enum berth_status enter_window(struct job *job, const struct window *window, int64_t parts,
-                                      const struct packing *packing, struct berth_error *error) {
+static enum berth_status enter_window(struct job *job, const struct window *window,
+                                      struct berth_error *error) {
+    const struct packing *packing = &job->packing;
     char name[64];
     json *facts = json_new_object();
     window_name(name, sizeof name, window);
     int failed = json_set(facts, "bytes", json_new_real(NAN)); // null: not a file
-    failed |= json_set(facts, "parts", json_new_integer(parts));
+    failed |= json_set(facts, "parts", json_new_integer(window->parts));
     failed |= json_set(facts, "rows", json_new_integer((int64_t)packing->count));
     failed |= json_set(facts, "sequences", json_new_integer((int64_t)packing->sequences));
     failed |= json_set(facts, "tokens", json_new_integer((int64_t)packing->tokens));
@@ -202,10 +213,10 @@ static void add_up(struct job *job, const json *facts) {
 // --- a window -----------------------------------------------------------------------------------
 
 static enum berth_status read_window(struct job *job, const struct window *window,
-                                     struct instances *instances, struct berth_error *error) {
+                                     struct berth_error *error) {
     for (size_t i = window->first; i < window->first + window->count; i++) {
-        TRY(pretraining_read(job->inputs[i].path, INT32_MAX, job->max_seq_length, instances,
-                             error));
+        TRY(pretraining_read(job->inputs[i].path, INT32_MAX, job->max_seq_length,
+                             &job->instances, error));
         stage_advance(&job->work, (int64_t)job->inputs[i].bytes / 4);
         if (stage_must_end(&job->work)) {
             return stage_outcome(&job->work, error);
@@ -215,9 +226,8 @@ static enum berth_status read_window(struct job *job, const struct window *windo
 }
 
 static enum berth_status write_part(struct job *job, const struct window *window,
-                                    const struct instances *instances,
-                                    const struct packing *packing, int64_t part,
-                                    struct berth_error *error) {
+                                    int64_t part, struct berth_error *error) {
+    const struct packing *packing = &job->packing;
     char name[64];
     struct file_reader file;
     size_t first = (size_t)part * PACK_ROWS, left = packing->count - first;
@@ -227,7 +237,7 @@ static enum berth_status write_part(struct job *job, const struct window *window
         return file_no_path(error);
     }
     enum berth_status status = pretraining_write_packed(
-        path, instances, packing->packs + first, left < PACK_ROWS ? left : PACK_ROWS,
+        path, &job->instances, packing->packs + first, left < PACK_ROWS ? left : PACK_ROWS,
         job->max_seq_length, job->max_predictions, error);
     if (status == BERTH_OK) {
         status = file_reader_open(&file, path, error);
@@ -246,9 +256,9 @@ static enum berth_status write_part(struct job *job, const struct window *window
 }
 
 static enum berth_status write_parts(struct job *job, const struct window *window,
-                                     const struct instances *instances,
-                                     const struct packing *packing, struct berth_error *error) {
-    int64_t parts = (int64_t)((packing->count + PACK_ROWS - 1) / PACK_ROWS), bytes = 0;
+                                     struct berth_error *error) {
+    const int64_t parts = window->parts;
+    int64_t bytes = 0;
     for (size_t i = window->first; i < window->first + window->count; i++) {
         bytes += (int64_t)job->inputs[i].bytes - (int64_t)job->inputs[i].bytes / 4;
     }
@@ -259,7 +269,7 @@ static enum berth_status write_parts(struct job *job, const struct window *windo
         if (stage_must_end(&job->work)) {
             continue;
         }
-        enum berth_status status = write_part(job, window, instances, packing, part, &own);
+        enum berth_status status = write_part(job, window, part, &own);
         if (status != BERTH_OK) {
             stage_fail(&job->work, status, &own);
         } else {
@@ -268,23 +278,48 @@ static enum berth_status write_parts(struct job *job, const struct window *windo
     }
     TRY(stage_outcome(&job->work, error));
     stage_advance(&job->work, bytes - each * parts);
-    return enter_window(job, window, parts, packing, error);
+    return enter_window(job, window, error);
 }
 
-static enum berth_status pack_window(struct job *job, const struct window *window,
+static void drop_window(struct job *job) {
+    packing_done(&job->packing);
+    instances_done(&job->instances);
+    job->packing = (struct packing){0};
+    job->instances = (struct instances){0};
+}
+
+static enum berth_status assign_rows(struct job *job, struct window *window,
                                      struct berth_error *error) {
-    struct instances instances = {0};
-    struct packing packing = {0};
-    enum berth_status status = read_window(job, window, &instances, error);
-    if (status == BERTH_OK) {
-        status = packing_make(&instances, job->max_seq_length, job->asked->seed, &packing, error);
+    drop_window(job);
+    TRY(read_window(job, window, error));
+    TRY(packing_make(&job->instances, job->max_seq_length, job->asked->seed, &job->packing, error));
+    window->parts = (int64_t)((job->packing.count + PACK_ROWS - 1) / PACK_ROWS);
+    return BERTH_OK;
+}
+
+// The files of a window that was packed before, some of which may be missing, have their numbers
+// from its facts.
+static enum berth_status find_parts(void *context, size_t item, struct berth_error *error) {
+    struct job *job = context;
+    struct window *window = &job->windows[job->round + item];
+    const json *facts = facts_of(job, window);
+    window->parts = json_as_integer(json_member(facts, "parts"));
+    return facts != NULL ? BERTH_OK : assign_rows(job, window, error);
+}
+
+static enum berth_status make_files(void *context, size_t item, struct berth_error *error) {
+    struct job *job = context;
+    struct window *window = &job->windows[job->round + item];
+    if (facts_of(job, window) != NULL && has_files(job, window)) {
+        for (size_t i = window->first; i < window->first + window->count; i++) {
+            stage_advance(&job->work, (int64_t)job->inputs[i].bytes);
+        }
+        return BERTH_OK;
     }
-    if (status == BERTH_OK) {
-        status = write_parts(job, window, &instances, &packing, error);
+    if (facts_of(job, window) != NULL) {
+        TRY(assign_rows(job, window, error));
     }
-    packing_done(&packing);
-    instances_done(&instances);
-    return status;
+    return write_parts(job, window, error);
 }
 
 // --- the whole stage -----------------------------------------------------------------------------
@@ -302,26 +337,54 @@ static size_t window_count(const struct job *job, size_t first) {
     return i - first;
 }
 
+static enum berth_status find_windows(struct job *job, struct berth_error *error) {
+    job->windows = memory_array_zeroed(job->input_count, sizeof *job->windows);
+    if (job->windows == NULL) {
+        return error_no_memory(error, job->input_count * sizeof *job->windows, "windows");
+    }
+    for (size_t first = 0; first < job->input_count;) {
+        struct window *window = &job->windows[job->window_count];
+        *window = (struct window){job->window_count, first, window_count(job, first), 0, 0};
+        first += window->count;
+        job->window_count++;
+    }
+    return BERTH_OK;
+}
+
+// Numbers the files of the windows [first, first + count), each of which one rank has packed.
+static enum berth_status number_files(struct job *job, size_t first, size_t count,
+                                      struct berth_error *error) {
+    struct comm *comm = job->asked->comm;
+    for (size_t i = first; i < first + count; i++) {
+        struct window *window = &job->windows[i];
+        double parts = i - first == (size_t)stage_rank(comm) ? (double)window->parts : 0;
+        if (comm != NULL) {
+            comm->sum(comm, &parts, 1);
+            TRY(comm->status(comm, error));
+        }
+        window->parts = (int64_t)parts;
+        window->part = i > 0 ? window[-1].part + window[-1].parts : 0;
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status pack_all(struct job *job, struct berth_error *error) {
-    struct window window = {0};
+    struct stage_items items = {.threads = 1, .context = job};
     for (size_t i = 0; i < job->input_count; i++) {
         job->work.total += (int64_t)job->inputs[i].bytes;
     }
-    for (; window.first < job->input_count; window.number++) {
-        window.count = window_count(job, window.first);
-        if (find_window(job, &window) == NULL) {
-            TRY(pack_window(job, &window, error));
-        } else {
-            for (size_t i = window.first; i < window.first + window.count; i++) {
-                job->work.done += (int64_t)job->inputs[i].bytes;
-            }
-        }
-        const json *facts = find_window(job, &window);
-        add_up(job, facts);
-        window.part += json_as_integer(json_member(facts, "parts"));
-        window.first += window.count;
+    for (; job->round < job->window_count; job->round += items.count) {
+        const size_t left = job->window_count - job->round;
+        const size_t ranks = (size_t)stage_ranks(job->asked->comm);
+        items.count = left < ranks ? left : ranks;
+        items.make = find_parts;
+        TRY(stage_make(&job->work, &items, error));
+        TRY(number_files(job, job->round, items.count, error));
+        items.make = make_files;
+        TRY(stage_make(&job->work, &items, error));
+        drop_window(job);
     }
-    return BERTH_OK;
+    return stage_gather(&job->stage, error);
 }
 
 static char *beside(const struct job *job, const char *ending) {
@@ -360,43 +423,60 @@ static enum berth_status open_total(struct job *job, struct berth_error *error) 
                : error_no_memory(error, job->total->strategy_count * 8, "packing");
 }
 
-static enum berth_status run(struct job *job, struct stage_settings *settings,
-                             struct berth_error *error) {
+// All that a rank does alone.
+static enum berth_status begin(struct job *job, struct stage_settings *settings, char **manifest,
+                               struct berth_error *error) {
     char digest[DIGEST_HEX_SIZE];
     TRY(find_inputs(job, digest, error));
+    TRY(find_windows(job, error));
     TRY(open_total(job, error));
     stage_set_text(settings, "input_sha256", digest);
     stage_set_integer(settings, "seed", job->asked->seed);
     stage_set_integer(settings, "window",
                       (uint64_t)(job->asked->window > 0 ? job->asked->window : PACK_WINDOW));
-    char *manifest = beside(job, "_pack.json");
-    if (manifest == NULL) {
-        return file_no_path(error);
+    *manifest = beside(job, "_pack.json");
+    return *manifest != NULL ? BERTH_OK : file_no_path(error);
+}
+
+// In the first rank, which has the facts of all windows.
+static enum berth_status conclude(struct job *job, struct berth_error *error) {
+    for (size_t i = 0; i < job->window_count; i++) {
+        add_up(job, facts_of(job, &job->windows[i]));
     }
-    enum berth_status status =
-        stage_open(&job->stage, job->asked->folder, manifest, settings, error);
+    return write_metadata(job, error);
+}
+
+static enum berth_status run(struct job *job, struct stage_settings *settings,
+                             struct berth_error *error) {
+    struct comm *comm = job->asked->comm;
+    char *manifest = NULL;
+    enum berth_status status = stage_settle(comm, begin(job, settings, &manifest, error), error);
+    if (status == BERTH_OK) {
+        const struct stage_place place = {job->asked->folder, manifest, comm};
+        status = stage_open(&job->stage, &place, settings, error);
+    }
     memory_free(manifest);
-    if (status == BERTH_OK) {
-        status = pack_all(job, error);
-    }
-    if (status == BERTH_OK) {
-        status = write_metadata(job, error);
-    }
-    return status == BERTH_OK && !job->stage.complete ? stage_finish(&job->stage, error) : status;
+    TRY(status);
+    TRY(pack_all(job, error));
+    TRY(stage_settle(comm, stage_rank(comm) == 0 ? conclude(job, error) : BERTH_OK, error));
+    return job->stage.complete ? BERTH_OK : stage_finish(&job->stage, error);
 }
 
 enum berth_status pack_stage_run(struct pack_stage *stage, const struct berth_log *log,
                                  const volatile int *stop, struct berth_error *error) {
     struct job job = {.asked = stage, .stage.lock.descriptor = -1};
     struct stage_settings settings = {.count = 0};
-    job.work = (struct stage_work){.log = log, .stop = stop, .phase = "packing", .in_bytes = 1};
+    job.work = (struct stage_work){
+        .log = log, .stop = stop, .comm = stage->comm, .phase = "packing", .in_bytes = 1};
     stage->files = 0;
     stage->packing = (struct packing){0};
     enum berth_status status = run(&job, &settings, error);
     stage_close(&job.stage);
+    drop_window(&job);
     for (size_t i = 0; i < job.input_count; i++) {
         memory_free(job.inputs[i].path);
     }
     memory_free(job.inputs);
+    memory_free(job.windows);
     return status;
 }

@@ -4,7 +4,8 @@
 //
 // Consecutive input files of up to PACK_WINDOW tokens form a window, and each window is packed
 // separately, so that memory holds one. First the lengths are read, then the rows are assigned and
-// written in parallel. Only the last file of a window is smaller; no row is dropped.
+// written in parallel. Only the last file of a window is smaller; no row is dropped. Ranks pack as
+// many windows at a time as there are ranks, and number the files when all have assigned the rows.
 #ifndef BERTH_DATA_PACK_STAGE_H
 #define BERTH_DATA_PACK_STAGE_H
 
@@ -23,7 +24,8 @@ struct pack_stage {
     uint64_t seed;
     int64_t window; // tokens; 0: PACK_WINDOW
     int threads;
-    // After the run, for all windows together: packs and strategies are NULL. Free with
+    struct comm *comm; // the ranks, all of which call it; NULL: this process alone
+    // After the run, in the first rank, for all windows together: packs and strategies are NULL. Free with
     // packing_done.
     struct packing packing;
     int64_t files;

@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "data/corpus/sentences.h"
+#include "data/stages/stage_work.h"
 #include "format/checksum/digest.h"
 
 #include <inttypes.h>
@@ -21,6 +22,9 @@ struct job {
     struct stage stage;
     struct stage_work work;
     uint64_t bytes; // of the corpora
+    int threads;    // of all ranks
+    struct tally *tallies; // [threads]
+    struct group *groups;
 };
 
 // --- reading the corpora ------------------------------------------------------------------------
@@ -112,13 +116,15 @@ static enum berth_status describe(struct job *job, char digest[DIGEST_HEX_SIZE],
 
 // --- the articles' places -----------------------------------------------------------------------
 
-// The sentence counts of one thread's articles: every n-th article for n threads.
+// The sentence counts of one thread's articles: every n-th article for n threads of all ranks.
 struct tally {
     uint32_t *sentences;
     size_t count, capacity;
-    uint64_t articles; // of all threads
-    uint64_t long_lines, most_words;
-    char path[256]; // of the line with the most words, if it is long
+    struct {
+        uint64_t articles; // of all threads
+        uint64_t long_lines, most_words;
+        char path[256]; // of the line with the most words, if it is long
+    } found;
 };
 
 // Counts the words of long lines, of which there are few.
@@ -132,11 +138,11 @@ static void look_at_lines(struct tally *tally, const char *text, size_t length, 
             words += *at == ' ' || at + 1 == next;
         }
         if (words > LONG_LINE_WORDS) {
-            tally->long_lines++;
+            tally->found.long_lines++;
         }
-        if (words > LONG_LINE_WORDS && words > tally->most_words) {
-            tally->most_words = words;
-            snprintf(tally->path, sizeof tally->path, "%s", path);
+        if (words > LONG_LINE_WORDS && words > tally->found.most_words) {
+            tally->found.most_words = words;
+            snprintf(tally->found.path, sizeof tally->found.path, "%s", path);
         }
     }
 }
@@ -164,19 +170,21 @@ static enum berth_status tally_put(struct tally *tally, const char *text, size_t
     return BERTH_OK;
 }
 
-static enum berth_status count_part(struct job *job, uint64_t part, uint64_t parts,
-                                    struct tally *tally, struct berth_error *error) {
+static enum berth_status count_part(void *context, size_t part, struct berth_error *error) {
+    struct job *job = context;
+    struct tally *tally = &job->tallies[part];
+    const uint64_t parts = (uint64_t)job->threads;
     struct articles articles = {.asked = job->asked};
     uint64_t said = 0;
     const char *text;
     size_t length;
     enum berth_status status = next_article(&articles, &text, &length, error);
     while (status == BERTH_OK && length > 0) {
-        if (tally->articles % parts == part) {
+        if (tally->found.articles % parts == part) {
             status = tally_put(tally, text, length, error);
             look_at_lines(tally, text, length, corpus_path(articles.corpus));
         }
-        if (++tally->articles % POLL_ARTICLES == 0) {
+        if (++tally->found.articles % POLL_ARTICLES == 0) {
             stage_advance(&job->work, (int64_t)(position(&articles) - said));
             said = position(&articles);
             status = status == BERTH_OK && stage_must_end(&job->work)
@@ -191,24 +199,49 @@ static enum berth_status count_part(struct job *job, uint64_t part, uint64_t par
     return status;
 }
 
-static enum berth_status count_parts(struct job *job, struct tally *tallies, int parts,
-                                     struct berth_error *error) {
+static enum berth_status count_parts(struct job *job, struct berth_error *error) {
+    const struct stage_items items = {.count = (size_t)job->threads,
+                                      .threads = job->asked->threads,
+                                      .make = count_part,
+                                      .context = job};
     job->work.phase = "counting sentences";
-    job->work.total = (int64_t)job->bytes * parts;
-#pragma omp parallel for schedule(static, 1) num_threads(parts)
-    for (int i = 0; i < parts; i++) {
-        struct berth_error own;
-        enum berth_status status = count_part(job, (uint64_t)i, (uint64_t)parts, &tallies[i], &own);
-        if (status != BERTH_OK) {
-            stage_fail(&job->work, status, &own);
-        }
-    }
-    return stage_outcome(&job->work, error);
+    job->work.total = (int64_t)job->bytes * job->threads;
+    return stage_make(&job->work, &items, error);
 }
 
-static enum berth_status place(struct job *job, const struct tally *tallies, int parts,
-                               struct berth_error *error) {
-    uint64_t count = tallies[0].articles;
+// Every rank gets the tally of the rank `root`.
+static enum berth_status share_tally(struct comm *comm, struct tally *tally, int root,
+                                     struct berth_error *error) {
+    uint64_t count = tally->count;
+    enum berth_status status = BERTH_OK;
+    comm->broadcast(comm, &count, sizeof count, root);
+    comm->broadcast(comm, &tally->found, sizeof tally->found, root);
+    TRY(comm->status(comm, error));
+    if (comm->rank != root) {
+        tally->sentences = memory_array((size_t)count + 1, sizeof *tally->sentences);
+        tally->count = (size_t)count;
+        if (tally->sentences == NULL) {
+            status = error_no_memory(error, tally->count * sizeof *tally->sentences,
+                                     "the articles' lengths");
+        }
+    }
+    TRY(comm_settle(comm, status, error));
+    comm->broadcast(comm, tally->sentences, tally->count * sizeof *tally->sentences, root);
+    return comm->status(comm, error);
+}
+
+static enum berth_status share_tallies(struct job *job, struct berth_error *error) {
+    const int ranks = stage_ranks(job->asked->comm);
+    for (int i = 0; i < job->threads && ranks > 1; i++) {
+        TRY(share_tally(job->asked->comm, &job->tallies[i], i % ranks, error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status place(struct job *job, struct berth_error *error) {
+    const struct tally *tallies = job->tallies;
+    const uint64_t parts = (uint64_t)job->threads;
+    uint64_t count = tallies[0].found.articles;
     if (count == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: no articles found, so there is nothing to shard",
@@ -219,7 +252,7 @@ static enum berth_status place(struct job *job, const struct tally *tallies, int
         return error_no_memory(error, (size_t)count * sizeof *sentences, "the articles' lengths");
     }
     for (uint64_t i = 0; i < count; i++) {
-        sentences[i] = tallies[i % (uint64_t)parts].sentences[i / (uint64_t)parts];
+        sentences[i] = tallies[i % parts].sentences[i / parts];
     }
     enum berth_status status = shard_places_make(&job->plan, sentences, count, &job->places, error);
     memory_free(sentences);
@@ -251,43 +284,51 @@ static enum berth_status check_shards(const struct job *job, struct berth_error 
     return BERTH_OK;
 }
 
-static void warn_of_long_lines(const struct job *job, const struct tally *tallies, int parts) {
-    const struct tally *worst = &tallies[0];
+static void warn_of_long_lines(const struct job *job) {
+    const struct tally *worst = &job->tallies[0];
     uint64_t lines = 0;
-    for (int i = 0; i < parts; i++) {
-        lines += tallies[i].long_lines;
-        worst = tallies[i].most_words > worst->most_words ? &tallies[i] : worst;
+    for (int i = 0; i < job->threads; i++) {
+        const struct tally *tally = &job->tallies[i];
+        lines += tally->found.long_lines;
+        worst = tally->found.most_words > worst->found.most_words ? tally : worst;
     }
     if (lines > 0) {
         log_warning(job->work.log,
                     "%" PRIu64 " lines have more than %d words, one in %s %" PRIu64
                     ": each counts as part of one article; expected one sentence or paragraph per "
                     "line, and an empty line after each article",
-                    lines, LONG_LINE_WORDS, worst->path, worst->most_words);
+                    lines, LONG_LINE_WORDS, worst->found.path, worst->found.most_words);
     }
 }
 
 // Reads everything once here and once more for the groups, instead of keeping all articles in
 // memory.
 static enum berth_status find_places(struct job *job, struct berth_error *error) {
-    int parts = job->asked->threads > 0 ? job->asked->threads : 1;
-    struct tally *tallies = memory_array_zeroed((size_t)parts, sizeof *tallies);
-    if (tallies == NULL) {
-        return error_no_memory(error, (size_t)parts * sizeof *tallies, "the articles' lengths");
+    struct comm *comm = job->asked->comm;
+    job->tallies = memory_array_zeroed((size_t)job->threads, sizeof *job->tallies);
+    TRY(stage_settle(comm,
+                     job->tallies != NULL
+                         ? BERTH_OK
+                         : error_no_memory(error, (size_t)job->threads * sizeof *job->tallies,
+                                           "the articles' lengths"),
+                     error));
+    TRY(count_parts(job, error));
+    TRY(share_tallies(job, error));
+    TRY(stage_settle(comm, place(job, error), error));
+    warn_of_long_lines(job);
+    return stage_settle(comm, check_shards(job, error), error);
+}
+
+// The threads of all ranks.
+static enum berth_status count_threads(struct job *job, struct berth_error *error) {
+    struct comm *comm = job->asked->comm;
+    double threads = job->asked->threads > 0 ? job->asked->threads : 1;
+    if (comm != NULL) {
+        comm->sum(comm, &threads, 1);
+        TRY(comm->status(comm, error));
     }
-    enum berth_status status = count_parts(job, tallies, parts, error);
-    if (status == BERTH_OK) {
-        status = place(job, tallies, parts, error);
-    }
-    for (int i = 0; i < parts; i++) {
-        memory_free(tallies[i].sentences);
-    }
-    if (status == BERTH_OK) {
-        warn_of_long_lines(job, tallies, parts);
-        status = check_shards(job, error);
-    }
-    memory_free(tallies);
-    return status;
+    job->threads = (int)threads;
+    return BERTH_OK;
 }
 
 // --- a group ------------------------------------------------------------------------------------
@@ -331,8 +372,14 @@ static enum berth_status enter(struct job *job, const struct shard_writer *write
     return status;
 }
 
-static enum berth_status make_group(struct job *job, size_t first, size_t count,
-                                    struct berth_error *error) {
+// Consecutive shards that are still missing.
+struct group {
+    size_t first, count;
+};
+
+static enum berth_status make_group(void *context, size_t item, struct berth_error *error) {
+    struct job *job = context;
+    const size_t first = job->groups[item].first, count = job->groups[item].count;
     const struct shard_target target = {job->asked->folder, job->asked->name, first, count};
     struct shard_writer writer;
     struct articles articles = {.asked = job->asked};
@@ -364,64 +411,39 @@ static enum berth_status is_missing(const struct job *job, size_t i, int *missin
     return BERTH_OK;
 }
 
-// Consecutive shards that are still missing.
-struct group {
-    size_t first, count;
-};
-
-// Divides the missing shards into groups; a newly allocated array.
-static enum berth_status find_groups(const struct job *job, struct group **groups, size_t *count,
-                                     struct berth_error *error) {
+// Divides the missing shards into groups.
+static enum berth_status find_groups(struct job *job, size_t *count, struct berth_error *error) {
     size_t shards = shard_count(&job->plan);
-    size_t wanted = job->asked->threads > GROUPS ? (size_t)job->asked->threads : GROUPS;
+    size_t wanted = job->threads > GROUPS ? (size_t)job->threads : GROUPS;
     size_t most = (shards + wanted - 1) / wanted;
     most = most < GROUP_MAX ? most : GROUP_MAX;
     *count = 0;
-    *groups = memory_array(shards, sizeof **groups);
-    if (*groups == NULL) {
-        return error_no_memory(error, shards * sizeof **groups, "groups of shards");
+    job->groups = memory_array(shards, sizeof *job->groups);
+    if (job->groups == NULL) {
+        return error_no_memory(error, shards * sizeof *job->groups, "groups of shards");
     }
     for (size_t i = 0; i < shards; i++) {
         int missing = 0;
         TRY(is_missing(job, i, &missing, error));
-        struct group *last = *count > 0 ? &(*groups)[*count - 1] : NULL;
+        struct group *last = *count > 0 ? &job->groups[*count - 1] : NULL;
         if (missing && last != NULL && last->first + last->count == i && last->count < most) {
             last->count++;
         } else if (missing) {
-            (*groups)[(*count)++] = (struct group){i, 1};
+            job->groups[(*count)++] = (struct group){i, 1};
         }
     }
     return BERTH_OK;
 }
 
-static enum berth_status make_groups(struct job *job, const struct group *groups, size_t count,
-                                     struct berth_error *error) {
+static enum berth_status make_missing(struct job *job, struct berth_error *error) {
+    struct stage_items items = {
+        .threads = job->asked->threads, .make = make_group, .context = job};
+    TRY(stage_settle(job->asked->comm, find_groups(job, &items.count, error), error));
     job->work.phase = "shards";
     job->work.done = 0;
-    job->work.total = (int64_t)(job->bytes * count);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(job->asked->threads)
-    for (size_t i = 0; i < count; i++) {
-        struct berth_error own;
-        if (stage_must_end(&job->work)) {
-            continue;
-        }
-        enum berth_status status = make_group(job, groups[i].first, groups[i].count, &own);
-        if (status != BERTH_OK) {
-            stage_fail(&job->work, status, &own);
-        }
-    }
-    return stage_outcome(&job->work, error);
-}
-
-static enum berth_status make_missing(struct job *job, struct berth_error *error) {
-    struct group *groups = NULL;
-    size_t count;
-    enum berth_status status = find_groups(job, &groups, &count, error);
-    if (status == BERTH_OK) {
-        status = make_groups(job, groups, count, error);
-    }
-    memory_free(groups);
-    return status == BERTH_OK ? stage_finish(&job->stage, error) : status;
+    job->work.total = (int64_t)(job->bytes * items.count);
+    TRY(stage_make(&job->work, &items, error));
+    return stage_finish(&job->stage, error);
 }
 
 static void sum_up(struct job *job) {
@@ -439,18 +461,33 @@ static void sum_up(struct job *job) {
     }
 }
 
-static enum berth_status run(struct job *job, const struct stage_settings *settings,
+// All that a rank does alone.
+static enum berth_status begin(struct job *job, struct stage_settings *settings, char **manifest,
+                               struct berth_error *error) {
+    const struct shard_plan *plan = &job->asked->plan;
+    char digest[DIGEST_HEX_SIZE];
+    TRY(describe(job, digest, error));
+    stage_set_text(settings, "articles_sha256", digest);
+    stage_set_integer(settings, "shards", plan->training);
+    stage_set_integer(settings, "test_shards", plan->test);
+    stage_set_real(settings, "fraction_test_set", plan->test_fraction);
+    stage_set_integer(settings, "seed", plan->seed);
+    *manifest = path_join(job->asked->folder, SHARD_MANIFEST);
+    return *manifest != NULL ? BERTH_OK : file_no_path(error);
+}
+
+static enum berth_status run(struct job *job, struct stage_settings *settings,
                              struct berth_error *error) {
-    char *manifest = path_join(job->asked->folder, SHARD_MANIFEST);
-    if (manifest == NULL) {
-        return file_no_path(error);
+    struct comm *comm = job->asked->comm;
+    char *manifest = NULL;
+    enum berth_status status = stage_settle(comm, begin(job, settings, &manifest, error), error);
+    if (status == BERTH_OK) {
+        const struct stage_place at = {job->asked->folder, manifest, comm};
+        status = stage_open(&job->stage, &at, settings, error);
     }
-    enum berth_status status =
-        stage_open(&job->stage, job->asked->folder, manifest, settings, error);
     memory_free(manifest);
-    if (status != BERTH_OK) {
-        return status;
-    }
+    TRY(status);
+    TRY(count_threads(job, error));
     sum_up(job);
     int64_t before = job->asked->text_bytes;
     if (!job->stage.complete) {
@@ -466,16 +503,15 @@ enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_
                                   const volatile int *stop, struct berth_error *error) {
     struct job job = {.asked = stage, .plan = stage->plan, .stage.lock.descriptor = -1};
     struct stage_settings settings = {.count = 0};
-    char digest[DIGEST_HEX_SIZE];
-    job.work = (struct stage_work){.log = log, .stop = stop, .in_bytes = 1};
-    TRY(describe(&job, digest, error));
-    stage_set_text(&settings, "articles_sha256", digest);
-    stage_set_integer(&settings, "shards", stage->plan.training);
-    stage_set_integer(&settings, "test_shards", stage->plan.test);
-    stage_set_real(&settings, "fraction_test_set", stage->plan.test_fraction);
-    stage_set_integer(&settings, "seed", stage->plan.seed);
+    job.work =
+        (struct stage_work){.log = log, .stop = stop, .comm = stage->comm, .in_bytes = 1};
     enum berth_status status = run(&job, &settings, error);
     stage_close(&job.stage);
+    for (int i = 0; i < job.threads && job.tallies != NULL; i++) {
+        memory_free(job.tallies[i].sentences);
+    }
+    memory_free(job.tallies);
+    memory_free(job.groups);
     shard_places_done(&job.places);
     return status;
 }

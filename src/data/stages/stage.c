@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "data/stages/stage_work.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -172,10 +173,15 @@ static enum berth_status load(struct stage *stage, struct berth_error *error) {
     return status;
 }
 
+// The folder of a file; newly allocated.
+static char *folder_of(const char *path) {
+    const size_t length = (size_t)(base_name(path) - path);
+    return length > 0 ? memory_string_of(path, length) : memory_string(".");
+}
+
 // Locks the manifest's folder, and removes half-written manifests from it.
 static enum berth_status lock(struct stage *stage, struct berth_error *error) {
-    size_t length = (size_t)(base_name(stage->path) - stage->path);
-    char *folder = length > 0 ? memory_string_of(stage->path, length) : memory_string(".");
+    char *folder = folder_of(stage->path);
     int others;
     if (folder == NULL) {
         return file_no_path(error);
@@ -189,50 +195,6 @@ static enum berth_status lock(struct stage *stage, struct berth_error *error) {
     }
     memory_free(folder);
     return status;
-}
-
-enum berth_status stage_open(struct stage *stage, const char *folder, const char *manifest,
-                             const struct stage_settings *settings, struct berth_error *error) {
-    int others;
-    size_t length = strlen(folder);
-    while (length > 1 && folder[length - 1] == '/') {
-        length--;
-    }
-    *stage = (struct stage){.folder = memory_string_of(folder, length),
-                            .path = memory_string(manifest),
-                            .lock.descriptor = -1,
-                            .settings = settings,
-                            .files = json_new_object()};
-    if (stage->folder == NULL || stage->path == NULL || stage->files == NULL) {
-        return error_no_memory(error, strlen(folder) + strlen(manifest), folder);
-    }
-    stage->existing = dir_existing(stage->folder);
-    TRY(dir_make(folder, error));
-    TRY(lock(stage, error));
-    TRY(tidy(stage, folder, "", &others, error));
-    if (file_exists(stage->path)) {
-        return load(stage, error);
-    }
-    if (others) {
-        return error_set(error, BERTH_CANT_CREATE,
-                         "%s: the folder has files but no %s that says how they were made; choose "
-                         "another output",
-                         folder, base_name(stage->path));
-    }
-    stage->is_new = 1;
-    return stage_save(stage, error);
-}
-
-const json *stage_find(const struct stage *stage, const char *name) {
-    return json_member(stage->files, name);
-}
-
-enum berth_status stage_put(struct stage *stage, const char *name, json *facts,
-                            struct berth_error *error) {
-    int failed = facts == NULL;
-#pragma omp critical(stage_files)
-    failed = json_set(stage->files, name, facts) != 0 || failed;
-    return failed ? error_no_memory(error, strlen(name), stage->path) : BERTH_OK;
 }
 
 // NULL when out of memory: a manifest with a missing member would be trusted.
@@ -250,9 +212,211 @@ static json *to_json(const struct stage *stage) {
     return object;
 }
 
+// --- the ranks' lists ---------------------------------------------------------------------------
+
+// ".rank-3" after the manifest's name.
+static const char list_mark[] = ".rank-";
+
+static char *list_path(const struct stage *stage, int rank) {
+    const size_t size = strlen(stage->path) + sizeof list_mark + NUMBER_TEXT_SIZE;
+    char *path = memory_new(size);
+    if (path != NULL) {
+        number_format(path, size, "%s%s%d", stage->path, list_mark, rank);
+    }
+    return path;
+}
+
+// Takes the entries of a list whose files are whole. One that is damaged, or of other settings, has
+// none: its files are made again.
+static enum berth_status absorb(struct stage *stage, const char *path, struct berth_error *error) {
+    json *object;
+    int failed = 0;
+    if (json_read_file(path, &object, NULL) != BERTH_OK) {
+        return BERTH_OK;
+    }
+    struct json_walk walk = {.object = json_member(object, "files")};
+    const int is_good = json_is_object_value(walk.object) &&
+                        same_settings(stage, object, NULL) == BERTH_OK &&
+                        check_files(walk.object, path, NULL) == BERTH_OK;
+    while (is_good && json_walk_next(&walk)) {
+        if (is_whole(stage, walk.key, walk.value)) {
+            failed |= json_set(stage->files, walk.key, json_copy_deep(walk.value));
+        }
+    }
+    json_free(object);
+    return failed ? error_no_memory(error, 0, stage->path) : BERTH_OK;
+}
+
+// Calls `take` for each list beside the manifest, and counts them.
+static enum berth_status each_list(struct stage *stage, size_t *count,
+                                   enum berth_status (*take)(struct stage *, const char *,
+                                                             struct berth_error *),
+                                   struct berth_error *error) {
+    const char *base = base_name(stage->path);
+    const size_t length = strlen(base);
+    char *folder = folder_of(stage->path), **names = NULL;
+    enum berth_status status = folder != NULL ? dir_list(folder, &names, error)
+                                              : file_no_path(error);
+    *count = 0;
+    for (size_t i = 0; status == BERTH_OK && names[i] != NULL; i++) {
+        if (strncmp(names[i], base, length) == 0 &&
+            strncmp(names[i] + length, list_mark, strlen(list_mark)) == 0) {
+            char *path = path_join(folder, names[i]);
+            status = path != NULL ? take(stage, path, error) : file_no_path(error);
+            ++*count;
+            memory_free(path);
+        }
+    }
+    memory_free(names);
+    memory_free(folder);
+    return status;
+}
+
+static enum berth_status remove_list(struct stage *stage, const char *path,
+                                     struct berth_error *error) {
+    (void)stage;
+    return file_remove(path, error);
+}
+
+// Saves before it removes what it has taken the entries of.
+static enum berth_status absorb_lists(struct stage *stage, struct berth_error *error) {
+    size_t count;
+    TRY(each_list(stage, &count, absorb, error));
+    if (count == 0) {
+        return BERTH_OK;
+    }
+    TRY(stage_save(stage, error));
+    return each_list(stage, &count, remove_list, error);
+}
+
+// --- opening ------------------------------------------------------------------------------------
+
+static enum berth_status open_first(struct stage *stage, struct berth_error *error) {
+    int others;
+    stage->existing = dir_existing(stage->folder);
+    TRY(dir_make(stage->folder, error));
+    TRY(lock(stage, error));
+    TRY(tidy(stage, stage->folder, "", &others, error));
+    if (file_exists(stage->path)) {
+        TRY(load(stage, error));
+        return absorb_lists(stage, error);
+    }
+    if (others) {
+        return error_set(error, BERTH_CANT_CREATE,
+                         "%s: the folder has files but no %s that says how they were made; choose "
+                         "another output",
+                         stage->folder, base_name(stage->path));
+    }
+    stage->is_new = 1;
+    return stage_save(stage, error);
+}
+
+// Every rank gets the first one's text, newly allocated.
+static enum berth_status broadcast_text(struct comm *comm, char **text, struct berth_error *error) {
+    uint64_t size = *text != NULL ? strlen(*text) + 1 : 0;
+    comm->broadcast(comm, &size, sizeof size, 0);
+    enum berth_status status = comm->status(comm, error);
+    if (status == BERTH_OK && comm->rank > 0) {
+        *text = memory_new(size);
+    }
+    status = *text == NULL && status == BERTH_OK ? error_no_memory(error, size, "a manifest")
+                                                 : status;
+    TRY(comm_settle(comm, status, error));
+    comm->broadcast(comm, *text, size, 0);
+    return comm->status(comm, error);
+}
+
+static enum berth_status same_as_first(const struct stage *stage, const json *object,
+                                       struct berth_error *error) {
+    const json *first = json_member(object, "settings");
+    for (size_t i = 0; i < stage->settings->count; i++) {
+        const char *name = stage->settings->items[i].name, *own = stage->settings->items[i].value;
+        const char *wanted = json_text(json_member(first, name));
+        if (wanted == NULL || strcmp(wanted, own) != 0) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: %s is \"%s\" here and \"%s\" in rank 0: the input must be the "
+                             "same on all hosts",
+                             stage->folder, name, own, wanted != NULL ? wanted : "");
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status take_from_first(struct stage *stage, const char *text,
+                                         struct berth_error *error) {
+    json *object = NULL;
+    char *list = list_path(stage, stage->comm->rank);
+    memory_free(stage->path);
+    stage->path = list;
+    TRY(list != NULL ? BERTH_OK : file_no_path(error));
+    TRY(json_read_memory("the manifest of rank 0", text, strlen(text), &object, error));
+    enum berth_status status = same_as_first(stage, object, error);
+    json_free(stage->files);
+    stage->files = json_copy_deep(json_member(object, "files"));
+    stage->complete = json_truth(json_member(object, "complete"));
+    json_free(object);
+    return status == BERTH_OK && stage->files == NULL ? error_no_memory(error, 0, list) : status;
+}
+
+static enum berth_status share(struct stage *stage, struct berth_error *error) {
+    struct comm *comm = stage->comm;
+    char *text = NULL;
+    if (comm->rank == 0) {
+        json *object = to_json(stage);
+        text = object != NULL ? json_write(object, JSON_COMPACT_SORTED) : NULL;
+        json_free(object);
+    }
+    enum berth_status status = broadcast_text(comm, &text, error);
+    if (status == BERTH_OK) {
+        status = comm_settle(
+            comm, comm->rank > 0 ? take_from_first(stage, text, error) : BERTH_OK, error);
+    }
+    memory_free(text);
+    return status;
+}
+
+enum berth_status stage_open(struct stage *stage, const struct stage_place *place,
+                             const struct stage_settings *settings, struct berth_error *error) {
+    size_t length = strlen(place->folder);
+    while (length > 1 && place->folder[length - 1] == '/') {
+        length--;
+    }
+    *stage = (struct stage){.comm = place->comm,
+                            .folder = memory_string_of(place->folder, length),
+                            .path = memory_string(place->manifest),
+                            .lock.descriptor = -1,
+                            .settings = settings,
+                            .files = json_new_object()};
+    enum berth_status status = BERTH_OK;
+    if (stage->folder == NULL || stage->path == NULL || stage->files == NULL) {
+        status = error_no_memory(error, length + strlen(place->manifest), place->folder);
+    } else if (stage_rank(stage->comm) == 0) {
+        status = open_first(stage, error);
+    }
+    TRY(stage_settle(stage->comm, status, error));
+    return stage_ranks(stage->comm) > 1 ? share(stage, error) : BERTH_OK;
+}
+
+const json *stage_find(const struct stage *stage, const char *name) {
+    return json_member(stage->files, name);
+}
+
+enum berth_status stage_put(struct stage *stage, const char *name, json *facts,
+                            struct berth_error *error) {
+    int failed = facts == NULL;
+#pragma omp critical(stage_files)
+    {
+        failed = json_set(stage->files, name, facts) != 0 || failed;
+        stage->put++;
+    }
+    return failed ? error_no_memory(error, strlen(name), stage->path) : BERTH_OK;
+}
+
 enum berth_status stage_save(struct stage *stage, struct berth_error *error) {
     enum berth_status status;
-    TRY(file_lock_check(&stage->lock, error));
+    if (stage_rank(stage->comm) == 0) {
+        TRY(file_lock_check(&stage->lock, error));
+    }
 #pragma omp critical(stage_files)
     {
         json *object = to_json(stage);
@@ -262,9 +426,56 @@ enum berth_status stage_save(struct stage *stage, struct berth_error *error) {
     return status;
 }
 
+// Whether the first rank sees the list of each rank that has one.
+static enum berth_status check_lists(const struct stage *stage, const double *put,
+                                     struct berth_error *error) {
+    enum berth_status status = BERTH_OK;
+    for (int rank = 1; rank < stage->comm->size && status == BERTH_OK; rank++) {
+        char *path = list_path(stage, rank);
+        if (path == NULL) {
+            return file_no_path(error);
+        }
+        if (put[rank] > 0 && !file_exists(path)) {
+            status = error_set(error, BERTH_CANT_CREATE,
+                               "%s: rank %d has written it, but rank 0 does not see it: the output "
+                               "must be on a file system that all hosts share",
+                               path, rank);
+        }
+        memory_free(path);
+    }
+    return status;
+}
+
+enum berth_status stage_gather(struct stage *stage, struct berth_error *error) {
+    struct comm *comm = stage->comm;
+    if (stage_ranks(comm) == 1) {
+        return BERTH_OK;
+    }
+    double *put = memory_array_zeroed((size_t)comm->size, sizeof *put);
+    enum berth_status status =
+        put != NULL ? BERTH_OK : error_no_memory(error, (size_t)comm->size * sizeof *put, "counts");
+    status = comm_settle(comm, status, error);
+    if (status == BERTH_OK) {
+        put[comm->rank] = (double)stage->put;
+        stage->put = 0;
+        comm->sum(comm, put, (size_t)comm->size);
+        status = comm->status(comm, error);
+    }
+    if (status == BERTH_OK && comm->rank == 0) {
+        status = check_lists(stage, put, error);
+    }
+    if (status == BERTH_OK && comm->rank == 0) {
+        status = absorb_lists(stage, error);
+    }
+    memory_free(put);
+    return comm_settle(comm, status, error);
+}
+
 enum berth_status stage_finish(struct stage *stage, struct berth_error *error) {
+    TRY(stage_gather(stage, error));
     stage->complete = 1;
-    return stage_save(stage, error);
+    return stage_settle(stage->comm,
+                        stage_rank(stage->comm) == 0 ? stage_save(stage, error) : BERTH_OK, error);
 }
 
 static int is_begun(const struct stage *stage) {
@@ -282,8 +493,13 @@ static void remove_manifest(const struct stage *stage) {
     }
 }
 
+// The ranks have met since they wrote.
 void stage_close(struct stage *stage) {
-    const int leaves_nothing = stage->folder != NULL && !is_begun(stage);
+    const int owns = stage->folder != NULL && stage_rank(stage->comm) == 0;
+    if (owns && stage_ranks(stage->comm) > 1 && stage->lock.descriptor >= 0) {
+        (void)absorb_lists(stage, NULL); // else the next run does
+    }
+    const int leaves_nothing = owns && !is_begun(stage);
     if (leaves_nothing) {
         remove_manifest(stage);
     }
@@ -317,46 +533,4 @@ enum berth_status stage_read_complete(const char *manifest, const char *remedy, 
         *value = NULL;
     }
     return status;
-}
-
-// --- work by several threads --------------------------------------------------------------------
-
-void stage_advance(struct stage_work *work, int64_t more) {
-#pragma omp critical(stage_work)
-    {
-        work->done += more;
-        if (work->in_bytes) {
-            log_progress_bytes(work->log, work->phase, work->done, work->total);
-        } else {
-            log_progress(work->log, work->phase, work->done, work->total);
-        }
-    }
-}
-
-static void keep(struct stage_work *work, enum berth_status status, const char *message) {
-#pragma omp critical(stage_work)
-    if (work->status == BERTH_OK) {
-        work->status = error_set(&work->error, status, "%s", message);
-    }
-}
-
-void stage_fail(struct stage_work *work, enum berth_status status,
-                const struct berth_error *error) {
-    keep(work, status, error->message);
-}
-
-int stage_must_end(struct stage_work *work) {
-    enum berth_status status;
-    if (work->stop != NULL && *work->stop != 0) {
-        keep(work, BERTH_INTERRUPTED,
-             "stopped; finished files are kept, and the next run makes the rest");
-    }
-#pragma omp critical(stage_work)
-    status = work->status;
-    return status != BERTH_OK;
-}
-
-enum berth_status stage_outcome(const struct stage_work *work, struct berth_error *error) {
-    return work->status == BERTH_OK ? BERTH_OK
-                                    : error_set(error, work->status, "%s", work->error.message);
 }

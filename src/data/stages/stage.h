@@ -7,12 +7,17 @@
 //
 // A file gets its final name before its entry, so a file without an entry is made again, and no
 // entry is wrong.
+//
+// Ranks of a job share the folder. The first one has the lock and the manifest. The others list
+// what they finish in files of their own beside it, NAME.rank-3, which the first one adds to the
+// manifest and removes: when all are done, or when a run of any number of ranks resumes a killed
+// one.
 #ifndef BERTH_DATA_STAGE_H
 #define BERTH_DATA_STAGE_H
 
+#include "core/comm.h"
 #include "core/error.h"
 #include "core/file.h"
-#include "core/log.h"
 #include "format/json/json.h"
 
 #include <stddef.h>
@@ -32,12 +37,20 @@ void stage_set_text(struct stage_settings *settings, const char *name, const cha
 void stage_set_integer(struct stage_settings *settings, const char *name, uint64_t value);
 void stage_set_real(struct stage_settings *settings, const char *name, double value);
 
+// Where a stage's files and its manifest are, and who makes them.
+struct stage_place {
+    const char *folder, *manifest;
+    struct comm *comm; // NULL: this process alone
+};
+
 struct stage {
+    struct comm *comm;
     char *folder; // folder of the files
-    char *path;   // of the manifest
+    char *path;   // of the manifest, or of a rank's own list
     struct file_lock lock;
     const struct stage_settings *settings;
     json *files; // entries by name
+    size_t put;  // entries that this rank has added since they were gathered
     int complete;
     int is_new;      // this run created the manifest
     size_t existing; // dir_existing(folder), before this run
@@ -48,7 +61,10 @@ struct stage {
 // with the first difference in the message, and so are impossible counts (negative, or above 2^40);
 // files without a manifest are BERTH_CANT_CREATE. Drops entries whose file is missing or has
 // another size. Close it, also after a failure: a run that finished no file leaves nothing.
-enum berth_status stage_open(struct stage *stage, const char *folder, const char *manifest,
+//
+// All ranks open a stage, and get the entries that the first one found. Ranks with other settings
+// than its are BERTH_CONFIG.
+enum berth_status stage_open(struct stage *stage, const struct stage_place *place,
                              const struct stage_settings *settings, struct berth_error *error);
 // The facts of a finished file; NULL: still to be made. Do not call it while other threads call
 // stage_put.
@@ -58,7 +74,9 @@ const json *stage_find(const struct stage *stage, const char *name);
 enum berth_status stage_put(struct stage *stage, const char *name, json *facts,
                             struct berth_error *error);
 enum berth_status stage_save(struct stage *stage, struct berth_error *error);
-// Marks the stage as complete.
+// All ranks call these two. The first one gets the entries of all, and marks the stage as complete.
+// BERTH_CANT_CREATE: it does not see what another rank has written.
+enum berth_status stage_gather(struct stage *stage, struct berth_error *error);
 enum berth_status stage_finish(struct stage *stage, struct berth_error *error);
 void stage_close(struct stage *stage);
 
@@ -66,27 +84,5 @@ void stage_close(struct stage *stage);
 // BERTH_NO_INPUT when it is missing or not complete; the message ends with `remedy`.
 enum berth_status stage_read_complete(const char *manifest, const char *remedy, json **value,
                                       struct berth_error *error);
-
-// --- work by several threads --------------------------------------------------------------------
-
-// The progress of a phase and its first failure; all functions are thread-safe.
-struct stage_work {
-    const struct berth_log *log;
-    const volatile int *stop; // NULL: never
-    const char *phase;
-    int64_t done, total;
-    int in_bytes;
-    enum berth_status status;
-    struct berth_error error;
-};
-// Adds to the progress and reports it.
-void stage_advance(struct stage_work *work, int64_t more);
-// Records the failure, if it is the first.
-void stage_fail(struct stage_work *work, enum berth_status status, const struct berth_error *error);
-// Whether workers should end: after a failure, or after a stop request, which becomes
-// BERTH_INTERRUPTED.
-int stage_must_end(struct stage_work *work);
-// The first failure, or BERTH_OK.
-enum berth_status stage_outcome(const struct stage_work *work, struct berth_error *error);
 
 #endif

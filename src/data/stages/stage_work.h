@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The work of a stage: items that threads, and the ranks of a job, make independently.
+#ifndef BERTH_DATA_STAGE_WORK_H
+#define BERTH_DATA_STAGE_WORK_H
+
+#include "core/comm.h"
+#include "core/error.h"
+#include "core/log.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// The rank of this process and their number; 0 and 1 without a communicator.
+int stage_rank(const struct comm *comm);
+int stage_ranks(const struct comm *comm);
+// comm_settle; without a communicator `own`.
+enum berth_status stage_settle(struct comm *comm, enum berth_status own, struct berth_error *error);
+
+// The progress of a phase and its first failure; all functions are thread-safe.
+struct stage_work {
+    const struct berth_log *log;
+    const volatile int *stop; // NULL: never
+    struct comm *comm;        // NULL: this process alone
+    const char *phase;
+    int64_t done, total; // done: by this rank
+    int in_bytes;
+    enum berth_status status;
+    struct berth_error error;
+    int64_t done_elsewhere; // by the other ranks, as they said last
+    int others_end;         // another rank failed or was asked to stop
+};
+// Adds to the progress and reports it.
+void stage_advance(struct stage_work *work, int64_t more);
+// Records the failure, if it is the first.
+void stage_fail(struct stage_work *work, enum berth_status status, const struct berth_error *error);
+// Whether workers should end: after a failure, or after a stop request, which becomes
+// BERTH_INTERRUPTED; in any rank.
+int stage_must_end(struct stage_work *work);
+// The first failure of this rank, or BERTH_OK.
+enum berth_status stage_outcome(const struct stage_work *work, struct berth_error *error);
+
+struct stage_items {
+    size_t count;
+    int threads;
+    enum berth_status (*make)(void *context, size_t item, struct berth_error *error);
+    void *context;
+};
+// Makes all items: rank r of n those whose number modulo n is r, on `threads` threads. The ranks
+// tell each other of progress, failures and stop requests while they work, however long that takes,
+// and all return the same status.
+enum berth_status stage_make(struct stage_work *work, const struct stage_items *items,
+                             struct berth_error *error);
+
+#endif
