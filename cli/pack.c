@@ -54,7 +54,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         &call->config, call->arguments[0], call->arguments[1], berth_reporter_log(reporter),
         cli_stop_on_signals("finished files are kept"), &result, error);
     berth_reporter_close(reporter);
-    return status == BERTH_OK ? print(call, &result, error) : status;
+    return status == BERTH_OK && cli_reports() ? print(call, &result, error) : status;
 }
 
 const struct cli_verb cli_pack = {
@@ -70,6 +70,6 @@ const struct cli_verb cli_pack = {
     CLI_OWN_OPTIONS(options),
     .arguments_least = 2,
     .arguments_most = 2,
-    .processes = CLI_ALONE,
+    .processes = CLI_DIVIDED,
     .run = run,
 };

@@ -202,7 +202,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         berth_prepare(&call->config, &input, berth_reporter_log(reporter),
                       cli_stop_on_signals("finished files are kept"), &result, error);
     berth_reporter_close(reporter);
-    return status == BERTH_OK ? print(call, &result, error) : status;
+    return status == BERTH_OK && cli_reports() ? print(call, &result, error) : status;
 }
 
 const struct cli_verb cli_prepare = {
@@ -225,6 +225,6 @@ const struct cli_verb cli_prepare = {
     .jobs = JOB_PREPARE,
     CLI_OWN_OPTIONS(options),
     .required = "output_dir",
-    .processes = CLI_ALONE,
+    .processes = CLI_DIVIDED,
     .run = run,
 };

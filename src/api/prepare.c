@@ -28,6 +28,7 @@ struct job {
     const struct berth_prepare_input *input;
     const struct berth_log *log;
     const volatile int *stop;
+    struct comm *comm;
     struct berth_prepare_result *result;
     int wanted[BERTH_PREPARE_STAGES];
     int threads;
@@ -100,7 +101,6 @@ static void take_defaults(struct job *job) {
     option_take_defaults(config, JOB_PREPARE);
     config->test_shards = config->test_shards < 0 ? config->shards : config->test_shards;
     job->threads = machine_threads(config);
-    job->result->threads = job->threads;
 }
 
 // --- folders ------------------------------------------------------------------------------------
@@ -159,7 +159,8 @@ static enum berth_status make_text(struct job *job, struct berth_prepare_stage *
     const struct wikipedia_settings settings = {.dump = job->input->wikipedia,
                                                 .folder = job->text,
                                                 .file_size = (uint64_t)job->input->file_size,
-                                                .threads = job->threads};
+                                                .threads = job->threads,
+                                                .comm = job->comm};
     if (job->input->wikipedia == NULL) {
         done->name = NULL; // the articles are already text
         return BERTH_OK;
@@ -229,9 +230,11 @@ static enum berth_status make_shards(struct job *job, struct berth_prepare_stage
                                          .seed = (uint64_t)config->seed},
                                 .training_is_named = is_named(config, "shards"),
                                 .test_is_named = is_named(config, "test_shards"),
-                                .threads = job->threads};
+                                .threads = job->threads,
+                                .comm = job->comm};
+    TRY(comm_settle(job->comm,
+                    extracted != NULL ? check_extracted(job, extracted, error) : BERTH_OK, error));
     if (extracted != NULL) {
-        TRY(check_extracted(job, extracted, error));
         stage.sources[stage.source_count++] =
             (struct corpus_source){CORPUS_EXTRACTED, &extracted, 1};
     }
@@ -307,17 +310,18 @@ static struct instance_stage instance_stage_of(const struct job *job) {
                     .python = strcmp(config->rng, "python") == 0,
                     .whole_word = config->whole_word_mask},
         .tfrecord = strcmp(config->format, "tfrecord") == 0,
-        .threads = job->threads};
+        .threads = job->threads,
+        .comm = job->comm};
 }
 
 static enum berth_status make_instances(struct job *job, struct berth_prepare_stage *done,
                                         struct berth_error *error) {
     struct instance_stage stage = instance_stage_of(job);
     stage.statistics = memory_array_zeroed(1, sizeof *stage.statistics);
-    if (stage.statistics == NULL) {
-        return error_no_memory(error, sizeof *stage.statistics, "statistics");
-    }
-    enum berth_status status = describe_tokenizer(job, &stage.settings, error);
+    enum berth_status status = stage.statistics != NULL
+                                   ? describe_tokenizer(job, &stage.settings, error)
+                                   : error_no_memory(error, sizeof *stage.statistics, "statistics");
+    status = comm_settle(job->comm, status, error);
     if (status == BERTH_OK) {
         status = instance_stage_run(&stage, job->log, job->stop, error);
     }
@@ -360,9 +364,12 @@ static enum berth_status make_packs(struct job *job, struct berth_prepare_stage 
     struct pack_stage stage = {.input = job->instances,
                                .folder = job->packs,
                                .seed = (uint64_t)job->config.seed,
-                               .threads = job->threads};
-    TRY(check_complete(job->instances, INSTANCE_MANIFEST,
-                       "run the stage \"hdf5\" first, until it is complete", error));
+                               .threads = job->threads,
+                               .comm = job->comm};
+    TRY(comm_settle(job->comm,
+                    check_complete(job->instances, INSTANCE_MANIFEST,
+                                   "run the stage \"hdf5\" first, until it is complete", error),
+                    error));
     TRY(run_pack_stage(&stage, job->log, job->stop, &job->result->pack, error));
     done->bytes = job->result->pack.tokens * (int64_t)sizeof(int32_t);
     return BERTH_OK;
@@ -429,13 +436,22 @@ static enum berth_status check_stages(const struct job *job, struct berth_error 
     return BERTH_OK;
 }
 
-static enum berth_status run(struct job *job, struct berth_error *error) {
+// All that a rank does alone.
+static enum berth_status begin(struct job *job, struct berth_error *error) {
     TRY(find_stages(job, error));
     TRY(check_input(job, error));
     take_defaults(job);
     TRY(open_tokenizer(job, error));
     TRY(check_stages(job, error));
-    TRY(name_folders(job, error));
+    return name_folders(job, error);
+}
+
+static enum berth_status run(struct job *job, struct berth_error *error) {
+    double threads;
+    TRY(comm_settle(job->comm, begin(job, error), error));
+    threads = job->threads;
+    job->comm->sum(job->comm, &threads, 1);
+    job->result->threads = (int64_t)threads;
     return run_stages(job, error);
 }
 
@@ -449,9 +465,17 @@ enum berth_status berth_prepare(const struct berth_config *config,
     REQUIRE_CONFIG(config, error);
     REQUIRE(input, error);
     TRY(argument_texts(input->texts, input->text_count, error));
-    struct job job = {
-        .config = *config, .input = input, .log = &log, .stop = stop, .result = result};
-    enum berth_status status = run(&job, error);
+    struct job job = {.config = *config,
+                      .input = input,
+                      .log = &log,
+                      .stop = stop,
+                      .comm = comm_self(),
+                      .result = result};
+    enum berth_status status = machine_comm_open(config, &log, &job.comm, error);
+    if (status == BERTH_OK) {
+        status = run(&job, error);
+        job.comm->close(job.comm);
+    }
     tokenizer_close(job.tokenizer);
     memory_free(job.text);
     memory_free(job.shards);
@@ -471,9 +495,11 @@ enum berth_status berth_pack(const struct berth_config *config, const char *inpu
     REQUIRE(output_dir, error);
     struct berth_config own = *config;
     option_take_defaults(&own, JOB_PACK);
-    struct pack_stage stage = {.input = input_dir,
-                               .folder = output_dir,
-                               .seed = (uint64_t)own.seed,
-                               .threads = machine_threads(config)};
-    return run_pack_stage(&stage, &log, stop, result, error);
+    struct pack_stage stage = {
+        .input = input_dir, .folder = output_dir, .seed = (uint64_t)own.seed, .threads = 1};
+    TRY(machine_comm_open(config, &log, &stage.comm, error));
+    stage.threads = machine_threads(config); // the ranks of a host have divided its processors
+    const enum berth_status status = run_pack_stage(&stage, &log, stop, result, error);
+    stage.comm->close(stage.comm);
+    return status;
 }

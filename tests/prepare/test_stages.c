@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From articles to shards, instances and packs: the same bytes with any number of threads and of
-// ranks, which are threads here, and after every interruption (a failing or fatal system call at every point, no memory, a stop); finished
-// files are kept; different settings and unknown files are refused by name.
+// ranks, which are threads here, and after every interruption (a failing or fatal system call at
+// every point, no memory, a stop); finished files are kept; different settings and unknown files
+// are refused by name.
 #include "comm/job.h"
 #include "core/buffer.h"
 #include "core/scratch.h"
@@ -530,9 +531,7 @@ static void test_lost_lock(void **state) {
     const struct stage_place place = {scratch("made/files"), scratch("made/manifest.json"), NULL};
     stage_set_text(&settings, "key", "value");
     assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
-    assert_int_equal(
-        stage_open(&stage, &place, &settings, NULL),
-        BERTH_OK);
+    assert_int_equal(stage_open(&stage, &place, &settings, NULL), BERTH_OK);
     assert_int_equal(stage_save(&stage, NULL), BERTH_OK);
     assert_int_equal(file_remove(scratch("made/.lock"), NULL), BERTH_OK);
     scratch_write("made/.lock", "another");
@@ -890,16 +889,16 @@ static void test_empty_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(test_threads),        SCRATCH_TEST(test_goes_on),
-        SCRATCH_TEST(test_full_disk),      SCRATCH_TEST(test_killed),
-        SCRATCH_TEST(test_without_memory), SCRATCH_TEST(test_stopped),
-        SCRATCH_TEST(test_other_settings), SCRATCH_TEST(test_variants),
-        SCRATCH_TEST(test_strangers),      SCRATCH_TEST(test_tidies_up),
-        SCRATCH_TEST(test_few_articles),   SCRATCH_TEST(test_instances_need_shards),
-        SCRATCH_TEST(test_packs_hold_all), SCRATCH_TEST(test_bad_packs),
-        SCRATCH_TEST(test_empty_files),    SCRATCH_TEST(test_lost_lock),
-        SCRATCH_TEST(test_absurd_counts),  SCRATCH_TEST(test_ranks),
-        SCRATCH_TEST(test_killed_ranks),   SCRATCH_TEST(test_ranks_end_together),
+        SCRATCH_TEST(test_threads),          SCRATCH_TEST(test_goes_on),
+        SCRATCH_TEST(test_full_disk),        SCRATCH_TEST(test_killed),
+        SCRATCH_TEST(test_without_memory),   SCRATCH_TEST(test_stopped),
+        SCRATCH_TEST(test_other_settings),   SCRATCH_TEST(test_variants),
+        SCRATCH_TEST(test_strangers),        SCRATCH_TEST(test_tidies_up),
+        SCRATCH_TEST(test_few_articles),     SCRATCH_TEST(test_instances_need_shards),
+        SCRATCH_TEST(test_packs_hold_all),   SCRATCH_TEST(test_bad_packs),
+        SCRATCH_TEST(test_empty_files),      SCRATCH_TEST(test_lost_lock),
+        SCRATCH_TEST(test_absurd_counts),    SCRATCH_TEST(test_ranks),
+        SCRATCH_TEST(test_killed_ranks),     SCRATCH_TEST(test_ranks_end_together),
         SCRATCH_TEST(test_failures_of_ranks)};
     return cmocka_run_group_tests_name("stages", tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A dump to text files: the same bytes from plain and compressed dumps, with any number of threads,
-// and after every interruption: a failing or fatal system call at every point, no memory, a stop, a
-// truncated dump. On the real sample no markup is left.
+// A dump to text files: the same bytes from plain and compressed dumps, with any number of threads
+// and of ranks, which are threads here, and after every interruption: a failing or fatal system
+// call at every point, no memory, a stop, a truncated dump. On the real sample no markup is left.
+#include "comm/job.h"
 #include "core/buffer.h"
 #include "core/scratch.h"
 #include "data/corpus/corpus.h"
@@ -343,6 +344,143 @@ static void test_cut_and_stopped(void **state) {
 }
 
 // Half-written files of a killed run are removed, whichever file it was; other files stay.
+// --- several ranks -------------------------------------------------------------------------------
+
+enum { LARGE_PAGES = 90, LARGE_TEXT = 120000 }; // several batches
+
+static struct buffer make_large_dump(void) {
+    struct buffer dump = {0};
+    buffer_put_text(&dump, "<mediawiki><siteinfo><base>https://x.org/wiki/Main</base></siteinfo>");
+    for (int id = 1; id <= LARGE_PAGES; id++) {
+        char head[128];
+        snprintf(head, sizeof head,
+                 "<page><title>L %d</title><ns>0</ns><id>%d</id><revision><text>", id, id);
+        buffer_put_text(&dump, head);
+        for (int i = 0; i < LARGE_TEXT / 40 + id; i++) {
+            snprintf(head, sizeof head, "Line ''%d'' of [[page|the page]] %d.\n", i * id, id);
+            buffer_put_text(&dump, i % 97 == id ? "{{a template}}\n" : head);
+        }
+        buffer_put_text(&dump, "</text></revision></page>\n");
+    }
+    buffer_put_text(&dump, "</mediawiki>\n");
+    return dump;
+}
+
+struct team {
+    const volatile int *stop; // of the last rank
+    char dump[512], last_dump[512], folder[512];
+    enum berth_status status[SOCKET_PROCESSES];
+    struct berth_error errors[SOCKET_PROCESSES];
+    struct wikipedia_counts counts; // of the first
+};
+
+static void run_rank(struct comm *comm, const struct transport *transport, void *context) {
+    struct team *team = context;
+    const int is_last = comm->rank + 1 == comm->size;
+    const struct wikipedia_settings settings = {.dump = is_last ? team->last_dump : team->dump,
+                                                .folder = team->folder,
+                                                .file_size = FILE_SIZE,
+                                                .threads = 1 + comm->rank % 2,
+                                                .comm = comm};
+    const struct berth_log silent = {NULL, NULL};
+    struct wikipedia_counts counts;
+    (void)transport;
+    team->errors[comm->rank].message[0] = '\0';
+    team->status[comm->rank] = wikipedia_text(&settings, &silent, is_last ? team->stop : NULL,
+                                              &counts, &team->errors[comm->rank]);
+    if (comm->rank == 0) {
+        team->counts = counts;
+    }
+}
+
+static struct team team_of(const char *dump, const char *folder) {
+    struct team team = {.stop = NULL};
+    snprintf(team.dump, sizeof team.dump, "%s", scratch(dump));
+    snprintf(team.last_dump, sizeof team.last_dump, "%s", scratch(dump));
+    snprintf(team.folder, sizeof team.folder, "%s", scratch(folder));
+    return team;
+}
+
+static enum berth_status team_run(struct team *team, const char *layout) {
+    struct job job = job_of(layout);
+    job.settings.timeout_seconds = 60;
+    job.body = run_rank;
+    job.context = team;
+    job_run(&job);
+    for (int i = 1; i < job.size; i++) {
+        assert_int_equal(team->status[i], team->status[0]);
+    }
+    return team->status[0];
+}
+
+static void test_ranks(void **state) {
+    static const char *const layouts[] = {"1x2", "3x1", "2x2"};
+    (void)state;
+    struct buffer dump = make_large_dump(), wanted;
+    struct wikipedia_counts counts;
+    scratch_write_bytes("l.xml", dump.bytes, dump.length);
+    write_bzip2("l.bz2", &dump, 250000);
+    assert_int_equal(run("l.xml", "whole", 1, NULL, &counts, NULL), BERTH_OK);
+    wanted = read_files("whole");
+    for (int i = 0; i < 3; i++) {
+        struct team team = team_of(i == 1 ? "l.xml" : "l.bz2", "other");
+        assert_int_equal(team_run(&team, layouts[i]), BERTH_OK);
+        assert_memory_equal(&team.counts, &counts, sizeof counts);
+        assert_text("other", &wanted);
+        // Resumes in the middle.
+        assert_int_equal(file_remove(path_of("other", 40 + i), NULL), BERTH_OK);
+        assert_int_equal(team_run(&team, layouts[i]), BERTH_OK);
+        assert_memory_equal(&team.counts, &counts, sizeof counts);
+        assert_text("other", &wanted);
+        assert_int_equal(team_run(&team, layouts[i]), BERTH_OK); // nothing is left to do
+        assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
+    }
+    buffer_done(&dump);
+    buffer_done(&wanted);
+}
+
+// What one rank meets ends all, and one message says so.
+static void test_ranks_end_together(void **state) {
+    (void)state;
+    struct buffer dump = make_large_dump();
+    const volatile int stop = 1;
+    scratch_write_bytes("l.xml", dump.bytes, dump.length);
+    write_bzip2("l.bz2", &dump, 250000);
+    for (int compressed = 0; compressed < 2; compressed++) {
+        const char *name = compressed ? "l.bz2" : "l.xml";
+        struct team team = team_of(name, "other");
+        team.stop = &stop;
+        assert_int_equal(team_run(&team, "1x3"), BERTH_INTERRUPTED);
+        team = team_of(name, "other");
+        snprintf(team.last_dump, sizeof team.last_dump, "%s", scratch("none"));
+        assert_int_equal(team_run(&team, "1x3"), BERTH_NO_INPUT);
+        assert_message_has(&team.errors[0], "rank 2: ");
+        assert_string_equal(team.errors[1].message, "");
+        assert_false(dir_exists(scratch("other")));
+    }
+    // The last rank has another dump.
+    dump.bytes[dump.length / 2 + 5] ^= 4;
+    memmove(dump.bytes + 200, dump.bytes + 260, dump.length - 260);
+    dump.length -= 60;
+    scratch_write_bytes("m.xml", dump.bytes, dump.length);
+    write_bzip2("m.bz2", &dump, 250000);
+    struct team team = team_of("l.bz2", "other");
+    snprintf(team.last_dump, sizeof team.last_dump, "%s", scratch("m.bz2"));
+    assert_int_equal(team_run(&team, "1x3"), BERTH_BAD_DATA);
+    assert_message_has(&team.errors[0], "not the same on all hosts");
+    // A damaged one, the same for all.
+    char *bytes;
+    size_t length;
+    assert_int_equal(file_read(scratch("l.bz2"), 1 << 24, &bytes, &length, NULL), BERTH_OK);
+    bytes[length / 2] ^= 16;
+    scratch_write_bytes("l.bz2", bytes, length);
+    memory_free(bytes);
+    team = team_of("l.bz2", "other");
+    assert_int_equal(team_run(&team, "3x1"), BERTH_BAD_DATA);
+    assert_message_has(&team.errors[0], "the file is damaged");
+    buffer_done(&dump);
+}
+
 static void test_tidies_up(void **state) {
     (void)state;
     struct buffer dump, wanted = make_whole(&dump);
@@ -457,6 +595,8 @@ int main(void) {
                                        SCRATCH_TEST(test_utf16),
                                        SCRATCH_TEST(test_a_dump_without_articles),
                                        SCRATCH_TEST(test_cut_and_stopped),
+                                       SCRATCH_TEST(test_ranks),
+                                       SCRATCH_TEST(test_ranks_end_together),
                                        SCRATCH_TEST(test_tidies_up),
                                        SCRATCH_TEST(test_other_folders),
                                        SCRATCH_TEST(test_sample)};

@@ -218,10 +218,8 @@ static enum berth_status find_missing(struct job *job, struct berth_error *error
 
 static enum berth_status make_missing(struct job *job, struct berth_error *error) {
     TRY(stage_settle(job->asked->comm, find_missing(job, error), error));
-    const struct stage_items items = {.count = job->count,
-                                      .threads = job->asked->threads,
-                                      .make = make_shard,
-                                      .context = job};
+    const struct stage_items items = {
+        .count = job->count, .threads = job->asked->threads, .make = make_shard, .context = job};
     return stage_make(&job->work, &items, error);
 }
 

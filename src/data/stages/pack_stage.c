@@ -215,8 +215,8 @@ static void add_up(struct job *job, const json *facts) {
 static enum berth_status read_window(struct job *job, const struct window *window,
                                      struct berth_error *error) {
     for (size_t i = window->first; i < window->first + window->count; i++) {
-        TRY(pretraining_read(job->inputs[i].path, INT32_MAX, job->max_seq_length,
-                             &job->instances, error));
+        TRY(pretraining_read(job->inputs[i].path, INT32_MAX, job->max_seq_length, &job->instances,
+                             error));
         stage_advance(&job->work, (int64_t)job->inputs[i].bytes / 4);
         if (stage_must_end(&job->work)) {
             return stage_outcome(&job->work, error);
@@ -225,8 +225,8 @@ static enum berth_status read_window(struct job *job, const struct window *windo
     return BERTH_OK;
 }
 
-static enum berth_status write_part(struct job *job, const struct window *window,
-                                    int64_t part, struct berth_error *error) {
+static enum berth_status write_part(struct job *job, const struct window *window, int64_t part,
+                                    struct berth_error *error) {
     const struct packing *packing = &job->packing;
     char name[64];
     struct file_reader file;

@@ -25,8 +25,8 @@ struct pack_stage {
     int64_t window; // tokens; 0: PACK_WINDOW
     int threads;
     struct comm *comm; // the ranks, all of which call it; NULL: this process alone
-    // After the run, in the first rank, for all windows together: packs and strategies are NULL. Free with
-    // packing_done.
+    // After the run, in the first rank, for all windows together: packs and strategies are NULL.
+    // Free with packing_done.
     struct packing packing;
     int64_t files;
 };

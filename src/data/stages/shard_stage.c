@@ -21,8 +21,8 @@ struct job {
     struct shard_places places;
     struct stage stage;
     struct stage_work work;
-    uint64_t bytes; // of the corpora
-    int threads;    // of all ranks
+    uint64_t bytes;        // of the corpora
+    int threads;           // of all ranks
     struct tally *tallies; // [threads]
     struct group *groups;
 };
@@ -436,8 +436,7 @@ static enum berth_status find_groups(struct job *job, size_t *count, struct bert
 }
 
 static enum berth_status make_missing(struct job *job, struct berth_error *error) {
-    struct stage_items items = {
-        .threads = job->asked->threads, .make = make_group, .context = job};
+    struct stage_items items = {.threads = job->asked->threads, .make = make_group, .context = job};
     TRY(stage_settle(job->asked->comm, find_groups(job, &items.count, error), error));
     job->work.phase = "shards";
     job->work.done = 0;
@@ -503,8 +502,7 @@ enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_
                                   const volatile int *stop, struct berth_error *error) {
     struct job job = {.asked = stage, .plan = stage->plan, .stage.lock.descriptor = -1};
     struct stage_settings settings = {.count = 0};
-    job.work =
-        (struct stage_work){.log = log, .stop = stop, .comm = stage->comm, .in_bytes = 1};
+    job.work = (struct stage_work){.log = log, .stop = stop, .comm = stage->comm, .in_bytes = 1};
     enum berth_status status = run(&job, &settings, error);
     stage_close(&job.stage);
     for (int i = 0; i < job.threads && job.tallies != NULL; i++) {

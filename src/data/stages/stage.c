@@ -255,8 +255,8 @@ static enum berth_status each_list(struct stage *stage, size_t *count,
     const char *base = base_name(stage->path);
     const size_t length = strlen(base);
     char *folder = folder_of(stage->path), **names = NULL;
-    enum berth_status status = folder != NULL ? dir_list(folder, &names, error)
-                                              : file_no_path(error);
+    enum berth_status status =
+        folder != NULL ? dir_list(folder, &names, error) : file_no_path(error);
     *count = 0;
     for (size_t i = 0; status == BERTH_OK && names[i] != NULL; i++) {
         if (strncmp(names[i], base, length) == 0 &&
@@ -319,8 +319,8 @@ static enum berth_status broadcast_text(struct comm *comm, char **text, struct b
     if (status == BERTH_OK && comm->rank > 0) {
         *text = memory_new(size);
     }
-    status = *text == NULL && status == BERTH_OK ? error_no_memory(error, size, "a manifest")
-                                                 : status;
+    status =
+        *text == NULL && status == BERTH_OK ? error_no_memory(error, size, "a manifest") : status;
     TRY(comm_settle(comm, status, error));
     comm->broadcast(comm, *text, size, 0);
     return comm->status(comm, error);
@@ -368,8 +368,8 @@ static enum berth_status share(struct stage *stage, struct berth_error *error) {
     }
     enum berth_status status = broadcast_text(comm, &text, error);
     if (status == BERTH_OK) {
-        status = comm_settle(
-            comm, comm->rank > 0 ? take_from_first(stage, text, error) : BERTH_OK, error);
+        status = comm_settle(comm, comm->rank > 0 ? take_from_first(stage, text, error) : BERTH_OK,
+                             error);
     }
     memory_free(text);
     return status;
@@ -446,29 +446,35 @@ static enum berth_status check_lists(const struct stage *stage, const double *pu
     return status;
 }
 
+static enum berth_status gather(struct stage *stage, double *put, struct berth_error *error) {
+    struct comm *comm = stage->comm;
+    put[comm->rank] = (double)stage->put;
+    stage->put = 0;
+    comm->sum(comm, put, (size_t)comm->size);
+    TRY(comm->status(comm, error));
+    enum berth_status status = BERTH_OK;
+    if (comm->rank == 0) {
+        status = check_lists(stage, put, error);
+        status = status == BERTH_OK ? absorb_lists(stage, error) : status;
+    }
+    return comm_settle(comm, status, error);
+}
+
 enum berth_status stage_gather(struct stage *stage, struct berth_error *error) {
     struct comm *comm = stage->comm;
     if (stage_ranks(comm) == 1) {
         return BERTH_OK;
     }
-    double *put = memory_array_zeroed((size_t)comm->size, sizeof *put);
+    const size_t size = (size_t)comm->size;
+    double *put = memory_array_zeroed(size, sizeof *put);
     enum berth_status status =
-        put != NULL ? BERTH_OK : error_no_memory(error, (size_t)comm->size * sizeof *put, "counts");
+        put != NULL ? BERTH_OK : error_no_memory(error, size * sizeof *put, "counts");
     status = comm_settle(comm, status, error);
     if (status == BERTH_OK) {
-        put[comm->rank] = (double)stage->put;
-        stage->put = 0;
-        comm->sum(comm, put, (size_t)comm->size);
-        status = comm->status(comm, error);
-    }
-    if (status == BERTH_OK && comm->rank == 0) {
-        status = check_lists(stage, put, error);
-    }
-    if (status == BERTH_OK && comm->rank == 0) {
-        status = absorb_lists(stage, error);
+        status = gather(stage, put, error);
     }
     memory_free(put);
-    return comm_settle(comm, status, error);
+    return status;
 }
 
 enum berth_status stage_finish(struct stage *stage, struct berth_error *error) {

@@ -169,9 +169,8 @@ static enum berth_status settle(const struct meeting *meeting, struct berth_erro
 
 static enum berth_status make_together(struct stage_work *work, const struct stage_items *items,
                                        struct berth_error *error) {
-    struct meeting meeting = {.work = work,
-                              .lock = PTHREAD_MUTEX_INITIALIZER,
-                              .changed = PTHREAD_COND_INITIALIZER};
+    struct meeting meeting = {
+        .work = work, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     pthread_t thread;
     const int has_thread = pthread_create(&thread, NULL, run_meetings, &meeting) == 0;
     make_own(work, items);

@@ -3,7 +3,8 @@
 // -> file, in order.
 //
 // A batch of pages is collected, then cleaned by all threads, then written. So memory holds one
-// batch, the blocks being decompressed, and the page being read.
+// batch, the blocks being decompressed, and the page being read. With several ranks the batch is as
+// many times larger; each rank holds the text of its own part, and the first one the titles of all.
 #include "data/wikipedia/wikipedia.h"
 
 #include "core/buffer.h"
@@ -28,6 +29,7 @@
 // The XML of a dump in pieces, as UTF-8: the blocks of bzip2, or of a plain file.
 struct dump {
     struct bzip2_reader *bzip2; // NULL: plain
+    int is_divided;             // among ranks
     struct file_reader file;
     char *piece;         // of a plain file
     uint64_t read;       // bytes of the plain file
@@ -38,12 +40,25 @@ struct dump {
     struct buffer text; // of a dump in UTF-16
 };
 
-static enum berth_status dump_open_at(struct dump *dump, const char *path, int threads,
+// Who reads a dump.
+struct readers {
+    int threads;       // of this process
+    struct comm *comm; // the ranks that read it together; NULL: this process alone
+    int all_threads;   // of these
+};
+static const struct readers one_reader = {1, NULL, 1};
+
+static enum berth_status dump_open_at(struct dump *dump, const char *path,
+                                      const struct readers *readers,
                                       const struct wikipedia_place *place,
                                       struct berth_error *error) {
     *dump = (struct dump){.file.descriptor = -1, .read = place->block, .at = place->block};
     if (bzip2_is(path)) {
-        return bzip2_open(path, place->bit, threads, &dump->bzip2, error);
+        TRY(bzip2_open(path, place->bit, readers->threads, &dump->bzip2, error));
+        dump->is_divided = readers->comm != NULL;
+        return dump->is_divided
+                   ? bzip2_divide(dump->bzip2, readers->comm, readers->all_threads, error)
+                   : BERTH_OK;
     }
     dump->piece = memory_new(READ_SIZE);
     if (dump->piece == NULL) {
@@ -79,7 +94,7 @@ static enum berth_status dump_encoding(const char *path, enum encoding *encoding
     struct dump dump;
     const char *bytes;
     size_t length;
-    enum berth_status status = dump_open_at(&dump, path, 1, &begin, error);
+    enum berth_status status = dump_open_at(&dump, path, &one_reader, &begin, error);
     if (status == BERTH_OK) {
         status = dump_next_raw(&dump, &bytes, &length, error);
     }
@@ -92,7 +107,8 @@ static enum berth_status dump_encoding(const char *path, enum encoding *encoding
 
 // Opens the dump at a place; one in UTF-16 at its start. The caller skips the bytes before the
 // place.
-static enum berth_status dump_open(struct dump *dump, const char *path, int threads,
+static enum berth_status dump_open(struct dump *dump, const char *path,
+                                   const struct readers *readers,
                                    const struct wikipedia_place *place, struct berth_error *error) {
     static const struct wikipedia_place begin = {0, 0, 0};
     enum encoding encoding = ENCODING_UTF8;
@@ -103,7 +119,7 @@ static enum berth_status dump_open(struct dump *dump, const char *path, int thre
         return error_set(error, BERTH_BAD_DATA, "%s: the dump is UTF-32; convert it to UTF-8",
                          path);
     }
-    TRY(dump_open_at(dump, path, threads, encoding == ENCODING_UTF8 ? place : &begin, error));
+    TRY(dump_open_at(dump, path, readers, encoding == ENCODING_UTF8 ? place : &begin, error));
     dump->decoder.encoding = encoding;
     dump->mark = encoding == ENCODING_UTF8 ? 0 : mark; // expat skips UTF-8's itself
     return BERTH_OK;
@@ -143,6 +159,7 @@ static void dump_progress(const struct dump *dump, const struct berth_log *log) 
 
 struct article {
     int64_t id;
+    int owner;                  // the rank that cleans it
     size_t title, text, length; // offsets in the batch; the title is NUL-terminated
     const char *plain;
     size_t plain_length;
@@ -156,6 +173,13 @@ struct cleaner {
     struct buffer plain;
 };
 
+// What earlier runs have left.
+struct found {
+    int complete;
+    size_t count;               // of files
+    struct wikipedia_file last; // if there are any
+};
+
 struct job {
     const struct wikipedia_settings *settings;
     const struct berth_log *log;
@@ -165,18 +189,40 @@ struct job {
     struct mediawiki_reader *reader, *head; // head: reads the site when resuming
     char *url;                              // up to "?curid="
 
-    struct buffer batch; // titles and wikitext
-    struct article *articles;
+    struct buffer batch;      // titles and wikitext
+    struct article *articles; // of this rank; in the first one of all ranks, in the order of their
+                              // owners
     size_t article_count, article_capacity;
-    struct cleaner *cleaners; // [threads]
+    size_t own_count, own_length; // of the articles, and of the batch, that this rank cleans
+    uint64_t batch_bytes;         // of all ranks' parts of the batch
+    uint64_t share_bytes;         // of a rank's part
+    struct cleaner *cleaners;     // [threads]
+    struct buffer passed; // what one rank passes on: its articles' ids and lengths, the text
 
     struct file_lock lock;
     struct file_writer writer;
     struct buffer header;
     uint64_t written;              // bytes in the open file; 0: none is open
+    struct found found;            // by the first rank
+    int all_threads;               // of all ranks
+    int all_failed;                // ranks that read the dump together have returned an error
+    uint64_t from;                 // offset in the XML of the first page to read
     struct wikipedia_file last;    // the entry of the open file if it ends here
     struct wikipedia_counts saved; // articles, text and files written
 };
+
+static int rank_of(const struct job *job) {
+    return job->settings->comm != NULL ? job->settings->comm->rank : 0;
+}
+
+static int rank_count(const struct job *job) {
+    return job->settings->comm != NULL ? job->settings->comm->size : 1;
+}
+
+static enum berth_status settle(const struct job *job, enum berth_status own,
+                                struct berth_error *error) {
+    return job->settings->comm != NULL ? comm_settle(job->settings->comm, own, error) : own;
+}
 
 // --- pages in -----------------------------------------------------------------------------------
 
@@ -195,10 +241,21 @@ static int count_page(struct wikipedia_counts *counts, const struct mediawiki_pa
     return why == NULL;
 }
 
+// Consecutive articles of the batch, about as much text for each rank.
+static int owner_of(const struct job *job) {
+    const uint64_t owner = job->batch_bytes / job->share_bytes;
+    return owner < (uint64_t)rank_count(job) ? (int)owner : rank_count(job) - 1;
+}
+
 static enum berth_status take_page(void *context, const struct mediawiki_page *page,
                                    struct berth_error *error) {
     struct job *job = context;
     if (!count_page(job->counts, page)) {
+        return BERTH_OK;
+    }
+    const int owner = owner_of(job), is_own = owner == rank_of(job);
+    job->batch_bytes += strlen(page->title) + 1 + page->text_length;
+    if (!is_own && rank_of(job) > 0) {
         return BERTH_OK;
     }
     size_t needed = job->article_count + 1;
@@ -209,13 +266,17 @@ static enum berth_status take_page(void *context, const struct mediawiki_page *p
     }
     job->articles = grown;
     struct article *article = &job->articles[job->article_count++];
-    *article =
-        (struct article){.id = page->id, .counts = *job->counts, .length = page->text_length};
+    *article = (struct article){
+        .id = page->id, .owner = owner, .counts = *job->counts, .length = page->text_length};
     article->end = (struct wikipedia_place){page->end, job->dump.block, job->dump.bit};
     article->title = job->batch.length;
     buffer_put(&job->batch, page->title, strlen(page->title) + 1);
     article->text = job->batch.length;
-    buffer_put(&job->batch, page->text, page->text_length);
+    if (is_own) {
+        buffer_put(&job->batch, page->text, page->text_length);
+        job->own_length = job->batch.length;
+        job->own_count = job->article_count;
+    }
     return job->batch.failed ? error_no_memory(error, page->text_length, "a batch of pages")
                              : BERTH_OK;
 }
@@ -269,15 +330,15 @@ static void clean_run(struct job *job, int thread, int threads, enum berth_statu
     cleaner->wikitext.namespaces = site->namespaces;
     cleaner->wikitext.namespace_count = site->namespace_count;
     buffer_clear(&cleaner->plain);
-    size_t begin = job->batch.length / (size_t)threads * (size_t)thread;
-    size_t end = thread + 1 == threads ? SIZE_MAX
-                                       : job->batch.length / (size_t)threads * (size_t)(thread + 1);
+    size_t begin = job->own_length / (size_t)threads * (size_t)thread;
+    size_t end =
+        thread + 1 == threads ? SIZE_MAX : job->own_length / (size_t)threads * (size_t)(thread + 1);
     size_t first = 0;
-    while (first < job->article_count && job->articles[first].title < begin) {
+    while (first < job->own_count && job->articles[first].title < begin) {
         first++;
     }
     size_t last = first;
-    for (; last < job->article_count && job->articles[last].title < end; last++) {
+    for (; last < job->own_count && job->articles[last].title < end; last++) {
         struct berth_error own;
         enum berth_status result = clean_one(job, cleaner, &job->articles[last], &own);
         if (result != BERTH_OK) {
@@ -405,13 +466,102 @@ static struct wikipedia_counts counts_at(const struct job *job,
     return counts;
 }
 
-static enum berth_status write_batch(struct job *job, struct berth_error *error) {
-    for (size_t i = 0; i < job->article_count; i++) {
+static enum berth_status write_articles(struct job *job, size_t first, size_t count,
+                                        struct berth_error *error) {
+    for (size_t i = first; i < first + count; i++) {
         TRY(write_article(job, &job->articles[i], error));
         job->last.next = job->articles[i].end;
         job->last.counts = counts_at(job, &job->articles[i].counts);
     }
-    job->article_count = 0;
+    return BERTH_OK;
+}
+
+// --- from rank to rank ---------------------------------------------------------------------------
+
+// What a rank says of each article that it passes on.
+struct passed {
+    int64_t id;
+    uint64_t length;
+};
+
+static enum berth_status pack_cleaned(struct job *job, struct berth_error *error) {
+    buffer_clear(&job->passed);
+    for (size_t i = 0; i < job->own_count; i++) {
+        const struct passed entry = {job->articles[i].id, job->articles[i].plain_length};
+        buffer_put(&job->passed, (const char *)&entry, sizeof entry);
+    }
+    for (int i = 0; i < job->settings->threads; i++) { // each has consecutive articles
+        buffer_put(&job->passed, job->cleaners[i].plain.bytes, job->cleaners[i].plain.length);
+    }
+    return job->passed.failed ? error_no_memory(error, job->passed.length, "cleaned text")
+                              : BERTH_OK;
+}
+
+// Every rank gets the cleaned text of the rank `root`, of *count articles.
+static enum berth_status pass_on(struct job *job, int root, size_t *count,
+                                 struct berth_error *error) {
+    struct comm *comm = job->settings->comm;
+    uint64_t sizes[2] = {job->own_count, job->passed.length};
+    comm->broadcast(comm, sizes, sizeof sizes, root);
+    enum berth_status status = comm->status(comm, error);
+    if (status == BERTH_OK && comm->rank != root) {
+        buffer_clear(&job->passed);
+        status = buffer_reserve(&job->passed, sizes[1])
+                     ? BERTH_OK
+                     : error_no_memory(error, sizes[1], "cleaned text");
+    }
+    TRY(comm_settle(comm, status, error));
+    *count = sizes[0];
+    comm->broadcast(comm, job->passed.bytes, sizes[1], root);
+    return comm->status(comm, error);
+}
+
+// The articles [first, first + count) are those that another rank has passed on.
+static enum berth_status take_cleaned(struct job *job, int owner, size_t first, size_t count,
+                                      struct berth_error *error) {
+    const char *plain = job->passed.bytes + count * sizeof(struct passed);
+    const size_t left = job->article_count - first;
+    int same = count == left || (count < left && job->articles[first + count].owner > owner);
+    for (size_t i = 0; i < count && same; i++) {
+        struct passed entry;
+        memcpy(&entry, job->passed.bytes + i * sizeof entry, sizeof entry);
+        same = job->articles[first + i].owner == owner && job->articles[first + i].id == entry.id;
+        job->articles[first + i].plain = plain;
+        job->articles[first + i].plain_length = entry.length;
+        plain += entry.length;
+    }
+    return same ? BERTH_OK
+                : error_set(error, BERTH_BAD_DATA,
+                            "rank %d has read other pages than rank 0: %s is not the same on all "
+                            "hosts",
+                            owner, job->settings->dump);
+}
+
+static enum berth_status write_others(struct job *job, struct berth_error *error) {
+    size_t first = job->own_count, count;
+    TRY(settle(job, rank_of(job) > 0 ? pack_cleaned(job, error) : BERTH_OK, error));
+    for (int owner = 1; owner < rank_count(job); owner++, first += count) {
+        enum berth_status status = BERTH_OK;
+        TRY(pass_on(job, owner, &count, error));
+        if (rank_of(job) == 0) {
+            status = take_cleaned(job, owner, first, count, error);
+            if (status == BERTH_OK) {
+                status = write_articles(job, first, count, error);
+            }
+        }
+        TRY(settle(job, status, error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status write_batch(struct job *job, struct berth_error *error) {
+    TRY(settle(job, rank_of(job) == 0 ? write_articles(job, 0, job->own_count, error) : BERTH_OK,
+               error));
+    if (rank_count(job) > 1) {
+        TRY(write_others(job, error));
+    }
+    job->article_count = job->own_count = job->own_length = 0;
+    job->batch_bytes = 0;
     buffer_clear(&job->batch);
     return BERTH_OK;
 }
@@ -430,9 +580,13 @@ static enum berth_status make_url(struct job *job, struct berth_error *error) {
     return job->url != NULL ? BERTH_OK : error_no_memory(error, 1, "the wiki's address");
 }
 
-static enum berth_status finish_batch(struct job *job, struct berth_error *error) {
+static enum berth_status prepare_batch(struct job *job, struct berth_error *error) {
     TRY(make_url(job, error));
-    TRY(clean_batch(job, error));
+    return clean_batch(job, error);
+}
+
+static enum berth_status finish_batch(struct job *job, struct berth_error *error) {
+    TRY(settle(job, prepare_batch(job, error), error));
     return write_batch(job, error);
 }
 
@@ -449,7 +603,7 @@ static enum berth_status read_site(struct job *job, struct berth_error *error) {
     const char *bytes;
     size_t length = 1;
     int done = 0;
-    enum berth_status status = dump_open(&dump, job->settings->dump, 1, &begin, error);
+    enum berth_status status = dump_open(&dump, job->settings->dump, &one_reader, &begin, error);
     if (status == BERTH_OK) {
         status =
             mediawiki_open(job->settings->dump, 0, one_page_is_enough, &done, &job->head, error);
@@ -466,17 +620,16 @@ static enum berth_status read_site(struct job *job, struct berth_error *error) {
 
 // Opens the dump where the finished files end.
 static enum berth_status start(struct job *job, struct berth_error *error) {
-    struct wikipedia_place place = {0, 0, 0};
-    if (job->state.count > 0) {
-        const struct wikipedia_file *last = &job->state.files[job->state.count - 1];
-        place = last->next;
-        job->saved = *job->counts = last->counts;
-        job->last = *last;
+    const struct wikipedia_place place = job->last.next;
+    if (job->found.count > 0) {
+        job->saved = *job->counts = job->last.counts;
         log_note(job->log, "found %zu finished text files; resuming after page %" PRId64,
-                 job->state.count, job->counts->pages);
+                 job->found.count, job->counts->pages);
         TRY(read_site(job, error));
     }
-    TRY(dump_open(&job->dump, job->settings->dump, job->settings->threads, &place, error));
+    const struct readers readers = {
+        job->settings->threads, rank_count(job) > 1 ? job->settings->comm : NULL, job->all_threads};
+    TRY(dump_open(&job->dump, job->settings->dump, &readers, &place, error));
     return mediawiki_open(job->settings->dump, place.page, take_page, job, &job->reader, error);
 }
 
@@ -488,29 +641,63 @@ static enum berth_status feed(struct job *job, const char *bytes, size_t length,
                           : mediawiki_feed(job->reader, bytes + skip, length - (size_t)skip, error);
 }
 
-static enum berth_status read_dump(struct job *job, const volatile int *stop,
-                                   struct berth_error *error) {
-    uint64_t from = job->last.next.page;
+static int asks_to_stop(const volatile int *stop) {
+    return stop != NULL && *stop != 0;
+}
+
+// Reads until the batch is full or the dump ends; alone, or until a stop is requested.
+static enum berth_status read_batch(struct job *job, const volatile int *stop, int *at_end,
+                                    struct berth_error *error) {
     const char *bytes;
-    size_t length = 1;
-    while (length > 0) {
-        TRY(dump_next(&job->dump, &bytes, &length, error));
-        if (length > 0) {
-            TRY(feed(job, bytes, length, from, error));
-        }
-        if (job->batch.length >= BATCH_BYTES * (size_t)job->settings->threads) {
-            TRY(finish_batch(job, error));
+    size_t length;
+    while (job->batch_bytes < job->share_bytes * (uint64_t)rank_count(job)) {
+        const enum berth_status status = dump_next(&job->dump, &bytes, &length, error);
+        if (status != BERTH_OK) {
+            job->all_failed = job->dump.is_divided;
+            return status;
         }
         dump_progress(&job->dump, job->log);
-        if (stop != NULL && *stop != 0) {
-            return error_set(
-                error, BERTH_INTERRUPTED,
-                "stopped; %zu finished text files are kept, and the next run continues after them",
-                job->state.count);
+        if (length == 0) {
+            *at_end = 1;
+            return mediawiki_finish(job->reader, error);
+        }
+        TRY(feed(job, bytes, length, job->from, error));
+        if (rank_count(job) == 1 && asks_to_stop(stop)) {
+            return BERTH_OK;
         }
     }
-    TRY(mediawiki_finish(job->reader, error));
-    TRY(finish_batch(job, error));
+    return BERTH_OK;
+}
+
+// A stop request to one rank stops all.
+static enum berth_status check_stop(const struct job *job, const volatile int *stop,
+                                    struct berth_error *error) {
+    struct comm *comm = job->settings->comm;
+    double requests = asks_to_stop(stop);
+    if (comm != NULL) {
+        comm->sum(comm, &requests, 1);
+        TRY(comm->status(comm, error));
+    }
+    return requests > 0 ? error_set(error, BERTH_INTERRUPTED,
+                                    "stopped; %zu finished text files are kept, and the next run "
+                                    "continues after them",
+                                    job->state.count)
+                        : BERTH_OK;
+}
+
+static enum berth_status read_dump(struct job *job, const volatile int *stop,
+                                   struct berth_error *error) {
+    job->from = job->last.next.page;
+    for (int at_end = 0; !at_end;) {
+        const enum berth_status status = read_batch(job, stop, &at_end, error);
+        TRY(job->all_failed ? status : settle(job, status, error));
+        TRY(check_stop(job, stop, error));
+        TRY(finish_batch(job, error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status conclude(struct job *job, struct berth_error *error) {
     if (job->saved.articles == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: no articles found; pages: %" PRId64 ", redirects: %" PRId64
@@ -526,22 +713,53 @@ static enum berth_status read_dump(struct job *job, const volatile int *stop,
     return wikipedia_state_complete(&job->state, job->counts, error);
 }
 
-static enum berth_status run(struct job *job, const volatile int *stop, struct berth_error *error) {
+// The first rank locks the folder and reads what an earlier run has left.
+static enum berth_status open_folder(struct job *job, struct berth_error *error) {
+    if (rank_of(job) > 0) {
+        return BERTH_OK;
+    }
+    TRY(dir_make(job->settings->folder, error));
+    TRY(file_lock_take(&job->lock, job->settings->folder, error));
     TRY(wikipedia_state_open(&job->state, job->settings, error));
-    if (job->state.complete) {
-        if (job->state.count > 0) {
-            *job->counts = job->state.files[job->state.count - 1].counts;
-        }
+    job->found = (struct found){.complete = job->state.complete, .count = job->state.count};
+    if (job->state.count > 0) {
+        job->found.last = job->state.files[job->state.count - 1];
+    }
+    return BERTH_OK;
+}
+
+// What all ranks must know alike.
+static enum berth_status share_found(struct job *job, struct berth_error *error) {
+    struct comm *comm = job->settings->comm;
+    double threads = job->settings->threads;
+    if (comm != NULL) {
+        comm->broadcast(comm, &job->found, sizeof job->found, 0);
+        comm->sum(comm, &threads, 1);
+        TRY(comm->status(comm, error));
+    }
+    job->last = job->found.last;
+    job->all_threads = (int)threads;
+    job->share_bytes = BATCH_BYTES * (uint64_t)job->all_threads / (uint64_t)rank_count(job);
+    return BERTH_OK;
+}
+
+static enum berth_status run(struct job *job, const volatile int *stop, struct berth_error *error) {
+    TRY(settle(job, open_folder(job, error), error));
+    TRY(share_found(job, error));
+    if (job->found.complete) {
+        *job->counts = job->last.counts;
         log_note(job->log, "%s: the text is complete (%zu files)", job->settings->folder,
-                 job->state.count);
+                 job->found.count);
         return BERTH_OK;
     }
     job->cleaners = memory_array_zeroed((size_t)job->settings->threads, sizeof *job->cleaners);
-    if (job->cleaners == NULL) {
-        return error_no_memory(error, sizeof *job->cleaners, "the cleaners");
-    }
-    TRY(start(job, error));
-    return read_dump(job, stop, error);
+    TRY(settle(job,
+               job->cleaners != NULL
+                   ? start(job, error)
+                   : error_no_memory(error, sizeof *job->cleaners, "the cleaners"),
+               error));
+    TRY(read_dump(job, stop, error));
+    return settle(job, rank_of(job) == 0 ? conclude(job, error) : BERTH_OK, error);
 }
 
 static void done(struct job *job) {
@@ -558,9 +776,13 @@ static void done(struct job *job) {
     memory_free(job->url);
     buffer_done(&job->batch);
     buffer_done(&job->header);
-    job->state.is_new &=
-        file_lock_check(&job->lock, NULL) == BERTH_OK; // else another process owns it
-    wikipedia_state_done(&job->state);
+    buffer_done(&job->passed);
+    if (rank_of(job) == 0) {
+        job->state.is_new = job->state.is_new &&
+                            file_lock_check(&job->lock, NULL) == BERTH_OK; // else it is another's
+        wikipedia_state_done(&job->state);
+    }
+    file_lock_release(&job->lock);
 }
 
 // Reports the skipped pages.
@@ -575,14 +797,14 @@ static void report(const struct berth_log *log, const struct wikipedia_counts *c
     }
 }
 
-static enum berth_status make(struct job *job, const volatile int *stop,
-                              struct berth_error *error) {
-    TRY(dir_make(job->settings->folder, error));
-    TRY(file_lock_take(&job->lock, job->settings->folder, error));
-    enum berth_status status = run(job, stop, error);
-    done(job);
-    file_lock_release(&job->lock);
-    return status;
+static enum berth_status check_input(const struct wikipedia_settings *settings, const char *first,
+                                     struct berth_error *error) {
+    if (!file_exists(settings->dump)) {
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no such file; expected a dump of a wiki, .xml or .xml.bz2",
+                         settings->dump);
+    }
+    return first != NULL ? BERTH_OK : file_no_path(error);
 }
 
 enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
@@ -597,22 +819,19 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
                       .dump.file.descriptor = -1,
                       .lock.descriptor = -1,
                       .writer.descriptor = -1};
-    *counts = (struct wikipedia_counts){0};
-    if (!file_exists(settings->dump)) { // checked before a folder is created
-        return error_set(error, BERTH_NO_INPUT,
-                         "%s: no such file; expected a dump of a wiki, .xml or .xml.bz2",
-                         settings->dump);
-    }
     char *first = wikipedia_file_path(settings->folder, 0);
-    if (first == NULL) {
-        return file_no_path(error);
-    }
-    const size_t existing = dir_existing(first);
-    enum berth_status status = make(&job, stop, error);
+    *counts = (struct wikipedia_counts){0};
+    // Checked before a folder is created.
+    enum berth_status status = settle(&job, check_input(settings, first, error), error);
     if (status == BERTH_OK) {
-        report(log, counts);
-    } else {
-        dir_remove_created(first, existing);
+        const size_t existing = dir_existing(first);
+        status = run(&job, stop, error);
+        done(&job);
+        if (status == BERTH_OK) {
+            report(log, counts);
+        } else if (rank_of(&job) == 0) {
+            dir_remove_created(first, existing);
+        }
     }
     memory_free(first);
     return status;

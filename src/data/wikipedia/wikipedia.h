@@ -11,10 +11,13 @@
 //
 // Files are written atomically. text.json in the folder lists the finished files and where in the
 // dump the next one begins; after a stopped or killed run the next one resumes there. The same dump
-// gives the same bytes, whatever the number of threads and however often runs were stopped.
+// gives the same bytes, whatever the number of threads and ranks and however often runs were
+// stopped. Ranks divide decompression (bzip2.h) and cleaning: every one parses the whole dump and
+// cleans a part of each batch of pages, and the first one gets the text and writes it.
 #ifndef BERTH_DATA_WIKIPEDIA_H
 #define BERTH_DATA_WIKIPEDIA_H
 
+#include "core/comm.h"
 #include "core/error.h"
 #include "core/log.h"
 
@@ -37,12 +40,13 @@ struct wikipedia_settings {
     uint64_t file_size; // maximum size of a file; a longer article gets its own file; 0:
                         // WIKIPEDIA_FILE_SIZE
     int threads;        // 0: OpenMP's default
+    struct comm *comm;  // the ranks, all of which call it; NULL: this process alone
 };
 #define WIKIPEDIA_FILE_SIZE ((uint64_t)100 << 20) // WikiExtractor's -b 100M
 
 // `stop` (may be NULL) is polled between batches of pages. BERTH_CONFIG: the folder has the text of
 // another dump. BERTH_CANT_CREATE: the folder has other files, or another process uses it. *counts
-// includes the finished files of earlier runs.
+// includes the finished files of earlier runs, in the first rank.
 enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
                                  const struct berth_log *log, const volatile int *stop,
                                  struct wikipedia_counts *counts, struct berth_error *error);

@@ -35,12 +35,14 @@ struct block {
 struct bzip2_reader {
     struct file_reader file;
     int threads;
+    struct comm *comm;    // NULL: this process alone
+    double *shared;       // [2 * batch] by the ranks: states and lengths of contents
     struct buffer window; // bytes of the file
     uint64_t window_at;   // byte offset of the window in the file
     uint64_t scan;        // bit offset of the next batch
     int at_stream_start;
-    struct block *blocks; // [threads]
-    size_t count, next;
+    struct block *blocks; // [batch]
+    size_t batch, count, next;
     uint64_t handed_out; // bit offset
     uint32_t crc;        // of the blocks of the current stream
     int crc_is_whole;    // reading began at the start of the stream
@@ -109,7 +111,7 @@ static enum berth_status damage_error(const struct bzip2_reader *reader, uint64_
 
 static enum berth_status fill_window(struct bzip2_reader *reader, struct berth_error *error) {
     uint64_t from = reader->scan / 8, left = reader->file.size - from;
-    size_t wanted = ((size_t)reader->threads + 2) * ((size_t)1 << 20) + BLOCK_SIZE_MAX;
+    size_t wanted = (reader->batch + 2) * ((size_t)1 << 20) + BLOCK_SIZE_MAX;
     buffer_clear(&reader->window);
     size_t length = left < wanted ? (size_t)left : wanted;
     if (!buffer_reserve(&reader->window, length)) {
@@ -358,13 +360,12 @@ static enum berth_status enter_blocks(struct bzip2_reader *reader, int *at_end,
     return BERTH_OK;
 }
 
-// Finds the next blocks from `scan` and decompresses them. The next call begins where this one
-// ended.
-static enum berth_status next_batch(struct bzip2_reader *reader, struct berth_error *error) {
+// Finds the next blocks from `scan`. The next call begins where this one ended.
+static enum berth_status find_blocks(struct bzip2_reader *reader, struct berth_error *error) {
     int at_end = 0, taken = 1;
     reader->count = reader->next = 0;
     TRY(fill_window(reader, error));
-    while (reader->count < (size_t)reader->threads && taken && !at_end) {
+    while (reader->count < reader->batch && taken && !at_end) {
         // A stream whose first mark is not fully in the window waits for the next batch.
         if (reader->count > 0 && window_bits(reader) < reader->file.size * 8 &&
             window_bits(reader) - reader->scan < 1024) {
@@ -376,12 +377,79 @@ static enum berth_status next_batch(struct bzip2_reader *reader, struct berth_er
             reader->count += (size_t)taken;
         }
     }
-    size_t count = reader->count;
+    return BERTH_OK;
+}
+
+// Block i is decompressed by rank i modulo their number.
+static void decompress_own(const struct bzip2_reader *reader) {
+    const size_t ranks = reader->comm != NULL ? (size_t)reader->comm->size : 1;
+    const size_t first = reader->comm != NULL ? (size_t)reader->comm->rank : 0;
+    const size_t count = reader->count;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(reader->threads)
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = first; i < count; i += ranks) {
         decompress(reader, &reader->blocks[i]);
     }
+}
+
+// All ranks have found the same blocks, or none continues.
+static enum berth_status compare_blocks(const struct bzip2_reader *reader, enum berth_status status,
+                                        struct berth_error *error) {
+    struct comm *comm = reader->comm;
+    if (comm == NULL) {
+        return status;
+    }
+    TRY(comm_settle(comm, status, error));
+    uint64_t first[2] = {reader->scan, reader->count};
+    comm->broadcast(comm, first, sizeof first, 0);
+    if (first[0] != reader->scan || first[1] != reader->count) {
+        status = error_set(error, BERTH_BAD_DATA, "%s: the file is not the same on all hosts",
+                           reader->file.path);
+    }
+    return comm_settle(comm, status, error);
+}
+
+static enum berth_status reserve_contents(struct bzip2_reader *reader, struct berth_error *error) {
+    for (size_t i = 0; i < reader->count; i++) {
+        struct buffer *content = &reader->blocks[i].content;
+        const size_t length = (size_t)reader->shared[2 * i + 1];
+        if ((int)i % reader->comm->size == reader->comm->rank) {
+            continue;
+        }
+        buffer_clear(content);
+        if (!buffer_reserve(content, length)) {
+            return error_no_memory(error, length, reader->file.path);
+        }
+        content->length = length;
+        reader->blocks[i].state = (enum block_state)reader->shared[2 * i];
+    }
     return BERTH_OK;
+}
+
+static enum berth_status share_contents(struct bzip2_reader *reader, struct berth_error *error) {
+    struct comm *comm = reader->comm;
+    if (comm == NULL) {
+        return BERTH_OK;
+    }
+    for (size_t i = 0; i < reader->count; i++) {
+        const struct block *block = &reader->blocks[i];
+        const int is_own = (int)i % comm->size == comm->rank;
+        reader->shared[2 * i] = is_own ? (double)block->state : 0;
+        reader->shared[2 * i + 1] = is_own ? (double)block->content.length : 0;
+    }
+    comm->sum(comm, reader->shared, 2 * reader->count);
+    TRY(comm->status(comm, error));
+    TRY(comm_settle(comm, reserve_contents(reader, error), error));
+    for (size_t i = 0; i < reader->count; i++) {
+        struct buffer *content = &reader->blocks[i].content;
+        comm->broadcast(comm, content->bytes, content->length, (int)i % comm->size);
+    }
+    return comm->status(comm, error);
+}
+
+static enum berth_status next_batch(struct bzip2_reader *reader, struct berth_error *error) {
+    TRY(compare_blocks(reader, find_blocks(reader, error), error));
+    decompress_own(reader);
+    return share_contents(reader, error);
 }
 
 enum berth_status bzip2_next(struct bzip2_reader *reader, const char **bytes, size_t *length,
@@ -435,6 +503,7 @@ enum berth_status bzip2_open(const char *path, uint64_t bit, int threads,
     opened->file.descriptor = -1;
     opened->threads = threads;
     opened->blocks = blocks;
+    opened->batch = (size_t)threads;
     opened->scan = opened->handed_out = bit;
     opened->at_stream_start = opened->crc_is_whole = bit == 0;
     enum berth_status status = file_reader_open(&opened->file, path, error);
@@ -446,6 +515,23 @@ enum berth_status bzip2_open(const char *path, uint64_t bit, int threads,
         return status;
     }
     *reader = opened;
+    return BERTH_OK;
+}
+
+enum berth_status bzip2_divide(struct bzip2_reader *reader, struct comm *comm, int blocks,
+                               struct berth_error *error) {
+    struct block *all = memory_array_zeroed((size_t)blocks, sizeof *all);
+    double *shared = memory_array((size_t)blocks * 2, sizeof *shared);
+    if (all == NULL || shared == NULL) {
+        memory_free(all);
+        memory_free(shared);
+        return error_no_memory(error, (size_t)blocks * sizeof *all, reader->file.path);
+    }
+    memory_free(reader->blocks); // new, so without content
+    reader->blocks = all;
+    reader->batch = (size_t)blocks;
+    reader->shared = shared;
+    reader->comm = comm;
     return BERTH_OK;
 }
 
@@ -461,11 +547,12 @@ void bzip2_close(struct bzip2_reader *reader) {
     if (reader == NULL) {
         return;
     }
-    for (int i = 0; i < reader->threads; i++) {
+    for (size_t i = 0; i < reader->batch; i++) {
         buffer_done(&reader->blocks[i].stream);
         buffer_done(&reader->blocks[i].content);
     }
     memory_free(reader->blocks);
+    memory_free(reader->shared);
     buffer_done(&reader->window);
     file_reader_close(&reader->file);
     memory_free(reader);

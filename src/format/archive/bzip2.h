@@ -7,10 +7,14 @@
 // block per core, so one long stream is as fast as many short ones, and reading can start at any
 // block. Memory is bounded by the number of threads.
 //
+// Ranks that read the same file together can divide the blocks among them: each decompresses some
+// of a batch and gets the others' content.
+//
 // Leaves out writing. Bytes after the last stream are an error; the tool bzip2 ignores them.
 #ifndef BERTH_FORMAT_BZIP2_H
 #define BERTH_FORMAT_BZIP2_H
 
+#include "core/comm.h"
 #include "core/error.h"
 
 #include <stddef.h>
@@ -25,6 +29,12 @@ int bzip2_is(const char *path);
 // Decompresses `threads` (at least 1) blocks at a time.
 enum berth_status bzip2_open(const char *path, uint64_t bit, int threads,
                              struct bzip2_reader **reader, struct berth_error *error);
+
+// Divides a new reader's work among ranks, all of which make the same calls from then on:
+// decompresses `blocks` at a time, a number that is the same on all. Damage and other failures are
+// returned by all ranks (comm_settle).
+enum berth_status bzip2_divide(struct bzip2_reader *reader, struct comm *comm, int blocks,
+                               struct berth_error *error);
 
 // Returns the next block's content (valid until the next call) and its bit offset in *bit; a
 // *length of 0 is the end. Damaged or truncated data is BERTH_BAD_DATA with its position.
