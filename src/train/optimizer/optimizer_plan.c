@@ -216,8 +216,10 @@ void optimizer_plan_done(struct optimizer_plan *plan) {
 
 // --- one update ---------------------------------------------------------------------------------
 
+// Whether the moments are divided among processes. Of a small model one may hold all of them.
 static int is_part(const struct optimizer_plan *plan) {
-    return plan->state->partition.elements < plan->state->table->total;
+    const struct state_share *share = &plan->state->share;
+    return share->size > 1 && share->stage > 0;
 }
 
 // Clears the sums before this process's blocks are computed, so that blocks of other processes

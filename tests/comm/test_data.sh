@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Data for pre-training, and pre-training on it, by several processes of this machine under each MPI: the same files as
+# one process makes, also when the processes were killed or stopped and others resume; one stream with the same bytes, or
+# files by rank. One process reports.
+. "$(dirname "$0")/../cli/lib.sh"
+. "$(dirname "$0")/launch.sh"
+
+make_model "$work/model"
+python3 - "$work" <<'END'
+import bz2
+import sys
+
+WORDS = "ada hugo olga rita oslo riga bern rome hello world where who did live in the".split()
+
+
+def text(number, sentences):
+    lines = []
+    for i in range(sentences):
+        words = [WORDS[(number * 7 + i * i + k * 3) % len(WORDS)] for k in range(4 + (number + i) % 9)]
+        lines.append(" ".join(words).capitalize() + ".")
+    return "\n".join(lines)
+
+
+pages = "".join(f"<page><title>Page {i}</title><ns>0</ns><id>{i}</id><revision><text>{text(i, 30 + i % 50)}"
+                f"</text></revision></page>\n" for i in range(1, 161))
+xml = f"<mediawiki><siteinfo><base>https://x.org/wiki/Main</base></siteinfo>{pages}</mediawiki>\n".encode()
+with open(sys.argv[1] + "/dump.xml.bz2", "wb") as out:
+    for at in range(0, len(xml), 50000):  # streams, which make blocks
+        out.write(bz2.compress(xml[at:at + 50000]))
+END
+prepare="prepare --wikipedia $work/dump.xml.bz2 --vocab $work/model/vocab.txt --shards 5 --test_shards 2 --file_size 40000
+         --max_seq_length 64 --max_predictions_per_seq 8 --pack --threads 1"
+same() { # FOLDER FOLDER
+    for file in model.safetensors checkpoint-6/optimizer.safetensors; do
+        cmp -s "$work/$1/$file" "$work/$2/$file" || fail "$file of $1 and $2 differ"
+    done
+}
+alike() { # FOLDER FOLDER
+    diff -r "$work/$1" "$work/$2" >"$work/diff" || { cat "$work/diff"; fail "$1 and $2 differ"; }
+}
+
+run $prepare --output "$work/alone"
+expect_code 0
+grep -v '^stage \|^together ' "$out" >"$work/counts"
+hdf5=$(echo "$work"/alone/hdf5_*[0-9]/wikicorpus_en)
+run pack "$hdf5" "$work/packed/x" --threads 1
+expect_code 0
+settings="pretrain --input_dir $hdf5 --config_file $work/config.json --vocab_file $work/model/vocab.txt --precision fp32
+          --train_batch_size 16 --max_steps 6 --save_steps 3 --learning_rate 1e-2 --do_eval false --threads 1"
+run $settings --virtual_ranks 4 --output "$work/stream"
+expect_code 0
+
+# Kills one of the processes when the first file of instances is complete: with this signal.
+interrupt() { # MPI SIGNAL FOLDER
+    what="$1, one of two processes gets $2"
+    rm -f "$work"/pid-*
+    timeout 300 $(launcher_of "$1") -n 2 bash -c 'echo $$ >"$0/pid-${OMPI_COMM_WORLD_RANK-$PMI_RANK}"; exec "$@"' "$work" \
+        "$BERTH" $prepare --dupe_factor 40 --output "$work/$3" >"$out" 2>"$err" </dev/null &
+    local job=$!
+    while kill -0 $job 2>/dev/null && ! ls "$work/$3"/hdf5_*/*/*.hdf5 >/dev/null 2>&1; do sleep 0.02; done
+    kill -"$2" "$(cat "$work/pid-1")" 2>/dev/null
+    wait $job
+    code=$?
+}
+
+run $prepare --dupe_factor 40 --output "$work/large"
+expect_code 0
+mpis=$(find_mpis)
+for mpi in $mpis; do
+    launch "$mpi" 2 $prepare --output "$work/$mpi-2"
+    expect_code 0
+    once "ranks: 2 on 1 host, connected by $mpi"
+    grep -v '^stage \|^together ' "$out" | cmp -s - "$work/counts" || fail "other counts than one process prints"
+    alike alone "$mpi-2"
+    launch "$mpi" 3 $prepare --output "$work/$mpi-3"
+    expect_code 0
+    alike alone "$mpi-3"
+    launch "$mpi" 2 pack "$hdf5" "$work/$mpi-packed/x" --threads 1
+    expect_code 0
+    alike packed "$mpi-packed"
+    launch "$mpi" 4 $settings --virtual_ranks 4 --zero_stage 2 --output "$work/$mpi-stream-4"
+    expect_code 0
+    same stream "$mpi-stream-4"
+    [ "$mpi" = "${mpis%%[[:space:]]*}" ] || continue # what follows does not depend on the MPI
+
+    launch "$mpi" 2 pack "$work/nothing" "$work/none" --threads 1
+    expect_code 66
+    once "$work/nothing"
+    launch "$mpi" 2 $prepare --output "$work/$mpi-2" --seed 3
+    expect_code 78
+    once "choose another output"
+
+    interrupt "$mpi" TERM "$mpi-stopped"
+    [ $code -ne 0 ] && once "the next run makes the rest"
+    run $prepare --dupe_factor 40 --output "$work/$mpi-stopped"
+    expect_code 0
+    alike large "$mpi-stopped"
+    interrupt "$mpi" KILL "$mpi-killed"
+    launch "$mpi" 3 $prepare --dupe_factor 40 --output "$work/$mpi-killed"
+    expect_code 0
+    alike large "$mpi-killed"
+
+    launch "$mpi" 2 $settings --virtual_ranks 4 --zero_stage 1 --output "$work/$mpi-stream-2"
+    expect_code 0
+    same stream "$mpi-stream-2"
+    launch "$mpi" 2 $settings --shard_order rank --output "$work/$mpi-rank"
+    expect_code 0
+    once "samples_per_second "
+    what="files by rank and one stream"
+    ! cmp -s "$work/stream/model.safetensors" "$work/$mpi-rank/model.safetensors" || fail "the same order"
+    mkdir "$work/$mpi-resumed"
+    cp -r "$work/$mpi-rank/checkpoint-3" "$work/$mpi-resumed"
+    launch "$mpi" 2 $settings --shard_order rank --resume_from_checkpoint auto --output "$work/$mpi-resumed"
+    expect_code 0
+    same "$mpi-rank" "$mpi-resumed"
+    rm -r "$work/$mpi-resumed/checkpoint-6"
+    run $settings --shard_order rank --resume_from_checkpoint auto --output "$work/$mpi-resumed" --overwrite_output_dir
+    expect_code 78
+    once "a run is resumed by as many processes as it had, 2"
+    launch "$mpi" 3 $settings --shard_order rank --output "$work/none"
+    expect_code 78
+    once "train_batch_size 16 is not a multiple of the number of processes, 3"
+    launch "$mpi" 2 $settings --shard_order rank --virtual_ranks 2 --output "$work/none"
+    expect_code 78
+    once "--shard_order rank and --virtual_ranks contradict each other"
+    launch "$mpi" 3 $settings --shard_order rank --train_batch_size 18 --per_device_train_batch_size 2 \
+        --dataloader_drop_last --output "$work/$mpi-rank-3"
+    expect_code 0
+done
+[ -n "$mpis" ] || { echo "skipped: no mpirun or mpiexec of an MPI that a module was built for"; exit 77; }
+finish
