@@ -168,7 +168,7 @@ CASES = {
     "num_train_epochs": ("1", "--max_steps 0"),
     "max_steps": "3",
     "max_steps_per_epoch": "1",
-    "dataloader_drop_last": {"other": None, SQUAD: (None, "--max_train_samples 7")},
+    "dataloader_drop_last": {"other": (None, "--max_train_samples 7"), PRETRAIN: None},
     "learning_rate": "1e-3",
     "warmup_proportion": "0.9",
     "warmup_steps": "3",
