@@ -221,7 +221,7 @@ const struct cli_verb cli_prepare = {
         "makes them. Files appear whole or not at all. A run that was "
         "stopped or killed goes on after the files that it finished; other settings for the "
         "same folder are refused. The same input and settings give the same bytes whatever "
-        "the number of threads.",
+        "the number of threads and of processes.",
     .jobs = JOB_PREPARE,
     CLI_OWN_OPTIONS(options),
     .required = "output_dir",

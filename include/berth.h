@@ -730,8 +730,9 @@ struct berth_prepare_result {
  * NAME is wikicorpus_en, bookscorpus, books_wiki_en_corpus or corpus. Other settings that apply:
  * vocab_file and the tokenizer's settings, max_seq_length (default 128), seed (default 12345),
  * threads. Every file appears complete or not at all, and finished files of an earlier run are
- * kept. The same input and settings give the same bytes, regardless of the number of threads and of
- * interruptions. `stop` works as for jobs. BERTH_USAGE: unknown stage, no input. BERTH_BAD_DATA:
+ * kept. The same input and settings give the same bytes, regardless of the number of threads, of
+ * processes that were started together (comm, comm_timeout) and of interruptions. Of several
+ * processes only the first one has the result. `stop` works as for jobs. BERTH_USAGE: unknown stage, no input. BERTH_BAD_DATA:
  * truncated or damaged dump, invalid UTF-8. BERTH_CONFIG: the folder belongs to another input or
  * other settings; the error names the first difference. BERTH_NO_INPUT: a file or the previous
  * stage's output is missing. BERTH_IO: full disk. */
@@ -742,8 +743,8 @@ enum berth_status berth_prepare(const struct berth_config *config,
 
 /* Packs the instances of a folder's HDF5 and TFRecord files with "training" in their names into
  * rows of up to three: output_dir/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and
- * output_dir_metadata.json next to output_dir. Of the config, only seed (default 12345) and threads
- * apply. Resumes an interrupted run; the same input and seed give the same bytes. Errors are those
+ * output_dir_metadata.json next to output_dir. Of the config, only seed (default 12345), threads,
+ * comm and comm_timeout apply. Resumes an interrupted run; the same input and seed give the same bytes. Errors are those
  * of berth_prepare. */
 enum berth_status berth_pack(const struct berth_config *config, const char *input_dir,
                              const char *output_dir, struct berth_log log, const volatile int *stop,

@@ -44,7 +44,7 @@ enum option_job {
     JOB_PREDICT = JOB_PREDICT_SQUAD | JOB_PREDICT_CLASSIFY | JOB_EVALUATE_PRETRAIN,
     JOB_TRAIN = JOB_FINETUNE | JOB_PRETRAIN,
     // Of which several processes can do one together.
-    JOB_DIVIDED = JOB_TRAIN | JOB_PREDICT | JOB_EMBED
+    JOB_DIVIDED = JOB_TRAIN | JOB_PREDICT | JOB_EMBED | JOB_PREPARE | JOB_PACK
 };
 
 // What a resumed run may do with a setting.

@@ -92,8 +92,8 @@ bench: first peak
 convert: alone $work/model $work/made --to nvidia
 init: alone --config tiny --output $work/made
 fetch: alone some/model
-prepare: alone --text $work/text --vocab $work/model/vocab.txt --output $work/made
-pack: alone $work/made $work/made2
+prepare: divided --text $work/text --vocab $work/model/vocab.txt --output $work/made
+pack: divided $work/made $work/made2
 vocab: alone --text $work/text --output $work/made
 doctor: each
 END
