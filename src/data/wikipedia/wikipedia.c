@@ -8,152 +8,19 @@
 #include "data/wikipedia/wikipedia.h"
 
 #include "core/buffer.h"
-#include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "data/wikipedia/dump.h"
 #include "data/wikipedia/wikipedia_state.h"
 #include "data/wikipedia/wikitext.h"
-#include "format/archive/bzip2.h"
 #include "format/mediawiki/mediawiki.h"
 
 #include <inttypes.h>
 #include <omp.h>
 
 #define BATCH_BYTES ((size_t)4 << 20) // of wikitext per thread
-#define READ_SIZE ((size_t)1 << 20)   // for a plain dump
 #define PHASE "wikipedia text"
-
-// --- the dump -----------------------------------------------------------------------------------
-
-// The XML of a dump in pieces, as UTF-8: the blocks of bzip2, or of a plain file.
-struct dump {
-    struct bzip2_reader *bzip2; // NULL: plain
-    int is_divided;             // among ranks
-    struct file_reader file;
-    char *piece;         // of a plain file
-    uint64_t read;       // bytes of the plain file
-    uint64_t at;         // offset in the XML of the next byte
-    uint64_t block, bit; // start of the last piece: offset in the XML, and bit offset in the dump
-    struct encoding_reader decoder;
-    size_t mark;        // bytes of the byte order mark still to skip
-    struct buffer text; // of a dump in UTF-16
-};
-
-// Who reads a dump.
-struct readers {
-    int threads;       // of this process
-    struct comm *comm; // the ranks that read it together; NULL: this process alone
-    int all_threads;   // of these
-};
-static const struct readers one_reader = {1, NULL, 1};
-
-static enum berth_status dump_open_at(struct dump *dump, const char *path,
-                                      const struct readers *readers,
-                                      const struct wikipedia_place *place,
-                                      struct berth_error *error) {
-    *dump = (struct dump){.file.descriptor = -1, .read = place->block, .at = place->block};
-    if (bzip2_is(path)) {
-        TRY(bzip2_open(path, place->bit, readers->threads, &dump->bzip2, error));
-        dump->is_divided = readers->comm != NULL;
-        return dump->is_divided
-                   ? bzip2_divide(dump->bzip2, readers->comm, readers->all_threads, error)
-                   : BERTH_OK;
-    }
-    dump->piece = memory_new(READ_SIZE);
-    if (dump->piece == NULL) {
-        return error_no_memory(error, READ_SIZE, path);
-    }
-    return file_reader_open(&dump->file, path, error);
-}
-
-// The next piece in the dump's encoding; a *length of 0 is the end.
-static enum berth_status dump_next_raw(struct dump *dump, const char **bytes, size_t *length,
-                                       struct berth_error *error) {
-    if (dump->bzip2 != NULL) {
-        return bzip2_next(dump->bzip2, bytes, length, &dump->bit, error);
-    }
-    uint64_t left = dump->file.size - dump->read;
-    *length = left < READ_SIZE ? (size_t)left : READ_SIZE;
-    *bytes = dump->piece;
-    TRY(file_reader_at(&dump->file, dump->read, dump->piece, *length, error));
-    dump->read += *length;
-    return BERTH_OK;
-}
-
-static void dump_close(struct dump *dump) {
-    bzip2_close(dump->bzip2);
-    file_reader_close(&dump->file);
-    memory_free(dump->piece);
-    buffer_done(&dump->text);
-}
-
-static enum berth_status dump_encoding(const char *path, enum encoding *encoding, size_t *mark,
-                                       struct berth_error *error) {
-    const struct wikipedia_place begin = {0, 0, 0};
-    struct dump dump;
-    const char *bytes;
-    size_t length;
-    enum berth_status status = dump_open_at(&dump, path, &one_reader, &begin, error);
-    if (status == BERTH_OK) {
-        status = dump_next_raw(&dump, &bytes, &length, error);
-    }
-    if (status == BERTH_OK) {
-        *encoding = encoding_of(bytes, length, mark);
-    }
-    dump_close(&dump);
-    return status;
-}
-
-// Opens the dump at a place; one in UTF-16 at its start. The caller skips the bytes before the
-// place.
-static enum berth_status dump_open(struct dump *dump, const char *path,
-                                   const struct readers *readers,
-                                   const struct wikipedia_place *place, struct berth_error *error) {
-    static const struct wikipedia_place begin = {0, 0, 0};
-    enum encoding encoding = ENCODING_UTF8;
-    size_t mark = 0;
-    *dump = (struct dump){.file.descriptor = -1};
-    TRY(dump_encoding(path, &encoding, &mark, error));
-    if (encoding == ENCODING_UTF32) {
-        return error_set(error, BERTH_BAD_DATA, "%s: the dump is UTF-32; convert it to UTF-8",
-                         path);
-    }
-    TRY(dump_open_at(dump, path, readers, encoding == ENCODING_UTF8 ? place : &begin, error));
-    dump->decoder.encoding = encoding;
-    dump->mark = encoding == ENCODING_UTF8 ? 0 : mark; // expat skips UTF-8's itself
-    return BERTH_OK;
-}
-
-// The next piece; a *length of 0 is the end.
-static enum berth_status dump_next(struct dump *dump, const char **bytes, size_t *length,
-                                   struct berth_error *error) {
-    dump->block = dump->at;
-    TRY(dump_next_raw(dump, bytes, length, error));
-    if (dump->decoder.encoding != ENCODING_UTF8) {
-        int at_end = *length == 0;
-        buffer_clear(&dump->text);
-        size_t mark = dump->mark < *length ? dump->mark : *length;
-        encoding_put(&dump->decoder, *bytes + mark, *length - mark, &dump->text);
-        dump->mark -= mark;
-        if (at_end) {
-            encoding_end(&dump->decoder, &dump->text);
-        } else if (dump->text.length == 0) {
-            return dump_next(dump, bytes, length, error); // half a character
-        }
-        *bytes = dump->text.bytes;
-        *length = dump->text.length;
-        TRY(dump->text.failed ? error_no_memory(error, *length, "a piece of the dump") : BERTH_OK);
-    }
-    dump->at += *length;
-    return BERTH_OK;
-}
-
-static void dump_progress(const struct dump *dump, const struct berth_log *log) {
-    uint64_t done = dump->bzip2 != NULL ? bzip2_position(dump->bzip2) : dump->read;
-    uint64_t size = dump->bzip2 != NULL ? bzip2_size(dump->bzip2) : dump->file.size;
-    log_progress_bytes(log, PHASE, (int64_t)done, (int64_t)size);
-}
 
 // --- the job ------------------------------------------------------------------------------------
 
@@ -603,7 +470,8 @@ static enum berth_status read_site(struct job *job, struct berth_error *error) {
     const char *bytes;
     size_t length = 1;
     int done = 0;
-    enum berth_status status = dump_open(&dump, job->settings->dump, &one_reader, &begin, error);
+    enum berth_status status =
+        dump_open(&dump, job->settings->dump, &dump_one_reader, &begin, error);
     if (status == BERTH_OK) {
         status =
             mediawiki_open(job->settings->dump, 0, one_page_is_enough, &done, &job->head, error);
@@ -627,7 +495,7 @@ static enum berth_status start(struct job *job, struct berth_error *error) {
                  job->found.count, job->counts->pages);
         TRY(read_site(job, error));
     }
-    const struct readers readers = {
+    const struct dump_readers readers = {
         job->settings->threads, rank_count(job) > 1 ? job->settings->comm : NULL, job->all_threads};
     TRY(dump_open(&job->dump, job->settings->dump, &readers, &place, error));
     return mediawiki_open(job->settings->dump, place.page, take_page, job, &job->reader, error);
@@ -656,7 +524,7 @@ static enum berth_status read_batch(struct job *job, const volatile int *stop, i
             job->all_failed = job->dump.is_divided;
             return status;
         }
-        dump_progress(&job->dump, job->log);
+        dump_progress(&job->dump, PHASE, job->log);
         if (length == 0) {
             *at_end = 1;
             return mediawiki_finish(job->reader, error);
