@@ -125,19 +125,18 @@ for mpi in "${mpis[@]}"; do # only the first process has the texts
     cmp -s "$out" printed || fail "other embeddings"
 done
 
-# Errors: one message, the same exit code in each process, nothing written. A @ is the number of the process.
+# Errors: one message, the same exit code in each process, nothing written. A @ is the number of the process. Launchers
+# end all processes when one of them fails, so each one's code goes to a file.
 cat >each.sh <<'END'
 "${@//@/${OMPI_COMM_WORLD_RANK-$PMI_RANK}}"
-code=$?
-echo $code >>codes
-exit $code
+echo $? >>codes
 END
 failing() { # CODE TEXT WORDS...
     local expected=$1 text=$2
     shift 2
     rm -f codes
     launch_program "${mpis[turn++ % ${#mpis[@]}]}" 2 bash each.sh "$BERTH" "$@"
-    expect_code "$expected"
+    expect_code 0
     once "$text"
     printf '%s\n' "$expected" "$expected" | cmp -s - codes || fail "exit codes of the processes: $(tr '\n' ' ' <codes)"
     [ ! -e none ] || rmdir none || fail "something was written"
