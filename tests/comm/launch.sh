@@ -54,3 +54,22 @@ for i in range(int(sys.argv[2])):
 json.dump({"version": "1.1", "data": [{"title": "words", "paragraphs": paragraphs}]}, open(sys.argv[1], "w"))
 END
 }
+# A model whose matrices are whole blocks, so that several ranks own parts of them.
+make_wide_model() { # FOLDER [SEED]
+    [ -d "$work/small" ] || make_model "$work/small"
+    sed 's/"hidden_size": 32/"hidden_size": 256/; s/"intermediate_size": 64/"intermediate_size": 1024/' \
+        "$work/config.json" >"$work/wide.json"
+    run init --config "$work/wide.json" --seed "${2:-7}" --output "$1"
+    expect_code 0
+    cp "$work/small/vocab.txt" "$1"
+}
+# Six updates of $work/model on the questions in $work/data.json.
+training_settings() {
+    echo "--model $work/model --train $work/data.json --max_seq_length 64 --doc_stride 16 --max_query_length 16" \
+        "--train_batch_size 8 --max_steps 6 --learning_rate 1e-3 --logging_steps 1 --save_steps 3 --threads 1"
+}
+same() { # FOLDER FOLDER of such runs
+    for file in model.safetensors checkpoint-6/optimizer.safetensors; do
+        cmp -s "$work/$1/$file" "$work/$2/$file" || fail "$file of $1 and $2 differ"
+    done
+}

@@ -5,26 +5,11 @@
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/launch.sh"
 
-make_model "$work/small"
-# Matrices of whole blocks, so that several ranks own parts of them.
-sed 's/"hidden_size": 32/"hidden_size": 256/; s/"intermediate_size": 64/"intermediate_size": 1024/' "$work/config.json" \
-    >"$work/wide.json"
-run init --config "$work/wide.json" --output "$work/model"
-expect_code 0
-cp "$work/small/vocab.txt" "$work/model"
+make_wide_model "$work/model"
 cp -r "$work/model" "$work/model0"
-run init --config "$work/wide.json" --seed 8 --output "$work/model1"
-expect_code 0
-cp "$work/small/vocab.txt" "$work/model1"
+make_wide_model "$work/model1" 8
 make_questions "$work/data.json" 40
-settings="--model $work/model --train $work/data.json --max_seq_length 64 --doc_stride 16 --max_query_length 16
-          --train_batch_size 8 --max_steps 6 --learning_rate 1e-3 --logging_steps 1 --save_steps 3 --threads 1"
-
-same() { # FOLDER FOLDER
-    for file in model.safetensors checkpoint-6/optimizer.safetensors; do
-        cmp -s "$work/$1/$file" "$work/$2/$file" || fail "$file of $1 and $2 differ"
-    done
-}
+settings=$(training_settings)
 
 for precision in fp32 bf16; do
     run finetune squad $settings --precision $precision --virtual_ranks 4 --output "$work/alone-$precision"

@@ -5,7 +5,7 @@
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/hosts.sh"
 . "$(dirname "$0")/slurm.sh"
-unset "${!SLURM_@}" "${!OMPI_@}" "${!PMI_@}" "${!PMIX_@}" WORLD_SIZE RANK LOCAL_RANK
+. "$(dirname "$0")/../comm/launch.sh"
 export OMP_NUM_THREADS=1 BERTH_MODULE_PATH
 BERTH_MODULE_PATH=$(dirname "$BERTH")
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # an MPI does not free all of its memory
@@ -59,17 +59,52 @@ for mpi in openmpi mpich; do
 done
 [ $tried -gt 0 ] || { echo "no MPI and its launcher are installed: skipped"; exit 77; }
 
+# Training on two hosts has the bytes of one process, also when four processes begin and two finish.
+make_wide_model "$work/model"
+make_questions "$work/data.json" 40
+settings="$(training_settings) --virtual_ranks 4 --max_grad_norm 0.1"
+for optimizer in adamw lamb; do
+    run finetune squad $settings --optimizer $optimizer --precision bf16 --output "$work/alone-$optimizer"
+    expect_code 0
+done
+train() { # NAME WORDS...
+    name=$1
+    shift
+    as "$name" "$@" "$BERTH" finetune squad $settings --precision bf16 --zero_stage $stage --optimizer $optimizer \
+        --output "$work/$name"
+    expect_code 0
+    grep -qF "ranks: " "$err" || fail "one process"
+}
+for mpi in $BERTH_MPIS; do
+    has $mpi || continue
+    optimizer=adamw stage=0 train $mpi-2x1 hosts_$mpi 2 1
+    same alone-adamw $mpi-2x1
+    optimizer=lamb stage=1 train $mpi-lamb hosts_$mpi 2 1
+    same alone-lamb $mpi-lamb
+    optimizer=adamw stage=2 train $mpi-2x2 hosts_$mpi 2 2
+    same alone-adamw $mpi-2x2
+    mkdir "$work/$mpi-resumed"
+    mv "$work/$mpi-2x2/checkpoint-3" "$work/$mpi-resumed"
+    settings="$settings --resume_from_checkpoint auto" optimizer=adamw stage=1 train $mpi-resumed hosts_$mpi 2 1
+    same alone-adamw $mpi-resumed
+done
+
 if slurm_up "$work/slurm"; then
     if has openmpi; then
         as "srun --mpi=pmix" slurm timeout 60 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix "$LAUNCHED" auto ranks 10000
         expect_code 0
         expect_lines 4 '^openmpi rank [0-3] of 4, place [01] of 2 on host [01] of 2, .*: 0 wrong$'
+        optimizer=adamw stage=1 train srun-pmix slurm timeout 120 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix
+        same alone-adamw srun-pmix
     fi
     if has mpich; then
         as "srun --mpi=pmi2" slurm timeout 60 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmi2 \
             env UCX_TLS=tcp,self,posix UCX_NET_DEVICES=eth0 "$LAUNCHED" auto ranks 10000
         expect_code 0
         expect_lines 4 '^mpich rank [0-3] of 4, place [01] of 2 on host [01] of 2, .*: 0 wrong$'
+        optimizer=adamw stage=2 train srun-pmi2 slurm timeout 120 srun -N2 -n2 --mpi=pmi2 \
+            env UCX_TLS=tcp,self,posix UCX_NET_DEVICES=eth0
+        same alone-adamw srun-pmi2
         as "srun --mpi=pmix with MPICH" slurm timeout 60 srun -N2 -n2 --mpi=pmix "$BERTH" doctor --comm mpich
         expect_code 78
         expect_err 'connects 1 of the 2 processes that srun of Slurm started'
