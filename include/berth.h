@@ -211,6 +211,7 @@ struct berth_config {
     int64_t save_steps; /* > 0: save every save_steps updates; 0: at the end of each epoch; -1: as
                            often as loses the least time (--save_steps auto) */
     double mean_time_to_failure; /* seconds, of the whole job, for save_steps -1 */
+    int async_save; /* write checkpoints beside the next updates, where memory allows */
     int64_t save_total_limit;
     const char *save_strategy;          /* "no", "epoch", "steps" or "best"; NULL: decided by
                                            save_steps */

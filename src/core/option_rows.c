@@ -405,6 +405,9 @@ const struct option_row option_rows[] = {
     {REAL("checkpoints", mean_time_to_failure, "86400"), FREE, .jobs = JOB_TRAIN, BETWEEN(1, 1e12),
      .unit = "SECONDS",
      .help = "with --save_steps auto: mean time between failures of the whole job"},
+    {FLAG("checkpoints", async_save, "false"), FREE, .jobs = JOB_TRAIN,
+     .help = "write checkpoints beside the next updates, from a copy of weights and moments, where "
+             "memory allows"},
     {INTEGER("checkpoints", save_total_limit, "2"), FREE, .jobs = JOB_TRAIN, BETWEEN(1, 1 << 20),
      .unit = "N", .help = "number of checkpoints to keep",
      .job_defaults = {{JOB_PRETRAIN, "3", NULL}}},

@@ -223,6 +223,7 @@ CASES = {
     "do_predict": on(MRPC, None),
     # checkpoints
     "save_steps": "1",
+    "async_save": None,
     "mean_time_to_failure": "60", # noted without save_steps auto
     "save_total_limit": "1",
     "save_strategy": "no",

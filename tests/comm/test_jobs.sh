@@ -25,8 +25,11 @@ for mpi in $mpis; do
     for stage in 0 1 2; do
         precision=$([ $stage -eq 1 ] && echo bf16 || echo fp32)
         # When something is exchanged or saved changes no bytes.
-        other=$([ $stage -ne 2 ] || echo --overlap_comm false --reduce_bucket_size 5000 --save_steps auto \
-            --mean_time_to_failure 1)
+        case $stage in
+        0) other= ;;
+        1) other="--async_save --save_steps 1" ;;
+        2) other="--overlap_comm false --reduce_bucket_size 5000 --save_steps auto --mean_time_to_failure 1" ;;
+        esac
         launch "$mpi" 2 finetune squad $settings --precision $precision --virtual_ranks 4 --zero_stage $stage \
             --output "$work/$mpi-$stage" $other
         expect_code 0
@@ -37,7 +40,8 @@ for mpi in $mpis; do
         same alone-$precision "$mpi-$stage"
     done
     # Four processes begin, two finish.
-    launch "$mpi" 4 finetune squad $settings --precision fp32 --virtual_ranks 4 --zero_stage 2 --output "$work/$mpi-4"
+    launch "$mpi" 4 finetune squad $settings --precision fp32 --virtual_ranks 4 --zero_stage 2 --async_save \
+        --output "$work/$mpi-4"
     expect_code 0
     same alone-fp32 "$mpi-4"
     mkdir "$work/$mpi-resumed"

@@ -13,6 +13,7 @@
 #include <locale.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -165,6 +166,7 @@ struct fixture_run fixture_default(const char *output) {
     config->learning_rate = 1e-3;
     config->save_steps = 1;
     config->save_total_limit = 3;
+    config->async_save = getenv("BERTH_ASYNC_SAVE") != NULL;
     config->logging_steps = 3;
     config->precision = BERTH_FP32;
     config->threads = 1;

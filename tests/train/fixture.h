@@ -55,7 +55,8 @@ struct fixture_run {
     const char *locale;     // NULL: as it is
 };
 
-// Runs on the fixture into in_folder(output): two epochs, a checkpoint after every update.
+// Runs on the fixture into in_folder(output): two epochs, a checkpoint after every update; with
+// BERTH_ASYNC_SAVE in the environment, beside the next ones.
 struct fixture_run fixture_default(const char *output);
 
 // Runs it in a child and waits: the exit status (an enum berth_status), or -signal.

@@ -256,8 +256,30 @@ static void test_finished_run(void **state) {
                      fixture_path("before", "model.safetensors"));
 }
 
+// Every checkpoint that is written beside the updates has the bytes of one that they wait for.
+static void test_async_saves_have_the_same_bytes(void **state) {
+    struct fixture_run waits = fixture_default("waits"), beside = fixture_default("beside");
+    waits.config.save_total_limit = beside.config.save_total_limit = FIXTURE_UPDATES;
+    waits.config.async_save = 0;
+    beside.config.async_save = 1;
+    beside.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&waits), BERTH_OK);
+    assert_int_equal(fixture_execute(&beside), BERTH_OK);
+    for (int step = 1; step <= FIXTURE_UPDATES; step++) {
+        static const char *const names[] = {"model.safetensors", "optimizer.safetensors",
+                                            "config.json"};
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "checkpoint-%d/%s", step, names[i]);
+            assert_same_file(fixture_path("waits", name), fixture_path("beside", name));
+        }
+    }
+    assert_same_run("waits", "beside");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_async_saves_have_the_same_bytes),
         FIXTURE_TEST(test_fp32),
         FIXTURE_TEST(test_bf16_with_accumulation),
         FIXTURE_TEST(test_gradient_checkpointing),

@@ -180,7 +180,15 @@ static void test_divergence_keeps_the_last_good_state(void **state) {
 // is in that update's save.
 static const uint64_t failing_calls[] = {3, 12, 20, 40};
 
+// A save beside the updates has no fixed place among the calls of the file layer.
+static void skip_unless_saves_wait(void) {
+    if (getenv("BERTH_ASYNC_SAVE") != NULL) {
+        skip();
+    }
+}
+
 static void fail_save(const char *on_save_error, int expected) {
+    skip_unless_saves_wait();
     for (size_t i = 0; i < sizeof failing_calls / sizeof failing_calls[0]; i++) {
         char output[16];
         snprintf(output, sizeof output, "out-%d", (int)i);
@@ -220,6 +228,7 @@ static void assert_log_has_not(const char *part) {
 
 // A stopped run's message is true, even after a failed save that was tolerated.
 static void test_stop_does_not_claim_what_was_not_saved(void **state) {
+    skip_unless_saves_wait();
     struct fixture_run run = fixture_default("out");
     run.config.save_steps = 2;
     run.config.on_save_error = "continue";
@@ -236,6 +245,46 @@ static void test_stop_does_not_claim_what_was_not_saved(void **state) {
     assert_log_has("this update could not be saved: resume from the last checkpoint");
     assert_log_has_not("everything is saved");
     resume_and_compare(run, "out");
+}
+
+// Beside the updates: the run waits for the last save, so its calls are in a fixed order. Whatever
+// fails of it, in the thread or before, is reported as of a save that waits.
+static void test_failures_of_an_async_save(void **state) {
+    static const char *const outcomes[] = {"stop", "continue"};
+    struct fixture_run base = fixture_default("base");
+    base.config.save_steps = 100;
+    base.stop_at_step = 1; // noticed with the next update
+    base.stop_level = 1;
+    assert_int_equal(fixture_execute(&base), BERTH_INTERRUPTED);
+    struct fixture_run run = base;
+    run.config.output_dir = fixture_keep("out");
+    run.config.resume_from_checkpoint = "auto";
+    run.config.async_save = 1;
+    run.stop_at_step = 3;
+    run.fail_errno = ENOSPC;
+    run.fail_after_step = 4;
+    run.log_file = fixture_keep("log");
+    int failed = 0;
+    for (run.fail_at = 3; run.fail_at < 100; run.fail_at += 8) {
+        const int goes_on = failed % 2;
+        fixture_copy(in_folder("base/checkpoint-2"), in_folder("out/checkpoint-2"));
+        run.config.on_save_error = outcomes[goes_on];
+        const int status = fixture_execute(&run);
+        int64_t newest;
+        fixture_good_checkpoints("out", &newest);
+        assert_int_equal(fixture_temporaries("out"), 0);
+        if (newest == 2) {
+            failed++;
+            assert_int_equal(status, goes_on ? BERTH_INTERRUPTED : BERTH_IO);
+            assert_log_has("checkpoint of step 4 not saved");
+            assert_log_has("No space left on device");
+        } else {
+            assert_int_equal(newest, 4);
+        }
+        assert_int_equal(file_remove(in_folder("log"), NULL), BERTH_OK);
+        assert_int_equal(dir_remove(in_folder("out"), NULL), BERTH_OK);
+    }
+    assert_true(failed > 3);
 }
 
 // A checkpoint of another folder does not count.
@@ -560,6 +609,7 @@ int main(void) {
         FIXTURE_TEST(test_full_disk_stops),
         FIXTURE_TEST(test_full_disk_may_be_passed_over),
         FIXTURE_TEST(test_stop_does_not_claim_what_was_not_saved),
+        FIXTURE_TEST(test_failures_of_an_async_save),
         FIXTURE_TEST(test_stop_at_the_start_of_a_resumed_run),
         FIXTURE_TEST(test_rotation_that_fails_is_told_as_such),
         FIXTURE_TEST(test_small_tmpfs),

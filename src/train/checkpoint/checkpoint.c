@@ -127,19 +127,26 @@ done:
     return status;
 }
 
-// What is written, in three steps: the first rank creates the files, each rank fills in the numbers
-// that it owns, the first rank publishes.
-struct writing {
+struct checkpoint_writing {
     const struct checkpoint_content *content;
     const char *output_dir;
+    int64_t step;
     char *temporary;                    // the folder in which they are created
     char *path;                         // of the published folder, or file of weights
     enum state_file files[STATE_FILES]; // to fill
     size_t file_count;
-    enum berth_status (*publish)(const struct writing *writing, struct berth_error *error);
+    // What the first rank writes beside those files, before and after they are filled.
+    enum berth_status (*create)(const struct checkpoint_writing *writing,
+                                struct berth_error *error);
+    enum berth_status (*publish)(const struct checkpoint_writing *writing,
+                                 struct berth_error *error);
 };
 
-static enum berth_status create(const struct writing *writing, struct berth_error *error) {
+static enum berth_status create(const struct checkpoint_writing *writing,
+                                struct berth_error *error) {
+    if (writing->content->comm->rank > 0) {
+        return BERTH_OK;
+    }
     if (dir_exists(writing->temporary)) {
         TRY(dir_remove(writing->temporary, error));
     }
@@ -148,28 +155,26 @@ static enum berth_status create(const struct writing *writing, struct berth_erro
         TRY(state_file_make(writing->files[i], writing->content->state->table, writing->temporary,
                             error));
     }
-    return BERTH_OK;
+    return writing->create != NULL ? writing->create(writing, error) : BERTH_OK;
 }
 
-static enum berth_status fill(const struct writing *writing, struct berth_error *error) {
-    for (size_t i = 0; i < writing->file_count; i++) {
-        TRY(state_file_fill(writing->files[i], writing->content->state, writing->temporary, error));
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status publish_checkpoint(const struct writing *writing,
-                                            struct berth_error *error) {
+static enum berth_status create_checkpoint(const struct checkpoint_writing *writing,
+                                           struct berth_error *error) {
     TRY(write_config(writing->content, writing->temporary, error));
-    TRY(write_tokenizer_and_state(writing->content, writing->temporary, error));
+    return write_tokenizer_and_state(writing->content, writing->temporary, error);
+}
+
+static enum berth_status publish_checkpoint(const struct checkpoint_writing *writing,
+                                            struct berth_error *error) {
     TRY(manifest_write(writing->temporary, error));
     if (dir_exists(writing->path)) {
-        TRY(remove_checkpoint(writing->output_dir, writing->content->progress->step, error));
+        TRY(remove_checkpoint(writing->output_dir, writing->step, error));
     }
     return dir_publish(writing->temporary, writing->path, error);
 }
 
-static enum berth_status publish_model(const struct writing *writing, struct berth_error *error) {
+static enum berth_status publish_model(const struct checkpoint_writing *writing,
+                                       struct berth_error *error) {
     TRY(write_config(writing->content, writing->output_dir, error));
     char *weights = path_join(writing->temporary, state_file_name(STATE_FILE_WEIGHTS));
     enum berth_status status =
@@ -187,54 +192,97 @@ static enum berth_status agree(const struct checkpoint_content *content, enum be
     return content->comm->agree(content->comm, status, &stop, error);
 }
 
-static enum berth_status write_steps(const struct writing *writing, struct berth_error *error) {
-    const struct checkpoint_content *content = writing->content;
-    const int is_publisher = content->comm->rank == 0;
-    enum berth_status status = BERTH_OK;
-    if (writing->temporary == NULL || writing->path == NULL) {
-        status = file_no_path(error);
-    } else if (is_publisher) {
-        status = create(writing, error);
+enum berth_status checkpoint_fill(const struct checkpoint_writing *writing,
+                                  const struct state *state, struct berth_error *error) {
+    for (size_t i = 0; i < writing->file_count; i++) {
+        TRY(state_file_fill(writing->files[i], state, writing->temporary, error));
     }
-    TRY(agree(content, status, error));
-    TRY(agree(content, fill(writing, error), error));
-    return agree(content, is_publisher ? writing->publish(writing, error) : BERTH_OK, error);
+    return BERTH_OK;
 }
 
-// Frees the paths of `writing`.
-static enum berth_status write_together(struct writing *writing, struct berth_error *error) {
-    const enum berth_status status = write_steps(writing, error);
+enum berth_status checkpoint_publish(const struct checkpoint_writing *writing,
+                                     struct berth_error *error) {
+    return writing->content->comm->rank == 0 ? writing->publish(writing, error) : BERTH_OK;
+}
+
+void checkpoint_end(struct checkpoint_writing *writing, enum berth_status status) {
     if (status != BERTH_OK && writing->content->comm->rank == 0 && writing->temporary != NULL) {
         (void)dir_remove(writing->temporary, NULL);
     }
     memory_free(writing->temporary);
     memory_free(writing->path);
+    memory_free(writing);
+}
+
+// A copy of `wanted`, whose paths it takes over, after the first step.
+static enum berth_status begin(const struct checkpoint_writing *wanted,
+                               struct checkpoint_writing **writing, struct berth_error *error) {
+    struct checkpoint_writing *copy = *writing = memory_new(sizeof *copy);
+    const int is_complete = copy != NULL && wanted->temporary != NULL && wanted->path != NULL;
+    if (copy != NULL) {
+        *copy = *wanted;
+    } else {
+        memory_free(wanted->temporary);
+        memory_free(wanted->path);
+    }
+    const enum berth_status status =
+        agree(wanted->content, is_complete ? create(copy, error) : file_no_path(error), error);
+    if (status != BERTH_OK && copy != NULL) {
+        checkpoint_end(copy, status);
+        *writing = NULL;
+    }
+    return status;
+}
+
+enum berth_status checkpoint_begin(const struct checkpoint_content *content, const char *output_dir,
+                                   struct checkpoint_writing **writing, struct berth_error *error) {
+    const int64_t step = content->progress->step;
+    const struct checkpoint_writing wanted = {.content = content,
+                                              .output_dir = output_dir,
+                                              .step = step,
+                                              .temporary = temporary_path(output_dir, step, "new"),
+                                              .path = checkpoint_path(output_dir, step),
+                                              .files = {STATE_FILE_WEIGHTS, STATE_FILE_MOMENTS},
+                                              .file_count = STATE_FILES,
+                                              .create = create_checkpoint,
+                                              .publish = publish_checkpoint};
+    return begin(&wanted, writing, error);
+}
+
+// The steps one after the other.
+static enum berth_status finish(struct checkpoint_writing *writing, struct berth_error *error) {
+    const struct checkpoint_content *content = writing->content;
+    enum berth_status status =
+        agree(content, checkpoint_fill(writing, content->state, error), error);
+    if (status == BERTH_OK) {
+        status = agree(content, checkpoint_publish(writing, error), error);
+    }
+    checkpoint_end(writing, status);
     return status;
 }
 
 enum berth_status checkpoint_write(const struct checkpoint_content *content, const char *output_dir,
                                    struct berth_error *error) {
-    const int64_t step = content->progress->step;
-    struct writing writing = {.content = content,
-                              .output_dir = output_dir,
-                              .temporary = temporary_path(output_dir, step, "new"),
-                              .path = checkpoint_path(output_dir, step),
-                              .files = {STATE_FILE_WEIGHTS, STATE_FILE_MOMENTS},
-                              .file_count = STATE_FILES,
-                              .publish = publish_checkpoint};
-    return write_together(&writing, error);
+    struct checkpoint_writing *writing;
+    TRY(checkpoint_begin(content, output_dir, &writing, error));
+    return finish(writing, error);
 }
 
 enum berth_status checkpoint_write_model(const struct checkpoint_content *content,
                                          const char *folder, struct berth_error *error) {
-    struct writing writing = {.content = content,
-                              .output_dir = folder,
-                              .temporary = temporary_path(folder, content->progress->step, "model"),
-                              .path = path_join(folder, state_file_name(STATE_FILE_WEIGHTS)),
-                              .files = {STATE_FILE_WEIGHTS},
-                              .file_count = 1,
-                              .publish = publish_model};
-    return write_together(&writing, error);
+    const int64_t step = content->progress->step;
+    const struct checkpoint_writing wanted = {
+        .content = content,
+        .output_dir = folder,
+        .step = step,
+        .temporary = temporary_path(folder, step, "model"),
+        .path = path_join(folder, state_file_name(STATE_FILE_WEIGHTS)),
+        .files = {STATE_FILE_WEIGHTS},
+        .file_count = 1,
+        .publish = publish_model};
+    struct checkpoint_writing *writing;
+    TRY(begin(&wanted, &writing, error));
+    return finish(writing, error);
 }
 
 // --- rotating and cleaning ----------------------------------------------------------------------

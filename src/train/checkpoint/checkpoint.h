@@ -37,6 +37,23 @@ struct checkpoint_content {
 enum berth_status checkpoint_write(const struct checkpoint_content *content, const char *output_dir,
                                    struct berth_error *error);
 
+// The steps of checkpoint_write, for saver.h: the first rank creates the files, each rank fills in
+// the numbers that it owns, the first rank publishes.
+struct checkpoint_writing;
+// All ranks call it and agree: the first one writes all but the numbers. *writing is NULL after a
+// failure.
+enum berth_status checkpoint_begin(const struct checkpoint_content *content, const char *output_dir,
+                                   struct checkpoint_writing **writing, struct berth_error *error);
+// Writes this rank's numbers, from `state`; needs no other rank, and may run in any thread.
+enum berth_status checkpoint_fill(const struct checkpoint_writing *writing,
+                                  const struct state *state, struct berth_error *error);
+// After all ranks have filled in theirs: does nothing on other ranks than the first, needs none of
+// them, and may run in any thread.
+enum berth_status checkpoint_publish(const struct checkpoint_writing *writing,
+                                     struct berth_error *error);
+// Removes what was created, unless `status` is BERTH_OK, and frees.
+void checkpoint_end(struct checkpoint_writing *writing, enum berth_status status);
+
 // Writes only the model (config.json, model.safetensors, tokenizer files) and trainer_state.json
 // into an existing folder, each file atomically. All ranks call it.
 enum berth_status checkpoint_write_model(const struct checkpoint_content *content,

@@ -48,6 +48,7 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
         log_integer("data_bytes", (int64_t)memory->data),
         log_integer("exchange_bytes", (int64_t)memory->exchange),
         log_integer("shared_exchange_bytes", (int64_t)memory->shared),
+        log_integer("saving_bytes", (int64_t)memory->saving),
         log_integer("staging_bytes", (int64_t)memory->staging),
         log_integer("program_and_features_bytes", (int64_t)memory->resident),
         log_integer("plan_bytes", (int64_t)memory->total),
@@ -83,7 +84,8 @@ static int fits(const struct plan_limit_args *args, const struct engine_shape *s
     if (plan_memory_make(&memory, args->state, args->config, shape, NULL) != BERTH_OK) {
         return 0;
     }
-    memory.total += args->memory->data + args->memory->exchange + args->memory->shared;
+    memory.total +=
+        args->memory->data + args->memory->exchange + args->memory->shared + args->memory->saving;
     return find_lack(args, &memory).room == NULL;
 }
 
@@ -240,6 +242,34 @@ static enum berth_status plan_ranks(const struct plan_args *args, const struct p
     return status;
 }
 
+static void add_parts(struct plan_memory *memory, const struct plan_args *args) {
+    memory->data = args->data;
+    memory->exchange = args->exchange;
+    memory->shared = args->shared;
+    memory->saving = args->saving;
+    memory->total += args->data + args->exchange + args->shared + args->saving;
+}
+
+// `part`: this rank's of what the host has.
+static struct plan_limit_args limit_of(const struct plan_args *args,
+                                       const struct plan_memory *memory, double part) {
+    struct device *device = args->state->device;
+    struct plan_limit_args limit = {.memory = memory,
+                                    .state = args->state,
+                                    .config = args->config,
+                                    .shape = args->shape,
+                                    .update_sequences = args->update_sequences,
+                                    .device = {.available = UINT64_MAX}};
+    limit.host.available = machine_memory_available(&limit.host.limit);
+    if (part < 1) {
+        limit.host.available = (uint64_t)((double)limit.host.available * part);
+    }
+    if (device->memory_available != NULL) {
+        limit.device.available = device->memory_available(device, &limit.device.limit);
+    }
+    return limit;
+}
+
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,
                                     struct berth_error *error) {
     struct plan_memory memory;
@@ -250,10 +280,7 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
         status = comm_settle(args->comm, status, error);
     }
     TRY(status);
-    memory.data = args->data;
-    memory.exchange = args->exchange;
-    memory.shared = args->shared;
-    memory.total += args->data + args->exchange + args->shared;
+    add_parts(&memory, args);
     plan_memory_report(&memory, args->log);
     if (args->comm != NULL && args->comm->size > 1) {
         TRY(plan_ranks(args, &memory, &part, error));
@@ -261,19 +288,18 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
     if (total != NULL) {
         *total = memory.total;
     }
-    struct plan_limit_args limit = {.memory = &memory,
-                                    .state = args->state,
-                                    .config = args->config,
-                                    .shape = args->shape,
-                                    .update_sequences = args->update_sequences,
-                                    .device = {.available = UINT64_MAX}};
-    struct device *device = args->state->device;
-    limit.host.available = machine_memory_available(&limit.host.limit);
-    if (part < 1) {
-        limit.host.available = (uint64_t)((double)limit.host.available * part);
-    }
-    if (device->memory_available != NULL) {
-        limit.device.available = device->memory_available(device, &limit.device.limit);
-    }
+    const struct plan_limit_args limit = limit_of(args, &memory, part);
     return plan_memory_check(&limit, error);
+}
+
+int plan_memory_fits(const struct plan_args *args) {
+    struct plan_memory memory;
+    const int processes = args->comm != NULL ? args->comm->local_size : args->processes;
+    if (plan_memory_make(&memory, args->state, args->config, args->shape, NULL) != BERTH_OK) {
+        return 0;
+    }
+    add_parts(&memory, args);
+    const struct plan_limit_args limit =
+        limit_of(args, &memory, processes > 1 ? 1.0 / processes : 1);
+    return find_lack(&limit, &memory).room == NULL;
 }

@@ -20,6 +20,7 @@ struct plan_memory {
     uint64_t resident; // already in use: program, libraries, text and features
     uint64_t exchange; // with other ranks, and sums of parts of updates
     uint64_t shared;   // with the ranks of the host, for exchanges: what this rank uses
+    uint64_t saving;   // copy of the state while a checkpoint is written beside the updates
     uint64_t data;     // data that the run will read later
     uint64_t staging;  // for loading weights, if the device has its own memory
     uint64_t total;    // peak of the process in the host's memory
@@ -55,12 +56,14 @@ struct plan_args {
     const struct bert_config *config;
     const struct engine_shape *shape;
     int64_t update_sequences; // as in struct plan_limit_args
-    struct comm *comm; // of ranks that all call this and report together; NULL: none does
-    int processes;     // that share this host's memory where comm is NULL; 0: this one alone
-    uint64_t data, exchange, shared; // as in struct plan_memory
+    struct comm *comm;        // of ranks that all call this and report together; NULL: none does
+    int processes;            // that share this host's memory where comm is NULL; 0: this one alone
+    uint64_t data, exchange, shared, saving; // as in struct plan_memory
     const struct berth_log *log;
 };
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,
                                     struct berth_error *error);
+// Whether this machine has enough memory for the plan, by this rank's alone and without a report.
+int plan_memory_fits(const struct plan_args *args);
 
 #endif

@@ -7,6 +7,7 @@
 #include "model/folder.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/original.h"
+#include "train/checkpoint/saver.h"
 #include "train/engine/plan.h"
 #include "train/job/training_loop.h"
 #include "train/job/training_report.h"
@@ -44,6 +45,7 @@ struct job {
     struct updater updater;
     struct progress progress;
     struct checkpoint_content content;
+    struct saver saver; // --async_save
     double begin;
 };
 
@@ -264,21 +266,14 @@ static enum berth_status measure_plan(struct job *job, struct berth_error *error
     return find_shape(job, &job->micro_batches, error);
 }
 
-static enum berth_status make_plan(struct job *job, struct berth_error *error) {
+static int takes_copy(const struct job *job) {
+    return job->config.async_save && !job->config.skip_checkpoint;
+}
+
+static struct plan_args memory_of(const struct job *job) {
     const struct update_rules rules =
         update_rules_of(&job->config, &job->files.shape, job->state.compute);
-    struct training_plan plan = {.config = &job->config,
-                                 .ranks = job->comm->size,
-                                 .files = &job->files,
-                                 .batching = &job->batching,
-                                 .schedule = &job->schedule,
-                                 .micro_batches = job->micro_batches,
-                                 .train = &job->train,
-                                 .evaluation = job->has_evaluation ? &job->evaluation : NULL,
-                                 .model_folder = job->model_folder,
-                                 .resume_folder = job->resume_folder};
-    training_report_plan(&plan, &job->log);
-    struct plan_args memory = {
+    return (struct plan_args){
         .state = &job->state,
         .config = &job->files.shape,
         .shape = &job->shape,
@@ -287,7 +282,41 @@ static enum berth_status make_plan(struct job *job, struct berth_error *error) {
         .exchange = job->comm->bytes + level_bytes(job),
         .shared = all_reduce_shared_bytes(job->comm, &job->share, update_wire(&rules)),
         .data = feed_bytes(&job->feed, &job->batching),
+        .saving = takes_copy(job) ? saver_bytes(&job->files.table, &job->share) : 0,
         .log = &job->log};
+}
+
+// All ranks write checkpoints beside the updates, or none does.
+static enum berth_status settle_saving(struct job *job, struct berth_error *error) {
+    const struct plan_args memory = memory_of(job);
+    int is_short = memory.saving > 0 && !plan_memory_fits(&memory);
+    if (job->config.async_save && job->config.skip_checkpoint) {
+        log_note(&job->log, "async_save has no effect without checkpoints");
+    }
+    TRY(job->comm->agree(job->comm, BERTH_OK, &is_short, error));
+    if (is_short) {
+        log_note(&job->log,
+                 "async_save: no memory for a copy of weights and moments, %zu MiB: checkpoints "
+                 "are written between updates",
+                 (size_t)(memory.saving >> 20));
+        job->config.async_save = 0;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status make_plan(const struct job *job, struct berth_error *error) {
+    const struct training_plan plan = {.config = &job->config,
+                                       .ranks = job->comm->size,
+                                       .files = &job->files,
+                                       .batching = &job->batching,
+                                       .schedule = &job->schedule,
+                                       .micro_batches = job->micro_batches,
+                                       .train = &job->train,
+                                       .evaluation = job->has_evaluation ? &job->evaluation : NULL,
+                                       .model_folder = job->model_folder,
+                                       .resume_folder = job->resume_folder};
+    const struct plan_args memory = memory_of(job);
+    training_report_plan(&plan, &job->log);
     return plan_memory_admit(&memory, NULL, error);
 }
 
@@ -339,7 +368,9 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
     }
     log_event(&job->log, "loaded_checkpoint");
     TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
-    return updater_init(&job->updater, &job->engine, &rules, job->batching.update_sequences, error);
+    TRY(updater_init(&job->updater, &job->engine, &rules, job->batching.update_sequences, error));
+    return takes_copy(job) ? saver_init(&job->saver, &job->content, job->config.output_dir, error)
+                           : BERTH_OK;
 }
 
 // --- results -------------------------------------------------------------------------------------
@@ -440,6 +471,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
                                  .schedule = &job->schedule,
                                  .feed = &job->feed,
                                  .content = &job->content,
+                                 .saver = takes_copy(job) ? &job->saver : NULL,
                                  .evaluation = job->has_evaluation ? &job->evaluation : NULL};
     struct training_result done;
     log_event(&job->log, "train_start");
@@ -525,6 +557,7 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
     TRY(comm_settle(job->comm, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
     TRY(share_resume(job, error));
     TRY(comm_settle(job->comm, prepare(job, error), error));
+    TRY(settle_saving(job, error));
     TRY(comm_settle(job->comm, make_plan(job, error), error));
     if (job->config.dry_run) {
         return BERTH_OK;
@@ -538,6 +571,7 @@ static enum berth_status run(struct job *job, struct berth_run_result *result,
 }
 
 static void job_done(struct job *job) {
+    saver_done(&job->saver);
     updater_done(&job->updater);
     job->comm->close(job->comm); // before the memory that it may still exchange
     engine_done(&job->engine);

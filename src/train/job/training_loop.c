@@ -31,6 +31,7 @@ struct run {
     int64_t saved_step;          // newest step that has a checkpoint
     int64_t next_save;           // --save_steps auto: the next step to save at
     int64_t saves;
+    double save_began; // of the checkpoint that is written beside the updates
     int64_t last_step; // last step of the run
     int stop;          // *loop->stop, as last agreed on by all ranks
 };
@@ -176,57 +177,98 @@ static int goes_on_after_save_error(const struct training_loop *loop) {
            strcmp(loop->config->on_save_error, "continue") == 0;
 }
 
-static enum berth_status rotate(const struct run *run, struct berth_error *error) {
+static struct checkpoint_limits limits_of(const struct run *run, int64_t newest) {
     const struct berth_config *config = run->loop->config;
-    struct comm *comm = run->loop->updater->engine->comm;
     const int keeps = strategy_keeps_best(config) && !isnan(run->progress->best_metric);
-    const struct checkpoint_limits limits = {.newest = run->saved_step,
-                                             .limit = config->save_total_limit,
-                                             .best = keeps ? run->progress->best_step : -1};
+    return (struct checkpoint_limits){.newest = newest,
+                                      .limit = config->save_total_limit,
+                                      .best = keeps ? run->progress->best_step : -1};
+}
+
+static enum berth_status rotate(const struct run *run, struct berth_error *error) {
+    struct comm *comm = run->loop->updater->engine->comm;
+    const struct checkpoint_limits limits = limits_of(run, run->saved_step);
     int stop = 0;
     const enum berth_status status =
-        comm->rank == 0 ? checkpoint_rotate(config->output_dir, &limits, error) : BERTH_OK;
+        comm->rank == 0 ? checkpoint_rotate(run->loop->config->output_dir, &limits, error)
+                        : BERTH_OK;
     return comm->agree(comm, status, &stop, error);
+}
+
+static void report_saved(struct run *run, int64_t step) {
+    const struct training_loop *loop = run->loop;
+    const struct berth_field facts[] = {
+        log_integer("step", step), log_real("epoch", epoch_of(loop, step)),
+        log_integer("checkpoint_step", step),
+        log_real("background_save_seconds", machine_seconds() - run->save_began)};
+    const size_t count = sizeof facts / sizeof facts[0];
+    run->saved_step = step;
+    log_note(loop->log, "saved %s/checkpoint-%" PRId64, loop->config->output_dir, step);
+    log_facts(loop->log, facts, loop->saver != NULL ? count : count - 1);
+}
+
+// What on_save_error says to an error of saving `step`.
+static enum berth_status judge(const struct run *run, int64_t step, enum berth_status status,
+                               const struct berth_error *own, struct berth_error *error) {
+    if (status == BERTH_OK) {
+        return BERTH_OK;
+    }
+    const char *outcome =
+        run->saved_step == step ? "saved, but an older one could not be removed" : "not saved";
+    if (goes_on_after_save_error(run->loop)) {
+        log_warning(run->loop->log, "checkpoint of step %" PRId64 " %s: %s", step, outcome,
+                    own->message);
+        return BERTH_OK;
+    }
+    return error_set(error, status == BERTH_NO_MEMORY ? status : BERTH_IO,
+                     "checkpoint of step %" PRId64 " %s: %s", step, outcome, own->message);
+}
+
+// The checkpoint that is written beside the updates, if there is one: its next steps, or with
+// `waits` all of them.
+static enum berth_status go_on_saving(struct run *run, int waits, struct berth_error *error) {
+    struct saver *saver = run->loop->saver;
+    struct berth_error own = {0};
+    int64_t saved;
+    if (saver == NULL || !saver_is_busy(saver)) {
+        return BERTH_OK;
+    }
+    const double begin = machine_seconds();
+    const int64_t step = saver->step;
+    const enum berth_status status = saver_poll(saver, waits, &saved, &own);
+    if (saved >= 0) {
+        report_saved(run, saved);
+    }
+    run->result->save_seconds += machine_seconds() - begin;
+    return judge(run, step, status, &own, error);
 }
 
 static enum berth_status write_checkpoint(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
-    const char *folder = loop->config->output_dir;
     if (run->saved_step == run->progress->step) {
         return rotate(run, error);
     }
-    TRY(checkpoint_write(loop->content, folder, error));
+    if (loop->saver != NULL) {
+        const struct checkpoint_limits limits = limits_of(run, run->progress->step);
+        run->save_began = machine_seconds();
+        return saver_begin(loop->saver, &limits, error);
+    }
+    TRY(checkpoint_write(loop->content, loop->config->output_dir, error));
     run->saved_step = run->progress->step;
     TRY(rotate(run, error));
-    log_note(loop->log, "saved %s/checkpoint-%" PRId64, folder, run->saved_step);
-    const struct berth_field facts[] = {log_integer("step", run->saved_step),
-                                        log_real("epoch", epoch_of(loop, run->saved_step)),
-                                        log_integer("checkpoint_step", run->saved_step)};
-    log_facts(loop->log, facts, sizeof facts / sizeof facts[0]);
+    report_saved(run, run->saved_step);
     return BERTH_OK;
 }
 
 static enum berth_status save(struct run *run, struct berth_error *error) {
-    double begin = machine_seconds();
+    TRY(go_on_saving(run, 1, error));
+    const double begin = machine_seconds();
     struct berth_error own = {0};
-    enum berth_status status = write_checkpoint(run, &own);
+    const enum berth_status status = write_checkpoint(run, &own);
     run->result->save_seconds += machine_seconds() - begin;
     run->saves++;
     choose_next_save(run);
-    if (status == BERTH_OK) {
-        return BERTH_OK;
-    }
-    const char *outcome = run->saved_step == run->progress->step
-                              ? "saved, but an older one could not be removed"
-                              : "not saved";
-    if (goes_on_after_save_error(run->loop)) {
-        log_warning(run->loop->log, "checkpoint of step %" PRId64 " %s: %s", run->progress->step,
-                    outcome, own.message);
-        return BERTH_OK;
-    }
-    return error_set(error, status == BERTH_NO_MEMORY ? status : BERTH_IO,
-                     "checkpoint of step %" PRId64 " %s: %s", run->progress->step, outcome,
-                     own.message);
+    return judge(run, run->progress->step, status, &own, error);
 }
 
 // After an evaluation: saves a best model that must be kept, and decides whether the run ends here.
@@ -567,14 +609,17 @@ static const char *resume_advice(const struct run *run) {
 // Saves, unless that is already done, and stops.
 static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (run->stop >= 2) {
+        TRY(go_on_saving(run, 1, error));
         return interrupted(run, "at once: resume from the last checkpoint", error);
     }
     if (run->loop->config->skip_checkpoint) {
         return interrupted(run, "nothing is saved: checkpoints are off", error);
     }
     TRY(check_lock(run->loop, error));
+    TRY(go_on_saving(run, 1, error));
     if (run->saved_step != run->progress->step) {
         TRY(save(run, error));
+        TRY(go_on_saving(run, 1, error));
     }
     return interrupted(run, resume_advice(run), error);
 }
@@ -591,13 +636,24 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
             return stop_here(run, error);
         }
         if (progress->step >= run->last_step) {
-            return BERTH_OK;
+            return go_on_saving(run, 1, error);
         }
         TRY(do_update(run, error));
         TRY(check_lock(loop, error));
+        TRY(go_on_saving(run, 0, error));
         if (run->stop < 2 && save_is_due(run)) {
             TRY(save(run, error));
         }
+    }
+}
+
+// After an error: what is being written is good. Not where other ranks may not have met the error:
+// they would not agree.
+static void finish_saving(struct run *run, enum berth_status status) {
+    struct berth_error own = {0};
+    const int is_alone = run->loop->updater->engine->comm->size == 1;
+    if ((is_alone || status == BERTH_FAILURE) && go_on_saving(run, 1, &own) != BERTH_OK) {
+        log_warning(run->loop->log, "%s", own.message);
     }
 }
 
@@ -628,6 +684,9 @@ enum berth_status training_loop_run(const struct training_loop *loop,
     }
     log_progress(loop->log, "train", progress->step, end_of(loop)); // start the clock
     enum berth_status status = run_all(&run, error);
+    if (status != BERTH_OK) {
+        finish_saving(&run, status);
+    }
     result->model_step = progress->step;
     result->exchanged = loop->updater->engine->comm->stats(loop->updater->engine->comm);
     return status;

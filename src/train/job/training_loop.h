@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/saver.h"
 #include "train/engine/batching.h"
 #include "train/engine/feed.h"
 #include "train/engine/update.h"
@@ -29,7 +29,8 @@ struct training_loop {
     const struct schedule *schedule;
     struct feed *feed;
     const struct checkpoint_content *content; // contains the progress of the run
-    struct evaluation *evaluation;            // NULL: none
+    struct saver *saver;           // writes checkpoints beside the updates; NULL: between them
+    struct evaluation *evaluation; // NULL: none
 };
 
 // The result of a run, since its start or its resumption.

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint/saver.h"
+
+#include "core/memory.h"
+
+#include <signal.h>
+#include <string.h>
+
+// --- the copy -----------------------------------------------------------------------------------
+
+// Elements copied by a thread at a time.
+#define PIECE ((int64_t)1 << 20)
+
+size_t saver_bytes(const struct param_table *table, const struct state_share *share) {
+    struct state_share own = *share;
+    own.stage = 1;
+    return state_measure_share(table, DTYPE_F32, &own).moments / 2 * 3;
+}
+
+static enum berth_status host_status(struct device *device, struct berth_error *error) {
+    return BERTH_OK;
+}
+
+// Weights have the table's layout, of which only what is owned takes memory; moments that of a
+// part.
+static enum berth_status take_memory(struct saver *saver, struct berth_error *error) {
+    const struct state *state = saver->content->state;
+    struct state *copy = &saver->copy;
+    const size_t all = (size_t)state->table->total * sizeof(float);
+    const size_t own = (size_t)state->own.elements * sizeof(float);
+    saver->host = (struct device){.is_host = 1, .status = host_status};
+    *copy = (struct state){.device = &saver->host,
+                           .table = state->table,
+                           .partition = state->own,
+                           .own = state->own,
+                           .share = state->share};
+    copy->master = memory_pages(all);
+    copy->moment1 = memory_pages(own);
+    copy->moment2 = memory_pages(own);
+    return copy->master != NULL && copy->moment1 != NULL && copy->moment2 != NULL
+               ? BERTH_OK
+               : error_no_memory(error, 3 * own, "a copy of the state");
+}
+
+static void copy_elements(const struct state *state, float *to, const float *from, int64_t count) {
+    struct device *device = state->device;
+    if (!device->is_host) {
+        device->download(device, to, from, (size_t)count * sizeof *to);
+        return;
+    }
+#pragma omp parallel for schedule(static)
+    for (int64_t first = 0; first < count; first += PIECE) {
+        const int64_t some = count - first < PIECE ? count - first : PIECE;
+        memcpy(to + first, from + first, (size_t)some * sizeof *to);
+    }
+}
+
+static void copy_state(struct saver *saver) {
+    const struct state *state = saver->content->state;
+    const int is_whole = state->partition.elements == state->table->total;
+    for (size_t i = 0; i < state->own.count; i++) {
+        const struct partition_span *span = &state->own.spans[i];
+        const int64_t held = is_whole ? span->first : span->at;
+        copy_elements(state, saver->copy.master + span->first, state->master + span->first,
+                      span->count);
+        copy_elements(state, saver->copy.moment1 + span->at, state->moment1 + held, span->count);
+        copy_elements(state, saver->copy.moment2 + span->at, state->moment2 + held, span->count);
+    }
+}
+
+enum berth_status saver_init(struct saver *saver, const struct checkpoint_content *content,
+                             const char *output_dir, struct berth_error *error) {
+    *saver = (struct saver){.content = content, .output_dir = output_dir};
+    return take_memory(saver, error);
+}
+
+// --- the thread ---------------------------------------------------------------------------------
+
+static enum berth_status do_phase(struct saver *saver, struct berth_error *error) {
+    switch (saver->phase) {
+    case SAVER_IDLE:
+        break;
+    case SAVER_FILLING:
+        return checkpoint_fill(saver->writing, &saver->copy, error);
+    case SAVER_PUBLISHING:
+        return checkpoint_publish(saver->writing, error);
+    case SAVER_ROTATING:
+        return saver->content->comm->rank == 0
+                   ? checkpoint_rotate(saver->output_dir, &saver->limits, error)
+                   : BERTH_OK;
+    }
+    return BERTH_OK;
+}
+
+static void *run(void *context) {
+    struct saver *saver = context;
+    saver->status = do_phase(saver, &saver->error);
+    atomic_store(&saver->is_done, 1);
+    return NULL;
+}
+
+// Signals are for the program's own threads. Without a thread the phase is done at once.
+static void start(struct saver *saver, enum saver_phase phase) {
+    sigset_t all, before;
+    saver->phase = phase;
+    saver->status = BERTH_OK;
+    atomic_store(&saver->is_done, 0);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    saver->is_running = pthread_create(&saver->thread, NULL, run, saver) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!saver->is_running) {
+        (void)run(saver);
+    }
+}
+
+static void join(struct saver *saver) {
+    if (saver->is_running) {
+        pthread_join(saver->thread, NULL);
+        saver->is_running = 0;
+    }
+}
+
+// --- the steps ----------------------------------------------------------------------------------
+
+enum berth_status saver_begin(struct saver *saver, const struct checkpoint_limits *limits,
+                              struct berth_error *error) {
+    TRY(checkpoint_begin(saver->content, saver->output_dir, &saver->writing, error));
+    copy_state(saver);
+    saver->limits = *limits;
+    saver->step = saver->content->progress->step;
+    start(saver, SAVER_FILLING);
+    return BERTH_OK;
+}
+
+static void end(struct saver *saver, enum berth_status status) {
+    if (saver->writing != NULL) {
+        checkpoint_end(saver->writing, status);
+        saver->writing = NULL;
+    }
+    saver->phase = SAVER_IDLE;
+}
+
+// All ranks leave: none may write to the folder any more when the first one removes it.
+static enum berth_status give_up(struct saver *saver, enum berth_status status) {
+    int stop = 0;
+    join(saver);
+    (void)saver->content->comm->agree(saver->content->comm, BERTH_OK, &stop, NULL);
+    end(saver, status);
+    return status;
+}
+
+static void go_on(struct saver *saver, int64_t *saved) {
+    join(saver);
+    if (saver->phase == SAVER_FILLING) {
+        start(saver, SAVER_PUBLISHING);
+    } else if (saver->phase == SAVER_PUBLISHING) {
+        *saved = saver->step;
+        checkpoint_end(saver->writing, BERTH_OK);
+        saver->writing = NULL;
+        start(saver, SAVER_ROTATING);
+    } else {
+        end(saver, BERTH_OK);
+    }
+}
+
+enum berth_status saver_poll(struct saver *saver, int waits, int64_t *saved,
+                             struct berth_error *error) {
+    struct comm *comm = saver->content->comm;
+    *saved = -1;
+    while (saver_is_busy(saver)) {
+        if (waits) {
+            join(saver);
+        }
+        int is_busy = !atomic_load(&saver->is_done); // the largest of all ranks'
+        enum berth_status status = is_busy ? BERTH_OK : saver->status;
+        if (status != BERTH_OK && error != NULL) {
+            *error = saver->error;
+        }
+        status = comm->agree(comm, status, &is_busy, error);
+        if (status != BERTH_OK) {
+            return give_up(saver, status);
+        }
+        if (is_busy) {
+            return BERTH_OK;
+        }
+        go_on(saver, saved);
+    }
+    return BERTH_OK;
+}
+
+void saver_done(struct saver *saver) {
+    if (saver->content == NULL) {
+        return;
+    }
+    const size_t own = (size_t)saver->copy.own.elements * sizeof(float);
+    join(saver);
+    end(saver, BERTH_INTERRUPTED);
+    memory_pages_free(saver->copy.master, (size_t)saver->copy.table->total * sizeof(float));
+    memory_pages_free(saver->copy.moment1, own);
+    memory_pages_free(saver->copy.moment2, own);
+    *saver = (struct saver){0};
+}
