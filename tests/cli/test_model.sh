@@ -47,26 +47,33 @@ assert folders == set(steps), (folders, steps)
 END
 grep -q '"save_steps": "auto"' "$work/young/trainer_state.json" || fail "the setting is not stored"
 
-# async_save: where the plan with a copy of weights and moments does not fit, and the one without does.
-sed 's/"max_position_embeddings": 512/"max_position_embeddings": 30000/; s/"hidden_size": 32/"hidden_size": 256/' "$work/config.json" >"$work/large.json"
-"$BERTH" init --config "$work/large.json" --output "$work/large" --quiet || fail "init"
-cp "$work/model/vocab.txt" "$work/large"
-planned() { # KIB
-    (ulimit -v "$1" && exec "$BERTH" finetune squad --model "$work/large" --train "$work/data.json" --output "$work/none" \
-        $small --train_batch_size 4 --max_steps 2 --precision fp32 --async_save --dry_run) >"$out" 2>"$err"
+# async_save: where the plan with a copy of weights and moments does not fit, and the one without does. Sanitizers
+# need more address space than such a limit leaves.
+test_copy_without_memory() {
+    sed 's/"max_position_embeddings": 512/"max_position_embeddings": 30000/
+         s/"hidden_size": 32/"hidden_size": 256/' "$work/config.json" \
+        >"$work/large.json"
+    "$BERTH" init --config "$work/large.json" --output "$work/large" --quiet || fail "init"
+    cp "$work/model/vocab.txt" "$work/large"
+    local low=100000 high=4000000 middle
+    planned() { # KIB
+        (ulimit -v "$1" && exec "$BERTH" finetune squad --model "$work/large" --train "$work/data.json" \
+            --output "$work/none" $small --train_batch_size 4 --max_steps 2 --precision fp32 --async_save --dry_run) \
+            >"$out" 2>"$err"
+    }
+    while [ $((high - low)) -gt 30000 ]; do # of the 95 MiB that the copy takes
+        middle=$(((low + high) / 2))
+        if planned $middle && grep -qE 'saving_bytes +95' "$out"; then high=$middle; else low=$middle; fi
+    done
+    planned $high || fail "no plan in $high KiB"
+    grep -qE 'saving_bytes +95.09 MiB' "$out" || fail "no copy in $high KiB"
+    expect_no "$out" "no memory for a copy"
+    planned $low || fail "no plan in $low KiB"
+    expect_out "async_save: no memory for a copy of weights and moments, 95 MiB"
+    grep -qE 'saving_bytes +0 B' "$out" || fail "a copy in $low KiB"
+    rm -r "$work/large"
 }
-low=100000 high=4000000
-while [ $((high - low)) -gt 30000 ]; do # of the 95 MiB that the copy takes
-    middle=$(((low + high) / 2))
-    if planned $middle && grep -qE 'saving_bytes +95' "$out"; then high=$middle; else low=$middle; fi
-done
-planned $high || fail "no plan in $high KiB"
-grep -qE 'saving_bytes +95.09 MiB' "$out" || fail "no copy in $high KiB"
-expect_no "$out" "no memory for a copy"
-planned $low || fail "no plan in $low KiB"
-expect_out "async_save: no memory for a copy of weights and moments, 95 MiB"
-grep -qE 'saving_bytes +0 B' "$out" || fail "a copy in $low KiB"
-rm -r "$work/large"
+[ -n "${SANITIZE:-}" ] || test_copy_without_memory
 
 # The best model is the result: its scores, its predictions, its weights; no evaluation beats it.
 run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \

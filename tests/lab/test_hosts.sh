@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Jobs over several hosts (hosts.sh), started by each MPI's own launcher and by Slurm: results, what
 # travels between hosts, shaped links, and launches that cannot be served. Skipped without root.
+export TMPDIR=/tmp # which the hosts share, unlike /dev/shm
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/hosts.sh"
 . "$(dirname "$0")/slurm.sh"
