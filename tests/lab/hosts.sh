@@ -3,7 +3,8 @@
 # Hosts on one machine: network namespaces on a bridge that is in a namespace of its own, so that nothing
 # leaves the machine. Sourced; needs root. Not simulated: other clocks, other processors, lost packets.
 #
-#   hosts_up N             hosts 1 to N, named ${lab}h1 ...; 77 where they cannot be made
+#   hosts_up N [MS]        hosts 1 to N, named ${lab}h1 ...; 77 where they cannot be made. With MS a
+#                          message arrives that many milliseconds after it was sent (DELAY_SWITCH: program)
 #   hosts_rate K 1gbit     shapes what host K sends and receives; `off` ends it
 #   hosts_link K up|down   its cable
 #   hosts_bytes K          bytes that host K has sent to others
@@ -26,9 +27,6 @@ hosts_up() {
     ip netns add "${lab}sw" 2>/dev/null || { echo "network namespaces cannot be made here"; return 77; }
     lab_hosts=$1
     ip -n "${lab}sw" link set lo up
-    ip -n "${lab}sw" link add br0 type bridge
-    ip -n "${lab}sw" link set br0 up
-    ip -n "${lab}sw" addr add $lab_net.254/24 dev br0
     mkdir -p "/etc/netns/${lab}sw"
     {
         echo "127.0.0.1 localhost"
@@ -38,12 +36,30 @@ hosts_up() {
     for k in $(seq "$1"); do
         ip netns add "${lab}h$k"
         ip -n "${lab}h$k" link set lo up
-        ip -n "${lab}sw" link add "p$k" type veth peer name eth0 netns "${lab}h$k"
-        ip -n "${lab}sw" link set "p$k" master br0 up
-        ip -n "${lab}h$k" addr add "$lab_net.$k/24" dev eth0
-        ip -n "${lab}h$k" link set eth0 up
         cp -r "/etc/netns/${lab}sw" "/etc/netns/${lab}h$k"
     done
+    if [ "${2:-0}" = 0 ]; then hosts_bridge "$1"; else hosts_delay "$1" "$2" || return; fi
+    for k in $(seq "$1"); do
+        ip -n "${lab}h$k" addr add "$lab_net.$k/24" dev eth0
+        ip -n "${lab}h$k" link set eth0 up
+    done
+}
+
+hosts_bridge() { # N
+    ip -n "${lab}sw" link add br0 type bridge
+    ip -n "${lab}sw" link set br0 up
+    ip -n "${lab}sw" addr add $lab_net.254/24 dev br0
+    for k in $(seq "$1"); do
+        ip -n "${lab}sw" link add "p$k" type veth peer name eth0 netns "${lab}h$k"
+        ip -n "${lab}sw" link set "p$k" master br0 up
+    done
+}
+
+hosts_delay() { # N MS
+    local line
+    coproc lab_switch { exec "$DELAY_SWITCH" "$lab" "$1" "$2" 2>&1; }
+    read -r line <&"${lab_switch[0]}"
+    [ "$line" = ready ] || { echo "hosts with a delay: $line"; return 77; }
 }
 
 hosts_rate() {
@@ -79,6 +95,7 @@ hosts_exec() {
 
 hosts_down() {
     local k pid
+    [ -z "${lab_switch_PID:-}" ] || kill "$lab_switch_PID" 2>/dev/null
     for k in $(seq "${lab_hosts:-0}") w; do
         k=${lab}$([ "$k" = w ] && echo sw || echo "h$k")
         for pid in $(ip netns pids "$k" 2>/dev/null); do kill -9 "$pid" 2>/dev/null; done

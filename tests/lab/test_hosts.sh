@@ -122,4 +122,21 @@ if slurm_up "$work/slurm"; then
 else
     echo "Slurm was not tried"
 fi
+slurm_down
+hosts_down
+
+# A message takes 10 ms: a refused connection takes two, and training has the same bytes.
+if hosts_up 2 10; then
+    microseconds=$(hosts_exec 1 bash -c 'start=${EPOCHREALTIME/./}
+        (: <>/dev/tcp/10.77.0.2/9) 2>/dev/null
+        echo $((${EPOCHREALTIME/./} - start))')
+    [ "$microseconds" -ge 20000 ] || fail "a refused connection took $microseconds us"
+    for mpi in $BERTH_MPIS; do
+        has $mpi || continue
+        optimizer=lamb stage=1 train $mpi-delayed hosts_$mpi 2 1
+        same alone-lamb $mpi-delayed
+    done
+else
+    echo "hosts with a delay were not tried"
+fi
 finish
