@@ -31,13 +31,15 @@ const struct kernels *kernels_choose(const char *instructions, struct berth_erro
             if (c->runs) {
                 return c->kernels;
             }
-            error_set(error, BERTH_UNAVAILABLE,
-                      "instructions: this processor cannot run \"%s\"; use \"auto\"", instructions);
+            (void)error_set(error, BERTH_UNAVAILABLE,
+                            "instructions: this processor cannot run \"%s\"; use \"auto\"",
+                            instructions);
             return NULL;
         }
     }
-    error_set(error, BERTH_USAGE,
-              "instructions: expected auto, generic, avx2, avx512 or avx512bf16, found \"%s\"",
-              instructions);
+    (void)error_set(
+        error, BERTH_USAGE,
+        "instructions: expected auto, generic, avx2, avx512 or avx512bf16, found \"%s\"",
+        instructions);
     return NULL;
 }
