@@ -31,22 +31,20 @@ static void test_every_flipped_bit_is_found(void **state) {
     }
 }
 
-// The distance to the end counts as a factor, so bits that are flipped together in opposite
-// directions must not cancel out: far from the end, by powers of two.
+// The n-th block of 16 words from the end, where an empty block follows the last, counts n times: a
+// bit, and the one below it in the block at twice the distance, must not cancel out.
 static void test_pairs_of_flipped_bits_are_found(void **state) {
-    enum { LONG = 16 * 1024 }; // words
-    static uint32_t words[LONG];
-    memset(words, 0, sizeof words);
-    for (size_t far = 1; far < LONG / 16; far *= 2) {
-        const size_t at = LONG - 16 * far, near = LONG - 8 * far;
-        for (int bit = 1; bit < 31 && far > 1; bit++) {
-            words[at] = 0;
-            words[near] = 1U << bit;
+    enum { BLOCKS = 1024 };
+    static uint32_t words[16 * BLOCKS];
+    for (size_t n = 2; 2 * n <= BLOCKS + 1; n++) {
+        uint32_t *near = &words[16 * (BLOCKS + 1 - n)], *far = &words[16 * (BLOCKS + 1 - 2 * n)];
+        for (int bit = 1; bit < 32; bit += 6) {
+            *near = 1U << bit;
             const uint64_t sum = checksum_bytes(words, sizeof words);
-            words[at] = 1U << (bit - 1);
-            words[near] = 0;
+            *near = 0;
+            *far = 1U << (bit - 1);
             assert_true(checksum_bytes(words, sizeof words) != sum);
-            words[at] = 0;
+            *far = 0;
         }
     }
 }
