@@ -40,19 +40,6 @@ INLINE void add_narrow(float *restrict to, const uint16_t *restrict from, int64_
     }
 }
 
-INLINE void add_words(struct checksum_lanes *lanes, const void *data, size_t blocks) {
-    struct checksum_lanes sums = *lanes;
-    for (size_t block = 0; block < blocks; block++) {
-        uint64_t words[CHECKSUM_WORDS];
-        memcpy(words, (const char *)data + block * sizeof words, sizeof words);
-        for (int i = 0; i < CHECKSUM_WORDS; i++) {
-            sums.low[i] += words[i];
-            sums.high[i] += sums.low[i];
-        }
-    }
-    *lanes = sums;
-}
-
 #define LOOPS(set, attributes)                                                                     \
     attributes static void widen_##set(float *to, const uint16_t *from, int64_t count) {           \
         widen(to, from, count);                                                                    \
@@ -66,12 +53,7 @@ INLINE void add_words(struct checksum_lanes *lanes, const void *data, size_t blo
     attributes static void add_narrow_##set(float *to, const uint16_t *from, int64_t count) {      \
         add_narrow(to, from, count);                                                               \
     }                                                                                              \
-    attributes static void add_words_##set(struct checksum_lanes *lanes, const void *data,         \
-                                           size_t blocks) {                                        \
-        add_words(lanes, data, blocks);                                                            \
-    }                                                                                              \
-    static const struct loops loops_##set = {widen_##set, narrow_##set, add_##set,                 \
-                                             add_narrow_##set, add_words_##set}
+    static const struct loops loops_##set = {widen_##set, narrow_##set, add_##set, add_narrow_##set}
 
 LOOPS(generic, );
 #ifdef __x86_64__

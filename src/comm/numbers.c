@@ -74,24 +74,3 @@ void numbers_sum(void *to, enum dtype dtype, const struct addend *addends, int n
                         length);
     }
 }
-
-// --- checksums ----------------------------------------------------------------------------------
-
-static uint64_t mix(uint64_t sum, uint64_t word) {
-    sum = (sum ^ word) * 0x9e3779b97f4a7c15; // odd: no two words give the same
-    return sum ^ sum >> 32;
-}
-
-uint64_t numbers_checksum(const void *data, size_t bytes) {
-    struct checksum_lanes lanes = {0};
-    char rest[sizeof lanes.low] = {0};
-    const size_t blocks = bytes / sizeof rest;
-    loops_best()->add_words(&lanes, data, blocks);
-    memcpy(rest, (const char *)data + blocks * sizeof rest, bytes % sizeof rest);
-    loops_best()->add_words(&lanes, rest, 1);
-    uint64_t sum = bytes;
-    for (int i = 0; i < CHECKSUM_WORDS; i++) {
-        sum = mix(mix(sum, lanes.low[i]), lanes.high[i]);
-    }
-    return sum;
-}

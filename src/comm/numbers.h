@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of exchanges, on the host: conversions between types, sums along the fixed tree,
-// checksums.
+// Arithmetic of exchanges, on the host: conversions between types, sums along the fixed
+// tree.
 //
 // The tree of n addends: the sum of one is itself; that of more is the sum of the first 2^k, the
 // largest power of two below n, plus the sum of the rest. So with equal powers of two of ranks on
@@ -29,9 +29,5 @@ void numbers_convert(void *to, enum dtype to_dtype, const void *from, enum dtype
 // to[i] = the sum of addends[0][i] to addends[n - 1][i], added in f32 along the tree. `to` may be
 // the memory of an addend.
 void numbers_sum(void *to, enum dtype dtype, const struct addend *addends, int n, int64_t count);
-
-// Of any bytes. Every change of a single word of 8 bytes changes it, and two words that trade
-// places do.
-uint64_t numbers_checksum(const void *data, size_t bytes);
 
 #endif

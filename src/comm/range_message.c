@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/range_message.h"
 
-#include "comm/numbers.h"
+#include "core/checksum.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ struct range_label range_label_of(const struct comm_range *range, int is_gather,
         .first = range->first,
         .count = range->count,
         .bucket = range->bucket,
-        .starts = numbers_checksum(range->starts, ((size_t)size + 1) * sizeof *range->starts),
+        .starts = checksum_bytes(range->starts, ((size_t)size + 1) * sizeof *range->starts),
         .is_gather = (uint16_t)is_gather,
         .dtype = (uint16_t)range->dtype,
         .wire = (uint16_t)range->wire};
@@ -43,10 +43,10 @@ enum berth_status range_label_mismatch(const struct courier *courier, int rank,
 
 static uint64_t checksum_of(const struct range_header *message, size_t bytes) {
     const uint64_t sums[] = {
-        numbers_checksum(message, offsetof(struct range_header, checksum)),
-        numbers_checksum(message + 1, bytes),
+        checksum_bytes(message, offsetof(struct range_header, checksum)),
+        checksum_bytes(message + 1, bytes),
     };
-    return numbers_checksum(sums, sizeof sums);
+    return checksum_bytes(sums, sizeof sums);
 }
 
 void range_message_seal(struct range_header *message, size_t bytes) {

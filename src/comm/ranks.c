@@ -251,6 +251,7 @@ static void fill(struct ranks *ranks) {
                                 .local_size = topology_local_size(topology, topology->host),
                                 .host = topology->host,
                                 .host_count = topology->host_count,
+                                .host_names = topology->names,
                                 .close = ranks_close,
                                 .status = ranks_status,
                                 .agree = ranks_agree,

@@ -44,8 +44,9 @@ struct comm {
     int rank, size;             // among all processes; those of a host are consecutive
     int local_rank, local_size; // among those of this host
     int host, host_count;
-    size_t bytes;      // of memory that it takes alone
-    size_t host_bytes; // of memory that the ranks of the host share
+    const char *const *host_names; // [size] of each rank; NULL in one process
+    size_t bytes;                  // of memory that it takes alone
+    size_t host_bytes;             // of memory that the ranks of the host share
     // Of these, what this rank uses when it reduces, and when it gathers, values that travel in
     // f32.
     size_t reduce_bytes, gather_bytes;

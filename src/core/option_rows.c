@@ -486,6 +486,12 @@ const struct option_row option_rows[] = {
      .unit = "N", DEEPSPEED("zero_optimization.allgather_bucket_size", NULL),
      .help = "with --zero_stage, maximum number of elements of weights to exchange at a time",
      .shown = "0: as many as the memory for exchanges holds"},
+    {INTEGER("ranks", replica_check_steps, "0"), FREE, .jobs = JOB_TRAIN | JOB_BENCH, AT_LEAST(0),
+     .unit = "N",
+     .help = "find numbers that faulty memory or processors change: check weights and moments "
+             "against their checksums in every update, and compare them between processes in every "
+             "N-th",
+     .shown = "0: no checks"},
 
     {INTEGER("reports", logging_steps, "10"), FREE, .jobs = JOB_TRAIN, AT_LEAST(1), .unit = "N",
      DEEPSPEED("steps_per_print", NULL), .aliases = "print_steps log_freq steps_per_print",

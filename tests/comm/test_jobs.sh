@@ -27,7 +27,7 @@ for mpi in $mpis; do
         # When something is exchanged or saved changes no bytes.
         case $stage in
         0) other= ;;
-        1) other="--async_save --save_steps 1" ;;
+        1) other="--async_save --save_steps 1 --replica_check_steps 2" ;;
         2) other="--overlap_comm false --reduce_bucket_size 5000 --save_steps auto --mean_time_to_failure 1" ;;
         esac
         launch "$mpi" 2 finetune squad $settings --precision $precision --virtual_ranks 4 --zero_stage $stage \

@@ -598,6 +598,81 @@ static void test_locales_change_nothing(void **state) {
     }
 }
 
+// --- numbers that change by themselves
+// ------------------------------------------------------------
+
+// The numbers of a position that no sequence reaches, so that updates leave them as they are in the
+// model's file; inverted, so that only the model itself has them in memory.
+enum { ROW = 32 };
+static uint32_t inverted_row[ROW];
+
+static void read_unused_row(void) {
+    struct safetensors file;
+    assert_int_equal(safetensors_open(&file, in_folder("model/model.safetensors"), NULL), BERTH_OK);
+    const struct tensor_entry *entry =
+        safetensors_find(&file, "bert.embeddings.position_embeddings.weight");
+    assert_non_null(entry);
+    assert_int_equal(safetensors_read_raw(&file, entry, 63 * sizeof inverted_row,
+                                          sizeof inverted_row, inverted_row, NULL),
+                     BERTH_OK);
+    safetensors_close(&file);
+    for (int i = 0; i < ROW; i++) {
+        inverted_row[i] = ~inverted_row[i];
+    }
+}
+
+static int is_row(const uint32_t *words) {
+    int i = 0;
+    while (i < ROW && words[i] == ~inverted_row[i]) {
+        i++;
+    }
+    return i == ROW;
+}
+
+// In the run's process, after an update and before its checkpoint: every copy of the row loses a
+// bit.
+static void flip_bit(void) {
+    char line[512];
+    unsigned long first, end, inode;
+    char access[5];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+        if (sscanf(line, "%lx-%lx %4s %*s %*s %lu", &first, &end, access, &inode) != 4 ||
+            strncmp(access, "rw", 2) != 0 || inode != 0) {
+            continue;
+        }
+        for (uint32_t *words = (uint32_t *)first; words + ROW <= (uint32_t *)end; words += 16) {
+            if (is_row(words)) {
+                words[7] ^= 1;
+            }
+        }
+    }
+    fclose(maps);
+}
+
+// RELIABILITY 24: what changed after the update is not saved, whatever on_save_error says.
+static void test_changed_memory_is_not_saved(void **state) {
+    struct fixture_run run = fixture_default("out");
+    int64_t newest;
+    if (SANITIZED) {
+        skip(); // it reads all memory
+    }
+    read_unused_row();
+    run.config.replica_check_steps = 5;
+    run.config.weight_decay = 0;
+    run.config.on_save_error = "continue";
+    run.config.save_steps = 1;
+    run.act = flip_bit;
+    run.act_at_step = 3;
+    assert_int_equal(fixture_execute(&run), BERTH_UNAVAILABLE);
+    fixture_good_checkpoints("out", &newest);
+    assert_int_equal(newest, 2);
+    assert_int_equal(fixture_temporaries("out"), 0);
+    run.act = NULL;
+    run.config.resume_from_checkpoint = "auto";
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_stop_saves_and_says_so),
@@ -616,6 +691,7 @@ int main(void) {
         FIXTURE_TEST(test_two_runs_on_one_folder),
         FIXTURE_TEST(test_lost_folder_stops_the_run),
         FIXTURE_TEST(test_lost_folder_takes_no_predictions),
+        FIXTURE_TEST(test_changed_memory_is_not_saved),
         FIXTURE_TEST(test_output_folder_rules),
         FIXTURE_TEST(test_start_from_a_checkpoint_that_goes),
         FIXTURE_TEST(test_output_is_checked_before_anything_is_read),

@@ -57,6 +57,11 @@ static enum berth_status settle_ranks(struct bench *bench, struct berth_error *e
     TRY(optimizer_settle(&bench->config, error));
     TRY(all_reduce_share(&bench->config, bench->comm, &bench->log, &bench->share, error));
     bench->pairs = settings->no_exchange && bench->comm->size > 1;
+    if (bench->pairs && settings->config->replica_check_steps > 0) {
+        return error_set(error, BERTH_USAGE,
+                         "--no_exchange lets processes have different weights, which "
+                         "--replica_check_steps refuses: leave out one of them");
+    }
     if (settings->no_exchange && !bench->pairs) {
         log_note(&bench->log, "no_exchange has no effect in one process");
     }

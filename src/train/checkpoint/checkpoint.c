@@ -249,11 +249,20 @@ enum berth_status checkpoint_begin(const struct checkpoint_content *content, con
     return begin(&wanted, writing, error);
 }
 
-// The steps one after the other.
+enum berth_status checkpoint_check(const struct checkpoint_content *content,
+                                   struct berth_error *error) {
+    return content->updater != NULL ? update_check(content->updater, content->progress->step, error)
+                                    : BERTH_OK;
+}
+
+// The steps one after the other. The state is checked once its numbers are in the files.
 static enum berth_status finish(struct checkpoint_writing *writing, struct berth_error *error) {
     const struct checkpoint_content *content = writing->content;
     enum berth_status status =
         agree(content, checkpoint_fill(writing, content->state, error), error);
+    if (status == BERTH_OK) {
+        status = checkpoint_check(content, error);
+    }
     if (status == BERTH_OK) {
         status = agree(content, checkpoint_publish(writing, error), error);
     }

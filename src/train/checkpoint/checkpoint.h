@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "train/engine/batching.h"
 #include "train/engine/inputs.h"
+#include "train/engine/update.h"
 #include "train/optimizer/state.h"
 #include "train/progress/progress.h"
 
@@ -29,7 +30,8 @@ struct checkpoint_content {
     const struct batching *batching;
     struct state *state;
     struct progress *progress;
-    struct comm *comm; // the ranks that write it together
+    struct comm *comm;       // the ranks that write it together
+    struct updater *updater; // checks the state before it is published; NULL: nothing does
 };
 
 // Writes checkpoint-<progress->step>, replacing an existing one. All ranks call it: rank 0 creates
@@ -47,6 +49,9 @@ enum berth_status checkpoint_begin(const struct checkpoint_content *content, con
 // Writes this rank's numbers, from `state`; needs no other rank, and may run in any thread.
 enum berth_status checkpoint_fill(const struct checkpoint_writing *writing,
                                   const struct state *state, struct berth_error *error);
+// All ranks call it when they have read the state, before they publish.
+enum berth_status checkpoint_check(const struct checkpoint_content *content,
+                                   struct berth_error *error);
 // After all ranks have filled in theirs: does nothing on other ranks than the first, needs none of
 // them, and may run in any thread.
 enum berth_status checkpoint_publish(const struct checkpoint_writing *writing,

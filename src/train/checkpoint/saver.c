@@ -123,22 +123,27 @@ static void join(struct saver *saver) {
 
 // --- the steps ----------------------------------------------------------------------------------
 
-enum berth_status saver_begin(struct saver *saver, const struct checkpoint_limits *limits,
-                              struct berth_error *error) {
-    TRY(checkpoint_begin(saver->content, saver->output_dir, &saver->writing, error));
-    copy_state(saver);
-    saver->limits = *limits;
-    saver->step = saver->content->progress->step;
-    start(saver, SAVER_FILLING);
-    return BERTH_OK;
-}
-
 static void end(struct saver *saver, enum berth_status status) {
     if (saver->writing != NULL) {
         checkpoint_end(saver->writing, status);
         saver->writing = NULL;
     }
     saver->phase = SAVER_IDLE;
+}
+
+enum berth_status saver_begin(struct saver *saver, const struct checkpoint_limits *limits,
+                              struct berth_error *error) {
+    TRY(checkpoint_begin(saver->content, saver->output_dir, &saver->writing, error));
+    copy_state(saver);
+    const enum berth_status status = checkpoint_check(saver->content, error);
+    if (status != BERTH_OK) {
+        end(saver, status);
+        return status;
+    }
+    saver->limits = *limits;
+    saver->step = saver->content->progress->step;
+    start(saver, SAVER_FILLING);
+    return BERTH_OK;
 }
 
 // All ranks leave: none may write to the folder any more when the first one removes it.

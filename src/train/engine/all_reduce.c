@@ -192,9 +192,7 @@ void all_reduce_begin(struct all_reduce *all_reduce, size_t range) {
     }
 }
 
-// 1: a forward pass reads the compute copy of the range alone, where there is one. The heads read
-// master weights, as the embeddings, biases and norms do.
-static int is_read_as_copy(const struct all_reduce *all_reduce, size_t range) {
+int all_reduce_reads_copy(const struct all_reduce *all_reduce, size_t range) {
     return all_reduce->state->copy != NULL &&
            (int64_t)range < all_reduce->state->table->layer_count;
 }
@@ -203,7 +201,7 @@ static struct comm_range weights_of(const struct all_reduce *all_reduce,
                                     const struct all_reduce_piece *piece, size_t range) {
     const struct state *state = all_reduce->state;
     struct comm_range weights = master_of(all_reduce, piece, "weights");
-    if (is_read_as_copy(all_reduce, range)) {
+    if (all_reduce_reads_copy(all_reduce, range)) {
         weights.data = (char *)state->copy + (size_t)piece->first * dtype_size(state->compute);
         weights.dtype = weights.wire = state->compute;
     }
@@ -230,7 +228,7 @@ static void copy_range(const struct all_reduce *all_reduce, size_t index) {
     const struct param_range range = param_range(state->table, index);
     const int64_t left = state->table->matrix_count - range.first;
     const int64_t count = left < range.count ? left : range.count;
-    if (state->copy != NULL && !is_read_as_copy(all_reduce, index) && count > 0) {
+    if (state->copy != NULL && !all_reduce_reads_copy(all_reduce, index) && count > 0) {
         char *copy = (char *)state->copy + (size_t)range.first * dtype_size(state->compute);
         state->device->convert(state->device, mat_of(copy, 1, count, state->compute),
                                state->master + range.first);

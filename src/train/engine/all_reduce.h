@@ -62,6 +62,10 @@ void all_reduce_done(struct all_reduce *all_reduce);
 // 1: there are other ranks.
 int all_reduce_is_shared(const struct all_reduce *all_reduce);
 
+// 1: a forward pass reads the compute copy of the range alone, where there is one. The heads read
+// master weights, as the embeddings, biases and norms do.
+int all_reduce_reads_copy(const struct all_reduce *all_reduce, size_t range);
+
 // Begins to add the gradients of a range over all ranks; stage 0 gathers the sums, too.
 void all_reduce_begin(struct all_reduce *all_reduce, size_t range);
 // Stages 1 and 2: begins to gather the weights of a range that this rank's part was updated of.

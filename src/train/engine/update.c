@@ -32,6 +32,7 @@ struct update_rules update_rules_of(const struct berth_config *config,
                      .waits = !config->overlap_comm,
                      .gradient_bucket = config->reduce_bucket_size,
                      .weight_bucket = config->allgather_bucket_size},
+        .check_every = config->replica_check_steps,
     };
 }
 
@@ -70,7 +71,9 @@ static enum berth_status take_levels(struct updater *updater, struct berth_error
 }
 
 static void need(void *context, size_t range) {
-    all_reduce_wait_weights(context, range);
+    struct updater *updater = context;
+    all_reduce_wait_weights(&updater->all_reduce, range);
+    replica_check_gathered(&updater->check, range);
 }
 
 enum berth_status updater_init(struct updater *updater, struct engine *engine,
@@ -90,7 +93,8 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
                                "counts of an update");
     }
     TRY(take_levels(updater, error));
-    engine->model.source = (struct bert_source){.need = need, .context = &updater->all_reduce};
+    TRY(replica_check_init(&updater->check, rules->check_every, &updater->all_reduce, error));
+    engine->model.source = (struct bert_source){.need = need, .context = updater};
     return optimizer_plan_init(&updater->plan, &updater->rules.optimizer, engine->state, comm,
                                error);
 }
@@ -102,6 +106,7 @@ void updater_done(struct updater *updater) {
     const struct state *state = updater->engine->state;
     optimizer_plan_done(&updater->plan);
     all_reduce_done(&updater->all_reduce);
+    replica_check_done(&updater->check);
     division_done(&updater->division);
     for (int i = 0; i < updater->level_count && updater->levels != NULL; i++) {
         if (updater->levels[i] != NULL) {
@@ -457,8 +462,10 @@ static enum berth_status ask(const struct run *run, struct update_result *result
 
 // This rank's part of a range has its new weights.
 static void range_updated(void *context, size_t range) {
-    all_reduce_clear(context, range);
-    all_reduce_gather(context, range);
+    struct updater *updater = context;
+    all_reduce_clear(&updater->all_reduce, range);
+    all_reduce_gather(&updater->all_reduce, range);
+    replica_check_written(&updater->check, range);
 }
 
 static void take_step(const struct run *run, const struct update_result *result) {
@@ -468,7 +475,7 @@ static void take_step(const struct run *run, const struct update_result *result)
                                         .gradient_scale = 1 / loss_scale_of(args),
                                         .grad_norm = result->grad_norm,
                                         .updated = range_updated,
-                                        .context = &run->updater->all_reduce};
+                                        .context = run->updater};
     if (isfinite(result->grad_norm) && isfinite(result->loss)) {
         optimizer_step(&run->updater->plan, &step);
     }
@@ -485,6 +492,7 @@ enum berth_status update_run(struct updater *updater, const struct update_args *
     if (!run_backward(&run, result)) {
         return device->status(device, error);
     }
+    TRY(replica_check_run(&updater->check, args->step, 0, error));
     device->mark(device, DEVICE_PHASE_STEP);
     TRY(ask(&run, result, error));
     take_step(&run, result);
@@ -494,6 +502,11 @@ enum berth_status update_run(struct updater *updater, const struct update_args *
     result->backward_seconds = seconds[DEVICE_PHASE_BACKWARD];
     result->step_seconds = seconds[DEVICE_PHASE_STEP];
     return BERTH_OK;
+}
+
+enum berth_status update_check(struct updater *updater, int64_t updates,
+                               struct berth_error *error) {
+    return replica_check_run(&updater->check, updates, 1, error);
 }
 
 void update_discard(struct updater *updater) {

@@ -20,6 +20,7 @@
 #include "train/engine/batching.h"
 #include "train/engine/division.h"
 #include "train/engine/engine.h"
+#include "train/engine/replica_check.h"
 #include "train/optimizer/optimizer_plan.h"
 
 #include <stdint.h>
@@ -32,6 +33,7 @@ struct update_rules {
     double hidden_dropout, attention_dropout, head_dropout;
     int parts; // of an update; a multiple of the number of ranks; 0: one for each rank
     struct all_reduce_rules exchange; // gradients travel in f32 where `parts` is set
+    int64_t check_every; // updates between comparisons of the ranks (replica_check.h); 0: no checks
 };
 // Gradients travel in the type to compute in, unless the config names another.
 struct update_rules update_rules_of(const struct berth_config *config,
@@ -46,6 +48,7 @@ struct updater {
     struct update_rules rules;
     struct optimizer_plan plan;
     struct all_reduce all_reduce;
+    struct replica_check check;
     struct division division;
     double
         *counts;   // [2 * parts + 1]: predicted times and micro-batches of the parts, masked tokens
@@ -96,6 +99,11 @@ struct update_result {
 // decides (update_blame finds the cause). Errors are those of the device and the ranks.
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error);
+
+// All ranks, between updates: the state after `updates` updates is what was written, and the same
+// on all ranks. Does nothing without check_every. Errors as of replica_check_run, which each update
+// that begins to write the state returns as well.
+enum berth_status update_check(struct updater *updater, int64_t updates, struct berth_error *error);
 
 // Clears the gradients of an update that was not finite, before another one is run.
 void update_discard(struct updater *updater);

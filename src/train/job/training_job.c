@@ -350,7 +350,8 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
                                                .batching = &job->batching,
                                                .state = &job->state,
                                                .progress = &job->progress,
-                                               .comm = job->comm};
+                                               .comm = job->comm,
+                                               .updater = &job->updater};
     log_event(&job->log, "loading_checkpoint");
     if (job->original_step >= 0) {
         TRY(original_read(&job->content, job->resume_folder, job->original_step, &job->log, error));
@@ -406,6 +407,7 @@ static enum berth_status load_best(struct job *job, const char *folder,
                                    struct training_result *done, struct berth_error *error) {
     all_reduce_wait_all_weights(&job->updater.all_reduce);
     TRY(comm_settle(job->comm, read_best(job, folder, error), error));
+    job->content.updater = NULL; // it has checksums of the last model
     struct evaluation_run how = {
         .engine = &job->engine, .files = &job->files, .log = &job->log, .stop = job->stop};
     struct infer_result timing;

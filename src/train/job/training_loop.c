@@ -207,11 +207,15 @@ static void report_saved(struct run *run, int64_t step) {
     log_facts(loop->log, facts, loop->saver != NULL ? count : count - 1);
 }
 
-// What on_save_error says to an error of saving `step`.
+// What on_save_error says to an error of saving `step`; not to one of other ranks or of the state
+// itself.
 static enum berth_status judge(const struct run *run, int64_t step, enum berth_status status,
                                const struct berth_error *own, struct berth_error *error) {
     if (status == BERTH_OK) {
         return BERTH_OK;
+    }
+    if (status == BERTH_UNAVAILABLE) {
+        return error_set(error, status, "%s", own->message);
     }
     const char *outcome =
         run->saved_step == step ? "saved, but an older one could not be removed" : "not saved";

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fletcher's two sums, in lanes that are added by vector instructions. The loop is written once, as
+// a function that is inlined into one of each instruction set.
+//
+// A lane's value is high + 2^33 low. A word that changes by d, in the n-th block from the end,
+// changes it by d (n + 2^33). As 0 < |d| < 2^32 and n < 2^32, that is no multiple of 2^64: d and n
+// have at most 31 factors of two each, and n + 2^33 has as many as n. Two words of a lane that
+// trade places, a blocks apart, change it by d a.
+#include "core/checksum.h"
+
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = 16 };
+
+struct lanes {
+    uint64_t low[LANES], high[LANES];
+};
+
+INLINE void add(struct lanes *lanes, const void *data, size_t blocks) {
+    struct lanes sums = *lanes;
+    for (size_t block = 0; block < blocks; block++) {
+        uint32_t words[LANES];
+        memcpy(words, (const char *)data + block * sizeof words, sizeof words);
+        for (int i = 0; i < LANES; i++) {
+            sums.low[i] += words[i];
+            sums.high[i] += sums.low[i];
+        }
+    }
+    *lanes = sums;
+}
+
+typedef void add_blocks(struct lanes *lanes, const void *data, size_t blocks);
+
+#define ADD(set, attributes)                                                                       \
+    attributes static void add_##set(struct lanes *lanes, const void *data, size_t blocks) {       \
+        add(lanes, data, blocks);                                                                  \
+    }
+
+ADD(generic, )
+#ifdef __x86_64__
+ADD(avx2, __attribute__((target("avx2"))))
+ADD(avx512, __attribute__((target("avx512f,avx512bw,avx512vl"))))
+#endif
+
+static add_blocks *best(void) {
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
+        return add_avx512;
+    }
+    if (__builtin_cpu_supports("avx2")) {
+        return add_avx2;
+    }
+#endif
+    return add_generic;
+}
+
+uint64_t checksum_add(uint64_t sum, uint64_t word) {
+    sum = (sum ^ word) * 0x9e3779b97f4a7c15; // odd: no two numbers give the same
+    return sum ^ sum >> 32;
+}
+
+uint64_t checksum_bytes(const void *data, size_t bytes) {
+    struct lanes lanes = {0};
+    add_blocks *const add_them = best();
+    uint32_t rest[LANES] = {0};
+    const size_t blocks = bytes / sizeof rest;
+    add_them(&lanes, data, blocks);
+    memcpy(rest, (const char *)data + blocks * sizeof rest, bytes % sizeof rest);
+    add_them(&lanes, rest, 1);
+    uint64_t sum = bytes;
+    for (int i = 0; i < LANES; i++) {
+        sum = checksum_add(sum, lanes.high[i] + (lanes.low[i] << 33));
+    }
+    return sum;
+}

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Changes one bit of a parameter in the memory of a training process, as faulty memory would.
+
+usage: flip_bit.py PID OUTPUT_DIR TENSOR
+
+The run writes a checkpoint after each update. When the third is there, the process is stopped; its memory has the
+numbers of the newest checkpoint until the next update writes them, so they are looked for by their bytes. Prints
+the number of that update. Exits 77 if the memory of another process may not be written.
+"""
+import glob
+import json
+import os
+import re
+import signal
+import struct
+import sys
+import time
+
+pid, folder, tensor = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+LENGTH = 256  # bytes to look for
+
+
+def newest():
+    steps = [int(re.search(r"\d+$", name).group()) for name in glob.glob(folder + "/checkpoint-*")]
+    return max(steps, default=0)
+
+
+def content(step):
+    with open(f"{folder}/checkpoint-{step}/model.safetensors", "rb") as file:
+        size = struct.unpack("<Q", file.read(8))[0]
+        first, end = json.loads(file.read(size))[tensor]["data_offsets"]
+        middle = (first + end) // 2 // 4 * 4
+        file.seek(8 + size + middle)
+        return file.read(min(LENGTH, end - middle))
+
+
+def places(memory, wanted):
+    for line in open(f"/proc/{pid}/maps"):
+        addresses, access = line.split()[:2]
+        first, end = (int(text, 16) for text in addresses.split("-"))
+        if not access.startswith("rw") or "[v" in line:
+            continue
+        memory.seek(first)
+        try:
+            block = memory.read(end - first)
+        except OSError:
+            continue
+        at = block.find(wanted)
+        while at >= 0:
+            yield first + at
+            at = block.find(wanted, at + 1)
+
+
+def flip(step):
+    found = 0
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        wanted = content(step)
+        for place in places(memory, wanted):
+            memory.seek(place)
+            memory.write(bytes([wanted[0] ^ 1]))
+            found += 1
+    return found
+
+
+last = 2
+for _ in range(10000):
+    step = newest()
+    if step <= last:
+        time.sleep(0.0002)
+        continue
+    last = step
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        if newest() == step and flip(step):
+            print(step)
+            sys.exit(0)
+    except PermissionError:
+        sys.exit(77)
+    except FileNotFoundError:  # the checkpoint was removed meanwhile
+        pass
+    finally:
+        os.kill(pid, signal.SIGCONT)
+sys.exit("the parameter was never found in memory")

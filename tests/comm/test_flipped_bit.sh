@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A bit flipped in the memory of a training process from outside: --replica_check_steps ends the run with the name of
+# the rank and the parameter before the next checkpoint; the last one resumes to the bytes of an undisturbed run.
+# Several ranks, each kind of number and both ZeRO layouts: tests/train/test_ranks.c.
+. "$(dirname "$0")/../cli/lib.sh"
+. "$(dirname "$0")/launch.sh"
+
+make_wide_model "$work/model"
+make_questions "$work/data.json" 40
+tensor=bert.encoder.layer.1.output.dense.weight
+settings="$(training_settings) --save_steps 1 --save_total_limit 3 --replica_check_steps 5 --max_steps 24"
+
+# Runs the program, changes a bit of the process `rank` of COUNT, and expects its end; sets $step.
+disturb() { # FOLDER RANK COUNT STARTER...
+    local folder=$1 rank=$2 count=$3
+    shift 3
+    rm -f "$work"/pid.*
+    timeout 300 "$@" bash -c 'echo $$ >'"$work"'/pid.${OMPI_COMM_WORLD_RANK-${PMI_RANK-0}} && exec "$0" "$@"' \
+        "$BERTH" finetune squad $settings --output "$work/$folder" >"$out" 2>"$err" </dev/null &
+    local job=$!
+    for i in $(seq 600); do
+        [ "$(cat "$work"/pid.* 2>/dev/null | wc -l)" -eq "$count" ] && break
+        sleep 0.1
+    done
+    step=$(python3 "$(dirname "$0")/flip_bit.py" "$(cat "$work/pid.$rank")" "$work/$folder" $tensor)
+    local flipped=$?
+    [ $flipped -ne 77 ] || { echo "skipped: the memory of other processes may not be written here"; kill $job; exit 77; }
+    wait $job
+    code=$?
+    [ $flipped -eq 0 ] || fail "no bit was changed"
+}
+expect_good() { # FOLDER
+    [ "$(ls -d "$work/$1"/checkpoint-* | sort -V | tail -1)" = "$work/$1/checkpoint-$step" ] ||
+        fail "not checkpoint-$step but $(ls "$work/$1") is the last"
+    [ -z "$(find "$work/$1" -name '*new*')" ] || fail "something half-written is left"
+}
+
+what="one process"
+disturb alone 0 1 env
+expect_code 69
+once "this process: the master weight of $tensor, elements "
+once "changed in memory after update $step,"
+expect_good alone
+run finetune squad $settings --output "$work/alone" --resume_from_checkpoint auto
+expect_code 0
+once "resumed from $work/alone/checkpoint-$step"
+run finetune squad $settings --output "$work/undisturbed"
+expect_code 0
+for file in model.safetensors checkpoint-24/optimizer.safetensors; do
+    cmp "$work/alone/$file" "$work/undisturbed/$file" || fail "the resumed run has other numbers"
+done
+
+settings="$settings --zero_stage 1"
+for mpi in $(find_mpis); do
+    what="$mpi, two processes"
+    disturb "$mpi" 1 2 $(launcher_of "$mpi") -n 2
+    expect_code 69
+    once "rank 1 ($(hostname)): the master weight of $tensor, elements "
+    expect_good "$mpi"
+done
+finish
