@@ -100,7 +100,9 @@ struct berth_config {
     /* pre-training */
     const char *input_dir; /* folder or pattern of shards, or one shard */
     const char *eval_dir; /* held-out shards; NULL: files of input_dir with "test" in their names */
-    const char *config_file; /* config.json of a new model, which starts from random weights */
+    /* config.json for weights that have none beside them, instead of the one beside them, or of a
+     * new model, which starts from random weights */
+    const char *config_file;
     const char *recipe;      /* NULL: none; see `berth pretrain --help` */
     int phase2;              /* start the second phase from a checkpoint of the first */
     int64_t phase1_end_step; /* updates of the first phase; 0: as the checkpoint says */
@@ -233,10 +235,10 @@ struct berth_config {
     const char *instructions; /* "auto", "generic", "avx2", "avx512", "avx512bf16" */
 
     /* ranks: the processes of a job */
-    const char *comm;      /* "self", "openmpi", "mpich"; "auto": as the launcher says */
-    int64_t comm_timeout;  /* seconds to wait for another process */
-    int64_t zero_stage;    /* what they divide: 1 moments and master weights, 2 gradients too */
-    int64_t virtual_ranks; /* parts of an update, added in a fixed order; 0: one for each rank */
+    const char *comm;        /* "self", "openmpi", "mpich"; "auto": as the launcher says */
+    int64_t comm_timeout;    /* seconds to wait for another process */
+    int64_t zero_stage;      /* what they divide: 1 moments and master weights, 2 gradients too */
+    int64_t virtual_ranks;   /* parts of an update, added in a fixed order; 0: one for each rank */
     const char *shard_order; /* of pre-training: "global", one stream; "rank", files by process */
     const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16"; NULL: that of
                                             the precision */
@@ -584,9 +586,11 @@ struct berth_convert_settings {
     int kernel_layers; /* same as names = "kernel" */
     int64_t step;      /* training step in the checkpoint's name, for "nvidia" and "deepspeed"; 0
                           with zero_stage: that of the checkpoint */
-    const char *zero_stage; /* "deepspeed" of a checkpoint: also write the optimizer's state: "0":
-                               whole, "1" or "2": as ZeRO's shards. NULL: the model alone */
-    int64_t ranks;          /* number of ZeRO's shards; 0: 1 */
+    const char *zero_stage;  /* "deepspeed" of a checkpoint: also write the optimizer's state: "0":
+                                whole, "1" or "2": as ZeRO's shards. NULL: the model alone */
+    int64_t ranks;           /* number of ZeRO's shards; 0: 1 */
+    const char *config_file; /* NULL: the configuration beside the weights */
+    const char *vocab_file;  /* NULL: the vocabulary beside the weights */
 };
 
 /* Converts the model `input`, a folder or a file of weights inside one, to another format. Writes
@@ -653,6 +657,13 @@ struct berth_fetch_settings {
 enum berth_status berth_fetch(const char *name, const struct berth_fetch_settings *settings,
                               struct berth_log log, const volatile int *stop, char **path,
                               struct berth_error *error);
+
+/* Sets *path to the file that a data set's name denotes; free it with berth_string_free. That is
+ * the name itself, unless it is one of "squad" and "squad_v2" and no such file exists: then the
+ * file of `split` ("train" or "dev") that berth_fetch has downloaded. BERTH_NO_INPUT if the cache
+ * does not have it. */
+enum berth_status berth_find_data(const char *name, const char *split, char **path,
+                                  struct berth_error *error);
 
 /* Sets *path to the folder or file that a model's name denotes; free it with berth_string_free.
  * That is the name itself if such a file exists or if it is not a hub name, otherwise the cached
@@ -733,10 +744,10 @@ struct berth_prepare_result {
  * threads. Every file appears complete or not at all, and finished files of an earlier run are
  * kept. The same input and settings give the same bytes, regardless of the number of threads, of
  * processes that were started together (comm, comm_timeout) and of interruptions. Of several
- * processes only the first one has the result. `stop` works as for jobs. BERTH_USAGE: unknown stage, no input. BERTH_BAD_DATA:
- * truncated or damaged dump, invalid UTF-8. BERTH_CONFIG: the folder belongs to another input or
- * other settings; the error names the first difference. BERTH_NO_INPUT: a file or the previous
- * stage's output is missing. BERTH_IO: full disk. */
+ * processes only the first one has the result. `stop` works as for jobs. BERTH_USAGE: unknown
+ * stage, no input. BERTH_BAD_DATA: truncated or damaged dump, invalid UTF-8. BERTH_CONFIG: the
+ * folder belongs to another input or other settings; the error names the first difference.
+ * BERTH_NO_INPUT: a file or the previous stage's output is missing. BERTH_IO: full disk. */
 enum berth_status berth_prepare(const struct berth_config *config,
                                 const struct berth_prepare_input *input, struct berth_log log,
                                 const volatile int *stop, struct berth_prepare_result *result,
@@ -745,8 +756,8 @@ enum berth_status berth_prepare(const struct berth_config *config,
 /* Packs the instances of a folder's HDF5 and TFRecord files with "training" in their names into
  * rows of up to three: output_dir/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and
  * output_dir_metadata.json next to output_dir. Of the config, only seed (default 12345), threads,
- * comm and comm_timeout apply. Resumes an interrupted run; the same input and seed give the same bytes. Errors are those
- * of berth_prepare. */
+ * comm and comm_timeout apply. Resumes an interrupted run; the same input and seed give the same
+ * bytes. Errors are those of berth_prepare. */
 enum berth_status berth_pack(const struct berth_config *config, const char *input_dir,
                              const char *output_dir, struct berth_log log, const volatile int *stop,
                              struct berth_pack_result *result, struct berth_error *error);
