@@ -76,6 +76,13 @@ int cli_is_truth_word(const char *word) {
     return isalpha((unsigned char)*word) && number_parse_truth(word, &ignored);
 }
 
+// Whether the word after a flag is its value. 0 and 1 may be arguments of the verb.
+static int is_truth(const struct cli_call *call, const char *word) {
+    int ignored;
+    return call->verb->arguments_most == 0 ? number_parse_truth(word, &ignored)
+                                           : cli_is_truth_word(word);
+}
+
 static int is_option(const char *word) {
     return word[0] == '-' && word[1] != '\0';
 }
@@ -116,7 +123,7 @@ static enum berth_status take_value(const struct cli_call *call, struct reader *
     const char *word = next_word(reader);
     *value = row->type == OPTION_FLAG ? "true" : row->alone;
     int is_value = row->type == OPTION_FLAG
-                       ? word != NULL && cli_is_truth_word(word)
+                       ? word != NULL && is_truth(call, word)
                        : word != NULL && !is_option(word) && !is_assignment(call, word);
     return *value != NULL && reader->attached == NULL && !is_value
                ? BERTH_OK
@@ -154,8 +161,11 @@ static int is_mere_label(struct cli_call *call, const char *name, const char *va
     if (option_same_name(name, "init_checkpoint") || option_same_name(name, "model_file")) {
         call->model_is_checkpoint = 1;
     }
-    return option_same_name(name, "bert_model") &&
-           (call->model_is_checkpoint || (call->verb->jobs & JOB_PRETRAIN) != 0);
+    if (!option_same_name(name, "bert_model")) {
+        return 0;
+    }
+    call->label = value;
+    return call->model_is_checkpoint || (call->verb->jobs & JOB_PRETRAIN) != 0;
 }
 
 static enum berth_status set_row(struct cli_call *call, struct reader *reader,
@@ -163,9 +173,10 @@ static enum berth_status set_row(struct cli_call *call, struct reader *reader,
     const char *value;
     TRY(take_value(call, reader, row, &value, error));
     if (is_mere_label(call, reader->name, value)) {
+        const int is_name = option_same_name(reader->name, "bert_model");
         cli_note(call, "--%s %s has no effect: %s", reader->name, value,
-                 option_same_name(reader->name, "bert_model") ? "it is only a name here"
-                                                              : "it means none");
+                 is_name ? "it is only a name here, unless the checkpoint lies alone"
+                         : "it means none");
         return BERTH_OK;
     }
     return option_set(&call->config, row, value, error);
@@ -184,6 +195,9 @@ static enum berth_status set_legacy(struct cli_call *call, struct reader *reader
                                     const struct option_row *row, struct berth_error *error) {
     const char *value;
     TRY(take_value(call, reader, row, &value, error));
+    while (row->type == OPTION_LIST && next_word(reader) != NULL && !is_option(next_word(reader))) {
+        reader->next++; // no list of the original scripts has an effect
+    }
     return cli_legacy_set(call, reader->name, value, error);
 }
 
@@ -207,7 +221,7 @@ static enum berth_status set_option(struct cli_call *call, struct reader *reader
         return BERTH_OK;
     }
     int own = find_own(call->verb, name);
-    cli_legacy_note_spelling(call, name);
+    cli_script_note_flag(call, name);
     if (own >= 0) {
         return set_own(call, reader, own, error);
     }
@@ -241,27 +255,34 @@ static enum berth_status read_option(struct cli_call *call, struct reader *reade
     return set_option(call, reader, error);
 }
 
-static const char *long_name(char letter) {
-    static const struct {
-        char letter;
-        const char *name;
-    } letters[] = {{'m', "model"}, {'o', "output"}, {'q', "quiet"}, {'n', "dry_run"}};
-    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
-        if (letters[i].letter == letter) {
-            return letters[i].name;
-        }
-    }
-    return NULL;
+// The option of a letter: where a number follows, where anything else does, where nothing does.
+static const struct letter {
+    char letter;
+    const char *alone, *number;
+} letters[] = {{'m', "model", NULL},
+               {'o', "output", NULL},
+               {'q', "quiet", NULL},
+               {'n', "dry_run", "num_cores"}, // Intel's launcher
+               {'d', "deepspeed", NULL}};
+
+static int is_number(const char *word) {
+    return isdigit((unsigned char)word[word[0] == '-']);
 }
 
 static enum berth_status read_short(struct cli_call *call, struct reader *reader, const char *word,
                                     struct berth_error *error) {
-    const char *name = long_name(word[1]);
-    if (name == NULL || word[2] != '\0') {
-        return error_set(error, BERTH_USAGE,
-                         "unknown option %s; the short ones are -h, -m, -o, -q and -n", word);
+    const struct letter *found = NULL;
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
+        found = letters[i].letter == word[1] ? &letters[i] : found;
     }
-    return read_option(call, reader, name, error);
+    if (found == NULL || word[2] != '\0') {
+        return error_set(error, BERTH_USAGE,
+                         "unknown option %s; the short ones are -h, -m, -o, -q, -n and -d", word);
+    }
+    const char *next = reader->next < reader->count ? reader->words[reader->next] : "";
+    return read_option(call, reader,
+                       found->number != NULL && is_number(next) ? found->number : found->alone,
+                       error);
 }
 
 static enum berth_status read_argument(struct cli_call *call, const char *word,
@@ -327,6 +348,9 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
                             char **words, struct berth_error *error) {
     *call = (struct cli_call){.verb = verb, .do_train = -1, .do_predict = -1};
     berth_config_init(&call->config);
+    if (cli_is_arguments_file(verb, count, words)) {
+        TRY(cli_read_arguments_file(words[0], &count, &words, error));
+    }
     struct reader reader = {.words = words, .count = count};
     int only_arguments = 0;
     while (reader.next < count) {
@@ -341,28 +365,6 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
     }
     TRY(cli_legacy_finish(call, error));
     return check_required(call, error);
-}
-
-// The path is the process's: it is used until the end.
-static enum berth_status find_model(const char **name, struct berth_error *error) {
-    char *path;
-    if (*name == NULL) {
-        return BERTH_OK;
-    }
-    TRY(berth_find_model(*name, &path, error));
-    if (strcmp(path, *name) == 0) {
-        berth_string_free(path);
-        return BERTH_OK;
-    }
-    *name = path;
-    return BERTH_OK;
-}
-
-enum berth_status cli_find_models(struct cli_call *call, struct berth_error *error) {
-    for (size_t i = 0; i < call->verb->models && i < call->argument_count; i++) {
-        TRY(find_model(&call->arguments[i], error));
-    }
-    return find_model(&call->config.model_name_or_path, error);
 }
 
 // --- values of the verb's own options ------------------------------------------------------------

@@ -35,6 +35,8 @@
                     0 * sizeof(char[sizeof(rows) / sizeof *(rows) <= CLI_OPTIONS_MAX ? 1 : -1])
 
 struct cli_call;
+struct cli_script; // an original program that is known by its flags (scripts.c)
+struct cli_demo;   // one that names its model and data itself
 
 // What a verb does if it was started as one of several processes. One that writes files refuses,
 // because what the other processes do next may read them too early.
@@ -86,15 +88,23 @@ struct cli_call {
     size_t argument_count;
     const char *const *list; // [list_count] words of the verb's CLI_LIST
     size_t list_count;
-    int do_train;            // -1: not given
-    int do_predict;          // of SQuAD's scripts; -1: not given
-    const char *google_flag; // the first flag that only Google's scripts have; NULL: none
-    int download_only;       // fetch the model and exit
-    int model_is_checkpoint; // --init_checkpoint or --model_file was given, so --bert_model is only
-                             // a label
-    char model_folder[4096]; // folder of a model given as a file
-    const char *job_name;    // name of the folder for TensorBoard files; NULL: not given
-    char logging_dir[4096];  // that folder
+    int do_train;                       // -1: not given
+    int do_predict;                     // of SQuAD's scripts; -1: not given
+    int download_only;                  // fetch the model and exit
+    const struct cli_script *script;    // whose flags these are; NULL: Berth's own
+    char script_flag[OPTION_NAME_SIZE]; // which shows it
+    int is_dllogger;                    // --json-summary: NVIDIA's or Habana's program
+    const struct cli_demo *demo;        // NULL: none
+    int dates_output; // the output folder's name gets the time at the end; `dated` is then its name
+    char dated[4096];
+    int model_is_checkpoint; // --init_checkpoint or --model_file was given
+    const char *label;       // --bert_model beside it, which names its geometry; NULL: not given
+    const char *data_prefix, *validation_prefix;     // of BingBert's data folders
+    const char *training_checkpoint, *checkpoint_id; // folder of BingBert's checkpoints, and a tag
+    const char *config_name, *tokenizer_name; // models with the configuration and the vocabulary
+    char model_folder[4096];                  // folder of a model given as a file
+    const char *job_name;   // name of the folder for TensorBoard files; NULL: not given
+    char logging_dir[4096]; // that folder
 };
 
 // Parses the words after the verb and its task. BERTH_USAGE names the word and the nearest known
@@ -106,9 +116,25 @@ int cli_row_applies(const struct cli_verb *verb, const struct option_row *row);
 // Whether the option must be given.
 int cli_requires(const struct cli_verb *verb, const char *name);
 
-// Replaces a model's name by its folder in the hub's cache if no folder has that name. A name found
-// in neither place is left as it is: BERTH_NO_INPUT.
-enum berth_status cli_find_models(struct cli_call *call, struct berth_error *error);
+// Whether the only word is a JSON file with the options (arguments_file.c), and reads these as
+// words.
+int cli_is_arguments_file(const struct cli_verb *verb, int count, char **words);
+enum berth_status cli_read_arguments_file(const char *path, int *count, char ***words,
+                                          struct berth_error *error);
+
+// What an original program's command line means beyond its flags (scripts.c).
+// Records a flag that shows whose command line it is.
+void cli_script_note_flag(struct cli_call *call, const char *name);
+// After all words were read: the program's own settings, model and data.
+enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *error);
+// Settings and data from the file of a BingBert experiment, and its data's folders (experiment.c).
+enum berth_status cli_take_experiment(struct cli_call *call, struct berth_error *error);
+// After training: names the result as the program does, and shows samples if it does.
+enum berth_status cli_script_conclude(struct cli_call *call, struct berth_error *error);
+// Replaces the name of a model or a data set by its place in the cache if no file has that name,
+// and finds configuration and vocabulary of weights that lie alone where another model has them. A
+// name found in neither place is left as it is: BERTH_NO_INPUT.
+enum berth_status cli_find_files(struct cli_call *call, struct berth_error *error);
 // Runs --download_only instead of the verb.
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error);
 
@@ -129,8 +155,6 @@ int cli_takes_legacy(const struct cli_verb *verb);
 // The row of a name; NULL: unknown. Row by row; NULL at the end.
 const struct option_row *cli_legacy_find(const char *name);
 const struct option_row *cli_legacy_row(size_t index);
-// Records a name that shows which script the command line is written for.
-void cli_legacy_note_spelling(struct cli_call *call, const char *name);
 // Replaces the best match so far by the legacy flag nearest to `name`, if it is nearer.
 void cli_legacy_nearer(const char *name, struct option_spelling *nearest);
 enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const char *value,
@@ -174,6 +198,10 @@ enum berth_status cli_help_verb(const struct cli_verb *verb, const char *topic,
                                 struct berth_error *error);
 
 // --- input and output ----------------------------------------------------------------------------
+
+// Shows samples of config->predict_file by the model of model_name_or_path (show.c).
+enum berth_status cli_show_samples(struct cli_call *call, const struct berth_config *config,
+                                   struct berth_selection samples, struct berth_error *error);
 
 struct json_line;
 

@@ -23,6 +23,11 @@ static const struct option_row options[] = {
          "ZeRO has it; 1 or 2: as ZeRO's shards"},
     {CLI_INTEGER("ranks", "0"), BETWEEN(0, 1000), .unit = "N", .shown = "1",
      .help = "with --zero_stage 1 or 2: number of shards, one for each process"},
+    {CLI_TEXT("config_file", NULL), .aliases = "bert_config_file origin_bert_config_file",
+     .unit = "FILE", .shown = "beside the weights",
+     .help = "config.json of weights that lie alone"},
+    {CLI_TEXT("vocab_file", NULL), .aliases = "vocab", .unit = "FILE",
+     .shown = "beside the weights", .help = "vocabulary of weights that lie alone"},
     {CLI_FLAG("allow_lossy"),
      .help = "convert even if tensors must be left out or converted to a narrower type"},
 };
@@ -35,6 +40,8 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
                                               .step = cli_integer(call, "step"),
                                               .zero_stage = cli_value(call, "zero_stage"),
                                               .ranks = cli_integer(call, "ranks"),
+                                              .config_file = cli_value(call, "config_file"),
+                                              .vocab_file = cli_value(call, "vocab_file"),
                                               .allow_lossy = cli_flag(call, "allow_lossy")};
     const char *output = call->arguments[1];
     TRY(berth_convert(call->arguments[0], output, &settings, cli_log(call), error));
@@ -45,8 +52,9 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 const struct cli_verb cli_convert = {
     .name = "convert",
     .summary = "write a model in another format",
-    .usage = "IN OUT [--to FORMAT] [--dtype TYPE] [--names NAMES] [--step N] [--kernel_layers] "
-             "[--zero_stage STAGE] [--ranks N] [--allow_lossy]",
+    .usage =
+        "IN OUT [--to FORMAT] [--dtype TYPE] [--names NAMES] [--step N] [--kernel_layers] "
+        "[--zero_stage STAGE] [--ranks N] [--config_file FILE] [--vocab_file FILE] [--allow_lossy]",
     .example = "berth convert squad-minilm squad-minilm-onnx --to onnx\n"
                "berth convert all-MiniLM-L6-v2 minilm-gguf --to gguf --dtype f16 --allow_lossy",
     .notes = "IN is a model folder of any of the formats but onnx and gguf, or the file of weights "

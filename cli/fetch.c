@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static const struct option_row options[] = {
@@ -92,17 +93,23 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     return fetch(call, call->arguments[0], &settings, error);
 }
 
-enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error) {
+static enum berth_status download(struct cli_call *call, const char *name,
+                                  struct berth_error *error) {
     const struct berth_fetch_settings settings = {.retries = -1};
-    const char *name = call->config.model_name_or_path;
-    if (name == NULL) {
-        return error_set(error, BERTH_USAGE, "--download_only needs --model NAME");
-    }
-    if (dir_exists(name)) {
-        cli_note(call, "%s is a folder: there is nothing to download", name);
+    if (dir_exists(name) || file_exists(name)) {
+        cli_note(call, "%s is there: there is nothing to download", name);
         return print_path(call, name, name, error);
     }
     return fetch(call, name, &settings, error);
+}
+
+enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error) {
+    const char *model = call->config.model_name_or_path, *data = call->config.train_file;
+    if (model == NULL) {
+        return error_set(error, BERTH_USAGE, "--download_only needs --model NAME");
+    }
+    TRY(download(call, model, error));
+    return data != NULL && strncmp(data, "squad", 5) == 0 ? download(call, data, error) : BERTH_OK;
 }
 
 const struct cli_verb cli_fetch = {

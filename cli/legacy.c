@@ -32,12 +32,37 @@ static enum berth_status set_answer(struct cli_call *call, const struct legacy *
     return BERTH_OK;
 }
 
-static enum berth_status set_job_name(struct cli_call *call, const struct legacy *legacy,
-                                      const char *value, struct berth_error *error) {
-    (void)legacy;
+static enum berth_status set_text(struct cli_call *call, const struct legacy *legacy,
+                                  const char *value, struct berth_error *error) {
     (void)error;
-    call->job_name = value;
+    *(const char **)((char *)call + legacy->option.offset) = value;
     return BERTH_OK;
+}
+
+// A data set of the hub whose files Berth downloads as they were published.
+static enum berth_status set_dataset(struct cli_call *call, const struct legacy *legacy,
+                                     const char *value, struct berth_error *error) {
+    static const char *const rows[] = {"train_file", "validation_file", "predict_file"};
+    const int trains = (call->verb->jobs & JOB_TRAIN) != 0;
+    if (strncmp(value, "squad", 5) != 0 ||
+        (call->verb->jobs & (JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_SHOW)) == 0) {
+        return error_set(error, BERTH_USAGE,
+                         "option %s: \"%s\" is not available; expected squad or squad_v2 for "
+                         "questions, else the data's files",
+                         legacy->option.name, value);
+    }
+    for (size_t i = trains ? 0 : 2; i < (trains ? 2 : 3); i++) {
+        const struct option_row *row = option_find(rows[i]);
+        TRY(option_is_given(&call->config, row) ? BERTH_OK
+                                                : option_set(&call->config, row, value, error));
+    }
+    return BERTH_OK;
+}
+
+// Intel's launcher has -1 for all of them.
+static enum berth_status set_cores(struct cli_call *call, const struct legacy *legacy,
+                                   const char *value, struct berth_error *error) {
+    return set(call, legacy->setting, strcmp(value, "-1") == 0 ? "0" : value, error);
 }
 
 static enum berth_status set_dropout(struct cli_call *call, const struct legacy *legacy,
@@ -149,6 +174,9 @@ static const struct legacy legacies[] = {
                 .help = "--hidden_dropout_prob and --attention_probs_dropout_prob"},
      .setting = "hidden_dropout_prob",
      .set = set_dropout},
+    {.option = {CLI_TEXT("num_cores", NULL), GROUP, .unit = "N", .help = "--threads; -1: all"},
+     .setting = "threads",
+     .set = set_cores},
     {.option = {CLI_TEXT("lr_scheduler_type", NULL), GROUP, .unit = "NAME", .help = "--schedule"},
      .setting = "schedule",
      .set = set_scheduler},
@@ -160,9 +188,37 @@ static const struct legacy legacies[] = {
                 .help = "--deepspeed_config; without a file it has no effect"},
      .setting = "deepspeed_config",
      .set = set_deepspeed},
-    {.option = {CLI_TEXT("job_name", NULL), GROUP, .unit = "NAME",
-                .help = "--logging_dir OUTPUT_DIR/runs/NAME"},
-     .set = set_job_name},
+    {.option = {CLI_TEXT("config_name", NULL), GROUP, .unit = "DIR",
+                .offset = offsetof(struct cli_call, config_name),
+                .help = "--config_file of this folder or model"},
+     .set = set_text},
+    {.option = {CLI_TEXT("tokenizer_name", NULL), GROUP, .unit = "DIR",
+                .offset = offsetof(struct cli_call, tokenizer_name),
+                .help = "--vocab_file of this folder or model"},
+     .set = set_text},
+    {.option = {CLI_TEXT("data_path_prefix", NULL), GROUP, .unit = "DIR",
+                .offset = offsetof(struct cli_call, data_prefix),
+                .help = "--input_dir, or the folder of the experiment's data sets"},
+     .set = set_text},
+    {.option = {CLI_TEXT("validation_data_path_prefix", NULL), GROUP, .unit = "DIR",
+                .offset = offsetof(struct cli_call, validation_prefix),
+                .help = "--eval_dir, or the folder of the experiment's held-out data"},
+     .set = set_text},
+    {.option = {CLI_TEXT("load_training_checkpoint", NULL), .aliases = "load_cp", GROUP,
+                .unit = "DIR", .offset = offsetof(struct cli_call, training_checkpoint),
+                .help = "--model DIR/ID, the weights of a checkpoint of DeepSpeed"},
+     .set = set_text},
+    {.option = {CLI_TEXT("load_checkpoint_id", NULL), .aliases = "load_cp_id", GROUP, .unit = "ID",
+                .offset = offsetof(struct cli_call, checkpoint_id),
+                .help = "ID of --load_training_checkpoint"},
+     .set = set_text},
+    {.option = {CLI_TEXT("dataset_name", NULL), GROUP, .unit = "NAME",
+                .help = "--train_file and --validation_file, or --predict_file, of squad or "
+                        "squad_v2, which `berth fetch` downloads"},
+     .set = set_dataset},
+    {.option = {CLI_TEXT("job_name", NULL), GROUP, .offset = offsetof(struct cli_call, job_name),
+                .unit = "NAME", .help = "--logging_dir OUTPUT_DIR/runs/NAME"},
+     .set = set_text},
 };
 
 // Accepted without effect; the help says why.
@@ -170,8 +226,6 @@ static const struct legacy legacies[] = {
 static const struct option_row ignored[] = {
     // Where it is a setting of the verb, it is not looked up here.
     {SWITCH("do_eval"), IGNORED, .help = "labelled data is always scored"},
-    {CLI_TEXT("config_file", NULL), .aliases = "bert_config_file", IGNORED,
-     .help = "the model folder's config.json is used"},
     {CLI_TEXT("cache_dir", NULL), IGNORED,
      .help = "only `finetune squad` and `predict squad` keep features"},
     {SWITCH("skip_cache"), .aliases = "overwrite_cache", IGNORED,
@@ -181,7 +235,8 @@ static const struct option_row ignored[] = {
      .aliases = "hmp_bf16 hmp_fp32 hmp_opt_level dataloader_num_workers num_inter_threads inter_op",
      IGNORED, .help = "it belongs to the framework of the original script"},
     {SWITCH("use_env"),
-     .aliases = "deepspeed_transformer_kernel hmp_verbose use_habana use_lazy_mode use_hpu_graphs "
+     .aliases = "deepspeed_transformer_kernel stochastic_mode hmp_verbose use_habana use_lazy_mode "
+                "use_hpu_graphs "
                 "use_tpu tf32 torch_compile remove_unused_columns",
      IGNORED, .help = "it belongs to the framework of the original script"},
     {CLI_TEXT("fp16_opt_level", NULL), .aliases = "fp16_backend", IGNORED,
@@ -191,9 +246,15 @@ static const struct option_row ignored[] = {
     {SWITCH("profile"), IGNORED, .help = "--wall_clock_breakdown reports times"},
     {CLI_TEXT("profile_steps", NULL), IGNORED, .help = "--wall_clock_breakdown reports times"},
     {CLI_TEXT("ckpt_type", NULL), IGNORED, .help = "the type is read from the checkpoint's files"},
-    {CLI_TEXT("config_name", NULL), .aliases = "origin_bert_config_file", IGNORED,
-     .help = "the model folder's config.json is used"},
-    {CLI_TEXT("tokenizer_name", NULL), IGNORED, .help = "the model folder's vocabulary is used"},
+    {SWITCH("attention_dropout_checkpoint"), .aliases = "gelu_checkpoint normalize_invertible",
+     IGNORED, .help = "--gradient_checkpointing saves memory"},
+    {SWITCH("deepspeed_sparse_attention"), IGNORED, .help = "attention is dense"},
+    {SWITCH("progressive_layer_drop"), IGNORED, .help = "every layer is always computed"},
+    {CLI_LIST("ckpt_to_save"), IGNORED, .help = "--save_steps N says how often to save"},
+    {CLI_TEXT("refresh_bucket_size", NULL), IGNORED,
+     .help = "gradients are exchanged every update"},
+    {SWITCH("use_pretrain"), .aliases = "finetune", IGNORED,
+     .help = "--model names weights to start from"},
     {SWITCH("pad_to_max_length"), .aliases = "group_by_length", IGNORED,
      .help = "Berth does not pad"},
     {SWITCH("optimized_softmax"), IGNORED, .help = "every kernel is optimized"},
@@ -336,31 +397,6 @@ static void folder_of_model(struct cli_call *call) {
     }
 }
 
-// --- Google's pre-training ----------------------------------------------------------------------
-
-void cli_legacy_note_spelling(struct cli_call *call, const char *name) {
-    static const char *const google[] = {"num_train_steps", "num_warmup_steps", "input_file",
-                                         "save_checkpoints_steps", "bert_config_file"};
-    for (size_t i = 0; i < sizeof google / sizeof *google; i++) {
-        if (call->google_flag == NULL && option_same_name(name, google[i])) {
-            call->google_flag = google[i];
-        }
-    }
-}
-
-// A command line of Google's or Intel's run_pretraining also implies their optimizer and schedule.
-static enum berth_status follow_google(struct cli_call *call, struct berth_error *error) {
-    if (call->google_flag == NULL || (call->verb->jobs & JOB_PRETRAIN) == 0 ||
-        call->config.recipe != NULL) {
-        return BERTH_OK;
-    }
-    cli_note(call,
-             "--%s is a flag of Google's run_pretraining: other settings default to its values "
-             "(--recipe google: its optimizer, schedule and defaults)",
-             call->google_flag);
-    return set(call, "recipe", "google", error);
-}
-
 // --- without training ---------------------------------------------------------------------------
 
 static int is_given(const struct cli_call *call, const char *row) {
@@ -427,7 +463,7 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
         TRY(set(call, "do_eval", call->do_predict ? "true" : "false", error));
     }
     TRY(trains && call->do_train == 0 ? leave_out_training(call, error)
-                                      : follow_google(call, error));
+                                      : cli_script_follow(call, error));
     folder_of_model(call);
     name_runs(call);
     return BERTH_OK;

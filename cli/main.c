@@ -143,7 +143,7 @@ static enum berth_status need_words(const struct cli_verb *verb, struct berth_er
 // options.
 static enum berth_status run_with_models(struct cli_call *call, struct berth_error *error) {
     struct berth_error missing;
-    enum berth_status found = cli_find_models(call, &missing);
+    enum berth_status found = cli_find_files(call, &missing);
     if (found != BERTH_OK && found != BERTH_NO_INPUT) {
         return error_set(error, found, "%s", missing.message);
     }
@@ -239,14 +239,27 @@ static enum berth_status run(int count, char **words, struct berth_error *error)
                : run_verb(verb, count - 1, words + 1, error);
 }
 
+// Options before the verb: --no_color, and what the launchers of PyTorch and DeepSpeed insert.
+static int skip_first(const char *word) {
+    if (strcmp(word, "--no-color") == 0 || strcmp(word, "--no_color") == 0) {
+        cli_forbid_colours();
+        return 1;
+    }
+    const int is_rank =
+        strncmp(word, "--local_rank=", 13) == 0 || strncmp(word, "--local-rank=", 13) == 0;
+    if (is_rank && cli_reports()) {
+        cli_plain_message(
+            "note: --local_rank has no effect: the launcher's variables name the rank");
+    }
+    return is_rank;
+}
+
 int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
     cli_guard_output();
     signal(SIGPIPE, SIG_IGN); // a closed pipe is detected when writing (cli_flush)
     signal(SIGXFSZ, SIG_IGN); // so is a file that exceeds its size limit
-    while (count > 1 &&
-           (strcmp(words[1], "--no-color") == 0 || strcmp(words[1], "--no_color") == 0)) {
-        cli_forbid_colours();
+    while (count > 1 && skip_first(words[1])) {
         count--;
         words++;
     }

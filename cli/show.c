@@ -143,20 +143,25 @@ static enum berth_status choose(const struct cli_call *call, struct berth_select
     return BERTH_OK;
 }
 
-static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    struct berth_selection samples;
-    TRY(choose(call, &samples, error));
+enum berth_status cli_show_samples(struct cli_call *call, const struct berth_config *config,
+                                   struct berth_selection samples, struct berth_error *error) {
     struct show show = {.colour = cli_colour(),
                         .json = cli_flag(call, "json"),
-                        .scores_first = strcmp(call->config.keras_answers, "all") == 0,
+                        .scores_first = strcmp(config->keras_answers, "all") == 0,
                         .width = terminal_width(STDOUT_FILENO),
                         .error = error};
     show.wrap = terminal_is(STDOUT_FILENO) ? show.width : 0;
-    TRY(berth_show_squad(&call->config, samples, cli_log(call), visit, &show, error));
+    TRY(berth_show_squad(config, samples, cli_log(call), visit, &show, error));
     if (show.status == BERTH_OK && show.shown > 0 && !show.json) {
         put_means(&show);
     }
     return show.status;
+}
+
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    struct berth_selection samples;
+    TRY(choose(call, &samples, error));
+    return cli_show_samples(call, &call->config, samples, error);
 }
 
 const struct cli_verb cli_show = {

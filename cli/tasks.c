@@ -65,7 +65,8 @@ static enum berth_status run_job(struct cli_call *call, job_function *job, const
 }
 
 static enum berth_status train(struct cli_call *call, struct berth_error *error) {
-    return run_job(call, berth_train, "finishing this update and saving", error);
+    TRY(run_job(call, berth_train, "finishing this update and saving", error));
+    return cli_reports() ? cli_script_conclude(call, error) : BERTH_OK;
 }
 
 static const char nothing_written[] = "nothing will be written";

@@ -100,7 +100,9 @@ struct berth_config {
     /* pre-training */
     const char *input_dir; /* folder or pattern of shards, or one shard */
     const char *eval_dir; /* held-out shards; NULL: files of input_dir with "test" in their names */
-    const char *config_file; /* config.json of a new model, which starts from random weights */
+    /* config.json for weights that have none beside them, instead of the one beside them, or of a
+     * new model, which starts from random weights */
+    const char *config_file;
     const char *recipe;      /* NULL: none; see `berth pretrain --help` */
     int phase2;              /* start the second phase from a checkpoint of the first */
     int64_t phase1_end_step; /* updates of the first phase; 0: as the checkpoint says */
@@ -586,9 +588,11 @@ struct berth_convert_settings {
     int kernel_layers; /* same as names = "kernel" */
     int64_t step;      /* training step in the checkpoint's name, for "nvidia" and "deepspeed"; 0
                           with zero_stage: that of the checkpoint */
-    const char *zero_stage; /* "deepspeed" of a checkpoint: also write the optimizer's state: "0":
-                               whole, "1" or "2": as ZeRO's shards. NULL: the model alone */
-    int64_t ranks;          /* number of ZeRO's shards; 0: 1 */
+    const char *zero_stage;  /* "deepspeed" of a checkpoint: also write the optimizer's state: "0":
+                                whole, "1" or "2": as ZeRO's shards. NULL: the model alone */
+    int64_t ranks;           /* number of ZeRO's shards; 0: 1 */
+    const char *config_file; /* NULL: the configuration beside the weights */
+    const char *vocab_file;  /* NULL: the vocabulary beside the weights */
 };
 
 /* Converts the model `input`, a folder or a file of weights inside one, to another format. Writes
@@ -655,6 +659,13 @@ struct berth_fetch_settings {
 enum berth_status berth_fetch(const char *name, const struct berth_fetch_settings *settings,
                               struct berth_log log, const volatile int *stop, char **path,
                               struct berth_error *error);
+
+/* Sets *path to the file that a data set's name denotes; free it with berth_string_free. That is
+ * the name itself, unless it is one of "squad" and "squad_v2" and no such file exists: then the
+ * file of `split` ("train" or "dev") that berth_fetch has downloaded. BERTH_NO_INPUT if the cache
+ * does not have it. */
+enum berth_status berth_find_data(const char *name, const char *split, char **path,
+                                  struct berth_error *error);
 
 /* Sets *path to the folder or file that a model's name denotes; free it with berth_string_free.
  * That is the name itself if such a file exists or if it is not a hub name, otherwise the cached

@@ -48,11 +48,15 @@ extern const size_t convert_target_count;
 enum berth_status convert_check_norms(const struct conversion *conversion,
                                       struct berth_error *error);
 
+// The path of the source's vocabulary. Newly allocated; NULL: out of memory.
+char *conversion_vocabulary_path(const struct conversion *conversion);
+
 struct conversion {
-    const char *input;  // the model: a folder or a file of weights
-    const char *folder; // folder to write to
-    int zero_stage;     // 0, 1 or 2: with the optimizer's state; -1: without it
-    int64_t ranks;      // whose ZeRO shards are written
+    const char *input;                    // the model: a folder or a file of weights
+    const char *config_file, *vocab_file; // NULL: those beside the weights
+    const char *folder;                   // folder to write to
+    int zero_stage;                       // 0, 1 or 2: with the optimizer's state; -1: without it
+    int64_t ranks;                        // whose ZeRO shards are written
     const struct convert_target *target;
     const struct convert_names *names; // one of the target's; set once the source is open
     int64_t step;

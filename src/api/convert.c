@@ -215,7 +215,9 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
                          "%s: no such folder; give a model's folder, or the file of weights in it",
                          conversion->input);
     }
-    TRY(folder_read_config(conversion->input, &conversion->config, error));
+    TRY(conversion->config_file != NULL
+            ? bert_config_read(conversion->config_file, &conversion->config, error)
+            : folder_read_config(conversion->input, &conversion->config, error));
     TRY(weights_open(&conversion->weights, conversion->input, conversion->config.vocab_size,
                      error));
     conversion->config.pre_layer_norm |= weights_are_pre_layer_norm(&conversion->weights);
@@ -333,14 +335,19 @@ static enum berth_status write_configs(const struct conversion *conversion,
     return BERTH_OK;
 }
 
+char *conversion_vocabulary_path(const struct conversion *conversion) {
+    return conversion->vocab_file != NULL ? memory_string(conversion->vocab_file)
+                                          : folder_vocabulary_path(conversion->input);
+}
+
 // transformers 5 does not write vocab.txt, which other programs need.
 static enum berth_status write_vocabulary(const struct conversion *conversion,
                                           struct berth_error *error) {
-    char *path = folder_vocabulary_path(conversion->input);
+    char *path = conversion_vocabulary_path(conversion);
     char *to = path_join(conversion->folder, "vocab.txt");
     struct vocabulary_file file = {0};
     enum berth_status status = path != NULL && to != NULL ? BERTH_OK : file_no_path(error);
-    if (status == BERTH_OK && vocabulary_file_is_json(path)) {
+    if (status == BERTH_OK && (conversion->vocab_file != NULL || vocabulary_file_is_json(path))) {
         status = vocabulary_file_read(path, &file, error);
         if (status == BERTH_OK) {
             status = file_write(to, file.bytes, file.length, error);
@@ -352,12 +359,23 @@ static enum berth_status write_vocabulary(const struct conversion *conversion,
     return status;
 }
 
+// The files beside the weights. Those of the configuration or the tokenizer are left out where
+// others are named.
+static enum berth_status copy_companions(const struct conversion *conversion,
+                                         struct berth_error *error) {
+    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
+        const int of_model = strcmp(companions[i], "config.json") == 0;
+        if ((of_model ? conversion->config_file : conversion->vocab_file) == NULL) {
+            TRY(folder_copy_file(conversion->input, conversion->folder, companions[i], error));
+        }
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status write_folder(const struct conversion *conversion,
                                       struct berth_error *error) {
     TRY(dir_make(conversion->folder, error));
-    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
-        TRY(folder_copy_file(conversion->input, conversion->folder, companions[i], error));
-    }
+    TRY(copy_companions(conversion, error));
     TRY(write_vocabulary(conversion, error));
     TRY(write_configs(conversion, error));
     if (conversion->target->has_modules) {
@@ -500,7 +518,10 @@ enum berth_status berth_convert(const char *input, const char *output_dir,
     REQUIRE(output_dir, error);
     REQUIRE(settings, error);
     REQUIRE(settings->to, error);
-    struct conversion conversion = {.input = input, .log = log};
+    struct conversion conversion = {.input = input,
+                                    .config_file = settings->config_file,
+                                    .vocab_file = settings->vocab_file,
+                                    .log = log};
     TRY(find_target(settings->to, &conversion.target, error));
     TRY(choose_type(&conversion, settings->dtype, error));
     TRY(choose_names(&conversion, settings, error));

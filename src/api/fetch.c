@@ -152,6 +152,43 @@ static enum berth_status fetch_offline(struct fetch *fetch, const char *variable
                         "%s is set: nothing is downloaded", variable);
 }
 
+// --- by name -------------------------------------------------------------------------------------
+
+static enum berth_status find_known_file(const struct known_set *known, const char *file,
+                                         char **path, struct berth_error *error) {
+    struct hub_snapshot snapshot = {.folder = NULL};
+    char *root = hub_assets_root();
+    enum berth_status status = root == NULL ? fetch_no_memory(error)
+                                            : hub_snapshot_find(root, "dataset", known->names[0],
+                                                                HUB_MAIN, &snapshot, error);
+    if (status == BERTH_OK && snapshot.folder == NULL) {
+        status = error_set(error, BERTH_NO_INPUT,
+                           "%s: no such file, and the data set is not in the cache %s; `berth "
+                           "fetch %s` downloads it",
+                           known->names[0], root, known->names[0]);
+    } else if (status == BERTH_OK) {
+        *path = path_join(snapshot.folder, file);
+        status = *path != NULL ? BERTH_OK : fetch_no_memory(error);
+    }
+    hub_snapshot_done(&snapshot);
+    memory_free(root);
+    return status;
+}
+
+enum berth_status berth_find_data(const char *name, const char *split, char **path,
+                                  struct berth_error *error) {
+    REQUIRE(path, error);
+    *path = NULL;
+    REQUIRE(name, error);
+    REQUIRE(split, error);
+    const struct known_set *known = fetch_find_known(name);
+    if (known != NULL && !file_exists(name)) {
+        return find_known_file(known, known->files[strcmp(split, "train") != 0].name, path, error);
+    }
+    *path = memory_string(name);
+    return *path != NULL ? BERTH_OK : fetch_no_memory(error);
+}
+
 // --- fetch ---------------------------------------------------------------------------------------
 
 static enum berth_status fetch_online(struct fetch *fetch, const volatile int *stop,

@@ -41,6 +41,11 @@ const struct option_row option_rows[] = {
     {TEXT("files", vocab_file, NULL), FREE, COMMON, .jobs = VOCABULARY_JOBS | JOB_BENCH,
      .unit = "FILE", .aliases = "vocab", .help = "vocabulary: vocab.txt or tokenizer.json",
      .shown = "that of the model folder"},
+    {TEXT("files", config_file, NULL), FREE, COMMON, .jobs = MODEL_JOBS, .unit = "FILE",
+     .aliases = "bert_config_file origin_bert_config_file config cf",
+     .help = "config.json of weights that lie alone; in `berth pretrain` also of a new model with "
+             "random weights",
+     .shown = "that of the model folder"},
     {FLAG("files", pre_layer_norm, "auto"), FREE, .jobs = MODEL_JOBS, BETWEEN(-1, 1),
      .aliases = "preln",
      .help = "refuse a model whose layer norms do not come before its sub-layers (false: one whose "
@@ -95,12 +100,6 @@ const struct option_row option_rows[] = {
     {TEXT("pre-training", eval_dir, NULL), FREE, .jobs = SHARD_JOBS, .unit = "DIR",
      .help = "held-out shards to evaluate on",
      .shown = "the files of input_dir with \"test\" in their names"},
-    {TEXT("pre-training", config_file, NULL), FREE, COMMON, .jobs = JOB_PRETRAIN, .unit = "FILE",
-     .aliases = "bert_config_file config",
-     .help = "config.json of a new model with random weights"},
-    {TEXT("pre-training", recipe, NULL), FREE, COMMON, .jobs = JOB_PRETRAIN, .unit = "NAME",
-     .choices = "nvidia-phase1|nvidia-phase2|bing-128|bing-512|google",
-     .help = "published settings; options on the command line take precedence", .shown = "none"},
     {FLAG("pre-training", phase2, "false"), FREE, .jobs = JOB_PRETRAIN,
      .help = "start the second phase from a checkpoint of the first: keep its moments, count "
              "updates and bias corrections from 0"},
@@ -189,7 +188,7 @@ const struct option_row option_rows[] = {
 
     {INTEGER("instances", max_predictions_per_seq, "20"), KEPT, COMMON,
      .jobs = JOB_PREPARE | SHARD_JOBS, BETWEEN(1, 8192), .unit = "N",
-     .help = "maximum number of masked tokens in a sequence",
+     .aliases = "max_pred max_predictions", .help = "maximum number of masked tokens in a sequence",
      .job_defaults = {{SHARD_JOBS, "8192", "as in the shards"}}},
     {INTEGER("instances", dupe_factor, "5"), COMMON, .jobs = JOB_PREPARE, BETWEEN(1, 1000),
      .unit = "N", .help = "number of passes over the articles, each with different cuts and masks"},
@@ -217,6 +216,13 @@ const struct option_row option_rows[] = {
     {TEXT("instances", format, "hdf5"), .jobs = JOB_PREPARE, .unit = "FORMAT",
      .choices = "hdf5|tfrecord", .help = "file format of the instances"},
 
+    {TEXT("training", recipe, NULL), FREE, COMMON, .jobs = JOB_PRETRAIN | JOB_FINETUNE_SQUAD,
+     .unit = "NAME",
+     .choices = "nvidia-phase1|nvidia-phase2|bing-128|bing-512|google|piz-daint|lumi|"
+                "bing-bert-squad|bing-bert-squad-baseline",
+     .help = "published settings, of pre-training or (from piz-daint on) of fine-tuning on SQuAD; "
+             "options on the command line take precedence",
+     .shown = "none"},
     // A resumed run compares what it comes to, which other settings decide, too.
     {INTEGER("training", train_batch_size, "32"), FREE, COMMON, .jobs = JOB_TRAIN,
      BETWEEN(1, 1 << 24), .unit = "N", DEEPSPEED("train_batch_size", NULL), .aliases = "batch_size",

@@ -298,6 +298,15 @@ static void take_value(struct berth_config *config, const struct option_row *row
     }
 }
 
+void option_forget(struct berth_config *config, const struct option_row *row) {
+    const size_t index = (size_t)(row - option_rows);
+    config->given[index / 64] &= ~(UINT64_C(1) << index % 64);
+    if (row->default_value == NULL) {
+        *(const char **)((char *)config + row->offset) = NULL;
+    }
+    take_value(config, row, row->default_value);
+}
+
 int option_is_chosen(const struct berth_config *config, const struct option_row *row) {
     struct berth_config defaults = {0};
     take_value(&defaults, row, row->default_value);

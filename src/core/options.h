@@ -151,6 +151,8 @@ enum berth_status option_parse(const struct option_row *row, const char *text,
 enum berth_status option_set(struct berth_config *config, const struct option_row *row,
                              const char *value, struct berth_error *error);
 int option_is_given(const struct berth_config *config, const struct option_row *row);
+// Sets the field of `row` to its default; it no longer counts as given.
+void option_forget(struct berth_config *config, const struct option_row *row);
 // 1 when the setting was given by name or is not the default.
 int option_is_chosen(const struct berth_config *config, const struct option_row *row);
 // 1 when the settings resume a run from a checkpoint.

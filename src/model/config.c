@@ -302,14 +302,39 @@ static enum berth_status read_object(json *object, const char *path, struct bert
     return check_relations(config, path, error);
 }
 
+// The geometry in an experiment's file of BingBert: layer norms come first, and the vocabulary
+// decides its own size, whatever the file says.
+static enum berth_status read_experiment(const json *geometry, const char *name,
+                                         struct bert_config *config, struct berth_error *error) {
+    json *object = json_copy_deep(geometry);
+    int failed = object == NULL || json_set(object, "pre_layer_norm", json_new_boolean(1));
+    if (failed == 0) {
+        json_remove(object, "vocab_size_or_config_json_file");
+    }
+    enum berth_status status =
+        failed ? error_no_memory(error, 0, name) : read_object(object, name, config, error);
+    if (status == BERTH_OK) {
+        config->vocab_size = 0;
+        config->source_json = json_write(object, JSON_COMPACT);
+        status = config->source_json != NULL ? BERTH_OK : error_no_memory(error, 0, name);
+    }
+    json_free(object);
+    return status;
+}
+
 enum berth_status bert_config_read_memory(const char *name, const char *bytes, size_t length,
                                           struct bert_config *config, struct berth_error *error) {
     json *object;
     set_defaults(config);
     TRY(json_read_memory(name, bytes, length, &object, error));
-    enum berth_status status = read_object(object, name, config, error);
+    const json *geometry = json_member(object, "bert_model_config");
+    enum berth_status status = geometry != NULL ? read_experiment(geometry, name, config, error)
+                                                : read_object(object, name, config, error);
+    const int is_read = status != BERTH_OK || geometry != NULL;
     json_free(object);
-    TRY(status);
+    if (is_read) {
+        return status;
+    }
     config->source_json = memory_string_of(bytes, length);
     return config->source_json != NULL ? BERTH_OK : error_no_memory(error, length, name);
 }

@@ -20,7 +20,7 @@ enum bert_problem {
 };
 
 struct bert_config {
-    int64_t vocab_size;              // V
+    int64_t vocab_size;              // V; 0: that of the vocabulary
     int64_t hidden_size;             // H
     int64_t num_hidden_layers;       // L
     int64_t num_attention_heads;     // A
@@ -46,9 +46,10 @@ struct bert_config {
 // Fills in a built-in shape: "tiny", "minilm", "base" or "large". BERTH_USAGE for another name.
 enum berth_status bert_config_builtin(const char *name, struct bert_config *config,
                                       struct berth_error *error);
-// Reads and checks config.json. BERTH_CONFIG, naming key and file, for a wrong type or sign,
-// hidden_size % num_attention_heads != 0, a position_embedding_type other than "absolute", or an
-// unknown hidden_act.
+// Reads and checks config.json, or the geometry in an experiment's file of BingBert
+// ("bert_model_config"): vocab_size is then 0, for the size of the vocabulary. BERTH_CONFIG, naming
+// key and file, for a wrong type or sign, hidden_size % num_attention_heads != 0, a
+// position_embedding_type other than "absolute", or an unknown hidden_act.
 enum berth_status bert_config_read(const char *path, struct bert_config *config,
                                    struct berth_error *error);
 // The same from memory; `name` is the file's name in messages.

@@ -119,10 +119,12 @@ enum berth_status folder_read_config(const char *path, struct bert_config *confi
     enum berth_status status =
         file_exists(file)
             ? bert_config_read(file, config, error)
-            : error_set(error, BERTH_NO_INPUT,
-                        "%s: cannot find this file or a bert_config.json: copy the configuration "
-                        "that the model was trained with next to its weights",
-                        file);
+            : error_set(
+                  error, BERTH_NO_INPUT,
+                  "%s: cannot find this file or a bert_config.json: name the configuration that "
+                  "the model was trained with by --config_file, or copy it next to the "
+                  "weights",
+                  file);
     memory_free(file);
     return status;
 }

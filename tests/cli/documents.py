@@ -109,13 +109,15 @@ def main(berth: str, build: str, source: str) -> int:
     root = pathlib.Path(source)
     program = Program(berth, (root / "cli/legacy.c").read_text(encoding="utf-8"))
     names = {path.name for folder in FOLDERS.split("|") for path in (root / folder).rglob("*")}
+    originals = (root / "tests/seeds/flags.txt").read_text(encoding="utf-8")
+    names |= set(re.findall(r"[\w-]+\.py", originals))
     tests = set(re.findall(r"Test +#\d+: (\S+)", run("ctest", "--test-dir", build, "-N")))
     tests |= {path.stem for path in (root / "fuzz").glob("fuzz_*.c")}
     sources = "\n".join(path.read_text(encoding="utf-8", errors="replace")
                         for pattern in ("src/**/*.[ch]", "cli/*.c", "tests/**/*.*[chy]", "dev/**/*", "bench/*", "run-*",
                                         "examples/*", "CMakeLists.txt")
                         for path in root.glob(pattern) if path.is_file())
-    elsewhere = FOREIGN_OPTIONS | options_in(sources)
+    elsewhere = FOREIGN_OPTIONS | options_in(sources) | {normal(name) for name in re.findall(r"[a-z][\w-]*", originals)}
     problems = []
     for page in [root / "README.md", *sorted(root.glob("doc/*.md"))]:
         text = page.read_text(encoding="utf-8")

@@ -225,14 +225,23 @@ static enum berth_status open_text(struct model_files *files, struct berth_confi
                                    struct berth_error *error) {
     TRY(find_vocabulary(files, config, folder, error));
     TRY(open_tokenizer(files, config, folder, error));
+    if (files->shape.vocab_size == 0) { // as the vocabulary
+        files->shape.vocab_size = (int64_t)tokenizer_size(files->tokenizer);
+    }
     TRY(check_vocabulary(files, config_path, error));
     return check_types(files, folder, error);
+}
+
+// The configuration of weights: the one named, or else the one beside them. Newly allocated.
+static char *config_path_of(const struct berth_config *config, const char *folder) {
+    return config->config_file != NULL ? memory_string(config->config_file)
+                                       : folder_config_path(folder);
 }
 
 static enum berth_status open_folder(struct model_files *files, struct berth_config *config,
                                      const char *folder, const struct berth_log *log,
                                      struct berth_error *error) {
-    char *config_path = folder_config_path(folder);
+    char *config_path = config_path_of(config, folder);
     if (config_path == NULL) {
         return file_no_path(error);
     }
@@ -283,7 +292,9 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
             "or a checkpoint of TensorFlow, NVIDIA or DeepSpeed",
             folder);
     }
-    enum berth_status status = folder_read_config(folder, &files->shape, error);
+    enum berth_status status = config->config_file != NULL
+                                   ? bert_config_read(config->config_file, &files->shape, error)
+                                   : folder_read_config(folder, &files->shape, error);
     if (status != BERTH_OK) {
         return status;
     }

@@ -13,6 +13,7 @@
 #include "train/job/training_report.h"
 #include "train/machine/machine.h"
 #include "train/settings/deepspeed.h"
+#include "train/settings/recipes.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -66,7 +67,7 @@ static enum berth_status need_start(const struct job *job, struct berth_error *e
             "--phase2 continues from a checkpoint of the first phase: name its folder with "
             "--resume_from_checkpoint, or a model to start from its weights alone");
     }
-    return config->config_file != NULL
+    return pretrains && config->config_file != NULL
                ? BERTH_OK
                : task_need(config->model_name_or_path, "model_name_or_path",
                            pretrains ? ", or --config_file for random weights" : "", error);
@@ -81,9 +82,11 @@ static void note_phases(const struct job *job) {
 
 static enum berth_status settle(struct job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
+    const struct berth_config typed = *config;
     if (config->deepspeed_config != NULL) {
         TRY(deepspeed_apply(config, config->deepspeed_config, &job->log, error));
     }
+    TRY(recipe_apply(config, &typed, job->task->jobs, error));
     TRY(job->task->settle(config, TASK_TRAIN, error));
     TRY(strategy_settle(config, &job->log, error));
     note_phases(job);
@@ -184,10 +187,6 @@ static enum berth_status open_model(struct job *job, struct berth_error *error) 
     if (has_new_shape(job)) {
         job->model_folder = config->config_file;
         return model_files_open_new(&job->files, config, job->task->head, &job->log, error);
-    }
-    if (config->model_name_or_path != NULL && config->config_file != NULL) {
-        log_note(&job->log, "config_file has no effect: %s has a configuration",
-                 config->model_name_or_path);
     }
     job->model_folder =
         config->model_name_or_path != NULL ? config->model_name_or_path : job->resume_folder;

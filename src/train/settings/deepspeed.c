@@ -6,6 +6,7 @@
 #include "core/number.h"
 #include "core/options.h"
 #include "train/settings/deepspeed_keys.h"
+#include "train/settings/recipes.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -464,6 +465,55 @@ static enum berth_status note_scalars(const struct reading *r, struct berth_erro
     return BERTH_OK;
 }
 
+// --- files that override the command line -------------------------------------------------------
+
+#define BATCH_KEYS "train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps"
+
+// The settings that DeepSpeed's engine takes from the file, and the keys that decide them.
+static const struct {
+    const char *name, *keys;
+} engine_settings[] = {
+    {"train_batch_size", BATCH_KEYS},
+    {"per_device_train_batch_size", BATCH_KEYS},
+    {"gradient_accumulation_steps", BATCH_KEYS},
+    {"precision", "fp16 bf16 bfloat16"},
+    {"learning_rate", "optimizer.params.lr"},
+    {"logging_steps", "steps_per_print"},
+    {"wall_clock_breakdown", "wall_clock_breakdown"},
+};
+
+static int has_one_of(const struct reading *r, const char *keys) {
+    char key[OPTION_NAME_SIZE];
+    int found = 0;
+    while (!found && option_next_name(&keys, key)) {
+        found = deepspeed_value(r->root, key) != NULL;
+    }
+    return found;
+}
+
+// Forgets what the file is to decide.
+static void prefer_file(struct reading *r) {
+    for (size_t i = 0; i < sizeof engine_settings / sizeof *engine_settings; i++) {
+        if (has_one_of(r, engine_settings[i].keys)) {
+            option_forget(r->config, option_find(engine_settings[i].name));
+        }
+    }
+    r->before = *r->config;
+}
+
+static void note_overridden(const struct reading *r, const struct berth_config *typed) {
+    for (size_t i = 0; i < sizeof engine_settings / sizeof *engine_settings; i++) {
+        const struct option_row *row = option_find(engine_settings[i].name);
+        char own[128], other[128];
+        option_print(typed, row, own, sizeof own);
+        option_print(r->config, row, other, sizeof other);
+        if (option_is_given(typed, row) && strcmp(own, other) != 0) {
+            log_note(r->log, "%s: %s overrides %s on the command line, as in the program of %s",
+                     row->name, r->path, own, typed->recipe);
+        }
+    }
+}
+
 // Reports the unavailable type before keys that only it has.
 static enum berth_status check_names(const struct reading *r, struct berth_error *error) {
     const struct deepspeed_optimizer *optimizer;
@@ -478,9 +528,14 @@ enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
                                   const struct berth_log *log, struct berth_error *error) {
     json *root;
     TRY(json_read_file(path, &root, error));
+    const struct berth_config typed = *config;
     struct reading reading = {
-        .config = config, .before = *config, .root = root, .path = path, .log = log};
+        .config = config, .before = typed, .root = root, .path = path, .log = log};
+    const int prefers_file = recipe_prefers_file(config->recipe);
     enum berth_status status;
+    if (prefers_file) {
+        prefer_file(&reading);
+    }
     TRY_DONE(check_names(&reading, error));
     TRY_DONE(deepspeed_check(root, path, log, error));
     TRY_DONE(take_top_level(&reading, error));
@@ -488,6 +543,9 @@ enum berth_status deepspeed_apply(struct berth_config *config, const char *path,
     TRY_DONE(take_schedule(&reading, error));
     TRY_DONE(take_precision(&reading, error));
     TRY_DONE(note_scalars(&reading, error));
+    if (prefers_file) {
+        note_overridden(&reading, &typed);
+    }
 done:
     json_free(root);
     return status;

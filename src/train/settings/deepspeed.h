@@ -2,7 +2,8 @@
 // DeepSpeed's JSON configuration with its semantics, mapped to the option table: a row's
 // `deepspeed` path names the key that sets it.
 //
-// - A setting on the command line takes precedence; a conflict is logged.
+// - A setting on the command line takes precedence; a conflict is logged. With a recipe whose
+//   program does it the other way round, the file does (recipe_prefers_file).
 // - An unknown key is an error that suggests the nearest known one. So is max_grad_norm among the
 //   optimizer's parameters (use gradient_clipping), and fp16 together with bf16.
 // - "auto", from transformers' integration, leaves the setting unchanged.

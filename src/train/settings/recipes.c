@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recipes, as in the published scripts of NVIDIA, DeepSpeed's BingBert and Google.
+// The recipes, as in the published scripts of NVIDIA, DeepSpeed's BingBert and BingBertSquad,
+// Google and CSCS (Piz Daint, LUMI).
 #include "train/settings/recipes.h"
 
 #include "core/options.h"
@@ -85,19 +86,59 @@ static const struct setting google[] = {
     {"initializer", "truncated_normal"},
 };
 
-#define RECIPE(name, list)                                                                         \
-    { name, list, sizeof(list) / sizeof((list)[0]) }
+// Keras's features, no schedule, no clipping and no weight decay.
+static const struct setting piz_daint[] = {
+    {"features", "keras"},     {"keras_answers", "all"},  {"keras_end", "exclusive"},
+    {"max_seq_length", "384"}, {"num_train_epochs", "1"}, {"train_batch_size", "512"},
+    {"learning_rate", "5e-5"}, {"schedule", "constant"},  {"weight_decay", "0"},
+    {"max_grad_norm", "0"},
+};
+
+static const struct setting lumi[] = {
+    {"features", "keras"},     {"keras_answers", "first"}, {"keras_end", "inclusive"},
+    {"max_seq_length", "384"}, {"num_train_epochs", "2"},  {"train_batch_size", "256"},
+    {"learning_rate", "5e-5"}, {"schedule", "constant"},   {"weight_decay", "0"},
+    {"max_grad_norm", "0"},
+};
+
+// apex's FusedAdam where there is no DeepSpeed file. The program sets the rate itself, and its
+// groups of parameters their weight decay.
+static const struct setting bing_bert_squad[] = {
+    {"schedule", "bertadam"},     {"warmup_proportion", "0.1"}, {"weight_decay", "0.01"},
+    {"bias_correction", "false"}, {"learning_rate", "5e-5"},    {"num_train_epochs", "3"},
+    {"max_grad_norm", "1"},       {"logging_steps", "100"},     {"predict_batch_size", "8"},
+};
+
+// In fp32.
+static const struct setting bing_bert_squad_baseline[] = {
+    {"schedule", "bertadam"}, {"warmup_proportion", "0.1"}, {"optimizer", "bertadam"},
+    {"clip_by", "both"},      {"learning_rate", "5e-5"},    {"num_train_epochs", "3"},
+    {"max_grad_norm", "1"},   {"logging_steps", "100"},     {"predict_batch_size", "8"},
+};
+
+#define RECIPE(its_job, its_name, list)                                                            \
+    .name = (its_name), .job = (its_job), .settings = (list),                                      \
+    .count = sizeof(list) / sizeof((list)[0])
 
 static const struct recipe {
     const char *name;
+    unsigned job;
     const struct setting *settings;
     size_t count;
+    int prefers_file;           // recipe_prefers_file
+    const char *overrides_file; // settings whose value is the program's own, whatever the DeepSpeed
+                                // file says; separated by spaces
 } recipes[] = {
-    RECIPE("nvidia-phase1", nvidia_phase1),
-    RECIPE("nvidia-phase2", nvidia_phase2),
-    RECIPE("bing-128", bing_128),
-    RECIPE("bing-512", bing_512),
-    RECIPE("google", google),
+    {RECIPE(JOB_PRETRAIN, "nvidia-phase1", nvidia_phase1)},
+    {RECIPE(JOB_PRETRAIN, "nvidia-phase2", nvidia_phase2)},
+    {RECIPE(JOB_PRETRAIN, "bing-128", bing_128)},
+    {RECIPE(JOB_PRETRAIN, "bing-512", bing_512)},
+    {RECIPE(JOB_PRETRAIN, "google", google)},
+    {RECIPE(JOB_FINETUNE_SQUAD, "piz-daint", piz_daint)},
+    {RECIPE(JOB_FINETUNE_SQUAD, "lumi", lumi)},
+    {RECIPE(JOB_FINETUNE_SQUAD, "bing-bert-squad", bing_bert_squad), .prefers_file = 1,
+     .overrides_file = "schedule weight_decay"},
+    {RECIPE(JOB_FINETUNE_SQUAD, "bing-bert-squad-baseline", bing_bert_squad_baseline)},
 };
 
 // Equivalent settings.
@@ -122,20 +163,48 @@ static int is_decided(const struct berth_config *config, const char *name) {
                        is_chosen(config, "gradient_accumulation_steps"));
 }
 
-enum berth_status recipe_apply(struct berth_config *config, struct berth_error *error) {
-    const struct recipe *recipe = NULL;
+// NULL: none.
+static const struct recipe *find_recipe(const char *name) {
+    for (size_t i = 0; name != NULL && i < sizeof recipes / sizeof *recipes; i++) {
+        if (strcmp(name, recipes[i].name) == 0) {
+            return &recipes[i];
+        }
+    }
+    return NULL;
+}
+
+static int overrides_file(const struct recipe *recipe, const struct setting *setting) {
+    const char *names = recipe->overrides_file;
+    char name[OPTION_NAME_SIZE];
+    while (option_next_name(&names, name)) {
+        if (strcmp(name, setting->name) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int recipe_prefers_file(const char *name) {
+    const struct recipe *recipe = find_recipe(name);
+    return recipe != NULL && recipe->prefers_file;
+}
+
+enum berth_status recipe_apply(struct berth_config *config, const struct berth_config *typed,
+                               unsigned job, struct berth_error *error) {
+    const struct recipe *recipe = find_recipe(config->recipe);
     if (config->recipe == NULL) {
         return BERTH_OK;
-    }
-    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
-        recipe = strcmp(config->recipe, recipes[i].name) == 0 ? &recipes[i] : recipe;
     }
     if (recipe == NULL) {
         return option_set(config, option_find("recipe"), config->recipe, error);
     }
+    if ((recipe->job & job) == 0) {
+        return error_set(error, BERTH_USAGE, "recipe %s is one of %s", recipe->name,
+                         recipe->job == JOB_PRETRAIN ? "pre-training" : "fine-tuning on SQuAD");
+    }
     for (size_t i = 0; i < recipe->count; i++) {
         const struct setting *setting = &recipe->settings[i];
-        if (!is_decided(config, setting->name)) {
+        if (!is_decided(overrides_file(recipe, setting) ? typed : config, setting->name)) {
             TRY(option_set(config, option_find(setting->name), setting->value, error));
         }
     }

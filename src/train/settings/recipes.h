@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published recipes for pre-training BERT, by name: settings and their values.
+// The published recipes for pre-training BERT and for fine-tuning it on SQuAD, by name: settings and
+// their values.
 #ifndef BERTH_TRAIN_RECIPES_H
 #define BERTH_TRAIN_RECIPES_H
 
 #include "core/error.h"
 
 // Applies config->recipe (NULL: nothing). A setting keeps its value if the user set it or an
-// equivalent one (num_train_epochs for max_steps, ...). Settings of the recipe count as given from
-// then on. An unknown name is BERTH_USAGE.
-enum berth_status recipe_apply(struct berth_config *config, struct berth_error *error);
+// equivalent one (num_train_epochs for max_steps, ...), or a DeepSpeed file, unless the program of
+// the recipe overrides the file; `typed` is the config before that file was read. Settings of the
+// recipe count as given from then on. An unknown name, or a recipe of another job, is BERTH_USAGE.
+enum berth_status recipe_apply(struct berth_config *config, const struct berth_config *typed,
+                               unsigned job, struct berth_error *error);
+
+// Whether in the program of this recipe (NULL: none) a DeepSpeed file's batch sizes, precision,
+// learning rate and report interval override the command line.
+int recipe_prefers_file(const char *name);
 
 #endif

@@ -8,7 +8,6 @@
 #include "data/pretraining/shard_list.h"
 #include "metrics/results.h"
 #include "train/engine/infer.h"
-#include "train/settings/recipes.h"
 #include "train/tasks/task.h"
 
 #include <inttypes.h>
@@ -29,7 +28,6 @@ static int is_chosen(const struct berth_config *config, const char *name) {
 }
 
 static enum berth_status settle_training(struct berth_config *config, struct berth_error *error) {
-    TRY(recipe_apply(config, error));
     const int epochs_decide =
         is_chosen(config, "num_train_epochs") && !is_chosen(config, "max_steps");
     option_take_defaults(config, JOB_PRETRAIN);

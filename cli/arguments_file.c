@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arguments from a JSON file, as Hugging Face's scripts take them: one object, a key for each
+// option.
+#include "cli.h"
+#include "core/buffer.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "format/json/json.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+// Appends a value as the command line has it. A list has commas.
+static enum berth_status put_value(struct buffer *word, const json *value, const char *path,
+                                   const char *key, struct berth_error *error) {
+    char number[NUMBER_TEXT_SIZE];
+    if (json_is_text(value)) {
+        buffer_put_text(word, json_text(value));
+    } else if (json_is_boolean(value)) {
+        buffer_put_text(word, json_truth(value) ? "true" : "false");
+    } else if (json_is_number_value(value)) {
+        number_print_real(number, sizeof number, json_as_real(value));
+        buffer_put_text(word, number);
+    } else if (json_is_array_value(value)) {
+        for (size_t i = 0; i < json_length(value); i++) {
+            buffer_put_text(word, i > 0 ? "," : "");
+            TRY(put_value(word, json_at(value, i), path, key, error));
+        }
+    } else {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: key \"%s\": expected a text, a number, true, false or a list", path,
+                         key);
+    }
+    return BERTH_OK;
+}
+
+// "--key=value"; newly allocated.
+static enum berth_status make_word(const char *path, const struct json_walk *walk, char **made,
+                                   struct berth_error *error) {
+    struct buffer word = {0};
+    buffer_put_text(&word, "--");
+    buffer_put_text(&word, walk->key);
+    buffer_put_text(&word, "=");
+    enum berth_status status = put_value(&word, walk->value, path, walk->key, error);
+    buffer_put_byte(&word, '\0');
+    *made = status == BERTH_OK && !word.failed ? memory_string(word.bytes) : NULL;
+    buffer_done(&word);
+    return status == BERTH_OK && *made == NULL ? error_no_memory(error, 0, path) : status;
+}
+
+int cli_is_arguments_file(const struct cli_verb *verb, int count, char **words) {
+    const size_t length = count == 1 ? strlen(words[0]) : 0;
+    return verb->arguments_most == 0 && length > 5 && words[0][0] != '-' &&
+           strcmp(words[0] + length - 5, ".json") == 0;
+}
+
+enum berth_status cli_read_arguments_file(const char *path, int *count, char ***words,
+                                          struct berth_error *error) {
+    json *root;
+    TRY(json_read_file(path, &root, error));
+    struct json_walk walk = {.object = root};
+    enum berth_status status = BERTH_OK;
+    *count = 0;
+    *words = memory_array(json_length(root) + 1, sizeof **words);
+    if (*words == NULL) {
+        status = error_no_memory(error, 0, path);
+    } else if (!json_is_object_value(root)) {
+        status = error_set(error, BERTH_BAD_DATA, "%s: expected an object of options", path);
+    }
+    while (status == BERTH_OK && json_walk_next(&walk)) {
+        if (!json_is_null_value(walk.value)) { // the option's default
+            status = make_word(path, &walk, &(*words)[*count], error);
+            *count += status == BERTH_OK;
+        }
+    }
+    json_free(root);
+    return status;
+}

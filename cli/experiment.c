@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// BingBert's file of an experiment (--cf): geometry, data, vocabulary and settings of a
+// pre-training. The geometry is read with the model's configuration; the rest become options here.
+// What the command line gives takes precedence.
+#include "cli.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "format/json/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Sets a row that was not given; the text is the process's.
+static enum berth_status take(struct cli_call *call, const char *row, char *text,
+                              struct berth_error *error) {
+    const struct option_row *found = option_find(row);
+    if (text == NULL) {
+        return error_no_memory(error, 0, row);
+    }
+    return option_is_given(&call->config, found) ? BERTH_OK
+                                                 : option_set(&call->config, found, text, error);
+}
+
+static enum berth_status take_number(struct cli_call *call, const char *row, const json *value,
+                                     struct berth_error *error) {
+    char text[NUMBER_TEXT_SIZE];
+    if (!json_is_number_value(value)) {
+        return BERTH_OK;
+    }
+    number_print_real(text, sizeof text, json_as_real(value));
+    return take(call, row, memory_string(text), error);
+}
+
+// A member of a member that is named by the sequences' length.
+static const json *of_length(const struct cli_call *call, const json *object) {
+    char length[32];
+    snprintf(length, sizeof length, "%lld", (long long)call->config.max_seq_length);
+    return json_member(object, length);
+}
+
+static enum berth_status take_settings(struct cli_call *call, const json *root,
+                                       struct berth_error *error) {
+    static const struct {
+        const char *key, *row;
+    } settings[] = {{"learning_rate", "learning_rate"},
+                    {"warmup_proportion", "warmup_proportion"},
+                    {"decay_rate", "decay_rate"},
+                    {"decay_step", "decay_step"},
+                    {"total_training_steps", "max_steps"}};
+    const json *mixed = of_length(call, json_member(root, "mixed_seq_training"));
+    const json *training = mixed != NULL ? mixed : json_member(root, "training");
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        TRY(take_number(call, settings[i].row, json_member(training, settings[i].key), error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status take_folder(struct cli_call *call, const char *row, const char *prefix,
+                                     const char *place, struct berth_error *error) {
+    if (place == NULL) {
+        return prefix != NULL ? take(call, row, memory_string(prefix), error) : BERTH_OK;
+    }
+    const int whole = prefix == NULL || place[0] == '/';
+    return take(call, row, whole ? memory_string(place) : path_join(prefix, place), error);
+}
+
+static enum berth_status take_data(struct cli_call *call, const json *root,
+                                   struct berth_error *error) {
+    const json *sets = json_member(json_member(root, "data"), "mixed_seq_datasets");
+    const char *training = json_text(json_member(of_length(call, sets), "pretrain_dataset"));
+    const char *held_out = json_text(json_member(json_member(root, "validation"), "path"));
+    TRY(take_folder(call, "input_dir", call->data_prefix, training, error));
+    return call->validation_prefix != NULL
+               ? take_folder(call, "eval_dir", call->validation_prefix, held_out, error)
+               : BERTH_OK;
+}
+
+static enum berth_status take_file(struct cli_call *call, const json *root,
+                                   struct berth_error *error) {
+    const char *vocabulary = json_text(json_member(root, "bert_token_file"));
+    if (call->tokenizer_name == NULL && vocabulary != NULL) {
+        call->tokenizer_name = memory_string(vocabulary);
+    }
+    TRY(take(call, "vocab_multiple", memory_string("8"), error));
+    TRY(take_settings(call, root, error));
+    return take_data(call, root, error);
+}
+
+enum berth_status cli_take_experiment(struct cli_call *call, struct berth_error *error) {
+    const char *path = call->config.config_file;
+    json *root = NULL;
+    if ((call->verb->jobs & JOB_PRETRAIN) == 0) {
+        return BERTH_OK;
+    }
+    if (path != NULL && file_exists(path)) {
+        TRY(json_read_file(path, &root, error));
+    }
+    enum berth_status status = json_member(root, "bert_model_config") != NULL
+                                   ? take_file(call, root, error)
+                                   : take_data(call, NULL, error);
+    json_free(root);
+    return status;
+}

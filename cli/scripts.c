@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command line of an original program means beyond its flags: the settings that are in the
+// program itself (a recipe), the model and the data that it names, files that lie elsewhere.
+#include "cli.h"
+#include "core/file.h"
+#include "core/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static enum berth_status set(struct cli_call *call, const char *row, const char *value,
+                             struct berth_error *error) {
+    return option_set(&call->config, option_find(row), value, error);
+}
+
+static int is_given(const struct cli_call *call, const char *row) {
+    return option_is_given(&call->config, option_find(row));
+}
+
+// --- whose command line it is -------------------------------------------------------------------
+
+static const char *google(const struct cli_call *call) {
+    (void)call;
+    return "google";
+}
+
+// Its two phases differ in their length.
+static const char *bing_bert(const struct cli_call *call) {
+    return is_given(call, "max_seq_length") && call->config.max_seq_length <= 128 ? "bing-128"
+                                                                                  : "bing-512";
+}
+
+// Without the engine's file, the baseline program: FusedAdam in fp16, BertAdam in fp32.
+static const char *bing_bert_squad(const struct cli_call *call) {
+    return call->config.deepspeed_config != NULL || call->config.precision == BERTH_BF16
+               ? "bing-bert-squad"
+               : "bing-bert-squad-baseline";
+}
+
+// In this order: a flag shows the first program that has it.
+static const struct cli_script {
+    const char *flags; // that only this program has, of those that have the job
+    unsigned job;
+    const char *program;
+    const char *(*recipe)(const struct cli_call *call);
+} scripts[] = {
+    {"num_train_steps num_warmup_steps input_file save_checkpoints_steps bert_config_file",
+     JOB_PRETRAIN, "Google's run_pretraining", google},
+    {"cf data_path_prefix load_training_checkpoint load_cp use_nvidia_dataset ckpt_to_save",
+     JOB_PRETRAIN, "BingBert's deepspeed_train.py", bing_bert},
+    {"job_name ckpt_type origin_bert_config_file deepspeed_transformer_kernel", JOB_FINETUNE_SQUAD,
+     "BingBertSquad", bing_bert_squad},
+};
+
+void cli_script_note_flag(struct cli_call *call, const char *name) {
+    call->is_dllogger |= strcmp(name, "json-summary") == 0; // Berth's own name has a _
+    for (size_t i = 0; call->script == NULL && i < sizeof scripts / sizeof *scripts; i++) {
+        const char *flags = scripts[i].flags;
+        char flag[OPTION_NAME_SIZE];
+        while ((scripts[i].job & call->verb->jobs) != 0 && option_next_name(&flags, flag)) {
+            if (option_same_name(name, flag)) {
+                call->script = &scripts[i];
+                memcpy(call->script_flag, flag, sizeof flag);
+            }
+        }
+    }
+}
+
+static enum berth_status take_recipe(struct cli_call *call, struct berth_error *error) {
+    const struct cli_script *script = call->script;
+    if (script == NULL || call->config.recipe != NULL) {
+        return BERTH_OK;
+    }
+    const char *recipe = script->recipe(call);
+    cli_note(call,
+             "--%s is a flag of %s: other settings default to its values (--recipe %s: its "
+             "optimizer, schedule and defaults)",
+             call->script_flag, script->program, recipe);
+    return set(call, "recipe", recipe, error);
+}
+
+// --- log lines ----------------------------------------------------------------------------------
+
+// Those that the program would have written: DeepSpeed's, or dllogger's.
+static enum berth_status take_log_format(struct cli_call *call, struct berth_error *error) {
+    const int engine = call->config.deepspeed_config != NULL;
+    if (is_given(call, "log_format") || (!engine && !call->is_dllogger)) {
+        return BERTH_OK;
+    }
+    const char *format = engine ? "deepspeed" : "dllogger";
+    cli_note(call, "--%s: log lines are those of %s (--log_format plain: Berth's own)",
+             engine ? "deepspeed_config" : "json-summary", engine ? "DeepSpeed" : "dllogger");
+    return set(call, "log_format", format, error);
+}
+
+// --- BingBert's checkpoints ---------------------------------------------------------------------
+
+// A folder of checkpoints and the name of one: a model in DeepSpeed's format.
+static enum berth_status take_training_checkpoint(struct cli_call *call,
+                                                  struct berth_error *error) {
+    const char *folder = call->training_checkpoint, *id = call->checkpoint_id;
+    if (folder == NULL || is_given(call, "model_name_or_path")) {
+        return BERTH_OK;
+    }
+    const char *path = id != NULL ? path_join(folder, id) : folder;
+    cli_note(call,
+             "--load_training_checkpoint: the weights of %s; its optimizer starts anew, and steps "
+             "count from 0",
+             path != NULL ? path : folder);
+    return path != NULL ? set(call, "model_name_or_path", path, error) : file_no_path(error);
+}
+
+// --- the demos of CSCS --------------------------------------------------------------------------
+
+// Their programs name model, data and result themselves, and show samples after training.
+static const struct cli_demo {
+    const char *recipe;
+    const char *answers; // keras_answers of the samples
+    struct berth_selection samples;
+} demos[] = {
+    {"piz-daint", "all", {.count = 10}},
+    {"lumi", "first", {.count = 50, .random = 1}},
+};
+
+#define DEMO_MODEL "bert-base-uncased"
+#define DEMO_DATA "squad"
+#define DEMO_OUTPUT "cache/model_trained_deepspeed"
+
+static const struct cli_demo *find_demo(const char *recipe) {
+    for (size_t i = 0; recipe != NULL && i < sizeof demos / sizeof *demos; i++) {
+        if (strcmp(demos[i].recipe, recipe) == 0) {
+            return &demos[i];
+        }
+    }
+    return NULL;
+}
+
+// Only the engine's file, or --download_only, is the whole command line of these programs.
+static int is_demo_line(const struct cli_call *call) {
+    const struct berth_config *config = &call->config;
+    return (call->verb->jobs & JOB_FINETUNE_SQUAD) != 0 && config->recipe == NULL &&
+           config->model_name_or_path == NULL && config->train_file == NULL &&
+           (config->deepspeed_config != NULL || call->download_only);
+}
+
+// LUMI's instructions place the files by hand.
+static const char *demo_file(const char *placed) {
+    return file_exists(placed) ? placed : DEMO_DATA;
+}
+
+static enum berth_status take_demo(struct cli_call *call, struct berth_error *error) {
+    if (is_demo_line(call)) {
+        TRY(set(call, "recipe", demos[0].recipe, error));
+        cli_note(call,
+                 "no --model and no --train: as the demo of Piz Daint, %s on %s (--recipe %s; "
+                 "LUMI's is --recipe lumi)",
+                 DEMO_MODEL, DEMO_DATA, demos[0].recipe);
+    }
+    call->demo = find_demo(call->config.recipe);
+    if (call->demo == NULL) {
+        return BERTH_OK;
+    }
+    const struct {
+        const char *row, *value;
+    } settings[] = {{"model_name_or_path", DEMO_MODEL},
+                    {"train_file", demo_file("cache/data/train-v1.1.json")},
+                    {"validation_file", demo_file("cache/data/dev-v1.1.json")},
+                    {"output_dir", DEMO_OUTPUT}};
+    call->dates_output = !is_given(call, "output_dir");
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        if (!is_given(call, settings[i].row)) {
+            TRY(set(call, settings[i].row, settings[i].value, error));
+        }
+    }
+    return BERTH_OK;
+}
+
+// Appends the time to the name of the result.
+static enum berth_status date_output(struct cli_call *call, struct berth_error *error) {
+    const time_t now = time(NULL);
+    struct tm local;
+    char date[32];
+    localtime_r(&now, &local);
+    strftime(date, sizeof date, "%Y-%m-%d-%H%M%S", &local);
+    snprintf(call->dated, sizeof call->dated, "%s_%s", call->config.output_dir, date);
+    if (rename(call->config.output_dir, call->dated) != 0) {
+        return error_set(error, BERTH_CANT_CREATE, "%s: cannot rename %s to it", call->dated,
+                         call->config.output_dir);
+    }
+    call->config.output_dir = call->dated;
+    cli_note(call, "the model is %s", call->dated);
+    return BERTH_OK;
+}
+
+enum berth_status cli_script_conclude(struct cli_call *call, struct berth_error *error) {
+    if (call->demo == NULL || call->config.dry_run) {
+        return BERTH_OK;
+    }
+    if (call->dates_output) {
+        TRY(date_output(call, error));
+    }
+    struct berth_config shown = call->config;
+    shown.model_name_or_path = call->config.output_dir;
+    shown.vocab_file = shown.config_file = NULL; // the folder has both
+    shown.predict_file = call->config.validation_file;
+    shown.keras_answers = call->demo->answers;
+    return cli_show_samples(call, &shown, call->demo->samples, error);
+}
+
+enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *error) {
+    TRY(take_log_format(call, error));
+    TRY(take_recipe(call, error));
+    TRY(take_training_checkpoint(call, error));
+    TRY(cli_take_experiment(call, error));
+    return take_demo(call, error);
+}
+
+// --- files that lie elsewhere -------------------------------------------------------------------
+
+// The path is the process's: it is used until the end.
+static enum berth_status find_model(const char **name, struct berth_error *error) {
+    char *path;
+    if (*name == NULL) {
+        return BERTH_OK;
+    }
+    TRY(berth_find_model(*name, &path, error));
+    if (strcmp(path, *name) == 0) {
+        berth_string_free(path);
+        return BERTH_OK;
+    }
+    *name = path;
+    return BERTH_OK;
+}
+
+static enum berth_status find_data(const char **name, const char *split,
+                                   struct berth_error *error) {
+    char *path;
+    if (*name == NULL) {
+        return BERTH_OK;
+    }
+    TRY(berth_find_data(*name, split, &path, error));
+    *name = path;
+    return BERTH_OK;
+}
+
+// The first of the files that the folder has, or the path itself if it is a file; NULL: none.
+static const char *file_in(const char *path, const char *const names[2]) {
+    if (file_exists(path)) {
+        return path;
+    }
+    for (int i = 0; i < 2; i++) {
+        char *file = path_join(path, names[i]);
+        if (file != NULL && file_exists(file)) {
+            return file;
+        }
+        memory_free(file);
+    }
+    return NULL;
+}
+
+static const char *const configurations[2] = {"config.json", "bert_config.json"};
+static const char *const vocabularies[2] = {"vocab.txt", "tokenizer.json"};
+
+// Sets a row to a file of the folder, or of the model of that name.
+static enum berth_status take_file(struct cli_call *call, const char *row, const char *name,
+                                   const char *const names[2], struct berth_error *error) {
+    if (name == NULL || is_given(call, row) || !cli_row_applies(call->verb, option_find(row))) {
+        return BERTH_OK;
+    }
+    const char *folder = name;
+    TRY(find_model(&folder, error));
+    const char *file = file_in(folder, names);
+    return file != NULL ? set(call, row, file, error)
+                        : error_set(error, BERTH_NO_INPUT, "%s: neither %s nor %s in this folder",
+                                    folder, names[0], names[1]);
+}
+
+// Whether the file of weights has no configuration beside it.
+static int lies_alone(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder =
+        slash == NULL ? memory_string(".") : memory_string_of(path, (size_t)(slash - path) + 1);
+    int alone = folder != NULL && file_exists(path) && file_in(folder, configurations) == NULL;
+    memory_free(folder);
+    return alone;
+}
+
+// --bert_model beside a checkpoint: its configuration and vocabulary, if the model is there.
+static enum berth_status take_label(struct cli_call *call, struct berth_error *error) {
+    const char *path = call->config.model_name_or_path;
+    char *folder = NULL;
+    if (call->label == NULL || path == NULL || !lies_alone(path)) {
+        return BERTH_OK;
+    }
+    enum berth_status status = berth_find_model(call->label, &folder, error);
+    if (status == BERTH_NO_INPUT || (status == BERTH_OK && !dir_exists(folder))) {
+        berth_string_free(folder);
+        return BERTH_OK; // what is missing is reported when it is needed
+    }
+    TRY(status);
+    TRY(take_file(call, "config_file", folder, configurations, error));
+    return take_file(call, "vocab_file", folder, vocabularies, error);
+}
+
+enum berth_status cli_find_files(struct cli_call *call, struct berth_error *error) {
+    struct berth_config *config = &call->config;
+    for (size_t i = 0; i < call->verb->models && i < call->argument_count; i++) {
+        TRY(find_model(&call->arguments[i], error));
+    }
+    TRY(find_model(&config->model_name_or_path, error));
+    TRY(take_file(call, "config_file", call->config_name, configurations, error));
+    TRY(take_file(call, "vocab_file", call->tokenizer_name, vocabularies, error));
+    TRY(take_label(call, error));
+    TRY(find_data(&config->train_file, "train", error));
+    TRY(find_data(&config->validation_file, "dev", error));
+    return find_data(&config->predict_file, "dev", error);
+}

@@ -1,0 +1,197 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# BingBertSquad and BingBert: the lines of their scripts, with a checkpoint of the pre-training that lies alone.
+. "$(dirname "$0")/lib.sh"
+make_model bert-large-uncased
+sed -i 's/"model_type"/"pre_layer_norm": true, "model_type"/' "$work/config.json"
+"$BERTH" init --config "$work/config.json" --output pretrained --seed 7 --quiet || exit 1
+cp bert-large-uncased/vocab.txt pretrained
+"$BERTH" convert pretrained saved --to deepspeed --names nvidia --quiet || exit 1
+mkdir checkpoints data
+mv saved/global_step*/mp_rank_00_model_states.pt checkpoints/training_state_checkpoint_162.tar
+cp bert-large-uncased/config.json bert-large-uncased-config.json
+make_dataset data/train-v1.1.json
+make_dataset data/dev-v1.1.json
+cat >deepspeed_bsz24_config.json <<'END'
+{"train_batch_size": 24, "train_micro_batch_size_per_gpu": 3, "steps_per_print": 1,
+ "optimizer": {"type": "Adam", "params": {"lr": 3e-5, "weight_decay": 0.0, "bias_correction": false}},
+ "gradient_clipping": 1.0, "fp16": {"enabled": true}}
+END
+MODEL_FILE=checkpoints/training_state_checkpoint_162.tar
+SQUAD_DIR=data
+
+# --- run_squad_deepspeed.sh -----------------------------------------------------------------------
+
+deepspeed_line() { # GPUs, OUTPUT, the engine's flag, LAUNCHER...
+    local NGPU_PER_NODE=$1 OUTPUT_DIR=$2 deepspeed=$3
+    shift 3
+    original nvidia_run_squad_deepspeed.py "$@" berth finetune squad \
+        --bert_model bert-large-uncased \
+        --do_train \
+        --do_lower_case \
+        --predict_batch_size 3 \
+        --do_predict \
+        --train_file $SQUAD_DIR/train-v1.1.json \
+        --predict_file $SQUAD_DIR/dev-v1.1.json \
+        --train_batch_size $((24 / NGPU_PER_NODE)) \
+        --learning_rate 0.00002 \
+        --num_train_epochs 2.0 \
+        --max_seq_length 384 \
+        --doc_stride 128 \
+        --output_dir "$OUTPUT_DIR" \
+        --job_name "deepspeed_${NGPU_PER_NODE}GPUs_24batch_size" \
+        --gradient_accumulation_steps $((24 / NGPU_PER_NODE / 3)) \
+        --fp16 \
+        $deepspeed \
+        --deepspeed_config deepspeed_bsz24_config.json \
+        --dropout 0.1 \
+        --model_file $MODEL_FILE \
+        --seed 12345 \
+        --preln
+}
+deepspeed_line 1 out --deepspeed
+expect_file out/predictions.json out/nbest_predictions.json out/runs/deepspeed_1GPUs_24batch_size/events.out.tfevents.*
+expect_line 'bert_squad_progress: step=2 lr=1\.5e-05 loss='
+expect_line ' At step 2, averaged throughput for [0-9]+ rounds is: .* Samples/s'
+expect_line '\[Rank 0\] step=2, skipped=0, lr=\[1\.5e-05\], mom=\[\(0\.9, 0\.999\)\]'
+# The engine's file decides, and the program itself the schedule and the weight decay.
+expect_err "learning_rate: deepspeed_bsz24_config.json overrides 2e-05 on the command line"
+grep -qE '^  train_batch_size +24$' "$err" || fail "not the file's batch"
+grep -qE '^  schedule +bertadam$' "$err" || fail "not BertAdam's schedule"
+grep -qE '^  weight_decay +0\.01$' "$err" || fail "not the program's weight decay"
+original evaluate-v1.1.py berth evaluate squad $SQUAD_DIR/dev-v1.1.json out/predictions.json
+expect_out '"exact_match":'
+# Other values of the file: other numbers than the line's.
+sed -i 's/"train_batch_size": 24/"train_batch_size": 12/' deepspeed_bsz24_config.json
+deepspeed_line 1 twelve -d
+expect_err "train_batch_size: deepspeed_bsz24_config.json overrides 24 on the command line"
+grep -qE '^  train_batch_size +12$' "$err" || fail "not the file's batch"
+# Two processes, each with its part of the batch in the line.
+deepspeed_line 2 two --deepspeed launch 2
+grep -qE '^  train_batch_size +12$' "$err" || fail "not the file's batch"
+# PyTorch's launcher inserts the rank.
+original nvidia_run_squad_deepspeed.py env WORLD_SIZE=1 RANK=0 LOCAL_RANK=0 berth --local_rank=0 finetune squad --do_train \
+    --bert_model bert-large-uncased --model_file "$MODEL_FILE" --ckpt_type DS --deepspeed_transformer_kernel \
+    --train_file data/train-v1.1.json --output_dir launched --max_steps 1
+
+# --- run_squad_baseline.sh, and run_hf.sh with Hugging Face's weights -----------------------------
+
+baseline_line() { # OUTPUT WORDS...
+    local OUTPUT_DIR=$1
+    shift
+    original nvidia_run_squad_baseline.py berth finetune squad \
+        --bert_model bert-large-uncased \
+        --do_train \
+        --do_lower_case \
+        --do_predict \
+        --train_file $SQUAD_DIR/train-v1.1.json \
+        --predict_file $SQUAD_DIR/dev-v1.1.json \
+        --train_batch_size 24 \
+        --learning_rate 3e-5 \
+        --num_train_epochs 2.0 \
+        --max_seq_length 384 \
+        --doc_stride 128 \
+        --output_dir "$OUTPUT_DIR" \
+        --job_name baseline_1GPUs_24batch_size \
+        --gradient_accumulation_steps 4 \
+        --model_file $MODEL_FILE "$@"
+}
+baseline_line half --fp16
+expect_file half/predictions.json
+grep -qE '^  optimizer +adamw$' "$err" || fail "not apex's optimizer in fp16"
+baseline_line full
+grep -qE '^  optimizer +bertadam$' "$err" || fail "not BertAdam in fp32"
+grep -qE '^  clip_by +both$' "$err" || fail "not clipped twice"
+"$BERTH" convert bert-large-uncased torch --to torch --quiet && mkdir ckpt
+mv torch/pytorch_model.bin ckpt/bert-large-uncased-whole-word-masking-pytorch_model.bin
+MODEL_FILE=ckpt/bert-large-uncased-whole-word-masking-pytorch_model.bin
+baseline_line hf --ckpt_type HF --origin_bert_config_file bert-large-uncased-config.json
+expect_file hf/predictions.json
+
+# --- a checkpoint that lies alone, in the other verbs ---------------------------------------------
+
+lone="checkpoints/training_state_checkpoint_162.tar --vocab_file bert-large-uncased/vocab.txt"
+for name in config_file bert_config_file origin_bert_config_file; do
+    original - berth predict squad --model_file $lone --$name "$work/config.json" --predict_file data/dev-v1.1.json \
+        --output_dir "answers-$name"
+    expect_file "answers-$name/predictions.json"
+done
+original - berth answer --model $lone --config_file "$work/config.json" --question "Who lived in Oslo?" --context "Ada lived in Oslo."
+original - berth show squad --model-file $lone --config_file "$work/config.json" --input data/dev-v1.1.json \
+    --start-sample 1 --num-test-samples 2
+echo "Ada lived in Oslo." >text
+original - berth embed --model $lone --config_file "$work/config.json" text --output text.npy
+original - berth convert $lone --config_file "$work/config.json" folder
+expect_file folder/config.json folder/vocab.txt folder/model.safetensors
+run compare folder pretrained
+expect_code 0
+run predict squad --model $lone --predict_file data/dev-v1.1.json --output_dir none
+expect_code 66
+expect_err "by --config_file"
+
+# --- BingBert's pre-training ----------------------------------------------------------------------
+
+for article in 1 2 3 4 5 6 7 8; do
+    printf 'ada lived in oslo %s. hugo lived in riga. olga lived in bern. where did rita live? in rome.\n\n' $article{1,2,3,4,5,6}
+done >text.txt
+run prepare --text text.txt --vocab bert-large-uncased/vocab.txt --output prepared --max_seq_length 128 \
+    --max_predictions_per_seq 20 --shards 2 --test_shards 1 --dupe_factor 2
+expect_code 0
+mkdir -p workspace/bert/data validation
+shards=$(dirname "$(find prepared -name '*training_0.hdf5')")
+cp -r "$shards" workspace/bert/data/128 && cp -r "$shards" validation/validation_set
+cat >bert_large_lamb_nvidia_data.json <<'END'
+{"name": "bing_bert_large_lamb_seq", "bert_token_file": "bert-large-uncased", "bert_model_file": "bert-large-uncased",
+ "bert_model_config": {"vocab_size_or_config_json_file": 119547, "hidden_size": 32, "num_hidden_layers": 2,
+  "num_attention_heads": 2, "intermediate_size": 64, "hidden_act": "gelu", "max_position_embeddings": 128,
+  "type_vocab_size": 2, "initializer_range": 0.02, "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1},
+ "data": {"flags": {"pretrain_dataset": true}, "mixed_seq_datasets": {"128": {"pretrain_dataset": "data/128"}}},
+ "mixed_seq_training": {"128": {"num_epochs": 16, "warmup_proportion": 0.06, "learning_rate": 11e-3, "num_workers": 4,
+  "decay_rate": 0.90, "decay_step": 250, "total_training_steps": 3}},
+ "validation": {"path": "validation_set/"}}
+END
+cat >deepspeed_bsz64k_lamb_config_seq128.json <<'END'
+{"train_batch_size": 16, "train_micro_batch_size_per_gpu": 8, "steps_per_print": 1,
+ "optimizer": {"type": "Lamb", "params": {"lr": 11e-3, "weight_decay": 0.01, "bias_correction": false, "max_coeff": 0.3,
+  "min_coeff": 0.01}},
+ "gradient_clipping": 1.0, "wall_clock_breakdown": false, "fp16": {"enabled": true}}
+END
+original deepspeed_train.py berth pretrain \
+    --cf bert_large_lamb_nvidia_data.json \
+    --max_seq_length 128 \
+    --output_dir bert_model_outputs \
+    --deepspeed \
+    --deepspeed_transformer_kernel \
+    --print_steps 100 \
+    --lr_schedule "EE" \
+    --lr_offset 10e-4 \
+    --job_name lamb_nvidia_data_64k_seq128 \
+    --deepspeed_config deepspeed_bsz64k_lamb_config_seq128.json \
+    --data_path_prefix workspace/bert \
+    --use_nvidia_dataset
+expect_line 'bing_bert_progress: step=3, loss='
+expect_line 'step=3, skipped=0'
+grep -q '"vocab_size": 128' bert_model_outputs/config.json || fail "not the vocabulary's size"
+grep -q '"pre_layer_norm": true' bert_model_outputs/config.json || fail "norms come after"
+expect_file bert_model_outputs/runs/lamb_nvidia_data_64k_seq128/events.out.tfevents.* bert_model_outputs/model.safetensors
+# The second phase, from a checkpoint of DeepSpeed.
+"$BERTH" convert bert_model_outputs saved_models --to deepspeed --names nvidia --step 7500 --quiet
+original deepspeed_train.py berth pretrain \
+    --cf bert_large_lamb_nvidia_data.json \
+    --max_seq_length 128 \
+    --output_dir second \
+    --print_steps 100 \
+    --deepspeed \
+    --deepspeed_transformer_kernel \
+    --job_name second \
+    --deepspeed_config deepspeed_bsz64k_lamb_config_seq128.json \
+    --data_path_prefix workspace/bert \
+    --validation_data_path_prefix validation \
+    --rewarmup \
+    --lr_schedule "EE" \
+    --attention_dropout_checkpoint \
+    --lr_offset 0.0 \
+    --load_training_checkpoint saved_models \
+    --load_checkpoint_id global_step7500 \
+    --ckpt_to_save 160 161
+finish
