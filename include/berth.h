@@ -159,6 +159,8 @@ struct berth_config {
     int64_t max_steps_per_epoch;
     int dataloader_drop_last; /* leave out the incomplete update at the end of an epoch */
     double learning_rate;
+    const char *lr_scaling; /* factor of learning_rate by the number K of processes: "none", "sqrt"
+                               (of K) or "linear" (K) */
     double warmup_proportion;
     int64_t warmup_steps; /* > 0: overrides warmup_proportion */
     const char *schedule; /* see `berth finetune squad --help all` */
@@ -233,10 +235,12 @@ struct berth_config {
     const char *instructions; /* "auto", "generic", "avx2", "avx512", "avx512bf16" */
 
     /* ranks: the processes of a job */
-    const char *comm;      /* "self", "openmpi", "mpich"; "auto": as the launcher says */
-    int64_t comm_timeout;  /* seconds to wait for another process */
-    int64_t zero_stage;    /* what they divide: 1 moments and master weights, 2 gradients too */
-    int64_t virtual_ranks; /* parts of an update, added in a fixed order; 0: one for each rank */
+    const char *comm;        /* "self", "openmpi", "mpich"; "auto": as the launcher says */
+    int64_t comm_timeout;    /* seconds to wait for another process */
+    const char *workers;     /* "synchronous": they divide each update; "independent": each trains a
+                                model of its own */
+    int64_t zero_stage;      /* what they divide: 1 moments and master weights, 2 gradients too */
+    int64_t virtual_ranks;   /* parts of an update, added in a fixed order; 0: one for each rank */
     const char *shard_order; /* of pre-training: "global", one stream; "rank", files by process */
     const char *communication_data_type; /* of exchanged gradients: "fp32", "bf16"; NULL: that of
                                             the precision */
@@ -343,8 +347,12 @@ struct berth_run_result {
     double eval_loss;                               /* NaN without an evaluation, and for SQuAD */
     double samples_per_second;
     double tokens_per_second;
-    double mfu; /* model FLOPs utilisation: required FLOPs over the measured peak; NaN if the
-                   peak was not measured */
+    double mfu;      /* model FLOPs utilisation: required FLOPs over the measured peak; NaN if the
+                        peak was not measured */
+    int64_t workers; /* number of independent workers; 0: none. All other fields are then those
+                        of the best one */
+    int64_t best_worker; /* its rank; -1: none was evaluated */
+    int64_t best_seed;
 };
 
 /* The jobs of a task. An unknown task name is BERTH_USAGE; the error lists the known ones.
@@ -733,10 +741,10 @@ struct berth_prepare_result {
  * threads. Every file appears complete or not at all, and finished files of an earlier run are
  * kept. The same input and settings give the same bytes, regardless of the number of threads, of
  * processes that were started together (comm, comm_timeout) and of interruptions. Of several
- * processes only the first one has the result. `stop` works as for jobs. BERTH_USAGE: unknown stage, no input. BERTH_BAD_DATA:
- * truncated or damaged dump, invalid UTF-8. BERTH_CONFIG: the folder belongs to another input or
- * other settings; the error names the first difference. BERTH_NO_INPUT: a file or the previous
- * stage's output is missing. BERTH_IO: full disk. */
+ * processes only the first one has the result. `stop` works as for jobs. BERTH_USAGE: unknown
+ * stage, no input. BERTH_BAD_DATA: truncated or damaged dump, invalid UTF-8. BERTH_CONFIG: the
+ * folder belongs to another input or other settings; the error names the first difference.
+ * BERTH_NO_INPUT: a file or the previous stage's output is missing. BERTH_IO: full disk. */
 enum berth_status berth_prepare(const struct berth_config *config,
                                 const struct berth_prepare_input *input, struct berth_log log,
                                 const volatile int *stop, struct berth_prepare_result *result,
@@ -745,8 +753,8 @@ enum berth_status berth_prepare(const struct berth_config *config,
 /* Packs the instances of a folder's HDF5 and TFRecord files with "training" in their names into
  * rows of up to three: output_dir/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and
  * output_dir_metadata.json next to output_dir. Of the config, only seed (default 12345), threads,
- * comm and comm_timeout apply. Resumes an interrupted run; the same input and seed give the same bytes. Errors are those
- * of berth_prepare. */
+ * comm and comm_timeout apply. Resumes an interrupted run; the same input and seed give the same
+ * bytes. Errors are those of berth_prepare. */
 enum berth_status berth_pack(const struct berth_config *config, const char *input_dir,
                              const char *output_dir, struct berth_log log, const volatile int *stop,
                              struct berth_pack_result *result, struct berth_error *error);
