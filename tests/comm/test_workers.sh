@@ -141,7 +141,7 @@ several 2 $questions --output squad --seed 5 --workers independent --resume_from
 expect_code 0
 once "squad/worker-2 is of more processes than now, and is not compared"
 
-# A signal to one process stops all.
+# Runs words, the second process with those in SECOND added; launchers end all processes if one fails, so codes go to a file.
 cat >numbered.sh <<'END'
 number=${OMPI_COMM_WORLD_RANK-$PMI_RANK}
 [ "$number" = 0 ] || echo $$ >process
@@ -152,7 +152,9 @@ wait $!
 code=$?
 [ $code -lt 128 ] || { wait $!; code=$?; }
 echo $code >>codes
+exit ${PASS+$code}
 END
+# A signal to one process stops all.
 for mpi in "${mpis[@]}"; do
     rm -f process codes
     : >"$err" # of the job before
@@ -190,6 +192,21 @@ expect_code 0
 same_files failed/worker-1 squad-6 model.safetensors predictions.json
 best=$(best_of failed f1 most 5 squad-5 squad-6) || fail "another table"
 same_files failed "squad-$((5 + best))" model.safetensors predictions.json
+
+# The second worker does not answer. The first one goes on for as long as it has to, and then ends with what it has.
+rm process
+what="a worker that does not answer"
+PASS= SECOND="--max_steps 100000" timeout 60 $(launcher_of "${mpis[turn++ % ${#mpis[@]}]}") -n 2 bash numbered.sh "$BERTH" $questions \
+    --max_steps 1500 --output silent --seed 5 --workers independent --comm_timeout 1 >"$out" 2>"$err" </dev/null &
+for _ in {1..600}; do
+    [ -d silent/worker-1/checkpoint-3 ] && break
+    sleep 0.02
+done
+kill -STOP "$(cat process)"
+wait $!
+kill -KILL "$(cat process)" 2>/dev/null
+expect_err "worker 0 has finished in silent/worker-0, but no best worker was chosen: no answer from rank 1 (host "
+[ -s silent/worker-0/model.safetensors ] && [ ! -e silent/model.safetensors ] || fail "another result"
 
 # At the start all fail, once.
 failing() { # CODE TEXT WORDS...
