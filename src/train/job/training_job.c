@@ -100,9 +100,8 @@ static enum berth_status scale_rates(struct training_job *job, struct berth_erro
                       "lr_scaling %s: learning_rate %.10g x %.10g, for %d processes: %.10g",
                       config->lr_scaling, given, factor, processes, config->learning_rate);
         log_note(&job->log, "%s", text);
-    } else if (option_is_chosen(config, option_find("lr_scaling"))) {
-        log_note(&job->log, "lr_scaling %s has no effect%s", config->lr_scaling,
-                 processes == 1 ? " in one process" : "");
+    } else if (config->lr_scaling != NULL && strcmp(config->lr_scaling, "none") != 0) {
+        log_note(&job->log, "lr_scaling %s has no effect in one process", config->lr_scaling);
     }
     return BERTH_OK;
 }
