@@ -442,6 +442,8 @@ static void work_alone(void *context) {
         tells = tells == 0 && atomic_load(&meeter->fails) > 0 ? atomic_load(&meeter->tells) : tells;
         sched_yield();
     }
+    // Once it has failed, what the caller asks for is still looked at.
+    CHECK(!meeter->follows_failure || (tells > 0 && atomic_load(&meeter->tells) >= tells + 2));
     atomic_fetch_add(meeter->through, 1);
 }
 
