@@ -92,9 +92,9 @@ static enum berth_status set_optim(struct cli_call *call, const struct legacy *l
                              value);
 }
 
-// A file for a row that the verb may lack.
-static enum berth_status set_file(struct cli_call *call, const struct legacy *legacy,
-                                  const char *value, struct berth_error *error) {
+// Sets a row that the verb may lack.
+static enum berth_status set_if_known(struct cli_call *call, const struct legacy *legacy,
+                                      const char *value, struct berth_error *error) {
     if (cli_row_applies(call->verb, option_find(legacy->setting))) {
         return set(call, legacy->setting, value, error);
     }
@@ -102,11 +102,19 @@ static enum berth_status set_file(struct cli_call *call, const struct legacy *le
     return BERTH_OK;
 }
 
+// Intel's run_squad has independent workers unless it is given.
+static enum berth_status set_workers(struct cli_call *call, const struct legacy *legacy,
+                                     const char *value, struct berth_error *error) {
+    union option_value answer;
+    TRY(option_parse(&legacy->option, value, &answer, error));
+    return set_if_known(call, legacy, answer.flag ? "synchronous" : "independent", error);
+}
+
 // transformers' --deepspeed FILE; in DeepSpeed's own scripts it is a flag.
 static enum berth_status set_deepspeed(struct cli_call *call, const struct legacy *legacy,
                                        const char *value, struct berth_error *error) {
     if (!cli_is_truth_word(value)) {
-        return set_file(call, legacy, value, error);
+        return set_if_known(call, legacy, value, error);
     }
     cli_note(call, "--deepspeed: --deepspeed_config FILE is read");
     return BERTH_OK;
@@ -169,7 +177,7 @@ static const struct legacy legacies[] = {
     {.option = {CLI_TEXT("input_file", NULL), GROUP, .unit = "FILE",
                 .help = "--input_dir, of Google's run_pretraining"},
      .setting = "input_dir",
-     .set = set_file},
+     .set = set_if_known},
     {.option = {CLI_TEXT("dropout", NULL), GROUP, .unit = "X",
                 .help = "--hidden_dropout_prob and --attention_probs_dropout_prob"},
      .setting = "hidden_dropout_prob",
@@ -219,6 +227,10 @@ static const struct legacy legacies[] = {
     {.option = {CLI_TEXT("job_name", NULL), GROUP, .offset = offsetof(struct cli_call, job_name),
                 .unit = "NAME", .help = "--logging_dir OUTPUT_DIR/runs/NAME"},
      .set = set_text},
+    {.option = {SWITCH("mpi_workers_sync_gradients"), GROUP,
+                .help = "--workers synchronous; false: --workers independent"},
+     .setting = "workers",
+     .set = set_workers},
 };
 
 // Accepted without effect; the help says why.
@@ -259,9 +271,9 @@ static const struct option_row ignored[] = {
      .help = "Berth does not pad"},
     {SWITCH("optimized_softmax"), IGNORED, .help = "every kernel is optimized"},
     {SWITCH("experimental_gelu"), IGNORED, .help = "hidden_act of config.json determines it"},
-    {SWITCH("mpi_workers_sync_gradients"),
-     .aliases = "use_zero_optimizer allreduce_post_accumulation allreduce_post_accumulation_fp16",
-     IGNORED, .help = "there is one process"},
+    {SWITCH("use_zero_optimizer"),
+     .aliases = "allreduce_post_accumulation allreduce_post_accumulation_fp16", IGNORED,
+     .help = "there is one process"},
     {CLI_TEXT("throughput_warmup_steps", NULL), IGNORED,
      .help = "samples_per_second is of all updates"},
     {CLI_TEXT("eval_script", NULL), IGNORED, .help = "the official metrics are built in"},

@@ -31,6 +31,11 @@ static enum berth_status print_result(const struct berth_run_result *result,
     json_line_real(&line, "samples_per_second", result->samples_per_second);
     json_line_real(&line, "tokens_per_second", result->tokens_per_second);
     json_line_real(&line, "mfu", result->mfu);
+    if (result->workers > 0) {
+        json_line_integer(&line, "workers", result->workers);
+        json_line_integer(&line, "best_worker", result->best_worker);
+        json_line_integer(&line, "best_seed", result->best_seed);
+    }
     json_line_close(&line, '}');
     enum berth_status status = cli_put_json(&line, error);
     json_line_done(&line);

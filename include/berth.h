@@ -161,6 +161,8 @@ struct berth_config {
     int64_t max_steps_per_epoch;
     int dataloader_drop_last; /* leave out the incomplete update at the end of an epoch */
     double learning_rate;
+    const char *lr_scaling; /* factor of learning_rate by the number K of processes: "none", "sqrt"
+                               (of K) or "linear" (K) */
     double warmup_proportion;
     int64_t warmup_steps; /* > 0: overrides warmup_proportion */
     const char *schedule; /* see `berth finetune squad --help all` */
@@ -237,6 +239,8 @@ struct berth_config {
     /* ranks: the processes of a job */
     const char *comm;        /* "self", "openmpi", "mpich"; "auto": as the launcher says */
     int64_t comm_timeout;    /* seconds to wait for another process */
+    const char *workers;     /* "synchronous": they divide each update; "independent": each trains a
+                                model of its own */
     int64_t zero_stage;      /* what they divide: 1 moments and master weights, 2 gradients too */
     int64_t virtual_ranks;   /* parts of an update, added in a fixed order; 0: one for each rank */
     const char *shard_order; /* of pre-training: "global", one stream; "rank", files by process */
@@ -347,8 +351,12 @@ struct berth_run_result {
     double eval_loss;                               /* NaN without an evaluation, and for SQuAD */
     double samples_per_second;
     double tokens_per_second;
-    double mfu; /* model FLOPs utilisation: required FLOPs over the measured peak; NaN if the
-                   peak was not measured */
+    double mfu;      /* model FLOPs utilisation: required FLOPs over the measured peak; NaN if the
+                        peak was not measured */
+    int64_t workers; /* number of independent workers; 0: none. All other fields are then those
+                        of the best one */
+    int64_t best_worker; /* its rank; -1: none was evaluated */
+    int64_t best_seed;
 };
 
 /* The jobs of a task. An unknown task name is BERTH_USAGE; the error lists the known ones.
@@ -371,7 +379,10 @@ struct berth_run_result {
  * Training writes the model, its checkpoints and the files of evaluation to output_dir.
  *
  * Processes that a launcher started together (mpirun, srun) all call the function and divide its
- * work; the first one reports and writes. */
+ * work; the first one reports and writes. With workers "independent" each of them trains a model of
+ * its own in output_dir/worker-RANK, with its rank added to the seed; output_dir then gets the files
+ * of the best one, and workers.json. A worker that fails leaves the others alone; its status is
+ * returned to all after the best of the others was published. */
 enum berth_status berth_train(const char *task, const struct berth_config *config,
                               struct berth_log log, const volatile int *stop,
                               struct berth_run_result *result, struct berth_error *error);

@@ -4,7 +4,7 @@
 #include "core/memory.h"
 #include "metrics/squad_metrics.h"
 #include "train/inference/predict.h"
-#include "train/job/training_job.h"
+#include "train/job/workers.h"
 #include "train/settings/deepspeed.h"
 
 #include <math.h>
@@ -58,7 +58,7 @@ enum berth_status berth_train(const char *task, const struct berth_config *confi
     const struct task *found;
     REQUIRE_CONFIG(config, error);
     TRY(find_task(task, &found, error));
-    TRY(training_job_run(found, config, log, stop, result, error));
+    TRY(workers_train(found, config, log, stop, result, error));
     return found->predicts_apart && !config->dry_run && task_predicts(config)
                ? predict_trained(found, config, log, stop, error)
                : BERTH_OK;

@@ -532,6 +532,37 @@ enum berth_status file_write(const char *path, const void *bytes, size_t length,
     return file_writer_commit(&writer, error);
 }
 
+static enum berth_status copy_bytes(const struct file_reader *reader, struct file_writer *writer,
+                                    char *buffer, struct berth_error *error) {
+    for (uint64_t done = 0; done < reader->size;) {
+        const uint64_t left = reader->size - done;
+        const size_t count = left < BUFFER_SIZE ? (size_t)left : BUFFER_SIZE;
+        TRY(file_reader_at(reader, done, buffer, count, error));
+        TRY(file_writer_put(writer, buffer, count, error));
+        done += count;
+    }
+    return file_writer_commit(writer, error);
+}
+
+enum berth_status file_copy(const char *from, const char *path, struct berth_error *error) {
+    struct file_reader reader;
+    struct file_writer writer;
+    char *buffer = memory_array(BUFFER_SIZE, 1);
+    enum berth_status status = buffer != NULL
+                                   ? file_reader_open(&reader, from, error)
+                                   : error_no_memory(error, BUFFER_SIZE, "the copy of a file");
+    if (status == BERTH_OK) {
+        status = file_writer_open(&writer, path, error);
+        if (status == BERTH_OK) {
+            status = copy_bytes(&reader, &writer, buffer, error);
+            file_writer_abort(&writer);
+        }
+        file_reader_close(&reader);
+    }
+    memory_free(buffer);
+    return status;
+}
+
 int file_is_temporary(const char *name) {
     size_t length = strlen(name), suffix = strlen(".tmp");
     if (length <= suffix || strcmp(name + length - suffix, ".tmp") != 0) {

@@ -71,6 +71,9 @@ void file_writer_abort(struct file_writer *writer);
 enum berth_status file_write(const char *path, const void *bytes, size_t length,
                              struct berth_error *error);
 
+// Writes a copy of the regular file `from`, of any size.
+enum berth_status file_copy(const char *from, const char *path, struct berth_error *error);
+
 // A file that several processes fill. One creates it with its first bytes, the rest zeros; then
 // each opens it and writes its own ranges. It is not renamed at the end: it is for a folder that is
 // published as a whole (dir_publish) or whose files are moved out of it (file_publish), and removed

@@ -271,6 +271,10 @@ const struct option_row option_rows[] = {
     {REAL("learning-rate", learning_rate, "3e-5"), NOTED, COMMON, .jobs = JOB_TRAIN, AT_LEAST(0),
      .unit = "RATE", DEEPSPEED("optimizer.params.lr", "0.001"), .aliases = "lr",
      .help = "peak learning rate", .job_defaults = {{JOB_PRETRAIN, "5e-5", NULL}}},
+    {TEXT("learning-rate", lr_scaling, "none"), FREE, .jobs = JOB_TRAIN, .unit = "RULE",
+     .choices = "none|sqrt|linear",
+     .help = "multiply learning_rate by the square root of the number of processes, or by the "
+             "number; lr_offset stays as it is"},
     {REAL("learning-rate", warmup_proportion, "0.1"), NOTED, .jobs = JOB_TRAIN, BETWEEN(0, 1),
      .unit = "X", .aliases = "warmup_ratio", .help = "fraction of the updates for warm-up",
      .job_defaults = {{JOB_PRETRAIN, "0.01", NULL}}},
@@ -462,6 +466,10 @@ const struct option_row option_rows[] = {
      .shown = "auto: the MPI of the launcher that started them"},
     {INTEGER("ranks", comm_timeout, "300"), FREE, .jobs = JOB_DIVIDED | JOB_BENCH,
      BETWEEN(1, 1000000), .unit = "SECONDS", .help = "maximum time to wait for another process"},
+    {TEXT("ranks", workers, "synchronous"), FREE, .jobs = JOB_TRAIN, .unit = "KIND",
+     .choices = "synchronous|independent",
+     .help = "synchronous: the processes divide each update; independent: process R trains a model "
+             "of its own with seed + R in OUTPUT/worker-R, and the best one becomes the result"},
     {INTEGER("ranks", zero_stage, "0"), FREE, .jobs = JOB_TRAIN | JOB_BENCH, BETWEEN(0, 3),
      .unit = "STAGE", DEEPSPEED("zero_optimization.stage", NULL),
      .help = "what the processes divide among them: 1: moments and master weights, 2: gradients "

@@ -333,6 +333,10 @@ int option_resumes(const struct berth_config *config) {
     return config->resume_from_checkpoint != NULL || config->resume_step >= 0;
 }
 
+int option_is_independent(const struct berth_config *config) {
+    return config->workers != NULL && strcmp(config->workers, "independent") == 0;
+}
+
 // --- defaults ------------------------------------------------------------------------------------
 
 void option_defaults(struct berth_config *config) {

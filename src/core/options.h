@@ -157,6 +157,8 @@ void option_forget(struct berth_config *config, const struct option_row *row);
 int option_is_chosen(const struct berth_config *config, const struct option_row *row);
 // 1 when the settings resume a run from a checkpoint.
 int option_resumes(const struct berth_config *config);
+// 1 when each process trains a model of its own.
+int option_is_independent(const struct berth_config *config);
 // BERTH_USAGE where a row with choices holds none of them: a struct can be filled by hand.
 enum berth_status option_check_choice(const struct berth_config *config, const char *name,
                                       struct berth_error *error);

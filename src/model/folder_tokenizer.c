@@ -10,7 +10,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define FILE_LIMIT ((size_t)1 << 30)
 #define SETTINGS_FILE "tokenizer_config.json"
 #define SPECIALS_FILE "special_tokens_map.json"
 #define VOCAB_FILE "vocab.txt"
@@ -140,15 +139,6 @@ char *folder_vocabulary_path(const char *path) {
 
 // --- copying ------------------------------------------------------------------------------------
 
-static enum berth_status copy_file(const char *from, const char *to, struct berth_error *error) {
-    char *bytes;
-    size_t length;
-    TRY(file_read(from, FILE_LIMIT, &bytes, &length, error));
-    enum berth_status status = file_write(to, bytes, length, error);
-    memory_free(bytes);
-    return status;
-}
-
 enum berth_status folder_copy_file(const char *path, const char *target, const char *name,
                                    struct berth_error *error) {
     char *from = folder_file(path, name), *to = path_join(target, name);
@@ -156,7 +146,7 @@ enum berth_status folder_copy_file(const char *path, const char *target, const c
     if (from == NULL || to == NULL) {
         status = file_no_path(error);
     } else if (file_exists(from)) {
-        status = copy_file(from, to, error);
+        status = file_copy(from, to, error);
     }
     memory_free(from);
     memory_free(to);

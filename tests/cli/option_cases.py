@@ -172,6 +172,8 @@ CASES = {
     "max_steps_per_epoch": "1",
     "dataloader_drop_last": {"other": (None, "--max_train_samples 7"), PRETRAIN: None},
     "learning_rate": "1e-3",
+    "lr_scaling": "sqrt",                # noted in one process, as are independent workers
+    "workers": "independent",
     "warmup_proportion": "0.9",
     "warmup_steps": "3",
     "schedule": "constant",

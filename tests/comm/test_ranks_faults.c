@@ -4,6 +4,7 @@
 // shared, memory that is out.
 #include "comm/range_message.h"
 #include "core/harness.h"
+#include "core/meeting.h"
 #include "core/memory.h"
 #include "job.h"
 
@@ -395,6 +396,115 @@ static void test_memory_that_is_out_while_opening(void **state) {
     memory_fail_at(0, 0);
 }
 
+// --- ranks that work for themselves -------------------------------------------------------------
+
+// What a rank does between meetings (core/meeting.h), and what it has seen.
+struct meeter {
+    struct comm *comm;
+    double seconds;      // of its work
+    int follows_failure; // its work waits for a failure, and for what is asked after it
+    atomic_int tells, hears, fails;
+    atomic_int *through; // ranks that have done their work
+    int through_at_end;
+    enum berth_status status;
+    struct berth_error error;
+};
+
+static void tell(void *context, int is_done, double *own) {
+    struct meeter *meeter = context;
+    own[0] = meeter->comm->rank + 1;
+    own[1] = is_done;
+    atomic_fetch_add(&meeter->tells, 1);
+}
+
+static void hear(void *context, const double *sums) {
+    struct meeter *meeter = context;
+    const int size = meeter->comm->size;
+    CHECK(sums[0] == size * (size + 1) / 2.0);
+    CHECK(sums[1] <= atomic_load(meeter->through));
+    atomic_fetch_add(&meeter->hears, 1);
+}
+
+static void notice_failure(void *context, enum berth_status status,
+                           const struct berth_error *error) {
+    struct meeter *meeter = context;
+    CHECK(status == BERTH_UNAVAILABLE && strstr(error->message, "no answer from rank") != NULL);
+    atomic_fetch_add(&meeter->fails, 1);
+}
+
+static void work_alone(void *context) {
+    struct meeter *meeter = context;
+    const double start = now();
+    int tells = 0;
+    while (now() - start < meeter->seconds ||
+           (meeter->follows_failure && now() - start < 30 &&
+            (tells == 0 || atomic_load(&meeter->tells) < tells + 2))) {
+        tells = tells == 0 && atomic_load(&meeter->fails) > 0 ? atomic_load(&meeter->tells) : tells;
+        sched_yield();
+    }
+    // Once it has failed, what the caller asks for is still looked at.
+    CHECK(!meeter->follows_failure || (tells > 0 && atomic_load(&meeter->tells) >= tells + 2));
+    atomic_fetch_add(meeter->through, 1);
+}
+
+static void take_part(struct comm *comm, const struct transport *transport, void *context) {
+    struct meeter *meeter = &((struct meeter *)context)[comm->rank];
+    meeter->comm = comm;
+    const struct meeting_rules rules = {.comm = comm,
+                                        .count = 2,
+                                        .tell = tell,
+                                        .hear = hear,
+                                        .fail = notice_failure,
+                                        .context = meeter};
+    if (meeter->through != NULL) {
+        meeter->status = meeting_work(&rules, work_alone, &meeter->error);
+        meeter->through_at_end = atomic_load(meeter->through);
+    }
+}
+
+static void run_meeters(const char *layout, double deadline, struct meeter *meeters) {
+    struct job job = job_of(layout);
+    job.settings.timeout_seconds = deadline;
+    job.body = take_part;
+    job.context = meeters;
+    job_run(&job);
+}
+
+static void test_ranks_that_work_for_themselves_wait_for_the_last_without_a_deadline(void **state) {
+    enum { RANKS = 4 };
+    atomic_int through = 0;
+    struct meeter meeters[RANKS] = {0};
+    for (int rank = 0; rank < RANKS; rank++) {
+        meeters[rank].seconds = rank * DEADLINE;
+        meeters[rank].through = &through;
+    }
+    run_meeters("2x2", DEADLINE, meeters);
+    for (int rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(meeters[rank].status, BERTH_OK);
+        assert_int_equal(meeters[rank].through_at_end, RANKS);
+        assert_true(meeters[rank].hears >= 3 && meeters[rank].fails == 0);
+    }
+}
+
+static void test_a_rank_that_is_gone_does_not_end_the_work_of_the_others(void **state) {
+    enum { RANKS = 3 };
+    atomic_int through = 0;
+    struct meeter meeters[RANKS] = {0};
+    for (int rank = 0; rank < RANKS - 1; rank++) {
+        meeters[rank].follows_failure = 1;
+        meeters[rank].through = &through;
+    }
+    run_meeters("1x3", DEADLINE, meeters);
+    for (int rank = 0; rank < RANKS - 1; rank++) {
+        const struct meeter *meeter = &meeters[rank];
+        assert_int_equal(meeter->status, BERTH_UNAVAILABLE);
+        assert_true(meeter->fails == 1 && meeter->hears == 0);
+    }
+    // The other one waits for what the first one passes on.
+    assert_non_null(strstr(meeters[0].error.message, "no answer from rank 2 (host host0)"));
+    assert_int_equal(through, RANKS - 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_rank_that_does_not_answer_is_named_when_the_deadline_has_passed),
@@ -405,6 +515,8 @@ int main(void) {
         cmocka_unit_test(test_processes_that_cannot_share_memory_send_messages),
         cmocka_unit_test(test_a_process_that_is_stopped_or_killed_ends_the_others_waits),
         cmocka_unit_test(test_memory_that_is_out_while_opening),
+        cmocka_unit_test(test_ranks_that_work_for_themselves_wait_for_the_last_without_a_deadline),
+        cmocka_unit_test(test_a_rank_that_is_gone_does_not_end_the_work_of_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

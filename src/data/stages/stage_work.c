@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/stages/stage_work.h"
 
-#include <pthread.h>
-#include <time.h>
-
-#define MEETING_NANOSECONDS 100000000 // between two meetings of the ranks
+#include "core/meeting.h"
 
 static const char stopped[] = "stopped; finished files are kept, and the next run makes the rest";
 
@@ -90,102 +87,70 @@ static void make_own(struct stage_work *work, const struct stage_items *items) {
 
 // --- by several ranks ----------------------------------------------------------------------------
 
-// A thread of each rank meets those of the others at short intervals, until all have made their
-// items: a wait for a rank that has much to do would exceed the communicator's deadline.
-struct meeting {
+struct together {
     struct stage_work *work;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int has_finished; // this rank's items
-    int interrupted;  // some rank was
+    const struct stage_items *items;
+    double own_done; // as this rank told last
+    int interrupted; // some rank was
 };
 
-enum { DONE, FINISHED, FAILED, INTERRUPTED, COUNTS };
+enum { DONE, FAILED, INTERRUPTED, COUNTS };
 
-static void count_own(struct meeting *meeting, int finished, double counts[COUNTS]) {
-    const struct stage_work *work = meeting->work;
+static void tell(void *context, int is_done, double *own) {
+    struct together *together = context;
+    const struct stage_work *work = together->work;
 #pragma omp critical(stage_work)
     {
-        counts[DONE] = (double)work->done;
-        counts[FINISHED] = finished;
-        counts[FAILED] = work->status != BERTH_OK && work->status != BERTH_INTERRUPTED;
-        counts[INTERRUPTED] =
-            work->status == BERTH_INTERRUPTED || (!finished && asks_to_stop(work));
+        own[DONE] = (double)work->done;
+        own[FAILED] = work->status != BERTH_OK && work->status != BERTH_INTERRUPTED;
+        own[INTERRUPTED] = work->status == BERTH_INTERRUPTED || (!is_done && asks_to_stop(work));
     }
+    together->own_done = own[DONE];
 }
 
-// Returns whether there is another meeting.
-static int meet(struct meeting *meeting, int finished) {
-    struct stage_work *work = meeting->work;
-    struct comm *comm = work->comm;
-    struct berth_error error;
-    double counts[COUNTS];
-    count_own(meeting, finished, counts);
-    const double own = counts[DONE];
-    comm->sum(comm, counts, COUNTS);
-    const enum berth_status status = comm->status(comm, &error);
-    if (status != BERTH_OK) {
-        stage_fail(work, status, &error);
-        return 0;
-    }
-    meeting->interrupted = counts[INTERRUPTED] > 0;
+static void hear(void *context, const double *sums) {
+    struct together *together = context;
+    struct stage_work *work = together->work;
+    together->interrupted = sums[INTERRUPTED] > 0;
 #pragma omp critical(stage_work)
     {
-        work->done_elsewhere = (int64_t)(counts[DONE] - own);
-        work->others_end = counts[FAILED] > 0 || counts[INTERRUPTED] > 0;
+        work->done_elsewhere = (int64_t)(sums[DONE] - together->own_done);
+        work->others_end = sums[FAILED] > 0 || sums[INTERRUPTED] > 0;
         report(work);
     }
-    return counts[FINISHED] < comm->size;
 }
 
-// Waits for the time of the next meeting, or until this rank has finished.
-static int wait_for_meeting(struct meeting *meeting) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += MEETING_NANOSECONDS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&meeting->lock);
-    if (!meeting->has_finished) {
-        (void)pthread_cond_timedwait(&meeting->changed, &meeting->lock, &until);
-    }
-    const int finished = meeting->has_finished;
-    pthread_mutex_unlock(&meeting->lock);
-    return finished;
+static void fail(void *context, enum berth_status status, const struct berth_error *error) {
+    stage_fail(((struct together *)context)->work, status, error);
 }
 
-static void *run_meetings(void *context) {
-    while (meet(context, wait_for_meeting(context))) {
-    }
-    return NULL;
+static void work_on(void *context) {
+    const struct together *together = context;
+    make_own(together->work, together->items);
 }
 
-static enum berth_status settle(const struct meeting *meeting, struct berth_error *error) {
-    const struct stage_work *work = meeting->work;
+static enum berth_status settle(const struct together *together, struct berth_error *error) {
+    const struct stage_work *work = together->work;
     const enum berth_status own = stage_outcome(work, error);
     TRY(stage_settle(work->comm, own == BERTH_INTERRUPTED ? BERTH_OK : own, error));
-    return meeting->interrupted ? error_set(error, BERTH_INTERRUPTED, "%s", stopped) : BERTH_OK;
+    return together->interrupted ? error_set(error, BERTH_INTERRUPTED, "%s", stopped) : BERTH_OK;
 }
 
 static enum berth_status make_together(struct stage_work *work, const struct stage_items *items,
                                        struct berth_error *error) {
-    struct meeting meeting = {
-        .work = work, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    pthread_t thread;
-    const int has_thread = pthread_create(&thread, NULL, run_meetings, &meeting) == 0;
-    make_own(work, items);
-    pthread_mutex_lock(&meeting.lock);
-    meeting.has_finished = 1;
-    pthread_cond_signal(&meeting.changed);
-    pthread_mutex_unlock(&meeting.lock);
-    if (has_thread) {
-        pthread_join(thread, NULL);
-    } else {
-        run_meetings(&meeting);
+    struct together together = {.work = work, .items = items};
+    const struct meeting_rules rules = {.comm = work->comm,
+                                        .count = COUNTS,
+                                        .tell = tell,
+                                        .hear = hear,
+                                        .fail = fail,
+                                        .context = &together};
+    struct berth_error own;
+    const enum berth_status status = meeting_work(&rules, work_on, &own);
+    if (status != BERTH_OK) {
+        stage_fail(work, status, &own);
     }
-    pthread_cond_destroy(&meeting.changed);
-    pthread_mutex_destroy(&meeting.lock);
-    return settle(&meeting, error);
+    return settle(&together, error);
 }
 
 enum berth_status stage_make(struct stage_work *work, const struct stage_items *items,

@@ -74,9 +74,11 @@ static void note_unused(const struct berth_config *config, const struct state_sh
                         const struct berth_log *log) {
     static const char *const names[] = {"zero_stage", "communication_data_type", "overlap_comm",
                                         "reduce_bucket_size", "allgather_bucket_size"};
+    const char *where =
+        option_is_independent(config) ? "with independent workers" : "in one process";
     for (size_t i = 0; i < sizeof names / sizeof *names && share->size == 1; i++) {
         if (option_is_chosen(config, option_find(names[i]))) {
-            log_note(log, "%s has no effect in one process", names[i]);
+            log_note(log, "%s has no effect %s", names[i], where);
         }
     }
     if (share->size > 1 && share->stage == 0 &&

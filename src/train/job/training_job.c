@@ -3,6 +3,7 @@
 
 #include "core/file_partial.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/options.h"
 #include "model/folder.h"
 #include "train/checkpoint/checkpoint.h"
@@ -20,11 +21,12 @@
 #include <string.h>
 
 // Everything that a job opens, in the order of opening.
-struct job {
+struct training_job {
     const struct task *task;
     struct berth_config config; // including the DeepSpeed file's values
     struct berth_log log;
     const volatile int *stop;
+    struct comm *comm, *peers; // as in struct training_job_args
     struct file_lock lock;
     char *resume_folder;      // NULL: start from the beginning; a file if original_step is set
     int64_t original_step;    // step of an original program's checkpoint; -1: it is Berth's
@@ -35,7 +37,6 @@ struct job {
     struct evaluation evaluation;
     int has_evaluation;
     struct device *device;
-    struct comm *comm;
     struct state_share share;
     struct batching batching;
     struct schedule schedule;
@@ -50,15 +51,20 @@ struct job {
     double begin;
 };
 
-static int is_first(const struct job *job) {
+static int is_first(const struct training_job *job) {
     return job->comm->rank == 0;
+}
+
+// One of several that train a model each.
+static int is_worker(const struct training_job *job) {
+    return job->comm != job->peers;
 }
 
 // --- settings -----------------------------------------------------------------------------------
 
 // A run without a checkpoint starts from a model or, except for a second phase, from random
 // weights.
-static enum berth_status need_start(const struct job *job, struct berth_error *error) {
+static enum berth_status need_start(const struct training_job *job, struct berth_error *error) {
     const struct berth_config *config = &job->config;
     const int pretrains = (job->task->jobs & JOB_PRETRAIN) != 0;
     if (config->phase2 && config->model_name_or_path == NULL) {
@@ -73,14 +79,35 @@ static enum berth_status need_start(const struct job *job, struct berth_error *e
                            pretrains ? ", or --config_file for random weights" : "", error);
 }
 
-static void note_phases(const struct job *job) {
+static void note_phases(const struct training_job *job) {
     const struct berth_config *config = &job->config;
     if (config->phase1_end_step > 0 && !config->phase2) {
         log_note(&job->log, "phase1_end_step has no effect without --phase2");
     }
 }
 
-static enum berth_status settle(struct job *job, struct berth_error *error) {
+// --lr_scaling: all rates of the schedule, in proportion.
+static enum berth_status scale_rates(struct training_job *job, struct berth_error *error) {
+    struct berth_config *config = &job->config;
+    const int processes = job->peers->size;
+    const double given = config->learning_rate;
+    double factor;
+    TRY(learning_rate_factor(config, processes, &factor, error));
+    config->learning_rate *= factor;
+    config->warmup_min_lr *= factor;
+    if (factor > 1) {
+        char text[128];
+        number_format(text, sizeof text,
+                      "lr_scaling %s: learning_rate %.10g x %.10g, for %d processes: %.10g",
+                      config->lr_scaling, given, factor, processes, config->learning_rate);
+        log_note(&job->log, "%s", text);
+    } else if (config->lr_scaling != NULL && strcmp(config->lr_scaling, "none") != 0) {
+        log_note(&job->log, "lr_scaling %s has no effect in one process", config->lr_scaling);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status settle(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     const struct berth_config typed = *config;
     if (config->deepspeed_config != NULL) {
@@ -91,6 +118,7 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
     TRY(strategy_settle(config, &job->log, error));
     note_phases(job);
     TRY(optimizer_settle(config, error));
+    TRY(scale_rates(job, error));
     TRY(all_reduce_share(config, job->comm, &job->log, &job->share, error));
     TRY(loss_scale_check(config, error));
     if (!option_resumes(&job->config)) {
@@ -102,13 +130,14 @@ static enum berth_status settle(struct job *job, struct berth_error *error) {
 // --- the output folder --------------------------------------------------------------------------
 
 // Locks the folder first, because another run might be rotating the checkpoints that are read next.
-static enum berth_status take_output(struct job *job, struct berth_error *error) {
+static enum berth_status take_output(struct training_job *job, struct berth_error *error) {
     TRY(output_take(&job->config, &job->lock, error));
     return checkpoint_clean(job->config.output_dir, error);
 }
 
 // Finds a checkpoint by name or step: Berth's own folder, or else a file of the original programs.
-static enum berth_status find_named(struct job *job, const char *name, struct berth_error *error) {
+static enum berth_status find_named(struct training_job *job, const char *name,
+                                    struct berth_error *error) {
     const struct berth_config *config = &job->config;
     char *folder = name != NULL ? memory_string(name)
                                 : checkpoint_path(config->output_dir, config->resume_step);
@@ -144,7 +173,7 @@ static enum berth_status check_unfinished(const struct berth_config *config,
 }
 
 // Finds the newest checkpoint: Berth's own, or else one of the original programs.
-static enum berth_status find_newest(struct job *job, struct berth_error *error) {
+static enum berth_status find_newest(struct training_job *job, struct berth_error *error) {
     const char *folder = job->config.output_dir;
     TRY(checkpoint_find(folder, &job->log, &job->resume_folder, error));
     if (job->resume_folder == NULL) {
@@ -158,7 +187,7 @@ static enum berth_status find_newest(struct job *job, struct berth_error *error)
     return BERTH_OK;
 }
 
-static enum berth_status find_resume(struct job *job, struct berth_error *error) {
+static enum berth_status find_resume(struct training_job *job, struct berth_error *error) {
     const char *from = job->config.resume_from_checkpoint;
     const char *name = from != NULL && strcmp(from, "auto") != 0 ? from : NULL;
     if (!option_resumes(&job->config)) {
@@ -171,18 +200,18 @@ static enum berth_status find_resume(struct job *job, struct berth_error *error)
 // --- reading ------------------------------------------------------------------------------------
 
 // Whether the weights are random: neither a model nor a checkpoint is named.
-static int is_new(const struct job *job) {
+static int is_new(const struct training_job *job) {
     return job->config.model_name_or_path == NULL && job->resume_folder == NULL;
 }
 
 // Whether shape and vocabulary come from the settings: for a new model, or for an original
 // program's checkpoint without them.
-static int has_new_shape(const struct job *job) {
+static int has_new_shape(const struct training_job *job) {
     return is_new(job) || (job->original_step >= 0 && job->config.model_name_or_path == NULL &&
                            job->config.config_file != NULL);
 }
 
-static enum berth_status open_model(struct job *job, struct berth_error *error) {
+static enum berth_status open_model(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     if (has_new_shape(job)) {
         job->model_folder = config->config_file;
@@ -194,7 +223,7 @@ static enum berth_status open_model(struct job *job, struct berth_error *error) 
                             error);
 }
 
-static enum berth_status open_feed(struct job *job, struct berth_error *error) {
+static enum berth_status open_feed(struct training_job *job, struct berth_error *error) {
     const struct task_set *train = &job->train;
     if (train->shards == NULL) {
         return feed_open_source(&job->feed, &train->source, error);
@@ -203,7 +232,17 @@ static enum berth_status open_feed(struct job *job, struct berth_error *error) {
     return BERTH_OK;
 }
 
-static enum berth_status read_inputs(struct job *job, struct berth_error *error) {
+static enum berth_status check_unevaluated(const struct training_job *job,
+                                           struct berth_error *error) {
+    return is_worker(job)
+               ? error_set(error, BERTH_CONFIG,
+                           "--workers independent needs evaluations to choose the best worker, and "
+                           "there is nothing to evaluate on: %s",
+                           job->task->held_out)
+               : strategy_check_unevaluated(&job->config, job->task->held_out, &job->log, error);
+}
+
+static enum berth_status read_inputs(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     TRY(open_model(job, error));
     const struct length_limits limits = model_files_limits(
@@ -219,7 +258,7 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
         args.use = TASK_VALIDATE;
         TRY(evaluation_open(&job->evaluation, job->task, &args, error));
     } else {
-        TRY(strategy_check_unevaluated(config, job->task->held_out, &job->log, error));
+        TRY(check_unevaluated(job, error));
     }
     TRY(open_feed(job, error));
     TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, job->comm, error));
@@ -237,7 +276,7 @@ static enum berth_status read_inputs(struct job *job, struct berth_error *error)
 
 // --- the plan -----------------------------------------------------------------------------------
 
-static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
+static enum berth_status find_shape(struct training_job *job, int64_t *micro_batches,
                                     struct berth_error *error) {
     static const struct batch_extent least = {.tokens = 1, .sequences = 1, .max_length = 1};
     struct batching_worst worst;
@@ -253,23 +292,23 @@ static enum berth_status find_shape(struct job *job, int64_t *micro_batches,
     return BERTH_OK;
 }
 
-static size_t level_bytes(const struct job *job) {
+static size_t level_bytes(const struct training_job *job) {
     return updater_level_bytes(&job->files.table, (int)(job->batching.parts / job->comm->size));
 }
 
 // What the plan is made of, of this rank.
-static enum berth_status measure_plan(struct job *job, struct berth_error *error) {
+static enum berth_status measure_plan(struct training_job *job, struct berth_error *error) {
     job->state =
         (struct state){.device = job->device, .table = &job->files.table, .share = job->share};
     TRY(machine_compute_dtype(&job->config, job->device, &job->log, &job->state.compute, error));
     return find_shape(job, &job->micro_batches, error);
 }
 
-static int takes_copy(const struct job *job) {
+static int takes_copy(const struct training_job *job) {
     return job->config.async_save && !job->config.skip_checkpoint;
 }
 
-static struct plan_args memory_of(const struct job *job) {
+static struct plan_args memory_of(const struct training_job *job) {
     const struct update_rules rules =
         update_rules_of(&job->config, &job->files.shape, job->state.compute);
     return (struct plan_args){
@@ -277,7 +316,7 @@ static struct plan_args memory_of(const struct job *job) {
         .config = &job->files.shape,
         .shape = &job->shape,
         .update_sequences = job->batching.update_sequences,
-        .comm = job->comm,
+        .comm = job->peers,
         .exchange = job->comm->bytes + level_bytes(job),
         .shared = all_reduce_shared_bytes(job->comm, &job->share, update_wire(&rules)),
         .data = feed_bytes(&job->feed, &job->batching),
@@ -286,7 +325,7 @@ static struct plan_args memory_of(const struct job *job) {
 }
 
 // All ranks write checkpoints beside the updates, or none does.
-static enum berth_status settle_saving(struct job *job, struct berth_error *error) {
+static enum berth_status settle_saving(struct training_job *job, struct berth_error *error) {
     const struct plan_args memory = memory_of(job);
     int is_short = memory.saving > 0 && !plan_memory_fits(&memory);
     if (job->config.async_save && job->config.skip_checkpoint) {
@@ -303,7 +342,7 @@ static enum berth_status settle_saving(struct job *job, struct berth_error *erro
     return BERTH_OK;
 }
 
-static enum berth_status make_plan(const struct job *job, struct berth_error *error) {
+static enum berth_status make_plan(const struct training_job *job, struct berth_error *error) {
     const struct training_plan plan = {.config = &job->config,
                                        .ranks = job->comm->size,
                                        .files = &job->files,
@@ -324,7 +363,7 @@ static enum berth_status make_plan(const struct job *job, struct berth_error *er
 // A checkpoint that provided the model's shape and vocabulary, or that is in the output folder, may
 // be removed before the run ends. The tokenizer's files are then taken from the output folder,
 // which needs them anyway.
-static enum berth_status keep_tokenizer(struct job *job, struct berth_error *error) {
+static enum berth_status keep_tokenizer(struct training_job *job, struct berth_error *error) {
     const char *folder = job->config.output_dir, *vocab_file = job->config.vocab_file;
     if (job->model_folder != job->resume_folder && !file_lies_in(job->model_folder, folder)) {
         return BERTH_OK;
@@ -339,7 +378,7 @@ static enum berth_status keep_tokenizer(struct job *job, struct berth_error *err
     return job->files.vocab_path != NULL ? BERTH_OK : file_no_path(error);
 }
 
-static enum berth_status fill_state(struct job *job, struct berth_error *error) {
+static enum berth_status fill_state(struct training_job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
     const struct update_rules rules = update_rules_of(&job->config, &job->files.shape, compute);
     TRY(state_init_share(&job->state, job->device, &job->files.table, compute, &job->share, error));
@@ -375,7 +414,7 @@ static enum berth_status fill_state(struct job *job, struct berth_error *error) 
 
 // --- results -------------------------------------------------------------------------------------
 
-static enum berth_status write_outputs(struct job *job, const struct training_result *loop,
+static enum berth_status write_outputs(struct training_job *job, const struct training_result *loop,
                                        struct berth_error *error) {
     const char *folder = job->config.output_dir;
     TRY(comm_settle(job->comm, is_first(job) ? file_lock_check(&job->lock, error) : BERTH_OK,
@@ -393,7 +432,8 @@ static enum berth_status write_outputs(struct job *job, const struct training_re
     return job->task->write(&job->evaluation.set, &results, error);
 }
 
-static enum berth_status read_best(struct job *job, const char *folder, struct berth_error *error) {
+static enum berth_status read_best(struct training_job *job, const char *folder,
+                                   struct berth_error *error) {
     TRY(checkpoint_verify(folder, NULL, error));
     all_reduce_wait_all_weights(&job->updater.all_reduce);
     param_table_keep_head(&job->files.table);
@@ -402,7 +442,7 @@ static enum berth_status read_best(struct job *job, const char *folder, struct b
 }
 
 // --load_best_model_at_end: replaces the last weights and scores by those of the best model.
-static enum berth_status load_best(struct job *job, const char *folder,
+static enum berth_status load_best(struct training_job *job, const char *folder,
                                    struct training_result *done, struct berth_error *error) {
     all_reduce_wait_all_weights(&job->updater.all_reduce);
     TRY(comm_settle(job->comm, read_best(job, folder, error), error));
@@ -421,7 +461,7 @@ static enum berth_status load_best(struct job *job, const char *folder,
     return BERTH_OK;
 }
 
-static enum berth_status take_best(struct job *job, struct training_result *done,
+static enum berth_status take_best(struct training_job *job, struct training_result *done,
                                    struct berth_error *error) {
     const struct progress *progress = &job->progress;
     if (!job->config.load_best_model_at_end || isnan(progress->best_metric) ||
@@ -445,10 +485,10 @@ static enum berth_status take_best(struct job *job, struct training_result *done
     return status;
 }
 
-static void fill_result(const struct job *job, const struct training_result *loop,
-                        struct berth_run_result *result) {
+static void fill_outcome(const struct training_job *job, const struct training_result *loop,
+                         struct training_outcome *outcome) {
     double seconds = loop->seconds > 0 ? loop->seconds : NAN;
-    *result = (struct berth_run_result){
+    outcome->result = (struct berth_run_result){
         .steps = job->progress.step,
         .final_loss = job->progress.last_loss,
         .metric_count = loop->score.count,
@@ -457,15 +497,18 @@ static void fill_result(const struct job *job, const struct training_result *loo
         .tokens_per_second = (double)loop->tokens / seconds,
         .mfu = machine_mfu(job->device, job->state.compute, loop->needed_flops, loop->seconds),
     };
-    memcpy(result->metrics, loop->score.items, sizeof result->metrics);
+    memcpy(outcome->result.metrics, loop->score.items, sizeof outcome->result.metrics);
+    outcome->is_scored =
+        loop->score.count > 0 && loop->evaluated_step == loop->model_step &&
+        strategy_best_metric(&job->config, &loop->score, &outcome->score, NULL) == BERTH_OK;
 }
 
-static enum berth_status train(struct job *job, struct berth_run_result *result,
-                               struct berth_error *error) {
+enum berth_status training_job_train(struct training_job *job, const volatile int *stop,
+                                     struct training_outcome *outcome, struct berth_error *error) {
     struct training_loop loop = {.task = job->task->name,
                                  .config = &job->config,
                                  .log = &job->log,
-                                 .stop = job->stop,
+                                 .stop = stop,
                                  .lock = &job->lock,
                                  .updater = &job->updater,
                                  .batching = &job->batching,
@@ -475,16 +518,17 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
                                  .saver = takes_copy(job) ? &job->saver : NULL,
                                  .evaluation = job->has_evaluation ? &job->evaluation : NULL};
     struct training_result done;
+    job->stop = stop;
     log_event(&job->log, "train_start");
     enum berth_status status = training_loop_run(&loop, &done, error);
     if (status == BERTH_OK) {
         status = take_best(job, &done, error);
     }
-    fill_result(job, &done, result);
+    fill_outcome(job, &done, outcome);
     TRY(status);
     TRY(comm_settle(job->comm, write_outputs(job, &done, error), error));
     struct training_summary summary = {.task = job->task,
-                                       .result = result,
+                                       .result = &outcome->result,
                                        .loop = &done,
                                        .progress = &job->progress,
                                        .train = &job->train,
@@ -494,7 +538,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
 }
 
 // The output folder and what to resume from, by the first rank. Others resume from the same.
-static enum berth_status look_at_output(struct job *job, struct berth_error *error) {
+static enum berth_status look_at_output(struct training_job *job, struct berth_error *error) {
     const char *otherwise = ", or resume with --resume_from_checkpoint auto";
     TRY(output_check(&job->config, option_resumes(&job->config) ? NULL : otherwise, error));
     if (!job->config.dry_run && dir_exists(job->config.output_dir)) {
@@ -503,7 +547,7 @@ static enum berth_status look_at_output(struct job *job, struct berth_error *err
     return find_resume(job, error);
 }
 
-static enum berth_status share_resume(struct job *job, struct berth_error *error) {
+static enum berth_status share_resume(struct training_job *job, struct berth_error *error) {
     struct {
         int64_t original_step;
         uint64_t length; // of the folder's name with its end; 0: there is none
@@ -525,14 +569,14 @@ static enum berth_status share_resume(struct job *job, struct berth_error *error
 }
 
 // All that needs no other rank: input, device and the plan's parts.
-static enum berth_status prepare(struct job *job, struct berth_error *error) {
+static enum berth_status prepare(struct training_job *job, struct berth_error *error) {
     TRY(machine_start_threads(&job->config, error));
     TRY(read_inputs(job, error));
     TRY(machine_device_open(&job->config, &job->log, &job->device, error));
     return measure_plan(job, error);
 }
 
-static enum berth_status start(struct job *job, struct berth_error *error) {
+static enum berth_status start(struct training_job *job, struct berth_error *error) {
     TRY(progress_init(&job->progress, error));
     job->progress.jobs = job->task->jobs;
     job->progress.feed = &job->feed;
@@ -541,7 +585,7 @@ static enum berth_status start(struct job *job, struct berth_error *error) {
 
 // Created only now, so that unusable input leaves no folder. Another run may have filled it in the
 // meantime.
-static enum berth_status make_output(struct job *job, struct berth_error *error) {
+static enum berth_status make_output(struct training_job *job, struct berth_error *error) {
     if (job->lock.descriptor < 0) {
         TRY(take_output(job, error));
         TRY(output_check(&job->config, ", or resume with --resume_from_checkpoint auto", error));
@@ -552,26 +596,53 @@ static enum berth_status make_output(struct job *job, struct berth_error *error)
                : BERTH_OK;
 }
 
-static enum berth_status run(struct job *job, struct berth_run_result *result,
-                             struct berth_error *error) {
-    TRY(comm_settle(job->comm, settle(job, error), error));
-    TRY(comm_settle(job->comm, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
+// All peers start, or none.
+static enum berth_status open_all(struct training_job *job, struct berth_error *error) {
+    struct comm *peers = job->peers;
+    TRY(comm_settle(peers, settle(job, error), error));
+    TRY(comm_settle(peers, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
     TRY(share_resume(job, error));
-    TRY(comm_settle(job->comm, prepare(job, error), error));
+    TRY(comm_settle(peers, prepare(job, error), error));
     TRY(settle_saving(job, error));
-    TRY(comm_settle(job->comm, make_plan(job, error), error));
+    TRY(comm_settle(peers, make_plan(job, error), error));
     if (job->config.dry_run) {
         return BERTH_OK;
     }
-    TRY(comm_settle(job->comm, start(job, error), error));
+    TRY(comm_settle(peers, start(job, error), error));
     TRY(state_compare_ranks(&job->state, job->comm,
                             job->resume_folder != NULL ? job->resume_folder : job->model_folder,
                             error));
-    TRY(comm_settle(job->comm, is_first(job) ? make_output(job, error) : BERTH_OK, error));
-    return train(job, result, error);
+    return comm_settle(peers, is_first(job) ? make_output(job, error) : BERTH_OK, error);
 }
 
-static void job_done(struct job *job) {
+enum berth_status training_job_open(const struct training_job_args *args,
+                                    struct training_job **opened, struct berth_error *error) {
+    struct training_job *job = memory_array_zeroed(1, sizeof *job);
+    enum berth_status status =
+        job != NULL ? BERTH_OK : error_no_memory(error, sizeof *job, "a training job");
+    *opened = NULL;
+    status = comm_settle(args->peers, status, error);
+    if (status != BERTH_OK) {
+        memory_free(job);
+        args->comm->close(args->comm);
+        return status;
+    }
+    *job = (struct training_job){.task = args->task,
+                                 .config = *args->config,
+                                 .log = args->log,
+                                 .lock = {.descriptor = -1},
+                                 .comm = args->comm,
+                                 .peers = args->peers,
+                                 .original_step = -1,
+                                 .begin = machine_seconds()};
+    *opened = job;
+    return open_all(job, error);
+}
+
+void training_job_close(struct training_job *job) {
+    if (job == NULL) {
+        return;
+    }
     saver_done(&job->saver);
     updater_done(&job->updater);
     job->comm->close(job->comm); // before the memory that it may still exchange
@@ -589,26 +660,5 @@ static void job_done(struct job *job) {
     model_files_done(&job->files);
     memory_free(job->resume_folder);
     file_lock_release(&job->lock);
-}
-
-enum berth_status training_job_run(const struct task *task, const struct berth_config *config,
-                                   struct berth_log log, const volatile int *stop,
-                                   struct berth_run_result *result, struct berth_error *error) {
-    struct berth_run_result ignored;
-    struct job job = {.task = task,
-                      .config = *config,
-                      .log = log,
-                      .stop = stop,
-                      .lock = {.descriptor = -1},
-                      .comm = comm_self(),
-                      .original_step = -1,
-                      .begin = machine_seconds()};
-    result = result != NULL ? result : &ignored;
-    *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
-    enum berth_status status = machine_comm_open(config, &job.log, &job.comm, error);
-    if (status == BERTH_OK) {
-        status = run(&job, result, error);
-    }
-    job_done(&job);
-    return status;
+    memory_free(job);
 }

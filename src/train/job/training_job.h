@@ -3,13 +3,41 @@
 #ifndef BERTH_TRAIN_TRAINING_JOB_H
 #define BERTH_TRAIN_TRAINING_JOB_H
 
+#include "core/comm.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "train/progress/strategy.h"
 #include "train/tasks/task.h"
 
-// Implements berth_train.
-enum berth_status training_job_run(const struct task *task, const struct berth_config *config,
-                                   struct berth_log log, const volatile int *stop,
-                                   struct berth_run_result *result, struct berth_error *error);
+struct training_job;
+
+struct training_job_args {
+    const struct task *task;
+    const struct berth_config *config;
+    struct berth_log log;
+    struct comm *comm;  // the ranks that compute each update together
+    struct comm *peers; // the ranks that start together and share the memory of their hosts: those
+                        // of `comm`, or those of several jobs of one process each
+};
+
+// Reads settings, data and weights, plans, and takes the output folder; with dry_run nothing after
+// the plan. All peers succeed, or all fail with the same status. Call training_job_close even on
+// failure.
+enum berth_status training_job_open(const struct training_job_args *args, struct training_job **job,
+                                    struct berth_error *error);
+
+struct training_outcome {
+    struct berth_run_result result;
+    int is_scored;            // whether the resulting model was evaluated
+    struct best_metric score; // which then compares it with others
+};
+
+// Trains, evaluates and writes the model and its results. Of an update that failed, the result
+// holds what was done before. The peers are not called.
+enum berth_status training_job_train(struct training_job *job, const volatile int *stop,
+                                     struct training_outcome *outcome, struct berth_error *error);
+
+// Also closes the communicator `comm`. NULL is allowed.
+void training_job_close(struct training_job *job);
 
 #endif

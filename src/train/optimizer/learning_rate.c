@@ -211,6 +211,16 @@ enum berth_status schedule_init(struct schedule *schedule, const struct berth_co
     return BERTH_OK;
 }
 
+enum berth_status learning_rate_factor(const struct berth_config *config, int processes,
+                                       double *factor, struct berth_error *error) {
+    const char *rule = config->lr_scaling != NULL ? config->lr_scaling : "none";
+    TRY(option_check_choice(config, "lr_scaling", error));
+    *factor = strcmp(rule, "sqrt") == 0     ? sqrt(processes)
+              : strcmp(rule, "linear") == 0 ? processes
+                                            : 1;
+    return BERTH_OK;
+}
+
 void schedule_restart(struct schedule *schedule, const struct berth_config *config, int64_t first) {
     schedule->total_steps += schedule->first - first;
     schedule->first = first;

@@ -52,6 +52,10 @@ extern const size_t schedule_row_count;
 enum berth_status schedule_init(struct schedule *schedule, const struct berth_config *config,
                                 int64_t total_steps, struct berth_error *error);
 
+// --lr_scaling: the factor for so many processes. An unknown rule is BERTH_USAGE.
+enum berth_status learning_rate_factor(const struct berth_config *config, int processes,
+                                       double *factor, struct berth_error *error);
+
 // Restarts the schedule, including warm-up, at update `first`, over the rest of the run.
 void schedule_restart(struct schedule *schedule, const struct berth_config *config, int64_t first);
 

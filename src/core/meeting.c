@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/meeting.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#define INTERVAL_NANOSECONDS 100000000 // between two meetings
+
+struct meeting {
+    const struct meeting_rules *rules;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int is_done; // the work of this rank
+    enum berth_status status;
+    struct berth_error error;
+};
+
+static void note_failure(struct meeting *meeting, enum berth_status status) {
+    const struct meeting_rules *rules = meeting->rules;
+    if (meeting->status == BERTH_OK && rules->fail != NULL) {
+        rules->fail(rules->context, status, &meeting->error);
+    }
+    meeting->status = status;
+}
+
+// Returns whether there is another meeting.
+static int meet(struct meeting *meeting, int is_done) {
+    const struct meeting_rules *rules = meeting->rules;
+    struct comm *comm = rules->comm;
+    double numbers[MEETING_MOST + 1] = {0};
+    rules->tell(rules->context, is_done, numbers);
+    numbers[rules->count] = is_done;
+    comm->sum(comm, numbers, rules->count + 1);
+    const enum berth_status status = comm->status(comm, &meeting->error);
+    if (status != BERTH_OK) {
+        note_failure(meeting, status);
+        return !is_done;
+    }
+    rules->hear(rules->context, numbers);
+    return numbers[rules->count] < comm->size;
+}
+
+// Waits for the time of the next meeting, or until this rank has done its work.
+static int wait_for_meeting(struct meeting *meeting) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += INTERVAL_NANOSECONDS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&meeting->lock);
+    if (!meeting->is_done) {
+        (void)pthread_cond_timedwait(&meeting->changed, &meeting->lock, &until);
+    }
+    const int is_done = meeting->is_done;
+    pthread_mutex_unlock(&meeting->lock);
+    return is_done;
+}
+
+static void *run_meetings(void *context) {
+    while (meet(context, wait_for_meeting(context))) {
+    }
+    return NULL;
+}
+
+static void finish(struct meeting *meeting) {
+    pthread_mutex_lock(&meeting->lock);
+    meeting->is_done = 1;
+    pthread_cond_signal(&meeting->changed);
+    pthread_mutex_unlock(&meeting->lock);
+}
+
+enum berth_status meeting_work(const struct meeting_rules *rules, void (*work)(void *context),
+                               struct berth_error *error) {
+    struct meeting meeting = {
+        .rules = rules, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    pthread_t thread;
+    const int has_thread = pthread_create(&thread, NULL, run_meetings, &meeting) == 0;
+    if (has_thread) {
+        work(rules->context);
+    }
+    finish(&meeting);
+    if (has_thread) {
+        pthread_join(thread, NULL);
+    } else {
+        run_meetings(&meeting); // the other ranks meet this one, too
+    }
+    pthread_cond_destroy(&meeting.changed);
+    pthread_mutex_destroy(&meeting.lock);
+    if (meeting.status != BERTH_OK) {
+        return error_set(error, meeting.status, "%s", meeting.error.message);
+    }
+    return has_thread ? BERTH_OK : error_no_memory(error, 0, "a thread that meets other processes");
+}

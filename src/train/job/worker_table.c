@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/job/worker_table.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "format/json/json.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/state_file.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void worker_name(int rank, char name[32]) {
+    snprintf(name, 32, "worker-%d", rank);
+}
+
+char *worker_folder(const char *output_dir, int rank) {
+    char name[32];
+    worker_name(rank, name);
+    return path_join(output_dir, name);
+}
+
+// --- which one is best --------------------------------------------------------------------------
+
+static int is_candidate(const struct worker_row *row) {
+    return row->error.status == BERTH_OK && row->outcome.is_scored &&
+           !isnan(row->outcome.score.value);
+}
+
+static int is_better(const struct best_metric *a, const struct best_metric *b) {
+    return a->lower_is_better ? a->value < b->value : a->value > b->value;
+}
+
+void worker_table_pick(struct worker_table *table) {
+    const struct worker_row *rows = table->rows;
+    table->best = -1;
+    for (int i = 0; i < table->count; i++) {
+        if (is_candidate(&rows[i]) &&
+            (table->best < 0 ||
+             is_better(&rows[i].outcome.score, &rows[table->best].outcome.score))) {
+            table->best = i;
+        }
+    }
+}
+
+static int first_with(const struct worker_table *table, int interrupted) {
+    for (int i = 0; i < table->count; i++) {
+        const enum berth_status status = table->rows[i].error.status;
+        if (interrupted ? status == BERTH_INTERRUPTED : status != BERTH_OK) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+int worker_table_unfinished(const struct worker_table *table) {
+    const int interrupted = first_with(table, 1);
+    return interrupted >= 0 ? interrupted : first_with(table, 0);
+}
+
+// --- the report ---------------------------------------------------------------------------------
+
+#define ROW_FIELDS (BERTH_METRICS_MAX + 10)
+
+static const char *state_of(const struct worker_row *row) {
+    return row->error.status == BERTH_OK            ? "finished"
+           : row->error.status == BERTH_INTERRUPTED ? "stopped"
+                                                    : "failed";
+}
+
+// All that is known of a worker. `folder` must live as long as the fields.
+static size_t fields_of(const struct worker_table *table, int rank, const char *folder,
+                        struct berth_field fields[ROW_FIELDS]) {
+    const struct worker_row *row = &table->rows[rank];
+    const struct berth_run_result *result = &row->outcome.result;
+    size_t count = 0;
+    fields[count++] = log_integer("worker", rank);
+    fields[count++] = log_text("host", row->host);
+    fields[count++] = log_integer("seed", row->seed);
+    fields[count++] = log_text("state", state_of(row));
+    fields[count++] = log_integer("steps", result->steps);
+    fields[count++] = log_real("final_loss", result->final_loss);
+    for (size_t i = 0; i < result->metric_count; i++) {
+        fields[count++] = log_real(result->metrics[i].name, result->metrics[i].value);
+    }
+    fields[count++] = log_real("eval_loss", result->eval_loss);
+    fields[count++] = log_text("folder", folder);
+    fields[count++] = log_text("error", row->error.status == BERTH_OK ? NULL : row->error.message);
+    return count;
+}
+
+static void print_number(char text[32], double value) {
+    number_format(text, 32, isnan(value) ? "-" : "%.6g", value);
+}
+
+// The name of the score that is compared; that of the first worker that has one.
+static const char *score_name(const struct worker_table *table) {
+    for (int i = 0; i < table->count; i++) {
+        if (table->rows[i].outcome.is_scored) {
+            return table->rows[i].outcome.score.name;
+        }
+    }
+    return "score";
+}
+
+#define COLUMNS "%-7s %-20.20s %-12s %-9s %-11s %-12s %-20.20s %s"
+
+static void report_row(const struct worker_table *table, int rank, const struct berth_log *log) {
+    const struct worker_row *row = &table->rows[rank];
+    const struct training_outcome *outcome = &row->outcome;
+    struct berth_field fields[ROW_FIELDS];
+    char text[2048], number[32], seed[32], steps[32], loss[32], score[32], folder[32];
+    worker_name(rank, folder);
+    snprintf(number, sizeof number, "%d", rank);
+    snprintf(seed, sizeof seed, "%" PRId64, row->seed);
+    snprintf(steps, sizeof steps, "%" PRId64, outcome->result.steps);
+    print_number(loss, outcome->result.final_loss);
+    print_number(score, outcome->is_scored ? outcome->score.value : NAN);
+    snprintf(text, sizeof text, COLUMNS, number, row->host, seed, steps, loss, score, folder,
+             rank == table->best ? "best" : state_of(row));
+    if (row->error.status != BERTH_OK) {
+        const size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, ": %s", row->error.message);
+    }
+    log_fields(log, BERTH_RECORD_NOTE, text, fields, fields_of(table, rank, folder, fields));
+}
+
+void worker_table_report(const struct worker_table *table, const struct berth_log *log) {
+    char head[256];
+    snprintf(head, sizeof head, COLUMNS, "worker", "host", "seed", "updates", "loss",
+             score_name(table), "folder", "state");
+    log_note(log, "%s", head);
+    for (int i = 0; i < table->count; i++) {
+        report_row(table, i, log);
+    }
+}
+
+// --- the output folder --------------------------------------------------------------------------
+
+static json *value_of(const struct berth_field *field) {
+    return field->type == BERTH_INTEGER ? json_new_integer(field->integer)
+           : field->type == BERTH_REAL  ? json_new_real(field->real)
+           : field->text != NULL        ? json_new_text(field->text)
+                                        : json_new_null();
+}
+
+static json *object_of(const struct worker_table *table, int rank) {
+    struct berth_field fields[ROW_FIELDS];
+    char folder[32];
+    worker_name(rank, folder);
+    const size_t count = fields_of(table, rank, folder, fields);
+    json *object = json_new_object();
+    for (size_t i = 0; i < count; i++) {
+        (void)json_set(object, fields[i].key, value_of(&fields[i]));
+    }
+    return object;
+}
+
+static enum berth_status write_table(const struct worker_table *table, struct berth_error *error) {
+    char *path = path_join(table->output_dir, "workers.json");
+    json *root = json_new_object(), *workers = json_new_array();
+    for (int i = 0; i < table->count; i++) {
+        (void)json_append(workers, object_of(table, i));
+    }
+    (void)json_set(root, "best_worker",
+                   table->best >= 0 ? json_new_integer(table->best) : json_new_null());
+    (void)json_set(root, "metric", json_new_text(score_name(table)));
+    (void)json_set(root, "workers", workers);
+    enum berth_status status = path != NULL
+                                   ? json_write_file(root, JSON_INDENT_2_SORTED, path, error)
+                                   : file_no_path(error);
+    json_free(root);
+    memory_free(path);
+    return status;
+}
+
+// What a worker has written beside its checkpoints: regular files.
+static int is_result(const char *folder, const char *name) {
+    char *path = path_join(folder, name);
+    const int found = path != NULL && file_exists(path) && name[0] != '.' &&
+                      !checkpoint_is_temporary(name) &&
+                      strcmp(name, state_file_name(STATE_FILE_WEIGHTS)) != 0;
+    memory_free(path);
+    return found;
+}
+
+static enum berth_status copy_named(const char *from, const char *to, const char *name,
+                                    struct berth_error *error) {
+    char *source = path_join(from, name), *target = path_join(to, name);
+    enum berth_status status =
+        source != NULL && target != NULL ? file_copy(source, target, error) : file_no_path(error);
+    memory_free(source);
+    memory_free(target);
+    return status;
+}
+
+static enum berth_status remove_weights(const char *folder, struct berth_error *error) {
+    char *path = path_join(folder, state_file_name(STATE_FILE_WEIGHTS));
+    enum berth_status status = path != NULL ? file_remove(path, error) : file_no_path(error);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status copy_results(const char *from, const char *to, struct berth_error *error) {
+    char **names;
+    enum berth_status status = BERTH_OK;
+    TRY(dir_list(from, &names, error));
+    for (char **name = names; *name != NULL && status == BERTH_OK; name++) {
+        if (is_result(from, *name)) {
+            status = copy_named(from, to, *name, error);
+        }
+    }
+    memory_free(names);
+    return status;
+}
+
+static enum berth_status copy_best(const struct worker_table *table, struct berth_error *error) {
+    char *folder = worker_folder(table->output_dir, table->best);
+    enum berth_status status =
+        folder != NULL ? remove_weights(table->output_dir, error) : file_no_path(error);
+    if (status == BERTH_OK) {
+        status = copy_results(folder, table->output_dir, error);
+    }
+    if (status == BERTH_OK) {
+        status = copy_named(folder, table->output_dir, state_file_name(STATE_FILE_WEIGHTS), error);
+    }
+    memory_free(folder);
+    return status;
+}
+
+enum berth_status worker_table_publish(const struct worker_table *table,
+                                       struct berth_error *error) {
+    if (table->best >= 0) {
+        TRY(copy_best(table, error));
+    }
+    return write_table(table, error);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What independent workers have reached: which one is best, the report, the output folder.
+#ifndef BERTH_TRAIN_WORKER_TABLE_H
+#define BERTH_TRAIN_WORKER_TABLE_H
+
+#include "core/error.h"
+#include "core/log.h"
+#include "train/job/training_job.h"
+
+// Plain data: the processes send it to each other.
+struct worker_row {
+    char host[64];
+    int64_t seed;
+    struct training_outcome outcome;
+    struct berth_error error; // status BERTH_OK: it has finished
+};
+
+struct worker_table {
+    const char *output_dir;
+    struct worker_row *rows; // [count], by rank
+    int count;
+    int best; // -1: none
+};
+
+// The path <output_dir>/worker-<rank>, newly allocated; NULL: out of memory.
+char *worker_folder(const char *output_dir, int rank);
+
+// Sets `best` to the worker with the best score of those that have finished; of equal ones to the
+// first.
+void worker_table_pick(struct worker_table *table);
+
+// The first worker that a request stopped, else the first one that failed; -1: all have finished.
+int worker_table_unfinished(const struct worker_table *table);
+
+// A line for each worker.
+void worker_table_report(const struct worker_table *table, const struct berth_log *log);
+
+// Copies the files of the best worker, which are then complete and all its own, to output_dir, and
+// writes workers.json. Weights are removed first and copied last: where weights are, everything
+// beside them is of the same worker. The caller holds the lock of output_dir.
+enum berth_status worker_table_publish(const struct worker_table *table, struct berth_error *error);
+
+#endif

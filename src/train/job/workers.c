@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/job/workers.h"
+
+#include "core/file.h"
+#include "core/meeting.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/job/training_job.h"
+#include "train/job/worker_table.h"
+#include "train/machine/machine.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+// --- one model ----------------------------------------------------------------------------------
+
+// Closes the communicator.
+static enum berth_status train_together(const struct training_job_args *args,
+                                        const volatile int *stop, struct berth_run_result *result,
+                                        struct berth_error *error) {
+    struct training_job *job;
+    struct training_outcome outcome;
+    enum berth_status status = training_job_open(args, &job, error);
+    if (status == BERTH_OK && !args->config->dry_run) {
+        status = training_job_train(job, stop, &outcome, error);
+        *result = outcome.result;
+    }
+    training_job_close(job);
+    return status;
+}
+
+// --- a model for each process -------------------------------------------------------------------
+
+struct worker {
+    struct training_job_args args; // of its own job
+    struct berth_config config;    // of its own job: with its seed and folder
+    const struct berth_config *given;
+    struct comm *comm;           // of all workers
+    const volatile int *request; // of the caller; NULL: none
+    volatile int stop;           // what has been requested in any process
+    char *folder;
+    struct file_lock lock; // of the common output folder, held by the first rank
+    struct training_job *job;
+    struct worker_table table;
+};
+
+static int is_first(const struct worker *worker) {
+    return worker->comm->rank == 0;
+}
+
+static struct worker_row *own_row(struct worker *worker) {
+    return &worker->table.rows[worker->comm->rank];
+}
+
+// --- the start ----------------------------------------------------------------------------------
+
+static enum berth_status settle(struct worker *worker, struct berth_error *error) {
+    const struct berth_config *given = worker->given;
+    const struct comm *comm = worker->comm;
+    if (is_first(worker)) {
+        TRY(output_check(
+            given, option_resumes(given) ? NULL : ", or resume with --resume_from_checkpoint auto",
+            error));
+    }
+    if (given->seed > INT64_MAX - comm->rank) {
+        return error_set(error, BERTH_CONFIG, "--seed %" PRId64 " leaves no seed for worker %d",
+                         given->seed, comm->rank);
+    }
+    worker->folder = worker_folder(given->output_dir, comm->rank);
+    worker->table.rows = memory_array_zeroed((size_t)comm->size, sizeof *worker->table.rows);
+    if (worker->folder == NULL || worker->table.rows == NULL) {
+        return error_no_memory(error, (size_t)comm->size * sizeof *worker->table.rows,
+                               "the table of workers");
+    }
+    worker->config.seed = given->seed + comm->rank;
+    worker->config.output_dir = worker->folder;
+    own_row(worker)->seed = worker->config.seed;
+    gethostname(own_row(worker)->host, sizeof own_row(worker)->host - 1);
+    return BERTH_OK;
+}
+
+static void announce(const struct worker *worker) {
+    const struct berth_config *given = worker->given;
+    const int count = worker->comm->size;
+    char *beyond = worker_folder(given->output_dir, count);
+    log_note(&worker->args.log,
+             "%d independent workers: worker R trains a model of its own with the seed %" PRId64
+             " + R in %s/worker-R; plan and reports are of worker 0",
+             count, given->seed, given->output_dir);
+    if (beyond != NULL && dir_exists(beyond)) {
+        log_note(&worker->args.log, "%s is of more processes than now, and is not compared",
+                 beyond);
+    }
+    memory_free(beyond);
+}
+
+// The first rank, after the folders of the workers were made in it.
+static enum berth_status take_output(struct worker *worker, struct berth_error *error) {
+    const struct berth_config *given = worker->given;
+    TRY(output_take(given, &worker->lock, error));
+    TRY(checkpoint_clean(given->output_dir, error));
+    return given->overwrite_output_dir && !option_resumes(given)
+               ? checkpoint_remove_all(given->output_dir, error)
+               : BERTH_OK;
+}
+
+static enum berth_status start(struct worker *worker, struct berth_error *error) {
+    TRY(comm_settle(worker->comm, settle(worker, error), error));
+    announce(worker);
+    TRY(training_job_open(&worker->args, &worker->job, error));
+    return worker->given->dry_run
+               ? BERTH_OK
+               : comm_settle(worker->comm, is_first(worker) ? take_output(worker, error) : BERTH_OK,
+                             error);
+}
+
+// --- training -----------------------------------------------------------------------------------
+
+enum { STOP, STOP_AT_ONCE, COUNTS };
+
+// This process obeys a request at once, the others when they have heard of it.
+static void tell(void *context, int is_done, double *own) {
+    struct worker *worker = context;
+    const int request = worker->request != NULL ? *worker->request : 0;
+    worker->stop = request > worker->stop ? request : worker->stop;
+    own[STOP] = worker->stop >= 1;
+    own[STOP_AT_ONCE] = worker->stop >= 2;
+}
+
+static void hear(void *context, const double *sums) {
+    struct worker *worker = context;
+    worker->stop = sums[STOP_AT_ONCE] > 0 ? 2 : sums[STOP] > 0;
+}
+
+static void train_alone(void *context) {
+    struct worker *worker = context;
+    struct worker_row *row = own_row(worker);
+    struct berth_error error;
+    const enum berth_status status =
+        training_job_train(worker->job, &worker->stop, &row->outcome, &error);
+    if (status != BERTH_OK) {
+        row->error = error;
+    }
+}
+
+// Another process is gone: what this one has is in its folder.
+static enum berth_status report_alone(struct worker *worker, const struct berth_error *lost,
+                                      struct berth_error *error) {
+    const struct worker_row *row = own_row(worker);
+    const int rank = worker->comm->rank;
+    return row->error.status != BERTH_OK
+               ? error_set(error, row->error.status, "worker %d: %s", rank, row->error.message)
+               : error_set(error, lost->status,
+                           "worker %d has finished in %s, but no best worker was chosen: %s; "
+                           "resume all with --resume_from_checkpoint auto",
+                           rank, worker->folder, lost->message);
+}
+
+static enum berth_status train_all(struct worker *worker, struct berth_error *error) {
+    const struct meeting_rules rules = {
+        .comm = worker->comm, .count = COUNTS, .tell = tell, .hear = hear, .context = worker};
+    struct comm *comm = worker->comm;
+    struct berth_error lost;
+    enum berth_status status = meeting_work(&rules, train_alone, &lost);
+    for (int rank = 0; status == BERTH_OK && rank < comm->size; rank++) {
+        comm->broadcast(comm, &worker->table.rows[rank], sizeof *worker->table.rows, rank);
+        status = comm->status(comm, &lost);
+    }
+    return status == BERTH_OK ? BERTH_OK : report_alone(worker, &lost, error);
+}
+
+// --- the end ------------------------------------------------------------------------------------
+
+static enum berth_status publish(const struct worker *worker, struct berth_error *error) {
+    TRY(file_lock_check(&worker->lock, error));
+    return worker_table_publish(&worker->table, error);
+}
+
+static void report_best(const struct worker_table *table, const struct berth_log *log) {
+    const struct worker_row *best = &table->rows[table->best];
+    const struct berth_run_result *result = &best->outcome.result;
+    struct berth_field fields[BERTH_METRICS_MAX + 6] = {
+        log_integer("workers", table->count),
+        log_integer("best_worker", table->best),
+        log_integer("best_seed", best->seed),
+        log_text("best_by", best->outcome.score.name),
+    };
+    size_t count = 4;
+    for (size_t i = 0; i < result->metric_count; i++) {
+        fields[count++] = log_real(result->metrics[i].name, result->metrics[i].value);
+    }
+    fields[count++] = log_real("eval_loss", result->eval_loss);
+    fields[count++] = log_text("output_dir", table->output_dir);
+    log_fields(log, BERTH_RECORD_SUMMARY, "best of independent workers", fields, count);
+}
+
+// Of the first worker that has not finished; the first rank reports it.
+static enum berth_status report_unfinished(const struct worker *worker, int rank,
+                                           struct berth_error *error) {
+    const struct worker_table *table = &worker->table;
+    const struct worker_row *row = &table->rows[rank];
+    if (!is_first(worker)) {
+        return error_set(error, row->error.status, "%s", "");
+    }
+    return row->error.status == BERTH_INTERRUPTED || table->best < 0
+               ? error_set(error, row->error.status, "worker %d (host %s): %s", rank, row->host,
+                           row->error.message)
+               : error_set(error, row->error.status,
+                           "worker %d (host %s): %s; %s has the best of the workers that have "
+                           "finished, worker %d",
+                           rank, row->host, row->error.message, table->output_dir, table->best);
+}
+
+static void fill_result(const struct worker_table *table, struct berth_run_result *result) {
+    const int shown = table->best >= 0 ? table->best : 0;
+    *result = table->rows[shown].outcome.result;
+    result->workers = table->count;
+    result->best_worker = table->best;
+    result->best_seed = table->rows[shown].seed;
+}
+
+static enum berth_status conclude(struct worker *worker, struct berth_run_result *result,
+                                  struct berth_error *error) {
+    struct worker_table *table = &worker->table;
+    const struct berth_log *log = &worker->args.log;
+    worker_table_pick(table);
+    const int unfinished = worker_table_unfinished(table);
+    fill_result(table, result);
+    worker_table_report(table, log);
+    if (unfinished >= 0 && table->rows[unfinished].error.status == BERTH_INTERRUPTED) {
+        return report_unfinished(worker, unfinished, error);
+    }
+    TRY(comm_settle(worker->comm, is_first(worker) ? publish(worker, error) : BERTH_OK, error));
+    if (table->best >= 0) {
+        report_best(table, log);
+    } else {
+        log_warning(log, "no worker has finished with a score: none is chosen");
+    }
+    return unfinished < 0 ? BERTH_OK : report_unfinished(worker, unfinished, error);
+}
+
+static enum berth_status run(struct worker *worker, struct berth_run_result *result,
+                             struct berth_error *error) {
+    TRY(start(worker, error));
+    if (worker->given->dry_run) {
+        return BERTH_OK;
+    }
+    const enum berth_status status = train_all(worker, error);
+    training_job_close(worker->job); // its memory and the lock of its folder
+    worker->job = NULL;
+    return status == BERTH_OK ? conclude(worker, result, error) : status;
+}
+
+// Closes the communicator.
+static enum berth_status train_independently(const struct training_job_args *args,
+                                             const volatile int *stop,
+                                             struct berth_run_result *result,
+                                             struct berth_error *error) {
+    struct worker worker = {
+        .args = *args,
+        .config = *args->config,
+        .given = args->config,
+        .comm = args->comm,
+        .request = stop,
+        .lock = {.descriptor = -1},
+        .table = {.output_dir = args->config->output_dir, .count = args->comm->size, .best = -1}};
+    worker.args.config = &worker.config;
+    worker.args.comm = comm_self();
+    const enum berth_status status = run(&worker, result, error);
+    training_job_close(worker.job);
+    worker.comm->close(worker.comm);
+    file_lock_release(&worker.lock);
+    memory_free(worker.table.rows);
+    memory_free(worker.folder);
+    return status;
+}
+
+enum berth_status workers_train(const struct task *task, const struct berth_config *config,
+                                struct berth_log log, const volatile int *stop,
+                                struct berth_run_result *result, struct berth_error *error) {
+    struct training_job_args args = {.task = task, .config = config, .log = log};
+    struct berth_run_result ignored;
+    result = result != NULL ? result : &ignored;
+    *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
+    TRY(machine_comm_open(config, &args.log, &args.comm, error));
+    args.peers = args.comm;
+    if (option_is_independent(config) && args.comm->size > 1) {
+        return train_independently(&args, stop, result, error);
+    }
+    if (option_is_independent(config)) {
+        log_note(&args.log, "workers independent has no effect in one process");
+    }
+    return train_together(&args, stop, result, error);
+}
