@@ -49,12 +49,23 @@ struct pipeline_kind {
 
 extern const struct pipeline_kind pipeline_reduce, pipeline_gather;
 
+// How an operation is cut into steps.
+struct chunking {
+    int64_t elements; // of a part in a step, at most
+    int64_t chunks;   // steps, at least one
+};
+
+// Where the memory holds `most` elements of a part.
+struct chunking pipeline_chunking(const struct comm_range *range, int size, int64_t most);
+// Elements of `owner`'s part in step `chunk` of an operation; may be 0.
+int64_t chunking_count(const struct chunking *chunking, const struct comm_range *range,
+                       int64_t chunk, int owner);
+
 struct operation {
     const struct pipeline_kind *kind;
     struct comm_range range;
     struct range_label label;
-    int64_t chunk_elements; // of a part in a step
-    int64_t chunks;         // steps, at least one
+    struct chunking chunking;
 };
 
 struct step {
@@ -103,7 +114,7 @@ void pipeline_done(struct pipeline *pipeline);
 
 // Whether all steps of the operation have begun, so that the next one can be given.
 static inline int pipeline_wants(const struct pipeline *pipeline) {
-    return pipeline->chunks_begun == pipeline->current.chunks;
+    return pipeline->chunks_begun == pipeline->current.chunking.chunks;
 }
 
 static inline int pipeline_is_idle(const struct pipeline *pipeline) {
