@@ -285,8 +285,14 @@ static void put_figures(struct json_line *line, int json, const struct bench_fig
     put_exchanges(line, json, figures);
 }
 
-static enum berth_status check_data(const struct cli_call *call, enum bench_kind kind,
-                                    struct berth_error *error) {
+static enum berth_status check_options(const struct cli_call *call, enum bench_kind kind,
+                                       struct berth_error *error) {
+    if (cli_is_given(call, "replay_compute") && kind != BENCH_TRAIN) {
+        return error_set(error, BERTH_USAGE, "--replay_compute is for `berth bench train`");
+    }
+    if (cli_is_given(call, "save_times") && kind != BENCH_RANKS) {
+        return error_set(error, BERTH_USAGE, "--save_times is for `berth bench ranks`");
+    }
     if (cli_value(call, "data") == NULL && kind == BENCH_PRETRAIN) {
         return error_set(error, BERTH_USAGE,
                          "missing option --input_dir, which `berth bench pretrain` needs");
@@ -321,7 +327,7 @@ static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
     struct json_line line = {0};
     struct berth_reporter *reporter;
     int json = cli_flag(call, "json");
-    TRY(check_data(call, kind, error));
+    TRY(check_options(call, kind, error));
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     const struct bench_settings settings = settings_of(call, kind, reporter);
     enum berth_status status = bench_run(&settings, &figures, error);
@@ -488,7 +494,7 @@ static enum berth_status run_ranks(struct cli_call *call, struct berth_error *er
     struct asked asked;
     struct berth_reporter *reporter;
     enum berth_status status = BERTH_OK;
-    TRY(check_data(call, BENCH_RANKS, error));
+    TRY(check_options(call, BENCH_RANKS, error));
     TRY(read_asked(call, &asked, error));
     call->config.threads = threads_of(call);
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));

@@ -325,7 +325,7 @@ static struct planned *planned_new(struct forecast *forecast, int64_t chunks) {
 
 static int64_t begin(struct comm *comm, const struct comm_range *range, int is_gather) {
     struct forecast *forecast = forecast_of(comm);
-    const struct chunking chunking = pipeline_chunking(range, comm->size, forecast->chunk_elements);
+    const struct chunking chunking = chunking_of(range, comm->size, forecast->chunk_elements);
     charge(forecast);
     struct planned *operation = planned_new(forecast, chunking.chunks);
     if (operation == NULL) {

@@ -24,6 +24,7 @@
 #ifndef BERTH_COMM_PIPELINE_H
 #define BERTH_COMM_PIPELINE_H
 
+#include "comm/chunking.h"
 #include "comm/courier.h"
 #include "comm/host_window.h"
 #include "comm/numbers.h"
@@ -48,18 +49,6 @@ struct pipeline_kind {
 };
 
 extern const struct pipeline_kind pipeline_reduce, pipeline_gather;
-
-// How an operation is cut into steps.
-struct chunking {
-    int64_t elements; // of a part in a step, at most
-    int64_t chunks;   // steps, at least one
-};
-
-// Where the memory holds `most` elements of a part.
-struct chunking pipeline_chunking(const struct comm_range *range, int size, int64_t most);
-// Elements of `owner`'s part in step `chunk` of an operation; may be 0.
-int64_t chunking_count(const struct chunking *chunking, const struct comm_range *range,
-                       int64_t chunk, int owner);
 
 struct operation {
     const struct pipeline_kind *kind;

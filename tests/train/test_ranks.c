@@ -2,10 +2,12 @@
 // Updates by several ranks, which are threads here: the same as by one process, to rounding for any
 // number of ranks and hosts and every ZeRO stage, and to the bit with as many virtual ranks.
 #include "comm/job.h"
+#include "core/comm_forecast.h"
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/rng.h"
+#include "train/bench/recorder.h"
 #include "train/engine/update.h"
 
 #include <math.h>
@@ -531,6 +533,81 @@ static void test_all_ranks_name_what_is_not_finite(void **state) {
     job_run(&job);
 }
 
+// --- forecasts ----------------------------------------------------------------------------------
+
+static void advance(void *context, const struct rank_moment *moment) {
+    struct comm *comm = context;
+    for (int rank = 0; rank < comm->size; rank++) {
+        comm_forecast_clocks(comm)[rank] += moment->seconds;
+    }
+}
+
+// Records rank 0 of the cluster, and then counts what UPDATES such updates send.
+static uint64_t forecast_bytes(const struct setting *setting, const struct comm_cluster *cluster) {
+    struct recorder recorder;
+    struct rank rank;
+    struct comm *comm;
+    struct all_reduce all_reduce;
+    uint64_t bytes = 0;
+    assert_int_equal(comm_forecast_open(cluster, &comm, NULL), BERTH_OK);
+    assert_int_equal(recorder_init(&recorder, comm, &table, NULL), BERTH_OK);
+    rank_open(&rank, setting, &recorder.comm);
+    for (int64_t step = 0; step < UPDATES; step++) {
+        if (step > 0) { // the first one waits for no weights
+            recorder_start(&recorder);
+        }
+        rank_update(&rank, setting, step);
+        if (step > 0) {
+            assert_int_equal(recorder_stop(&recorder, 1, NULL), BERTH_OK);
+        }
+    }
+    recorder_average(&recorder);
+    assert_int_equal(
+        all_reduce_init(&all_reduce, comm, &rank.state, &rank.updater.all_reduce.rules, NULL),
+        BERTH_OK);
+    const struct rank_replay replay = {&all_reduce, advance, comm};
+    for (int64_t step = 0; step < UPDATES; step++) {
+        assert_int_equal(rank_times_replay(&recorder.times, &replay, NULL), BERTH_OK);
+    }
+    for (int other = 0; other < comm->size; other++) {
+        bytes += comm_forecast_sent(comm, other);
+    }
+    // All exchanges are waited for but those of the last weights; the clock has all that was
+    // computed.
+    assert_true(comm_forecast_clocks(comm)[0] >= UPDATES * rank_times_seconds(&recorder.times, 1));
+    all_reduce_done(&all_reduce);
+    rank_close(&rank);
+    recorder_done(&recorder);
+    comm->close(comm);
+    return bytes;
+}
+
+static void test_a_forecast_sends_the_bytes_of_a_run(void **state) {
+    static const struct {
+        const char *layout;
+        int hosts, ranks_per_host;
+    } layouts[] = {{"2x1", 2, 1}, {"2x2", 2, 2}, {"4x1", 4, 1}};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        for (int stage = 0; stage <= 2; stage++) {
+            const struct setting setting = {.layout = layouts[i].layout,
+                                            .stage = stage,
+                                            .compute = DTYPE_BF16,
+                                            .wire = stage == 1 ? DTYPE_F32 : DTYPE_BF16,
+                                            .optimizer = stage == 2 ? "lamb" : "adamw",
+                                            .micro = SEQUENCES,
+                                            .waits = stage == 1,
+                                            .bucket = stage == 2 ? 5000 : 0};
+            const struct comm_cluster cluster = {.hosts = layouts[i].hosts,
+                                                 .ranks_per_host = layouts[i].ranks_per_host,
+                                                 .link = {1e9, 0}};
+            struct outcome outcome = run(&setting);
+            assert_true(outcome.stats.bytes > 0);
+            assert_int_equal(forecast_bytes(&setting, &cluster), outcome.stats.bytes);
+            outcome_done(&outcome);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_overlap_and_buckets_change_no_bytes),
@@ -539,6 +616,7 @@ int main(void) {
         cmocka_unit_test(test_gradients_may_travel_in_bf16),
         cmocka_unit_test(test_virtual_ranks_give_the_same_bytes),
         cmocka_unit_test(test_all_ranks_name_what_is_not_finite),
+        cmocka_unit_test(test_a_forecast_sends_the_bytes_of_a_run),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
