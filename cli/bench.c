@@ -12,6 +12,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,7 +45,20 @@ static const struct option_row options[] = {
      .help = "gemm, ops: number of runs of each operation; the best one counts"},
     {CLI_REAL("seconds", "1"), BETWEEN(0.01, 600), .unit = "X",
      .help = "peak: duration of each measurement in seconds"},
-    {CLI_FLAG("json"), .help = "print one JSON object"},
+    {CLI_TEXT("hosts", NULL), .unit = "N[,N...]", .help = "ranks: numbers of hosts to forecast"},
+    {CLI_INTEGER("ranks_per_host", "1"), BETWEEN(1, 1024), .unit = "N",
+     .help = "ranks: number of processes on each host"},
+    {CLI_TEXT("link_gbit", "10"), .unit = "X[,X...]",
+     .help = "ranks: rate of a host's link, in Gbit/s in each direction"},
+    {CLI_REAL("link_delay_us", "50"), BETWEEN(0, 1e7), .unit = "X",
+     .help = "ranks: time from one host to another, in microseconds"},
+    {CLI_TEXT("save_times", NULL), .unit = "FILE",
+     .help = "ranks: write what was measured, for --replay_compute"},
+    {CLI_TEXT("replay_compute", NULL), .unit = "FILE",
+     .help =
+         "train: sleep for the times of --save_times in place of computing; exchanges are real"},
+    {CLI_FLAG("json"),
+     .help = "print one JSON object; ranks: one for each forecast, on a line of its own"},
 };
 
 // Prints one number, for people or as a member of the object.
@@ -271,12 +285,14 @@ static void put_figures(struct json_line *line, int json, const struct bench_fig
     put_exchanges(line, json, figures);
 }
 
-static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
-                                   struct berth_error *error) {
-    struct bench_figures figures = {0};
-    struct json_line line = {0};
-    struct berth_reporter *reporter;
-    int json = cli_flag(call, "json");
+static enum berth_status check_options(const struct cli_call *call, enum bench_kind kind,
+                                       struct berth_error *error) {
+    if (cli_is_given(call, "replay_compute") && kind != BENCH_TRAIN) {
+        return error_set(error, BERTH_USAGE, "--replay_compute is for `berth bench train`");
+    }
+    if (cli_is_given(call, "save_times") && kind != BENCH_RANKS) {
+        return error_set(error, BERTH_USAGE, "--save_times is for `berth bench ranks`");
+    }
     if (cli_value(call, "data") == NULL && kind == BENCH_PRETRAIN) {
         return error_set(error, BERTH_USAGE,
                          "missing option --input_dir, which `berth bench pretrain` needs");
@@ -286,18 +302,34 @@ static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
                          "missing option --data or --task_name, which `berth bench %s` needs",
                          call->arguments[0]);
     }
+    return BERTH_OK;
+}
+
+static struct bench_settings settings_of(struct cli_call *call, enum bench_kind kind,
+                                         struct berth_reporter *reporter) {
+    return (struct bench_settings){.kind = kind,
+                                   .config = &call->config,
+                                   .geometry = cli_value(call, "config"),
+                                   .data = cli_value(call, "data"),
+                                   .update_sequences = cli_integer(call, "update_sequences"),
+                                   .update_tokens = cli_integer(call, "update_tokens"),
+                                   .steps = cli_integer(call, "steps"),
+                                   .warm_up_steps = cli_integer(call, "warm_up_steps"),
+                                   .pad_to = cli_integer(call, "pad_to"),
+                                   .no_exchange = cli_flag(call, "no_exchange"),
+                                   .replay_compute = cli_value(call, "replay_compute"),
+                                   .log = berth_reporter_log(reporter)};
+}
+
+static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
+                                   struct berth_error *error) {
+    struct bench_figures figures = {0};
+    struct json_line line = {0};
+    struct berth_reporter *reporter;
+    int json = cli_flag(call, "json");
+    TRY(check_options(call, kind, error));
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
-    struct bench_settings settings = {.kind = kind,
-                                      .config = &call->config,
-                                      .geometry = cli_value(call, "config"),
-                                      .data = cli_value(call, "data"),
-                                      .update_sequences = cli_integer(call, "update_sequences"),
-                                      .update_tokens = cli_integer(call, "update_tokens"),
-                                      .steps = cli_integer(call, "steps"),
-                                      .warm_up_steps = cli_integer(call, "warm_up_steps"),
-                                      .pad_to = cli_integer(call, "pad_to"),
-                                      .no_exchange = cli_flag(call, "no_exchange"),
-                                      .log = berth_reporter_log(reporter)};
+    const struct bench_settings settings = settings_of(call, kind, reporter);
     enum berth_status status = bench_run(&settings, &figures, error);
     berth_reporter_close(reporter);
     TRY(status);
@@ -325,6 +357,155 @@ static enum berth_status run_pretrain(struct cli_call *call, struct berth_error 
     return run_whole(call, BENCH_PRETRAIN, error);
 }
 
+// --- ranks ---------------------------------------------------------------------------------------
+
+enum { MOST_LISTED = 32, MOST_HOSTS = 1 << 16 };
+
+// Ethernet frames of 1,500 bytes carry 1,448 bytes of a message and take the time of 1,538.
+#define LINK_PAYLOAD (1448.0 / 1538)
+
+// Parses "25,100,400": up to MOST_LISTED numbers from `least` to `most`.
+static enum berth_status read_numbers(const struct cli_call *call, const char *option, double least,
+                                      double most, double *numbers, size_t *count,
+                                      struct berth_error *error) {
+    const char *text = cli_value(call, option);
+    char word[NUMBER_TEXT_SIZE];
+    *count = 0;
+    for (const char *at = text; at != NULL; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        double value = NAN;
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, ","), at);
+        if (*count == MOST_LISTED || !number_parse_real(word, &value) || !(value >= least) ||
+            !(value <= most)) {
+            return error_set(error, BERTH_USAGE,
+                             "--%s: \"%s\": expected up to %d numbers from %g to %g, separated by "
+                             "commas",
+                             option, text, MOST_LISTED, least, most);
+        }
+        numbers[(*count)++] = value;
+    }
+    return *count > 0 ? BERTH_OK
+                      : error_set(error, BERTH_USAGE,
+                                  "missing option --%s, which `berth bench ranks` needs", option);
+}
+
+// What `berth bench ranks` was asked for.
+struct asked {
+    double hosts[MOST_LISTED], gbits[MOST_LISTED];
+    size_t host_count, gbit_count;
+    struct comm_link links[MOST_LISTED];
+};
+
+static enum berth_status read_asked(const struct cli_call *call, struct asked *asked,
+                                    struct berth_error *error) {
+    TRY(read_numbers(call, "hosts", 1, MOST_HOSTS, asked->hosts, &asked->host_count, error));
+    TRY(read_numbers(call, "link_gbit", 1e-3, 1e5, asked->gbits, &asked->gbit_count, error));
+    for (size_t i = 0; i < asked->host_count; i++) {
+        if (asked->hosts[i] != floor(asked->hosts[i])) {
+            return error_set(error, BERTH_USAGE, "--hosts: %g is no whole number", asked->hosts[i]);
+        }
+    }
+    for (size_t i = 0; i < asked->gbit_count; i++) {
+        asked->links[i] = (struct comm_link){asked->gbits[i] * 1e9 / 8 * LINK_PAYLOAD,
+                                             cli_real(call, "link_delay_us") * 1e-6};
+    }
+    if (cli_integer(call, "warm_up_steps") < 1) {
+        return error_set(error, BERTH_USAGE,
+                         "--warm_up_steps 0: `berth bench ranks` needs at least 1, because the "
+                         "first update waits for no weights");
+    }
+    return cli_value(call, "save_times") == NULL || asked->host_count == 1
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "--save_times is for one number of --hosts");
+}
+
+static enum berth_status put_forecast(const struct cli_call *call,
+                                      const struct bench_cluster *cluster, double gbit,
+                                      const struct bench_figures *figures,
+                                      const struct bench_forecast *forecast,
+                                      struct berth_error *error) {
+    const double steps = (double)cli_integer(call, "steps");
+    if (cli_flag(call, "json")) {
+        struct json_line line = {0};
+        json_line_open(&line, NULL, '{');
+        json_line_text(&line, "config", cli_value(call, "config"));
+        json_line_text(&line, "precision", call->config.precision == BERTH_BF16 ? "bf16" : "fp32");
+        json_line_integer(&line, "hosts", cluster->hosts);
+        json_line_integer(&line, "ranks_per_host", cluster->ranks_per_host);
+        json_line_real(&line, "link_gbit", gbit);
+        json_line_real(&line, "link_delay_us", cli_real(call, "link_delay_us"));
+        json_line_real(&line, "predicted_samples_per_second", forecast->samples_per_second);
+        json_line_real(&line, "efficiency", forecast->efficiency);
+        json_line_integer(&line, "steps", (int64_t)steps);
+        json_line_real(&line, "seconds", forecast->seconds);
+        json_line_real(&line, "comm_exposed_seconds", forecast->comm_exposed_seconds);
+        json_line_integer(&line, "comm_bytes", forecast->comm_bytes);
+        json_line_integer(&line, "rank_plan_bytes", figures->plan_bytes);
+        json_line_integer(&line, "host_plan_bytes", figures->host_plan_bytes);
+        return end_object(&line, 1, error);
+    }
+    char text[192];
+    number_format(text, sizeof text, "%6d %6d %8g %11.1f %10.3f %9.3f %10.3f %9.1f %9.2f %9.2f",
+                  cluster->hosts, cluster->ranks_per_host, gbit, forecast->samples_per_second,
+                  forecast->efficiency, forecast->seconds / steps,
+                  forecast->comm_exposed_seconds / steps,
+                  (double)forecast->comm_bytes / steps / 1e6, (double)figures->plan_bytes / 1e9,
+                  (double)figures->host_plan_bytes / 1e9);
+    puts(text);
+    return BERTH_OK;
+}
+
+static void put_head(const struct cli_call *call) {
+    if (!cli_flag(call, "json")) {
+        printf("%6s %6s %8s %11s %10s %9s %10s %9s %9s %9s\n", "hosts", "ranks/", "Gbit/s",
+               "samples/s", "efficiency", "s/update", "waiting, s", "sent, MB", "rank, GB",
+               "host, GB");
+    }
+}
+
+// Where neither says how many threads a rank has, a host's ranks divide this machine's.
+static int64_t threads_of(const struct cli_call *call) {
+    const int64_t ranks = cli_integer(call, "ranks_per_host"), all = machine_threads(&call->config);
+    const int is_chosen = call->config.threads > 0 || getenv("OMP_NUM_THREADS") != NULL;
+    return is_chosen ? call->config.threads : all > ranks ? all / ranks : 1;
+}
+
+static enum berth_status forecast_hosts(struct cli_call *call, const struct asked *asked, size_t i,
+                                        struct berth_reporter *reporter,
+                                        struct berth_error *error) {
+    struct bench_forecast forecasts[MOST_LISTED];
+    const struct bench_cluster cluster = {.hosts = (int)asked->hosts[i],
+                                          .ranks_per_host =
+                                              (int)cli_integer(call, "ranks_per_host"),
+                                          .links = asked->links,
+                                          .link_count = asked->gbit_count,
+                                          .forecasts = forecasts,
+                                          .save_times = cli_value(call, "save_times")};
+    struct bench_settings settings = settings_of(call, BENCH_RANKS, reporter);
+    struct bench_figures figures;
+    settings.cluster = &cluster;
+    TRY(bench_run(&settings, &figures, error));
+    for (size_t link = 0; link < asked->gbit_count; link++) {
+        TRY(put_forecast(call, &cluster, asked->gbits[link], &figures, &forecasts[link], error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status run_ranks(struct cli_call *call, struct berth_error *error) {
+    struct asked asked;
+    struct berth_reporter *reporter;
+    enum berth_status status = BERTH_OK;
+    TRY(check_options(call, BENCH_RANKS, error));
+    TRY(read_asked(call, &asked, error));
+    call->config.threads = threads_of(call);
+    TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
+    put_head(call);
+    for (size_t i = 0; i < asked.host_count && status == BERTH_OK; i++) {
+        status = forecast_hosts(call, &asked, i, reporter, error);
+    }
+    berth_reporter_close(reporter);
+    return status;
+}
+
 // --- the verb ------------------------------------------------------------------------------------
 
 static const struct kind {
@@ -335,6 +516,7 @@ static const struct kind {
     {"peak", run_peak, CLI_FIRST},       {"gemm", run_gemm, CLI_FIRST},
     {"ops", run_ops, CLI_FIRST},         {"train", run_train, CLI_DIVIDED},
     {"predict", run_predict, CLI_FIRST}, {"pretrain", run_pretrain, CLI_DIVIDED},
+    {"ranks", run_ranks, CLI_FIRST},
 };
 
 static const struct kind *kind_of(const struct cli_call *call) {
@@ -361,13 +543,16 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 
 const struct cli_verb cli_bench = {
     .name = "bench",
-    .summary = "measure the machine, the operations, training, prediction and pre-training",
-    .usage = "peak | gemm | ops | train | predict | pretrain ["
+    .summary = "measure the machine, the operations, training, prediction and pre-training; "
+               "forecast clusters",
+    .usage = "peak | gemm | ops | train | predict | pretrain | ranks ["
              "--config NAME] [--data FILE] [--json]",
-    .example = "berth bench peak\n"
-               "berth bench ops --config base --precision bf16\n"
-               "berth bench train --config base --data train-v1.1.json --precision bf16 --json\n"
-               "berth bench pretrain --config base --input_dir shards --precision bf16",
+    .example =
+        "berth bench peak\n"
+        "berth bench ops --config base --precision bf16\n"
+        "berth bench train --config base --data train-v1.1.json --precision bf16 --json\n"
+        "berth bench pretrain --config base --input_dir shards --precision bf16\n"
+        "berth bench ranks --config large --data train-v1.1.json --hosts 8,64 --link_gbit 25,100",
     .jobs = JOB_BENCH,
     CLI_OWN_OPTIONS(options),
     .arguments_least = 1,

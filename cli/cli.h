@@ -25,7 +25,7 @@
 #define CLI_REAL(own, value) CLI_ROW(OPTION_REAL, own, value)
 #define CLI_LIST(own) CLI_ROW(OPTION_LIST, own, NULL)
 
-#define CLI_OPTIONS_MAX 16
+#define CLI_OPTIONS_MAX 24
 #define CLI_ARGUMENTS_MAX 4
 
 // A verb's own rows; more than CLI_OPTIONS_MAX do not compile.

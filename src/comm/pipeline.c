@@ -113,30 +113,14 @@ void pipeline_done(struct pipeline *pipeline) {
 
 // --- operations and their steps -----------------------------------------------------------------
 
-static int64_t chunk_elements_of(const struct pipeline *pipeline, const struct comm_range *range) {
-    const int64_t size = pipeline->topology->size, most = pipeline->chunk_elements;
-    const int64_t wanted = range->bucket > size ? range->bucket / size : 1;
-    return range->bucket > 0 && wanted < most ? wanted : most;
-}
-
-static int64_t chunks_of(const struct pipeline *pipeline, const struct comm_range *range) {
-    const int64_t elements = chunk_elements_of(pipeline, range);
-    int64_t largest = 1;
-    for (int rank = 0; rank < pipeline->topology->size; rank++) {
-        const int64_t part = range->starts[rank + 1] - range->starts[rank];
-        largest = part > largest ? part : largest;
-    }
-    return (largest + elements - 1) / elements;
-}
-
 void pipeline_give(struct pipeline *pipeline, const struct pipeline_kind *kind,
                    const struct comm_range *range, int64_t number) {
-    pipeline->current = (struct operation){
-        .kind = kind,
-        .range = *range,
-        .label = range_label_of(range, kind == &pipeline_gather, number, pipeline->topology->size),
-        .chunk_elements = chunk_elements_of(pipeline, range),
-        .chunks = chunks_of(pipeline, range)};
+    const int size = pipeline->topology->size;
+    pipeline->current =
+        (struct operation){.kind = kind,
+                           .range = *range,
+                           .label = range_label_of(range, kind == &pipeline_gather, number, size),
+                           .chunking = chunking_of(range, size, pipeline->chunk_elements)};
     pipeline->chunks_begun = 0;
 }
 
@@ -210,7 +194,7 @@ static enum berth_status try_finish(struct pipeline *pipeline, int *moved,
     }
     TRY(step->operation.kind->finish(pipeline, step, error));
     pipeline->finished++;
-    if (step->chunk + 1 == step->operation.chunks) {
+    if (step->chunk + 1 == step->operation.chunking.chunks) {
         pipeline->completed = step->operation.label.number;
     }
     *moved = 1;

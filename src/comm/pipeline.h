@@ -24,6 +24,7 @@
 #ifndef BERTH_COMM_PIPELINE_H
 #define BERTH_COMM_PIPELINE_H
 
+#include "comm/chunking.h"
 #include "comm/courier.h"
 #include "comm/host_window.h"
 #include "comm/numbers.h"
@@ -53,8 +54,7 @@ struct operation {
     const struct pipeline_kind *kind;
     struct comm_range range;
     struct range_label label;
-    int64_t chunk_elements; // of a part in a step
-    int64_t chunks;         // steps, at least one
+    struct chunking chunking;
 };
 
 struct step {
@@ -103,7 +103,7 @@ void pipeline_done(struct pipeline *pipeline);
 
 // Whether all steps of the operation have begun, so that the next one can be given.
 static inline int pipeline_wants(const struct pipeline *pipeline) {
-    return pipeline->chunks_begun == pipeline->current.chunks;
+    return pipeline->chunks_begun == pipeline->current.chunking.chunks;
 }
 
 static inline int pipeline_is_idle(const struct pipeline *pipeline) {

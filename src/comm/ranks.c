@@ -205,7 +205,7 @@ static enum berth_status find_window(struct ranks *ranks, struct berth_error *er
 
 // --- opening ------------------------------------------------------------------------------------
 
-static int64_t chunk_elements(const struct comm_settings *settings, int size, int local_size) {
+int64_t comm_ranks_chunk(const struct comm_settings *settings, int size, int local_size) {
     return pipeline_chunk_elements(size, local_size,
                                    settings->window_bytes > 0 ? settings->window_bytes
                                                               : DEFAULT_WINDOW_BYTES);
@@ -235,7 +235,7 @@ static enum berth_status open_pipeline(struct ranks *ranks, const struct comm_se
     pipeline->courier = courier_of(ranks, settings, TRANSPORT_RANGES);
     pipeline->topology = &ranks->topology;
     pipeline->chunk_elements =
-        chunk_elements(settings, ranks->topology.size, largest_local_size(&ranks->topology));
+        comm_ranks_chunk(settings, ranks->topology.size, largest_local_size(&ranks->topology));
     TRY(find_window(ranks, error));
     TRY(pipeline_init(pipeline, error));
     return range_thread_start(&ranks->thread, pipeline, error);
@@ -306,7 +306,7 @@ enum berth_status comm_ranks_open(struct transport *transport, const struct comm
 struct comm_ranks_memory comm_ranks_memory(const struct comm_settings *settings, int size,
                                            int local_size, int host_count) {
     const int sharing = settings->flat ? 1 : local_size, hosts = settings->flat ? size : host_count;
-    const int64_t chunk = chunk_elements(settings, size, sharing);
+    const int64_t chunk = comm_ranks_chunk(settings, size, sharing);
     const struct window_shape shape = {
         .local_size = sharing, .size = size, .payload = (size_t)chunk * sizeof(float)};
     const size_t window = host_window_bytes(&shape) * (size_t)(local_size / sharing);

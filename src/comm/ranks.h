@@ -31,6 +31,9 @@ struct comm_settings {
 enum berth_status comm_ranks_open(struct transport *transport, const struct comm_settings *settings,
                                   struct comm **comm, struct berth_error *error);
 
+// Elements of a rank's part in a step, with so many ranks of which `local_size` share a host.
+int64_t comm_ranks_chunk(const struct comm_settings *settings, int size, int local_size);
+
 // What a communicator of so many ranks will take: `own` for each, and `host` for the memory that
 // the ranks of a host share. Of that, a rank uses at most `reduce` and `gather` for exchanges in
 // f32. At most `local_size` ranks share a host.

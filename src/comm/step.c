@@ -7,11 +7,9 @@
 
 struct piece step_piece(const struct step *step, int owner) {
     const struct comm_range *range = &step->operation.range;
-    const int64_t most = step->operation.chunk_elements;
-    const int64_t end = range->starts[owner + 1];
-    const int64_t first = range->starts[owner] + step->chunk * most;
-    int64_t count = end > first ? end - first : 0;
-    count = count < most ? count : most;
+    const struct chunking *chunking = &step->operation.chunking;
+    const int64_t count = chunking_count(chunking, range, step->chunk, owner);
+    const int64_t first = range->starts[owner] + step->chunk * chunking->elements;
     const int64_t offset = count > 0 ? first - range->first : 0;
     return (struct piece){.owner = owner,
                           .data = (char *)range->data + (size_t)offset * dtype_size(range->dtype),

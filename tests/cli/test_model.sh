@@ -337,6 +337,49 @@ for job in train predict; do
         expect_out "\"$key\":"
     done
 done
+
+# Forecasts: one object for each number of hosts and each rate; the times of one are replayed.
+ranks="bench ranks --config $work/config.json --data $work/data.json --vocab $work/model/vocab.txt --max_seq_length 64
+    --update_sequences 4 --steps 2 --threads 1 --quiet"
+run $ranks --hosts 1,2 --link_gbit 0.001,10 --json
+expect_code 0
+[ "$(wc -l <"$out")" -eq 4 ] || fail "four lines expected"
+for key in predicted_samples_per_second efficiency comm_exposed_seconds comm_bytes rank_plan_bytes host_plan_bytes; do
+    [ "$(grep -c "\"$key\":" "$out")" -eq 4 ] || fail "no $key"
+done
+sed -n 's/.*"hosts":1,.*"comm_exposed_seconds":0,"comm_bytes":0,.*/none/p' "$out" | grep -q none ||
+    fail "one rank exchanges"
+sed -n 3p "$out" | grep -q '"hosts":2,.*"link_gbit":0.001,.*"comm_bytes":[1-9]' || fail "two hosts exchange nothing"
+number() { sed -n "$1s/.*\"$2\":\([0-9.e+-]*\).*/\1/p" "$out"; }
+[ "$(number 3 comm_bytes)" = "$(number 4 comm_bytes)" ] || fail "a rate changes bytes"
+awk "BEGIN {exit !($(number 3 predicted_samples_per_second) < $(number 4 predicted_samples_per_second))}" ||
+    fail "a faster link is no faster"
+run $ranks --hosts 2 --link_gbit 1
+expect_code 0
+expect_out 'samples/s efficiency'
+run $ranks --hosts 1 --save_times "$work/times.json" --json
+expect_code 0
+run bench train --config "$work/config.json" --data "$work/data.json" --vocab "$work/model/vocab.txt" --max_seq_length 64 \
+    --update_sequences 4 --steps 2 --threads 1 --json --quiet --replay_compute "$work/times.json"
+expect_code 0
+expect_out '"mfu":null'
+sed 's/"seconds": [^,}]*/"seconds": 0.02/g' "$work/times.json" >"$work/slow.json"
+run bench train --config "$work/config.json" --data "$work/data.json" --vocab "$work/model/vocab.txt" --max_seq_length 64 \
+    --update_sequences 4 --steps 2 --threads 1 --json --quiet --replay_compute "$work/slow.json"
+expect_code 0
+moments=$(grep -o seconds "$work/slow.json" | wc -l)
+awk "BEGIN {exit !($(number 1 seconds) >= 2 * $moments * 0.02)}" || fail "sleeps less than the times"
+run $ranks --hosts 2 --save_times "$work/times.json"
+expect_code 0
+run bench train --config "$work/config.json" --data "$work/data.json" --vocab "$work/model/vocab.txt" \
+    --replay_compute "$work/times.json"
+expect_code 78
+expect_err 'has the times of 2 ranks'
+sed 's/"event": "announces"/"event": "announced"/' "$work/times.json" >"$work/bad.json"
+run bench train --config "$work/config.json" --data "$work/data.json" --vocab "$work/model/vocab.txt" \
+    --replay_compute "$work/bad.json"
+expect_code 65
+expect_err 'moments: entry'
 run bench ops --config "$work/config.json" --rows 64 --length 16 --repeats 1 --threads 1 --json
 expect_code 0
 expect_out '"operations":[{"name":'

@@ -36,6 +36,14 @@ refused 'unknown option --xylophone_quartet;' show squad --xylophone_quartet
 refused 'unknown option -z' tokenize -z
 refused 'unknown benchmark "peek"' bench peek
 refused '--input_dir' bench pretrain
+refused 'missing option --hosts' bench ranks --config tiny --data f
+refused '"2,x": expected up to 32 numbers from 1 to 65536' bench ranks --data f --hosts 2,x
+refused '2.5 is no whole number' bench ranks --data f --hosts 2.5
+refused 'link_gbit: "0"' bench ranks --data f --hosts 2 --link_gbit 0
+refused 'needs at least 1' bench ranks --data f --hosts 2 --warm_up_steps 0
+refused 'is for one number of --hosts' bench ranks --data f --hosts 2,3 --save_times t
+refused 'is for `berth bench train`' bench ranks --data f --hosts 2 --replay_compute t
+refused 'is for `berth bench ranks`' bench train --data f --save_times t
 refused '--data_dir is missing' bench train --task mrpc
 
 # Missing and malformed values.

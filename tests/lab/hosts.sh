@@ -5,7 +5,8 @@
 #
 #   hosts_up N [MS]        hosts 1 to N, named ${lab}h1 ...; 77 where they cannot be made. With MS a
 #                          message arrives that many milliseconds after it was sent (DELAY_SWITCH: program)
-#   hosts_rate K 1gbit     shapes what host K sends and receives; `off` ends it
+#   hosts_rate K 1gbit     shapes what host K sends and receives; `off` ends it. A third word is the
+#                          most milliseconds in the queue before packets are lost, usually 20
 #   hosts_link K up|down   its cable
 #   hosts_bytes K          bytes that host K has sent to others
 #   hosts_exec K COMMAND   as on host K: its name, its network, its shared memory; sw is the bridge's
@@ -66,8 +67,8 @@ hosts_rate() {
     ip netns exec "${lab}h$1" tc qdisc del dev eth0 root 2>/dev/null
     ip netns exec "${lab}sw" tc qdisc del dev "p$1" root 2>/dev/null
     [ "$2" != off ] || return 0
-    ip netns exec "${lab}h$1" tc qdisc add dev eth0 root tbf rate "$2" burst 256kb latency 20ms &&
-        ip netns exec "${lab}sw" tc qdisc add dev "p$1" root tbf rate "$2" burst 256kb latency 20ms
+    ip netns exec "${lab}h$1" tc qdisc add dev eth0 root tbf rate "$2" burst 256kb latency "${3:-20}ms" &&
+        ip netns exec "${lab}sw" tc qdisc add dev "p$1" root tbf rate "$2" burst 256kb latency "${3:-20}ms"
 }
 
 hosts_link() {

@@ -2,8 +2,11 @@
 #include "train/bench/bench.h"
 
 #include "train/bench/bench_data.h"
+#include "train/bench/bench_ranks.h"
+#include "train/bench/recorder.h"
 #include "train/engine/plan.h"
 #include "train/engine/update.h"
+#include "train/machine/cores.h"
 #include "train/machine/machine.h"
 
 #include <math.h>
@@ -24,15 +27,35 @@ struct bench {
     struct engine engine;
     struct updater updater;
     double peak; // FLOP/s
+    // A forecast: the cluster's communicator, and the one that records for it.
+    struct comm *cluster;
+    struct recorder recorder;
+    // A forecast or a replay.
+    struct rank_times read; // of settings->replay_compute
+    struct division division;
+    struct all_reduce all_reduce; // only of a replay
 };
-
-static void read_peak(struct bench *bench) {
-    double reading = machine_peak_flops(bench->device, bench->state.compute, PEAK_READINGS);
-    bench->peak = isnan(bench->peak) || reading > bench->peak ? reading : bench->peak;
-}
 
 static int trains(const struct bench *bench) {
     return bench->settings->kind != BENCH_PREDICT;
+}
+
+static int forecasts(const struct bench *bench) {
+    return bench->settings->kind == BENCH_RANKS;
+}
+
+// 1: sleeps where an update computes.
+static int replays(const struct bench *bench) {
+    return bench->settings->replay_compute != NULL;
+}
+
+// Ranks that sleep compute nothing that the peak could be compared with.
+static void read_peak(struct bench *bench) {
+    if (replays(bench) || forecasts(bench)) {
+        return;
+    }
+    double reading = machine_peak_flops(bench->device, bench->state.compute, PEAK_READINGS);
+    bench->peak = isnan(bench->peak) || reading > bench->peak ? reading : bench->peak;
 }
 
 // --- ranks ---------------------------------------------------------------------------------------
@@ -42,8 +65,20 @@ static int64_t exchange_nothing(struct comm *comm, const struct comm_range *rang
     return 0; // the ticket of no exchange
 }
 
-// Prediction is measured in one process.
+static enum berth_status open_cluster(struct bench *bench, struct berth_error *error) {
+    const struct bench_cluster *asked = bench->settings->cluster;
+    const struct comm_cluster cluster = {
+        .hosts = asked->hosts, .ranks_per_host = asked->ranks_per_host, .link = asked->links[0]};
+    TRY(comm_forecast_open(&cluster, &bench->cluster, error));
+    bench->comm = bench->cluster;
+    return BERTH_OK;
+}
+
+// Prediction is measured in one process, and so is what a forecast needs.
 static enum berth_status open_ranks(struct bench *bench, struct berth_error *error) {
+    if (forecasts(bench)) {
+        return open_cluster(bench, error);
+    }
     return trains(bench)
                ? machine_comm_open(bench->settings->config, &bench->log, &bench->comm, error)
                : BERTH_OK;
@@ -56,14 +91,18 @@ static enum berth_status settle_ranks(struct bench *bench, struct berth_error *e
     bench->config = *settings->config;
     TRY(optimizer_settle(&bench->config, error));
     TRY(all_reduce_share(&bench->config, bench->comm, &bench->log, &bench->share, error));
-    bench->pairs = settings->no_exchange && bench->comm->size > 1;
+    bench->pairs =
+        settings->no_exchange && bench->comm->size > 1 && !forecasts(bench) && !replays(bench);
     if (bench->pairs && settings->config->replica_check_steps > 0) {
         return error_set(error, BERTH_USAGE,
                          "--no_exchange lets processes have different weights, which "
                          "--replica_check_steps refuses: leave out one of them");
     }
     if (settings->no_exchange && !bench->pairs) {
-        log_note(&bench->log, "no_exchange has no effect in one process");
+        log_note(&bench->log, "no_exchange has no effect %s",
+                 forecasts(bench) ? "on a forecast"
+                 : replays(bench) ? "with replay_compute"
+                                  : "in one process");
     }
     return batching_parts(settings->config, bench->comm->size, &bench->parts, error);
 }
@@ -112,6 +151,68 @@ static enum berth_status open_data(struct bench *bench, struct berth_error *erro
                                   .table = &data->files.table,
                                   .compute = compute,
                                   .share = bench->share};
+    if (forecasts(bench)) {
+        TRY(recorder_init(&bench->recorder, bench->cluster, &data->files.table, error));
+        bench->recorder.times.zero_stage = bench->share.stage;
+        bench->comm = &bench->recorder.comm;
+    }
+    return replays(bench) ? rank_times_read(&bench->read, bench->settings->replay_compute, error)
+                          : BERTH_OK;
+}
+
+// --- forecasts and replays -----------------------------------------------------------------------
+
+static struct bench_replay replay_of(struct bench *bench, const struct rank_times *times) {
+    const struct update_rules rules = rules_of(bench);
+    struct bench_replay replay = {.times = times,
+                                  .data = &bench->data,
+                                  .division = &bench->division,
+                                  .state = &bench->state,
+                                  .rules = rules.exchange};
+    replay.rules.wire = update_wire(&rules);
+    return replay;
+}
+
+// Without an engine: nothing is computed, so weights and gradients may have any values.
+static enum berth_status prepare_replay(struct bench *bench, struct berth_error *error) {
+    const struct bench_replay replay = replay_of(bench, &bench->read);
+    TRY(bench_replay_check(&replay, bench->settings->replay_compute, error));
+    TRY(take_state(bench, error));
+    return all_reduce_init(&bench->all_reduce, bench->comm, &bench->state, &replay.rules, error);
+}
+
+static enum berth_status replay_step(struct bench *bench, int64_t step,
+                                     struct update_result *update, struct berth_error *error) {
+    const struct bench_replay replay = replay_of(bench, &bench->read);
+    TRY(bench_replay_step(&replay, &bench->all_reduce, step, error));
+    update->imbalance = division_imbalance(&bench->division);
+    return BERTH_OK;
+}
+
+static enum berth_status forecast_link(struct bench *bench, struct comm_cluster *cluster,
+                                       size_t link, struct berth_error *error) {
+    const struct bench_cluster *asked = bench->settings->cluster;
+    const struct bench_replay replay = replay_of(bench, &bench->recorder.times);
+    cluster->link = asked->links[link];
+    return bench_forecast(&replay, cluster, bench->settings->warm_up_steps, &asked->forecasts[link],
+                          error);
+}
+
+static enum berth_status forecast(struct bench *bench, struct berth_error *error) {
+    const struct bench_settings *settings = bench->settings;
+    const struct bench_cluster *asked = settings->cluster;
+    const int threads = machine_threads(settings->config) * asked->ranks_per_host;
+    struct comm_cluster cluster = {.hosts = asked->hosts,
+                                   .ranks_per_host = asked->ranks_per_host,
+                                   .stolen = threads >= cores_threads(0)};
+    recorder_average(&bench->recorder);
+    if (asked->save_times != NULL) {
+        TRY(rank_times_write(&bench->recorder.times, asked->save_times, error));
+    }
+    TRY(comm_costs_measure(&cluster.costs, error));
+    for (size_t link = 0; link < asked->link_count; link++) {
+        TRY(forecast_link(bench, &cluster, link, error));
+    }
     return BERTH_OK;
 }
 
@@ -126,14 +227,20 @@ static enum berth_status prepare(struct bench *bench, struct bench_figures *figu
     struct plan_args plan = {.state = &bench->state,
                              .config = &data->files.shape,
                              .shape = &shape,
-                             .comm = comm,
+                             .comm = forecasts(bench) ? NULL : comm,
                              .exchange = comm->bytes + levels,
                              .shared =
                                  all_reduce_shared_bytes(comm, &bench->share, update_wire(&rules)),
                              .log = &bench->log};
     uint64_t total;
+    TRY(division_init(&bench->division, (size_t)bench->parts, (size_t)data->most, error));
+    if (replays(bench)) {
+        return prepare_replay(bench, error);
+    }
     TRY(plan_memory_admit(&plan, &total, error)); // before its memory is allocated
     figures->plan_bytes = (int64_t)total;
+    figures->host_plan_bytes =
+        comm->local_size * (int64_t)(total - plan.shared) + (int64_t)comm->host_bytes;
     TRY(take_state(bench, error));
     TRY(model_files_initialise(&data->files, config, &bench->state, error));
     return make_engine(bench, &shape, error);
@@ -225,6 +332,27 @@ static void count_exchanges(struct bench *bench, const struct comm_stats *before
     figures->comm_bytes += (int64_t)(now.bytes - before->bytes);
 }
 
+static enum berth_status run_step(struct bench *bench, int64_t step, struct update_result *update,
+                                  struct berth_error *error) {
+    if (replays(bench)) {
+        return replay_step(bench, step, update, error);
+    }
+    return trains(bench) ? train_step(bench, step, update, error)
+                         : predict_step(bench, step, error);
+}
+
+static enum berth_status record_step(struct bench *bench, int64_t step, struct berth_error *error) {
+    struct update_result update;
+    const int counts = step >= bench->settings->warm_up_steps;
+    if (counts) {
+        recorder_start(&bench->recorder);
+    }
+    TRY(train_step(bench, step, &update, error));
+    return counts ? recorder_stop(&bench->recorder,
+                                  rank_load(&bench->updater.division, 0, bench->comm->size), error)
+                  : BERTH_OK;
+}
+
 // One update or batch with its time, which counts unless it warms up.
 static enum berth_status measure_step(struct bench *bench, int64_t step,
                                       struct bench_figures *figures, struct sums *sums,
@@ -236,7 +364,7 @@ static enum berth_status measure_step(struct bench *bench, int64_t step,
     }
     const struct comm_stats before = bench->comm->stats(bench->comm);
     const double begin = machine_seconds();
-    TRY(trains(bench) ? train_step(bench, step, &update, error) : predict_step(bench, step, error));
+    TRY(run_step(bench, step, &update, error));
     const double seconds = machine_seconds() - begin;
     if (step >= bench->settings->warm_up_steps) {
         figures->seconds += seconds;
@@ -259,12 +387,17 @@ static enum berth_status measure(struct bench *bench, struct bench_figures *figu
         if (settings->stop != NULL && *settings->stop != 0) {
             return error_set(error, BERTH_INTERRUPTED, "stopped on request");
         }
-        TRY(measure_step(bench, step, figures, &sums, error));
+        TRY(forecasts(bench) ? record_step(bench, step, error)
+                             : measure_step(bench, step, figures, &sums, error));
         log_progress(&bench->log, trains(bench) ? "train" : "predict", step + 1,
                      bench->data.updates);
     }
+    if (forecasts(bench)) {
+        return forecast(bench, error);
+    }
     if (trains(bench)) {
-        all_reduce_wait_all_weights(&bench->updater.all_reduce);
+        all_reduce_wait_all_weights(replays(bench) ? &bench->all_reduce
+                                                   : &bench->updater.all_reduce);
     }
     read_peak(bench);
     finish(bench, &sums, figures);
@@ -294,7 +427,14 @@ enum berth_status bench_run(const struct bench_settings *settings, struct bench_
     figures->rank = bench.comm->rank;
     figures->ranks = bench.comm->size;
     updater_done(&bench.updater);
+    all_reduce_done(&bench.all_reduce);
     bench.comm->close(bench.comm); // before the memory that it may still exchange
+    if (bench.comm == &bench.recorder.comm) {
+        bench.cluster->close(bench.cluster);
+    }
+    recorder_done(&bench.recorder);
+    rank_times_done(&bench.read);
+    division_done(&bench.division);
     engine_done(&bench.engine);
     state_done(&bench.state);
     if (bench.device != NULL) {

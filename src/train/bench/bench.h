@@ -11,12 +11,13 @@
 #ifndef BERTH_TRAIN_BENCH_H
 #define BERTH_TRAIN_BENCH_H
 
+#include "core/comm_forecast.h"
 #include "core/error.h"
 #include "core/log.h"
 
 #include <stdint.h>
 
-enum bench_kind { BENCH_TRAIN, BENCH_PREDICT, BENCH_PRETRAIN };
+enum bench_kind { BENCH_TRAIN, BENCH_PREDICT, BENCH_PRETRAIN, BENCH_RANKS };
 
 struct bench_settings {
     enum bench_kind kind;
@@ -33,8 +34,29 @@ struct bench_settings {
     int64_t warm_up_steps; // not measured
     int64_t pad_to;        // > 0: pad every sequence to this many tokens (same sequences)
     int no_exchange;       // training: measure each update without its exchange between ranks, too
-    struct berth_log log;  // receives the plan and notes
+    // Training by several ranks: a file that BENCH_RANKS has saved, whose seconds each rank sleeps
+    // where it would compute; exchanges are real. NULL: compute.
+    const char *replay_compute;
+    const struct bench_cluster *cluster; // only of BENCH_RANKS
+    struct berth_log log;                // receives the plan and notes
     const volatile int *stop;
+};
+
+// What a forecast is for: BENCH_RANKS measures here what rank 0 of these computes, and predicts the
+// same measured updates by all of them.
+struct bench_cluster {
+    int hosts, ranks_per_host;
+    const struct comm_link *links; // [link_count]
+    size_t link_count;
+    struct bench_forecast *forecasts; // [link_count] out
+    const char *save_times;           // file for what was measured; NULL: none
+};
+
+struct bench_forecast {
+    double seconds, samples_per_second; // of the measured updates
+    double comm_exposed_seconds;        // rank 0 waits
+    int64_t comm_bytes;                 // rank 0 sends to other hosts
+    double efficiency;                  // seconds that a rank with the mean part computes / seconds
 };
 
 struct bench_figures {
@@ -48,6 +70,7 @@ struct bench_figures {
     double peak_gflops;  // of all ranks at once, for the dtype of the matrix products
     double mfu;
     int64_t plan_bytes, peak_rss_bytes;                     // of this rank
+    int64_t host_plan_bytes;                                // of BENCH_RANKS: of all of a host's
     double forward_seconds, backward_seconds, step_seconds; // only for training
     // Only for several ranks: the updates' mean ratio of the largest part's predicted time to the
     // mean of all parts, and what this rank exchanged.

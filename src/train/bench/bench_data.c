@@ -302,6 +302,13 @@ static enum berth_status read_task(struct bench_data *data, const struct bench_s
     return read_set(data, config, &settings->log, use, error);
 }
 
+// A forecast is of pre-training where its data are.
+static int is_pretraining(const struct bench_settings *settings) {
+    return settings->kind == BENCH_PRETRAIN ||
+           (settings->kind == BENCH_RANKS && settings->data != NULL &&
+            (dir_exists(settings->data) || pretraining_is_file(settings->data)));
+}
+
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
                                   int64_t parts, struct berth_error *error) {
     *data = (struct bench_data){.updates = settings->steps + settings->warm_up_steps};
@@ -311,7 +318,7 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     struct berth_config config = *settings->config;
     config.train_file = config.predict_file = settings->data;
     const struct task *fine_tuning = config.task_name != NULL ? &task_classify : &task_squad;
-    data->task = settings->kind == BENCH_PRETRAIN ? NULL : fine_tuning;
+    data->task = is_pretraining(settings) ? NULL : fine_tuning;
     enum berth_status status;
     // Before searching for a vocabulary next to it.
     if (settings->data != NULL && !file_exists(settings->data) &&

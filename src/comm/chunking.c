@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/chunking.h"
+
+static int64_t chunks_of(const struct comm_range *range, int size, int64_t elements) {
+    int64_t largest = 1;
+    for (int rank = 0; rank < size; rank++) {
+        const int64_t part = range->starts[rank + 1] - range->starts[rank];
+        largest = part > largest ? part : largest;
+    }
+    return (largest + elements - 1) / elements;
+}
+
+struct chunking chunking_of(const struct comm_range *range, int size, int64_t most) {
+    const int64_t wanted = range->bucket > size ? range->bucket / size : 1;
+    const int64_t elements = range->bucket > 0 && wanted < most ? wanted : most;
+    return (struct chunking){elements, chunks_of(range, size, elements)};
+}
+
+int64_t chunking_count(const struct chunking *chunking, const struct comm_range *range,
+                       int64_t chunk, int owner) {
+    const int64_t first = range->starts[owner] + chunk * chunking->elements;
+    const int64_t left = range->starts[owner + 1] - first;
+    return left < 0 ? 0 : left < chunking->elements ? left : chunking->elements;
+}

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exchanges in predicted time. The thread that exchanges (range_thread.h, pipeline.h) is followed
+// step by step, with what each phase asks of the busiest rank's processor and of the busiest host's
+// link. Leaves out: ranks of a host that differ, switches that are full, lost packets.
+#include "comm/calls.h"
+#include "comm/pipeline.h"
+#include "comm/ranks.h"
+#include "core/comm_forecast.h"
+#include "core/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+// What a step asks for.
+struct step_load {
+    double out, in;             // bytes on a host's link
+    double begin, pass, finish; // seconds of a rank's processor
+};
+
+struct planned {
+    int is_gather;
+    int64_t chunks;
+    struct step_load *loads; // [chunks] until all have begun
+    double ready;            // when the last rank has begun it
+    double end;
+};
+
+// A step under way.
+struct flight {
+    struct planned *operation;
+    struct step_load load;
+    int is_last;
+    double arrival; // of its messages
+};
+
+struct forecast {
+    struct comm comm;
+    struct comm_cluster cluster;
+    int64_t chunk_elements;
+    double *clocks;  // [size]
+    uint64_t *sent;  // [size]
+    int64_t *counts; // [size] elements of a step in each rank's part
+    struct column {
+        double elements, bytes, messages;
+    } * columns; // [ranks_per_host] of a step: what the ranks at one place of their hosts own
+    struct planned **operations; // [begun_operations] ticket - 1
+    size_t begun_operations, completed_operations, capacity;
+    struct berth_error error;
+    double debt; // seconds of the exchanging thread that no rank's clock has
+    double busy_seconds, exposed_seconds;
+    // The exchanging thread.
+    double now, out_free, in_free;
+    struct flight flights[WINDOW_SLOTS];
+    int64_t begun, passed, finished, sums_end; // steps
+    size_t current;                            // operation whose steps begin
+    int64_t chunks_begun;                      // of it
+};
+
+static struct forecast *forecast_of(const struct comm *comm) {
+    return comm->state;
+}
+
+// --- what a step asks for -----------------------------------------------------------------------
+
+static double bytes_of(int64_t count, enum dtype wire) {
+    return count > 0
+               ? (double)sizeof(struct range_header) + (double)count * (double)dtype_size(wire)
+               : 0;
+}
+
+// Fills counts and columns; returns the elements of all parts.
+static double count_step(struct forecast *forecast, const struct comm_range *range,
+                         const struct chunking *chunking, int64_t chunk) {
+    const int local_size = forecast->cluster.ranks_per_host;
+    double total = 0;
+    memset(forecast->columns, 0, (size_t)local_size * sizeof *forecast->columns);
+    for (int rank = 0; rank < forecast->comm.size; rank++) {
+        const int64_t count = chunking_count(chunking, range, chunk, rank);
+        struct column *column = &forecast->columns[rank % local_size];
+        forecast->counts[rank] = count;
+        column->elements += (double)count;
+        column->bytes += bytes_of(count, range->wire);
+        column->messages += count > 0;
+        total += (double)count;
+    }
+    return total;
+}
+
+// What one rank does in a step.
+struct part {
+    double own, own_bytes, own_messages; // its part, as sent to or received from one other host
+    struct column handled;               // parts on other hosts that it handles
+    double all;                          // elements of the step
+};
+
+static struct part part_of(const struct forecast *forecast, const struct comm_range *range,
+                           int rank, double all) {
+    const struct column *column = &forecast->columns[rank % forecast->cluster.ranks_per_host];
+    const int64_t own = forecast->counts[rank];
+    const double bytes = bytes_of(own, range->wire), messages = own > 0;
+    return (struct part){.own = (double)own,
+                         .own_bytes = bytes,
+                         .own_messages = messages,
+                         .handled = {column->elements - (double)own, column->bytes - bytes,
+                                     column->messages - messages},
+                         .all = all};
+}
+
+static double converting(const struct forecast *forecast, const struct comm_range *range,
+                         double elements) {
+    return forecast->cluster.costs.memory * elements *
+           (double)(dtype_size(range->dtype) + dtype_size(range->wire));
+}
+
+// As reduce.c does it.
+static struct step_load reduce_load(const struct forecast *forecast, const struct comm_range *range,
+                                    const struct part *part) {
+    const struct comm_costs *costs = &forecast->cluster.costs;
+    const double others = forecast->cluster.hosts - 1, local = forecast->cluster.ranks_per_host;
+    const double added = local > 1 ? local * (part->handled.elements + part->own) : 0;
+    return (struct step_load){
+        .out = part->handled.bytes,
+        .in = others * part->own_bytes,
+        .begin = converting(forecast, range, part->all - part->own),
+        .pass = costs->addend * added + (costs->checksum + costs->copy) * part->handled.bytes +
+                costs->message * part->handled.messages,
+        .finish = others * ((costs->checksum + costs->copy) * part->own_bytes +
+                            costs->message * part->own_messages) +
+                  (others > 0 ? costs->addend * (others + 1) * part->own : 0)};
+}
+
+// As gather.c does it.
+static struct step_load gather_load(const struct forecast *forecast, const struct comm_range *range,
+                                    const struct part *part) {
+    const struct comm_costs *costs = &forecast->cluster.costs;
+    const double others = forecast->cluster.hosts - 1;
+    const double rounding = range->wire != range->dtype ? 2 : 1;
+    return (struct step_load){
+        .out = others * part->own_bytes,
+        .in = part->handled.bytes,
+        .begin = converting(forecast, range, rounding * part->own) +
+                 (others > 0 ? costs->checksum * part->own_bytes : 0) +
+                 others * (costs->copy * part->own_bytes + costs->message * part->own_messages),
+        .pass = (costs->checksum + costs->copy) * part->handled.bytes +
+                costs->message * part->handled.messages,
+        .finish = converting(forecast, range, part->all - part->own)};
+}
+
+static struct step_load busier(struct step_load x, struct step_load y) {
+    return (struct step_load){fmax(x.out, y.out), fmax(x.in, y.in), fmax(x.begin, y.begin),
+                              fmax(x.pass, y.pass), fmax(x.finish, y.finish)};
+}
+
+// The header that goes around the ring of ranks leaves a host once.
+static double greeting_of(const struct forecast *forecast, int64_t chunk) {
+    return chunk == 0 && forecast->cluster.hosts > 1 ? (double)sizeof(struct range_header) : 0;
+}
+
+static struct step_load plan_step(struct forecast *forecast, const struct comm_range *range,
+                                  const struct chunking *chunking, int is_gather, int64_t chunk) {
+    const int local_size = forecast->cluster.ranks_per_host;
+    const double all = count_step(forecast, range, chunking, chunk);
+    const double greeting = greeting_of(forecast, chunk);
+    struct step_load busiest = {0};
+    for (int first = 0; first < forecast->comm.size; first += local_size) {
+        struct step_load host = {.out = greeting, .in = greeting};
+        for (int rank = first; rank < first + local_size; rank++) {
+            const struct part part = part_of(forecast, range, rank, all);
+            const struct step_load own = is_gather ? gather_load(forecast, range, &part)
+                                                   : reduce_load(forecast, range, &part);
+            forecast->sent[rank] +=
+                (uint64_t)(own.out + (rank == first + local_size - 1) * greeting);
+            host = (struct step_load){host.out + own.out, host.in + own.in,
+                                      fmax(host.begin, own.begin), fmax(host.pass, own.pass),
+                                      fmax(host.finish, own.finish)};
+        }
+        busiest = busier(busiest, host);
+    }
+    return busiest;
+}
+
+// --- the exchanging thread ----------------------------------------------------------------------
+
+static struct flight *flight_at(struct forecast *forecast, int64_t step) {
+    return &forecast->flights[step % WINDOW_SLOTS];
+}
+
+static void work(struct forecast *forecast, double seconds) {
+    forecast->now += seconds;
+    forecast->busy_seconds += seconds;
+}
+
+// A host's link takes messages one after the other.
+static double transfer(struct forecast *forecast, const struct step_load *load) {
+    const struct comm_link *link = &forecast->cluster.link;
+    if (forecast->cluster.hosts == 1) {
+        return forecast->now;
+    }
+    forecast->out_free =
+        fmax(forecast->out_free, forecast->now) + load->out / link->bytes_per_second;
+    forecast->in_free = fmax(forecast->in_free, forecast->now) + load->in / link->bytes_per_second;
+    return fmax(forecast->out_free, forecast->in_free) + link->delay_seconds;
+}
+
+static int try_finish(struct forecast *forecast) {
+    struct flight *flight = flight_at(forecast, forecast->finished);
+    if (forecast->finished == forecast->passed || flight->arrival > forecast->now) {
+        return 0;
+    }
+    work(forecast, flight->load.finish);
+    forecast->finished++;
+    if (flight->is_last) {
+        flight->operation->end = forecast->now;
+        forecast->completed_operations++;
+    }
+    return 1;
+}
+
+// A sum is sent when it passes, a part that is gathered when it begins.
+static int try_pass(struct forecast *forecast) {
+    struct flight *flight = flight_at(forecast, forecast->passed);
+    if (forecast->passed == forecast->begun || flight->arrival > forecast->now) {
+        return 0;
+    }
+    work(forecast, flight->load.pass);
+    flight->arrival =
+        flight->operation->is_gather ? forecast->now : transfer(forecast, &flight->load);
+    forecast->passed++;
+    return 1;
+}
+
+static int may_begin(const struct forecast *forecast) {
+    if (forecast->current == forecast->begun_operations ||
+        forecast->begun - forecast->finished == WINDOW_SLOTS) {
+        return 0;
+    }
+    const struct planned *operation = forecast->operations[forecast->current];
+    return operation->ready <= forecast->now &&
+           (!operation->is_gather || forecast->finished >= forecast->sums_end);
+}
+
+static int try_begin(struct forecast *forecast) {
+    if (!may_begin(forecast)) {
+        return 0;
+    }
+    struct planned *operation = forecast->operations[forecast->current];
+    struct flight *flight = flight_at(forecast, forecast->begun++);
+    *flight = (struct flight){.operation = operation,
+                              .load = operation->loads[forecast->chunks_begun++],
+                              .is_last = forecast->chunks_begun == operation->chunks};
+    work(forecast, flight->load.begin);
+    flight->arrival = operation->is_gather ? transfer(forecast, &flight->load) : forecast->now;
+    if (!operation->is_gather) {
+        forecast->sums_end = forecast->begun;
+    }
+    if (flight->is_last) {
+        memory_free(operation->loads);
+        operation->loads = NULL;
+        forecast->current++;
+        forecast->chunks_begun = 0;
+    }
+    return 1;
+}
+
+// To when the next message arrives or the next operation is ready.
+static void sleep_until_next(struct forecast *forecast) {
+    double next = INFINITY;
+    if (forecast->finished < forecast->begun) {
+        next = fmin(next, flight_at(forecast, forecast->finished)->arrival);
+    }
+    if (forecast->passed < forecast->begun) {
+        next = fmin(next, flight_at(forecast, forecast->passed)->arrival);
+    }
+    if (forecast->current < forecast->begun_operations) {
+        const double ready = forecast->operations[forecast->current]->ready;
+        next = ready > forecast->now ? fmin(next, ready) : next;
+    }
+    forecast->now = fmax(forecast->now, next);
+}
+
+static void run_until(struct forecast *forecast, size_t completed) {
+    while (forecast->completed_operations < completed) {
+        if (!try_finish(forecast) && !try_pass(forecast) && !try_begin(forecast)) {
+            sleep_until_next(forecast);
+        }
+    }
+}
+
+// --- the communicator's functions ---------------------------------------------------------------
+
+static double latest(const struct forecast *forecast) {
+    double latest = forecast->clocks[0];
+    for (int rank = 1; rank < forecast->comm.size; rank++) {
+        latest = fmax(latest, forecast->clocks[rank]);
+    }
+    return latest;
+}
+
+// What the exchanging thread takes of the processors that compute.
+static void charge(struct forecast *forecast) {
+    for (int rank = 0; rank < forecast->comm.size; rank++) {
+        forecast->clocks[rank] += forecast->debt * forecast->cluster.stolen;
+    }
+    forecast->debt = 0;
+}
+
+static struct planned *planned_new(struct forecast *forecast, int64_t chunks) {
+    struct planned **operations = memory_grow(forecast->operations, &forecast->capacity,
+                                              forecast->begun_operations + 1, sizeof *operations);
+    if (operations == NULL) {
+        return NULL;
+    }
+    forecast->operations = operations;
+    struct planned *operation = memory_new(sizeof *operation);
+    struct step_load *loads = memory_array((size_t)chunks, sizeof *loads);
+    if (operation == NULL || loads == NULL) {
+        memory_free(operation);
+        memory_free(loads);
+        return NULL;
+    }
+    *operation = (struct planned){.chunks = chunks, .loads = loads};
+    forecast->operations[forecast->begun_operations++] = operation;
+    return operation;
+}
+
+static int64_t begin(struct comm *comm, const struct comm_range *range, int is_gather) {
+    struct forecast *forecast = forecast_of(comm);
+    const struct chunking chunking = chunking_of(range, comm->size, forecast->chunk_elements);
+    charge(forecast);
+    struct planned *operation = planned_new(forecast, chunking.chunks);
+    if (operation == NULL) {
+        (void)error_no_memory(&forecast->error, (size_t)chunking.chunks * sizeof(struct step_load),
+                              "the forecast of an exchange");
+        return 0;
+    }
+    operation->is_gather = is_gather;
+    operation->ready = latest(forecast);
+    for (int64_t chunk = 0; chunk < chunking.chunks; chunk++) {
+        struct step_load *load = &operation->loads[chunk];
+        *load = plan_step(forecast, range, &chunking, is_gather, chunk);
+        forecast->debt += load->begin + load->pass + load->finish;
+    }
+    return (int64_t)forecast->begun_operations;
+}
+
+static int64_t forecast_reduce_begin(struct comm *comm, const struct comm_range *range) {
+    return begin(comm, range, 0);
+}
+
+static int64_t forecast_gather_begin(struct comm *comm, const struct comm_range *range) {
+    return begin(comm, range, 1);
+}
+
+static void forecast_wait(struct comm *comm, int64_t ticket) {
+    struct forecast *forecast = forecast_of(comm);
+    if (ticket < 1 || (size_t)ticket > forecast->begun_operations) {
+        return;
+    }
+    charge(forecast);
+    run_until(forecast, (size_t)ticket);
+    const double end = forecast->operations[ticket - 1]->end;
+    forecast->exposed_seconds += fmax(0, end - forecast->clocks[0]);
+    for (int rank = 0; rank < comm->size; rank++) {
+        forecast->clocks[rank] = fmax(forecast->clocks[rank], end);
+    }
+}
+
+// All ranks meet, along a tree to rank 0 and back (calls.c).
+static void meet(struct forecast *forecast, double bytes) {
+    const struct comm_cluster *cluster = &forecast->cluster;
+    double hop = 2 * (cluster->costs.message + cluster->costs.copy * bytes);
+    if (cluster->hosts > 1) {
+        hop += cluster->link.delay_seconds + bytes / cluster->link.bytes_per_second;
+    }
+    const double end = latest(forecast) + 2 * ceil(log2(forecast->comm.size)) * hop;
+    for (int rank = 0; rank < forecast->comm.size; rank++) {
+        const int parent = rank & (rank - 1);
+        forecast->clocks[rank] = end;
+        if (rank > 0 && rank / cluster->ranks_per_host != parent / cluster->ranks_per_host) {
+            forecast->sent[rank] += (uint64_t)bytes;
+            forecast->sent[parent] += (uint64_t)bytes;
+        }
+    }
+}
+
+static void forecast_sum(struct comm *comm, double *values, size_t count) {
+    (void)values;
+    meet(forecast_of(comm), (double)(count * sizeof(double)));
+}
+
+static enum berth_status forecast_status(struct comm *comm, struct berth_error *error) {
+    const struct berth_error *own = &forecast_of(comm)->error;
+    return own->status == BERTH_OK ? BERTH_OK : error_set(error, own->status, "%s", own->message);
+}
+
+static enum berth_status forecast_agree(struct comm *comm, enum berth_status own, int *stop,
+                                        struct berth_error *error) {
+    (void)stop;
+    meet(forecast_of(comm), sizeof(struct agreement));
+    return own == BERTH_OK ? forecast_status(comm, error) : own;
+}
+
+static void forecast_broadcast(struct comm *comm, void *data, size_t bytes, int root) {
+    (void)comm, (void)data, (void)bytes, (void)root;
+}
+
+static struct comm_stats forecast_stats(struct comm *comm) {
+    const struct forecast *forecast = forecast_of(comm);
+    return (struct comm_stats){.bytes = forecast->sent[0],
+                               .busy_seconds = forecast->busy_seconds,
+                               .exposed_seconds = forecast->exposed_seconds};
+}
+
+static void forecast_close(struct comm *comm) {
+    struct forecast *forecast = forecast_of(comm);
+    for (size_t i = 0; i < forecast->begun_operations; i++) {
+        memory_free(forecast->operations[i]->loads);
+        memory_free(forecast->operations[i]);
+    }
+    memory_free(forecast->operations);
+    memory_free(forecast->clocks);
+    memory_free(forecast->sent);
+    memory_free(forecast->counts);
+    memory_free(forecast->columns);
+    memory_free(forecast);
+}
+
+double *comm_forecast_clocks(struct comm *comm) {
+    return forecast_of(comm)->clocks;
+}
+
+uint64_t comm_forecast_sent(const struct comm *comm, int rank) {
+    return forecast_of(comm)->sent[rank];
+}
+
+// --- opening ------------------------------------------------------------------------------------
+
+static void fill(struct forecast *forecast) {
+    const struct comm_settings settings = {0};
+    const int hosts = forecast->cluster.hosts, local_size = forecast->cluster.ranks_per_host;
+    const int size = hosts * local_size;
+    const struct comm_ranks_memory memory = comm_ranks_memory(&settings, size, local_size, hosts);
+    forecast->chunk_elements = comm_ranks_chunk(&settings, size, local_size);
+    forecast->comm = (struct comm){.name = "forecast",
+                                   .state = forecast,
+                                   .size = size,
+                                   .local_size = local_size,
+                                   .host_count = hosts,
+                                   .bytes = memory.own,
+                                   .host_bytes = memory.host,
+                                   .reduce_bytes = memory.reduce,
+                                   .gather_bytes = memory.gather,
+                                   .close = forecast_close,
+                                   .status = forecast_status,
+                                   .agree = forecast_agree,
+                                   .broadcast = forecast_broadcast,
+                                   .sum = forecast_sum,
+                                   .reduce_begin = forecast_reduce_begin,
+                                   .gather_begin = forecast_gather_begin,
+                                   .wait = forecast_wait,
+                                   .stats = forecast_stats};
+}
+
+enum berth_status comm_forecast_open(const struct comm_cluster *cluster, struct comm **comm,
+                                     struct berth_error *error) {
+    struct forecast *forecast = memory_array_zeroed(1, sizeof *forecast);
+    const size_t size = (size_t)cluster->hosts * (size_t)cluster->ranks_per_host;
+    if (forecast == NULL) {
+        return error_no_memory(error, sizeof *forecast, "a forecast");
+    }
+    forecast->cluster = *cluster;
+    forecast->clocks = memory_array_zeroed(size, sizeof *forecast->clocks);
+    forecast->sent = memory_array_zeroed(size, sizeof *forecast->sent);
+    forecast->counts = memory_array_zeroed(size, sizeof *forecast->counts);
+    forecast->columns =
+        memory_array_zeroed((size_t)cluster->ranks_per_host, sizeof *forecast->columns);
+    fill(forecast);
+    if (forecast->clocks == NULL || forecast->sent == NULL || forecast->counts == NULL ||
+        forecast->columns == NULL) {
+        forecast_close(&forecast->comm);
+        return error_no_memory(error, size * 3 * sizeof(double), "a forecast");
+    }
+    *comm = &forecast->comm;
+    return BERTH_OK;
+}
