@@ -380,9 +380,9 @@ struct berth_run_result {
  *
  * Processes that a launcher started together (mpirun, srun) all call the function and divide its
  * work; the first one reports and writes. With workers "independent" each of them trains a model of
- * its own in output_dir/worker-RANK, with its rank added to the seed; output_dir then gets the files
- * of the best one, and workers.json. A worker that fails leaves the others alone; its status is
- * returned to all after the best of the others was published. */
+ * its own in output_dir/worker-RANK, with its rank added to the seed; output_dir then gets the
+ * files of the best one, and workers.json. A worker that fails leaves the others alone; its status
+ * is returned to all after the best of the others was published. */
 enum berth_status berth_train(const char *task, const struct berth_config *config,
                               struct berth_log log, const volatile int *stop,
                               struct berth_run_result *result, struct berth_error *error);

@@ -4,6 +4,7 @@
 // within the machine, without a network's protocol.
 #include "comm/courier.h"
 #include "comm/numbers.h"
+#include "core/checksum.h"
 #include "core/comm_forecast.h"
 #include "core/memory.h"
 
@@ -33,7 +34,7 @@ static double add(const struct buffers *buffers) {
 
 static double check(const struct buffers *buffers) {
     // The result is used, so that the call stays.
-    buffers->to[0] = (float)(numbers_checksum(buffers->from, CHUNK * sizeof(float)) & 1);
+    buffers->to[0] = (float)(checksum_bytes(buffers->from, CHUNK * sizeof(float)) & 1);
     return (double)(CHUNK * sizeof(float));
 }
 

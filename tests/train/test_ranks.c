@@ -716,220 +716,214 @@ static void test_a_flipped_bit_is_found_where_it_is(void **state) {
                                                 .checks = stage == 1 ? 3 : 1};
                 run_job(&setting, flips);
             }
+        }
+    }
+}
 
-            // --- forecasts
-            // ----------------------------------------------------------------------------------
+static void test_checks_change_no_bytes(void **state) {
+    for (int stage = 0; stage <= 2; stage++) {
+        struct setting setting = {.layout = "2x2",
+                                  .stage = stage,
+                                  .compute = stage == 1 ? DTYPE_F32 : DTYPE_BF16,
+                                  .optimizer = stage == 1 ? "nvlamb" : "adamw",
+                                  .micro = 5};
+        struct outcome usual = run(&setting);
+        setting.checks = 1;
+        struct outcome checked = run(&setting);
+        assert_same(&checked, &usual);
+        assert_int_equal(checked.different, 0);
+        outcome_done(&usual);
+        outcome_done(&checked);
+    }
+}
 
-            static void advance(void *context, const struct rank_moment *moment) {
-                struct comm *comm = context;
-                for (int rank = 0; rank < comm->size; rank++) {
-                    comm_forecast_clocks(comm)[rank] += moment->seconds;
-                }
-            }
+// A step that computes one number wrongly, once.
+static _Thread_local void (*right_adamw)(struct device *, const struct adamw_args *);
+static _Thread_local int64_t wrong_element;
 
-            // Records rank 0 of the cluster, and then counts what UPDATES such updates send.
-            static uint64_t forecast_bytes(const struct setting *setting,
-                                           const struct comm_cluster *cluster) {
-                struct recorder recorder;
-                struct rank rank;
-                struct comm *comm;
-                struct all_reduce all_reduce;
-                uint64_t bytes = 0;
-                assert_int_equal(comm_forecast_open(cluster, &comm, NULL), BERTH_OK);
-                assert_int_equal(recorder_init(&recorder, comm, &table, NULL), BERTH_OK);
-                rank_open(&rank, setting, &recorder.comm);
-                for (int64_t step = 0; step < UPDATES; step++) {
-                    if (step > 0) { // the first one waits for no weights
-                        recorder_start(&recorder);
-                    }
-                    rank_update(&rank, setting, step);
-                    if (step > 0) {
-                        assert_int_equal(recorder_stop(&recorder, 1, NULL), BERTH_OK);
-                    }
-                }
-                recorder_average(&recorder);
-                assert_int_equal(all_reduce_init(&all_reduce, comm, &rank.state,
-                                                 &rank.updater.all_reduce.rules, NULL),
-                                 BERTH_OK);
-                const struct rank_replay replay = {&all_reduce, advance, comm};
-                for (int64_t step = 0; step < UPDATES; step++) {
-                    assert_int_equal(rank_times_replay(&recorder.times, &replay, NULL), BERTH_OK);
-                }
-                for (int other = 0; other < comm->size; other++) {
-                    bytes += comm_forecast_sent(comm, other);
-                }
-                // All exchanges are waited for but those of the last weights; the clock has all
-                // that was computed.
-                assert_true(comm_forecast_clocks(comm)[0] >=
-                            UPDATES * rank_times_seconds(&recorder.times, 1));
-                all_reduce_done(&all_reduce);
-                rank_close(&rank);
-                recorder_done(&recorder);
-                comm->close(comm);
-                return bytes;
-            }
+static void wrong_adamw(struct device *device, const struct adamw_args *args) {
+    right_adamw(device, args);
+    for (int64_t i = 0; i < args->range_count; i++) {
+        const struct device_range *range = &args->ranges[i];
+        if (wrong_element >= range->first && wrong_element < range->first + range->count) {
+            flip(args->parameters + wrong_element, 3);
+            wrong_element = -1;
+        }
+    }
+}
 
-            static void test_a_forecast_sends_the_bytes_of_a_run(void **state) {
-                static const struct {
-                    const char *layout;
-                    int hosts, ranks_per_host;
-                } layouts[] = {{"2x1", 2, 1}, {"2x2", 2, 2}, {"4x1", 4, 1}};
-                for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-                    for (int stage = 0; stage <= 2; stage++) {
-                        const struct setting setting = {.layout = layouts[i].layout,
-                                                        .stage = stage,
-                                                        .compute = DTYPE_BF16,
-                                                        .wire = stage == 1 ? DTYPE_F32 : DTYPE_BF16,
-                                                        .optimizer = stage == 2 ? "lamb" : "adamw",
-                                                        .micro = SEQUENCES,
-                                                        .waits = stage == 1,
-                                                        .bucket = stage == 2 ? 5000 : 0};
-                        const struct comm_cluster cluster = {.hosts = layouts[i].hosts,
-                                                             .ranks_per_host =
-                                                                 layouts[i].ranks_per_host,
-                                                             .link = {1e9, 0}};
-                        struct outcome outcome = run(&setting);
-                        assert_true(outcome.stats.bytes > 0);
-                        assert_int_equal(forecast_bytes(&setting, &cluster), outcome.stats.bytes);
-                        outcome_done(&outcome);
-                    }
-                }
-            }
+enum { PERIOD = 3 };
 
-            static void test_checks_change_no_bytes(void **state) {
-                for (int stage = 0; stage <= 2; stage++) {
-                    struct setting setting = {.layout = "2x2",
-                                              .stage = stage,
-                                              .compute = stage == 1 ? DTYPE_F32 : DTYPE_BF16,
-                                              .optimizer = stage == 1 ? "nvlamb" : "adamw",
-                                              .micro = 5};
-                    struct outcome usual = run(&setting);
-                    setting.checks = 1;
-                    struct outcome checked = run(&setting);
-                    assert_same(&checked, &usual);
-                    assert_int_equal(checked.different, 0);
-                    outcome_done(&usual);
-                    outcome_done(&checked);
-                }
-            }
+// Until a multiple of PERIOD; the wrong numbers have been overwritten by then.
+static int64_t update_until_found(struct rank *rank, const struct setting *setting, int64_t step,
+                                  struct berth_error *error) {
+    enum berth_status status = BERTH_OK;
+    for (int i = 0; i < PERIOD && status == BERTH_OK; i++) {
+        status = try_update(rank, setting, step++, error);
+    }
+    CHECK(status == BERTH_UNAVAILABLE);
+    return step - 1;
+}
 
-            // A step that computes one number wrongly, once.
-            static _Thread_local void (*right_adamw)(struct device *, const struct adamw_args *);
-            static _Thread_local int64_t wrong_element;
+// Stage 0: one rank computes another number than the rest; the majority is right.
+static void differ(struct comm *comm, const struct transport *transport, void *context) {
+    const struct setting *setting = context;
+    const int victim = 1;
+    const struct param_range layer = param_range(&table, 1);
+    for (int is_own = 0; is_own <= 1; is_own++) {
+        const struct target target = {"master weight", is_own, layer.first, layer.count};
+        struct berth_error error;
+        struct rank rank;
+        rank_open(&rank, setting, comm);
+        int64_t element = find_element(&rank, &target);
+        comm->broadcast(comm, &element, sizeof element, victim);
+        right_adamw = rank.device->adamw;
+        wrong_element = comm->rank == victim ? element : -1;
+        rank.device->adamw = wrong_adamw;
+        (void)rank_update(&rank, setting, PERIOD);
+        CHECK(update_until_found(&rank, setting, PERIOD + 1, &error) == 2 * PERIOD);
+        const int names_owner = comm->size == 2 && is_own; // one against one
+        check_blame(comm, &error, names_owner ? 0 : victim,
+                    (const char *const[]){"the master weight of ", name_of(element),
+                                          "after one of the updates 4 to 6",
+                                          comm->size == 2 ? "and either may be wrong" : "differs",
+                                          NULL});
+        rank_close(&rank);
+    }
+}
 
-            static void wrong_adamw(struct device * device, const struct adamw_args *args) {
-                right_adamw(device, args);
-                for (int64_t i = 0; i < args->range_count; i++) {
-                    const struct device_range *range = &args->ranges[i];
-                    if (wrong_element >= range->first &&
-                        wrong_element < range->first + range->count) {
-                        flip(args->parameters + wrong_element, 3);
-                        wrong_element = -1;
-                    }
-                }
-            }
+static void test_a_rank_that_computes_other_numbers_is_found(void **state) {
+    struct setting setting = {.layout = "2x2", .optimizer = "adamw", .micro = 5, .checks = PERIOD};
+    run_job(&setting, differ);
+    setting.layout = "1x2";
+    run_job(&setting, differ);
+}
 
-            enum { PERIOD = 3 };
+// Stages 1 and 2: what a rank receives is not what the owner has.
+static void arrive(struct comm *comm, const struct transport *transport, void *context) {
+    const struct setting *setting = context;
+    const int victim = comm->size - 1;
+    const struct param_range layer = param_range(&table, 1);
+    const struct target target = {"compute copy", 0, layer.first, layer.count};
+    struct berth_error error;
+    struct rank rank;
+    rank_open(&rank, setting, comm);
+    (void)rank_update(&rank, setting, PERIOD);
+    all_reduce_wait_all_weights(&rank.updater.all_reduce);
+    int64_t element = find_element(&rank, &target);
+    comm->broadcast(comm, &element, sizeof element, victim);
+    if (comm->rank == victim) {
+        flip(number_at(&rank, target.name, element), 0);
+    }
+    CHECK(update_until_found(&rank, setting, PERIOD + 1, &error) == 2 * PERIOD);
+    check_blame(comm, &error, victim,
+                (const char *const[]){"the compute copy of ", name_of(element),
+                                      "differs from that on rank ",
+                                      "after one of the updates 4 to 6", NULL});
+    rank_close(&rank);
+}
 
-            // Until a multiple of PERIOD; the wrong numbers have been overwritten by then.
-            static int64_t update_until_found(struct rank * rank, const struct setting *setting,
-                                              int64_t step, struct berth_error *error) {
-                enum berth_status status = BERTH_OK;
-                for (int i = 0; i < PERIOD && status == BERTH_OK; i++) {
-                    status = try_update(rank, setting, step++, error);
-                }
-                CHECK(status == BERTH_UNAVAILABLE);
-                return step - 1;
-            }
+static void test_a_copy_that_is_not_the_owners_is_found(void **state) {
+    for (int stage = 1; stage <= 2; stage++) {
+        const struct setting setting = {.layout = stage == 1 ? "1x2" : "2x2",
+                                        .stage = stage,
+                                        .compute = DTYPE_BF16,
+                                        .wire = DTYPE_BF16,
+                                        .optimizer = "adamw",
+                                        .micro = 5,
+                                        .checks = PERIOD};
+        run_job(&setting, arrive);
+    }
+}
 
-            // Stage 0: one rank computes another number than the rest; the majority is right.
-            static void differ(struct comm * comm, const struct transport *transport,
-                               void *context) {
-                const struct setting *setting = context;
-                const int victim = 1;
-                const struct param_range layer = param_range(&table, 1);
-                for (int is_own = 0; is_own <= 1; is_own++) {
-                    const struct target target = {"master weight", is_own, layer.first,
-                                                  layer.count};
-                    struct berth_error error;
-                    struct rank rank;
-                    rank_open(&rank, setting, comm);
-                    int64_t element = find_element(&rank, &target);
-                    comm->broadcast(comm, &element, sizeof element, victim);
-                    right_adamw = rank.device->adamw;
-                    wrong_element = comm->rank == victim ? element : -1;
-                    rank.device->adamw = wrong_adamw;
-                    (void)rank_update(&rank, setting, PERIOD);
-                    CHECK(update_until_found(&rank, setting, PERIOD + 1, &error) == 2 * PERIOD);
-                    const int names_owner = comm->size == 2 && is_own; // one against one
-                    check_blame(comm, &error, names_owner ? 0 : victim,
-                                (const char *const[]){
-                                    "the master weight of ", name_of(element),
-                                    "after one of the updates 4 to 6",
-                                    comm->size == 2 ? "and either may be wrong" : "differs", NULL});
-                    rank_close(&rank);
-                }
-            }
+// --- forecasts ----------------------------------------------------------------------------------
 
-            static void test_a_rank_that_computes_other_numbers_is_found(void **state) {
-                struct setting setting = {
-                    .layout = "2x2", .optimizer = "adamw", .micro = 5, .checks = PERIOD};
-                run_job(&setting, differ);
-                setting.layout = "1x2";
-                run_job(&setting, differ);
-            }
+static void advance(void *context, const struct rank_moment *moment) {
+    struct comm *comm = context;
+    for (int rank = 0; rank < comm->size; rank++) {
+        comm_forecast_clocks(comm)[rank] += moment->seconds;
+    }
+}
 
-            // Stages 1 and 2: what a rank receives is not what the owner has.
-            static void arrive(struct comm * comm, const struct transport *transport,
-                               void *context) {
-                const struct setting *setting = context;
-                const int victim = comm->size - 1;
-                const struct param_range layer = param_range(&table, 1);
-                const struct target target = {"compute copy", 0, layer.first, layer.count};
-                struct berth_error error;
-                struct rank rank;
-                rank_open(&rank, setting, comm);
-                (void)rank_update(&rank, setting, PERIOD);
-                all_reduce_wait_all_weights(&rank.updater.all_reduce);
-                int64_t element = find_element(&rank, &target);
-                comm->broadcast(comm, &element, sizeof element, victim);
-                if (comm->rank == victim) {
-                    flip(number_at(&rank, target.name, element), 0);
-                }
-                CHECK(update_until_found(&rank, setting, PERIOD + 1, &error) == 2 * PERIOD);
-                check_blame(comm, &error, victim,
-                            (const char *const[]){"the compute copy of ", name_of(element),
-                                                  "differs from that on rank ",
-                                                  "after one of the updates 4 to 6", NULL});
-                rank_close(&rank);
-            }
+// Records rank 0 of the cluster, and then counts what UPDATES such updates send.
+static uint64_t forecast_bytes(const struct setting *setting, const struct comm_cluster *cluster) {
+    struct recorder recorder;
+    struct rank rank;
+    struct comm *comm;
+    struct all_reduce all_reduce;
+    uint64_t bytes = 0;
+    assert_int_equal(comm_forecast_open(cluster, &comm, NULL), BERTH_OK);
+    assert_int_equal(recorder_init(&recorder, comm, &table, NULL), BERTH_OK);
+    rank_open(&rank, setting, &recorder.comm);
+    for (int64_t step = 0; step < UPDATES; step++) {
+        if (step > 0) { // the first one waits for no weights
+            recorder_start(&recorder);
+        }
+        rank_update(&rank, setting, step);
+        if (step > 0) {
+            assert_int_equal(recorder_stop(&recorder, 1, NULL), BERTH_OK);
+        }
+    }
+    recorder_average(&recorder);
+    assert_int_equal(
+        all_reduce_init(&all_reduce, comm, &rank.state, &rank.updater.all_reduce.rules, NULL),
+        BERTH_OK);
+    const struct rank_replay replay = {&all_reduce, advance, comm};
+    for (int64_t step = 0; step < UPDATES; step++) {
+        assert_int_equal(rank_times_replay(&recorder.times, &replay, NULL), BERTH_OK);
+    }
+    for (int other = 0; other < comm->size; other++) {
+        bytes += comm_forecast_sent(comm, other);
+    }
+    // All exchanges are waited for but those of the last weights; the clock has all that was
+    // computed.
+    assert_true(comm_forecast_clocks(comm)[0] >= UPDATES * rank_times_seconds(&recorder.times, 1));
+    all_reduce_done(&all_reduce);
+    rank_close(&rank);
+    recorder_done(&recorder);
+    comm->close(comm);
+    return bytes;
+}
 
-            static void test_a_copy_that_is_not_the_owners_is_found(void **state) {
-                for (int stage = 1; stage <= 2; stage++) {
-                    const struct setting setting = {.layout = stage == 1 ? "1x2" : "2x2",
-                                                    .stage = stage,
-                                                    .compute = DTYPE_BF16,
-                                                    .wire = DTYPE_BF16,
-                                                    .optimizer = "adamw",
-                                                    .micro = 5,
-                                                    .checks = PERIOD};
-                    run_job(&setting, arrive);
-                }
-            }
+static void test_a_forecast_sends_the_bytes_of_a_run(void **state) {
+    static const struct {
+        const char *layout;
+        int hosts, ranks_per_host;
+    } layouts[] = {{"2x1", 2, 1}, {"2x2", 2, 2}, {"4x1", 4, 1}};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        for (int stage = 0; stage <= 2; stage++) {
+            const struct setting setting = {.layout = layouts[i].layout,
+                                            .stage = stage,
+                                            .compute = DTYPE_BF16,
+                                            .wire = stage == 1 ? DTYPE_F32 : DTYPE_BF16,
+                                            .optimizer = stage == 2 ? "lamb" : "adamw",
+                                            .micro = SEQUENCES,
+                                            .waits = stage == 1,
+                                            .bucket = stage == 2 ? 5000 : 0};
+            const struct comm_cluster cluster = {.hosts = layouts[i].hosts,
+                                                 .ranks_per_host = layouts[i].ranks_per_host,
+                                                 .link = {1e9, 0}};
+            struct outcome outcome = run(&setting);
+            assert_true(outcome.stats.bytes > 0);
+            assert_int_equal(forecast_bytes(&setting, &cluster), outcome.stats.bytes);
+            outcome_done(&outcome);
+        }
+    }
+}
 
-            int main(void) {
-                const struct CMUnitTest tests[] = {
-                    cmocka_unit_test(test_overlap_and_buckets_change_no_bytes),
-                    cmocka_unit_test(test_any_number_of_ranks_makes_the_same_updates),
-                    cmocka_unit_test(test_ranks_with_sequences_of_their_own),
-                    cmocka_unit_test(test_gradients_may_travel_in_bf16),
-                    cmocka_unit_test(test_virtual_ranks_give_the_same_bytes),
-                    cmocka_unit_test(test_all_ranks_name_what_is_not_finite),
-                    cmocka_unit_test(test_a_flipped_bit_is_found_where_it_is),
-                    cmocka_unit_test(test_checks_change_no_bytes),
-                    cmocka_unit_test(test_a_rank_that_computes_other_numbers_is_found),
-                    cmocka_unit_test(test_a_copy_that_is_not_the_owners_is_found),
-                    cmocka_unit_test(test_a_forecast_sends_the_bytes_of_a_run),
-                };
-                return cmocka_run_group_tests(tests, set_up, tear_down);
-            }
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_overlap_and_buckets_change_no_bytes),
+        cmocka_unit_test(test_any_number_of_ranks_makes_the_same_updates),
+        cmocka_unit_test(test_ranks_with_sequences_of_their_own),
+        cmocka_unit_test(test_gradients_may_travel_in_bf16),
+        cmocka_unit_test(test_virtual_ranks_give_the_same_bytes),
+        cmocka_unit_test(test_all_ranks_name_what_is_not_finite),
+        cmocka_unit_test(test_a_forecast_sends_the_bytes_of_a_run),
+        cmocka_unit_test(test_a_flipped_bit_is_found_where_it_is),
+        cmocka_unit_test(test_checks_change_no_bytes),
+        cmocka_unit_test(test_a_rank_that_computes_other_numbers_is_found),
+        cmocka_unit_test(test_a_copy_that_is_not_the_owners_is_found),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
