@@ -480,7 +480,7 @@ static enum berth_status train(struct job *job, struct berth_run_result *result,
         status = take_best(job, &done, error);
     }
     fill_result(job, &done, result);
-    TRY(status);
+    TRY(comm_settle(job->comm, status, error));
     TRY(comm_settle(job->comm, write_outputs(job, &done, error), error));
     struct training_summary summary = {.task = job->task,
                                        .result = result,
