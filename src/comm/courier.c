@@ -86,7 +86,12 @@ int patience_next(struct patience *patience) {
 }
 
 int patience_is_over(const struct patience *patience, const struct courier *courier) {
-    return courier_clock() - patience->since > courier->timeout_seconds;
+    // Early enough that the answer is there at the deadline.
+    const double early =
+        courier->watch != NULL && courier->timeout_seconds > 2 * WATCH_ANSWER_SECONDS
+            ? WATCH_ANSWER_SECONDS
+            : 0;
+    return courier_clock() - patience->since > courier->timeout_seconds - early;
 }
 
 enum berth_status patience_renew(struct patience *patience, const struct courier *courier, int rank,
@@ -98,7 +103,7 @@ enum berth_status patience_renew(struct patience *patience, const struct courier
                          "alive and only slow, raise --comm_timeout",
                          rank, courier->topology->names[rank], courier->timeout_seconds, what);
     }
-    TRY(watch_judge(courier->watch, rank, what, &seconds, error));
+    TRY(watch_judge(courier->watch, courier->channel, rank, what, &seconds, error));
     *patience = patience_new();
     patience->since += seconds - courier->timeout_seconds;
     return BERTH_OK;

@@ -190,7 +190,7 @@ static void leave_at_exit(void) {
 // The launcher ends all processes when the first one ends without having finalized MPI: that one
 // shall have reported.
 static void let_report(void) {
-    const struct timespec pause = {.tv_sec = 2};
+    const struct timespec pause = {.tv_sec = 3};
     nanosleep(&pause, NULL);
 }
 

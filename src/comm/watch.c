@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define PERIOD 0.05         // seconds between two looks for letters
-#define ANSWER_SECONDS 2.0  // after which a rank that was asked is taken for silent
 #define LAST_SECONDS 1.0    // to send the last letters
 #define SAMPLE_SECONDS 1.0  // between two looks at the processor's time, at most
 #define WORKING_SHARE 0.001 // of the processor's time; less is what an idle MPI takes
@@ -48,9 +47,9 @@ void watch_enter(struct watch *watch, enum comm_phase phase, int64_t update) {
 }
 
 void watch_wait(struct watch *watch, enum transport_channel channel, int rank) {
-    if (atomic_exchange(&watch->awaited[channel], rank + 1) != rank + 1 &&
-        channel != TRANSPORT_RANGES) {
-        atomic_store(&watch->since, courier_clock());
+    if (atomic_exchange(&watch->awaited[channel], rank + 1) != rank + 1) {
+        atomic_store(channel == TRANSPORT_RANGES ? &watch->range_since : &watch->since,
+                     courier_clock());
     }
 }
 
@@ -59,24 +58,22 @@ void watch_wait_range(struct watch *watch, int more) {
     atomic_store(&watch->since, courier_clock());
 }
 
-static int awaited_by(const struct watch *watch) {
+static struct standing standing_of(const struct watch *watch) {
     const int in_call = atomic_load(&watch->awaited[TRANSPORT_CALLS]);
     const int in_agreement = atomic_load(&watch->awaited[TRANSPORT_AGREEMENTS]);
-    const int in_range =
-        atomic_load(&watch->range_waiters) > 0 ? atomic_load(&watch->awaited[TRANSPORT_RANGES]) : 0;
-    return (in_call > 0 ? in_call : in_agreement > 0 ? in_agreement : in_range) - 1;
-}
-
-static struct standing standing_of(const struct watch *watch) {
-    struct standing standing = {.awaited = awaited_by(watch),
+    const double now = courier_clock();
+    struct standing standing = {.awaited = (in_call > 0 ? in_call : in_agreement) - 1,
+                                .range_awaited = atomic_load(&watch->awaited[TRANSPORT_RANGES]) - 1,
+                                .waits_for_range = atomic_load(&watch->range_waiters) > 0,
                                 .phase = atomic_load(&watch->phase),
-                                .update = atomic_load(&watch->update)};
+                                .update = atomic_load(&watch->update),
+                                .range_seconds = now - atomic_load(&watch->range_since)};
     double last = atomic_load(&watch->since);
     if (standing.awaited < 0 && phases[standing.phase].is_long &&
         atomic_load(&watch->worked_at) > last) {
         last = atomic_load(&watch->worked_at);
     }
-    standing.seconds = courier_clock() - last;
+    standing.seconds = now - last;
     return standing;
 }
 
@@ -184,7 +181,7 @@ static void announce(struct watch *watch) {
     pthread_cond_broadcast(&watch->changed); // who waits for an answer need not
     const struct letter letter = {.kind = FAILURE, .status = fault_status(watch->fault, &error)};
     for (int rank = 0; rank < watch->topology->size && !watch->fault->is_foreign; rank++) {
-        if (rank != watch->topology->rank) {
+        if (rank != watch->topology->rank && rank + 1 != watch->silent) {
             send_letter(watch, rank, &letter);
         }
     }
@@ -287,7 +284,7 @@ void watch_done(struct watch *watch) {
 
 // 0: there was no answer.
 static int ask(struct watch *watch, int rank, struct standing *standing) {
-    const double until = courier_clock() + ANSWER_SECONDS;
+    const double until = courier_clock() + WATCH_ANSWER_SECONDS;
     pthread_mutex_lock(&watch->mutex);
     watch->asked = rank;
     watch->question++;
@@ -297,6 +294,7 @@ static int ask(struct watch *watch, int rank, struct standing *standing) {
         wait_until(watch, until);
     }
     const int is_answered = watch->is_answered;
+    watch->silent = is_answered ? 0 : rank + 1;
     *standing = watch->answer;
     pthread_mutex_unlock(&watch->mutex);
     return is_answered;
@@ -312,54 +310,88 @@ static void write_phase(const struct standing *standing, char *text, size_t size
     }
 }
 
-// What a rank that is late was found to do; NULL: it did not answer.
-static enum berth_status fail(const struct watch *watch, int rank, const char *what,
-                              const struct standing *found, struct berth_error *error) {
+// A rank on the way from a wait to its cause.
+struct link {
+    int rank;
+    enum transport_channel channel; // on which the one before waits for it
+    int is_silent;
+    struct standing standing;
+    int awaited;    // by it; -1: it works
+    double seconds; // for so long
+};
+
+// Exchanges of ranges wait for those of other ranks, and only if these do not wait for the job's
+// thread, which begins them.
+static void find_awaited(struct link *link) {
+    const struct standing *standing = &link->standing;
+    const int is_begun =
+        link->channel == TRANSPORT_RANGES || (standing->awaited < 0 && standing->waits_for_range);
+    if (is_begun && standing->range_awaited >= 0) {
+        link->channel = TRANSPORT_RANGES;
+        link->awaited = (int)standing->range_awaited;
+        link->seconds = standing->range_seconds;
+    } else {
+        link->channel = TRANSPORT_CALLS;
+        link->awaited = (int)standing->awaited;
+        link->seconds = standing->seconds;
+    }
+}
+
+static enum berth_status fail(const struct watch *watch, const struct link *link, const char *what,
+                              struct berth_error *error) {
     const struct standing own = standing_of(watch);
     char here[64], there[64], reason[192];
     write_phase(&own, here, sizeof here);
-    if (found == NULL) {
+    if (link->is_silent) {
         snprintf(reason, sizeof reason, "it does not answer: stopped, cut off, or gone");
     } else {
-        write_phase(found, there, sizeof there);
-        snprintf(reason, sizeof reason, "it is %s and has %s for %.0f s%s", there,
-                 found->awaited >= 0            ? "been waiting for ranks that wait"
-                 : phases[found->phase].is_long ? "done nothing"
-                                                : "not reached it",
-                 found->seconds, "; if it is only slow, raise --comm_timeout");
+        write_phase(&link->standing, there, sizeof there);
+        snprintf(reason, sizeof reason,
+                 "it is %s and has %s for %.0f s; if it is only slow, raise --comm_timeout", there,
+                 link->awaited >= 0                     ? "been waiting for ranks that wait"
+                 : phases[link->standing.phase].is_long ? "done nothing"
+                                                        : "not reached it",
+                 link->seconds);
     }
     return error_set(error, BERTH_UNAVAILABLE,
-                     "rank %d on host %s did not arrive at %s %s (--comm_timeout %g s): %s", rank,
-                     watch->topology->names[rank], what, here, watch->timeout_seconds, reason);
+                     "rank %d on host %s did not arrive at %s %s (--comm_timeout %g s): %s",
+                     link->rank, watch->topology->names[link->rank], what, here,
+                     watch->timeout_seconds, reason);
 }
 
-// From one rank to the one that it waits for, up to one that works, is silent, or closes a circle.
-static enum berth_status follow(struct watch *watch, int rank, const char *what, double *seconds,
-                                struct berth_error *error) {
-    struct standing standing = {0};
+// From one rank to the one that it waits for, up to one that works, is silent, or waits for a rank
+// that was asked.
+static enum berth_status follow(struct watch *watch, struct link *link, struct berth_error *error) {
     for (int asked = 0; asked < watch->topology->size; asked++) {
-        const int is_answered = ask(watch, rank, &standing);
+        link->is_silent = !ask(watch, link->rank, &link->standing);
         TRY(fault_status(watch->fault, error));
-        if (!is_answered) {
-            return fail(watch, rank, what, NULL, error);
+        if (link->is_silent) {
+            return BERTH_OK;
         }
-        if (standing.awaited < 0 || standing.awaited == watch->topology->rank) {
-            break;
+        find_awaited(link);
+        if (link->awaited < 0 || link->awaited == watch->topology->rank ||
+            link->awaited == link->rank) {
+            return BERTH_OK;
         }
-        rank = (int)standing.awaited;
+        link->rank = link->awaited;
     }
-    *seconds = watch->timeout_seconds - standing.seconds;
-    return *seconds > 0 ? BERTH_OK : fail(watch, rank, what, &standing, error);
+    return BERTH_OK;
 }
 
-enum berth_status watch_judge(struct watch *watch, int rank, const char *what, double *seconds,
-                              struct berth_error *error) {
+static enum berth_status decide(struct watch *watch, struct link *link, const char *what,
+                                double *seconds, struct berth_error *error) {
+    TRY(fault_status(watch->fault, error));
+    TRY(follow(watch, link, error));
+    *seconds = link->is_silent ? 0 : watch->timeout_seconds - link->seconds;
+    return *seconds > 0 ? BERTH_OK : fail(watch, link, what, error);
+}
+
+enum berth_status watch_judge(struct watch *watch, enum transport_channel channel, int rank,
+                              const char *what, double *seconds, struct berth_error *error) {
+    struct link link = {.rank = rank, .channel = channel};
     pthread_mutex_lock(&watch->inquiry);
-    enum berth_status status = fault_status(watch->fault, error);
-    if (status == BERTH_OK) {
-        status = follow(watch, rank, what, seconds, error);
-        fault_keep(watch->fault, status, error);
-    }
+    const enum berth_status status = decide(watch, &link, what, seconds, error);
+    fault_keep(watch->fault, status, error);
     pthread_mutex_unlock(&watch->inquiry);
     return status;
 }

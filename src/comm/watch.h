@@ -23,12 +23,18 @@
 #include <stdint.h>
 #include <time.h>
 
-// Where a rank is.
+// After which a rank that was asked is taken for silent.
+#define WATCH_ANSWER_SECONDS 2.0
+
+// Where a rank is: what its job's thread does, and what the thread that exchanges ranges does.
 struct standing {
-    int64_t awaited; // rank that it waits for; -1: it works
-    int64_t phase;   // enum comm_phase
+    int64_t awaited;       // rank that a call or an agreement waits for; -1: none
+    int64_t range_awaited; // likewise, of the exchanges of ranges
+    int64_t waits_for_range;
+    int64_t phase; // enum comm_phase
     int64_t update;
     double seconds; // since it began to wait or to work, or in a long phase last did some work
+    double range_seconds; // since it began to wait
 };
 
 struct watch_letter;
@@ -46,8 +52,9 @@ struct watch {
     _Atomic int range_waiters;               // callers that wait for ranges
     _Atomic int phase;
     _Atomic int64_t update;
-    _Atomic double since;     // when the rank last began or ceased to wait, or entered its phase
-    _Atomic double worked_at; // when the process last used the processor
+    _Atomic double since;       // when the job's thread last began or ceased to wait, or entered
+    _Atomic double range_since; // when the other one last began to wait
+    _Atomic double worked_at;   // when the process last used the processor
     // The thread's own.
     double sampled_at, sampled; // seconds, seconds of processor time
     struct watch_letter *sent;  // whose sending is not completed
@@ -58,6 +65,7 @@ struct watch {
     int64_t question;
     int is_answered;
     struct standing answer;
+    int silent;       // rank + 1 that was asked and did not answer; 0: none
     int is_announced; // this rank's error
     int shall_end;
 };
@@ -77,10 +85,10 @@ void watch_wait(struct watch *watch, enum transport_channel channel, int rank);
 // One caller more or less waits for a range.
 void watch_wait_range(struct watch *watch, int more);
 
-// After a wait for `rank`, in `what`, has reached the deadline: finds the rank that keeps all
+// Near the deadline of a wait for `rank` on the channel, in `what`: finds the rank that keeps all
 // others. BERTH_OK: it may take *seconds more. Else an error that names it; also one that was met
 // meanwhile.
-enum berth_status watch_judge(struct watch *watch, int rank, const char *what, double *seconds,
-                              struct berth_error *error);
+enum berth_status watch_judge(struct watch *watch, enum transport_channel channel, int rank,
+                              const char *what, double *seconds, struct berth_error *error);
 
 #endif
