@@ -340,18 +340,20 @@ static void find_awaited(struct link *link) {
 static enum berth_status fail(const struct watch *watch, const struct link *link, const char *what,
                               struct berth_error *error) {
     const struct standing own = standing_of(watch);
-    char here[64], there[64], reason[192];
+    char here[64], there[64], does[64], reason[192];
     write_phase(&own, here, sizeof here);
     if (link->is_silent) {
         snprintf(reason, sizeof reason, "it does not answer: stopped, cut off, or gone");
     } else {
         write_phase(&link->standing, there, sizeof there);
+        snprintf(does, sizeof does, "%s",
+                 phases[link->standing.phase].is_long ? "done nothing" : "not reached it");
+        if (link->awaited >= 0) {
+            snprintf(does, sizeof does, "been waiting for rank %d", link->awaited);
+        }
         snprintf(reason, sizeof reason,
                  "it is %s and has %s for %.0f s; if it is only slow, raise --comm_timeout", there,
-                 link->awaited >= 0                     ? "been waiting for ranks that wait"
-                 : phases[link->standing.phase].is_long ? "done nothing"
-                                                        : "not reached it",
-                 link->seconds);
+                 does, link->seconds);
     }
     return error_set(error, BERTH_UNAVAILABLE,
                      "rank %d on host %s did not arrive at %s %s (--comm_timeout %g s): %s",
