@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/watch.h"
 
-#include "comm/courier.h"
 #include "core/memory.h"
 
 #include <inttypes.h>
@@ -40,28 +39,34 @@ static const struct phase {
 
 // --- where this rank is -------------------------------------------------------------------------
 
+static double seconds_of(clockid_t clock) {
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
 void watch_enter(struct watch *watch, enum comm_phase phase, int64_t update) {
     atomic_store(&watch->update, update);
     atomic_store(&watch->phase, (int)phase);
-    atomic_store(&watch->since, courier_clock());
+    atomic_store(&watch->since, seconds_of(CLOCK_MONOTONIC));
 }
 
 void watch_wait(struct watch *watch, enum transport_channel channel, int rank) {
     if (atomic_exchange(&watch->awaited[channel], rank + 1) != rank + 1) {
         atomic_store(channel == TRANSPORT_RANGES ? &watch->range_since : &watch->since,
-                     courier_clock());
+                     seconds_of(CLOCK_MONOTONIC));
     }
 }
 
 void watch_wait_range(struct watch *watch, int more) {
     atomic_fetch_add(&watch->range_waiters, more);
-    atomic_store(&watch->since, courier_clock());
+    atomic_store(&watch->since, seconds_of(CLOCK_MONOTONIC));
 }
 
 static struct standing standing_of(const struct watch *watch) {
     const int in_call = atomic_load(&watch->awaited[TRANSPORT_CALLS]);
     const int in_agreement = atomic_load(&watch->awaited[TRANSPORT_AGREEMENTS]);
-    const double now = courier_clock();
+    const double now = seconds_of(CLOCK_MONOTONIC);
     struct standing standing = {.awaited = (in_call > 0 ? in_call : in_agreement) - 1,
                                 .range_awaited = atomic_load(&watch->awaited[TRANSPORT_RANGES]) - 1,
                                 .waits_for_range = atomic_load(&watch->range_waiters) > 0,
@@ -77,15 +82,9 @@ static struct standing standing_of(const struct watch *watch) {
     return standing;
 }
 
-static double seconds_of(clockid_t clock) {
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 // The processor's time that the process has used, but for threads that wait for other ranks.
 static void sample(struct watch *watch) {
-    const double now = courier_clock(), elapsed = now - watch->sampled_at;
+    const double now = seconds_of(CLOCK_MONOTONIC), elapsed = now - watch->sampled_at;
     if (elapsed < SAMPLE_SECONDS && elapsed < watch->timeout_seconds / 4) {
         return;
     }
@@ -204,7 +203,7 @@ static void wait_until(struct watch *watch, double time) {
 
 // 0: the thread shall end, and has sent its letters or had the time to.
 static int goes_on(const struct watch *watch, double *end) {
-    const double now = courier_clock();
+    const double now = seconds_of(CLOCK_MONOTONIC);
     if (!watch->shall_end) {
         *end = now + LAST_SECONDS;
     }
@@ -216,7 +215,7 @@ static void *run(void *context) {
     double end = 0;
     pthread_mutex_lock(&watch->mutex);
     do {
-        wait_until(watch, courier_clock() + PERIOD);
+        wait_until(watch, seconds_of(CLOCK_MONOTONIC) + PERIOD);
         send_question(watch);
         announce(watch);
         pthread_mutex_unlock(&watch->mutex);
@@ -243,7 +242,7 @@ enum berth_status watch_start(struct watch *watch, struct berth_error *error) {
     sigset_t all, before;
     init_locks(watch);
     watch->asked = -1;
-    watch->sampled_at = courier_clock();
+    watch->sampled_at = seconds_of(CLOCK_MONOTONIC);
     watch->question =
         (int64_t)(watch->sampled_at * 1e6); // no letter to the process's last job fits
     watch_enter(watch, COMM_BETWEEN, 0);
@@ -284,13 +283,13 @@ void watch_done(struct watch *watch) {
 
 // 0: there was no answer.
 static int ask(struct watch *watch, int rank, struct standing *standing) {
-    const double until = courier_clock() + WATCH_ANSWER_SECONDS;
+    const double until = seconds_of(CLOCK_MONOTONIC) + WATCH_ANSWER_SECONDS;
     pthread_mutex_lock(&watch->mutex);
     watch->asked = rank;
     watch->question++;
     watch->is_answered = 0;
     pthread_cond_broadcast(&watch->changed);
-    while (!watch->is_answered && !watch->is_announced && courier_clock() < until) {
+    while (!watch->is_answered && !watch->is_announced && seconds_of(CLOCK_MONOTONIC) < until) {
         wait_until(watch, until);
     }
     const int is_answered = watch->is_answered;
