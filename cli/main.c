@@ -93,16 +93,21 @@ static int is_reported_elsewhere(enum berth_status status, const struct berth_er
     return error->message[0] == '\0' || (status == BERTH_USAGE && !cli_reports());
 }
 
+// Of several processes each has the same code, whichever of them got the signal.
+static int interrupted_code(void) {
+    const int code = cli_signal_exit_code();
+    return code != 0 && launch_find().size <= 1 ? code : BERTH_INTERRUPTED;
+}
+
 static int finish(enum berth_status status, struct berth_error *error) {
     if (status == BERTH_OK) {
         status = cli_flush(error);
     }
-    int signal_code = cli_signal_exit_code();
     if (status == BERTH_INTERRUPTED) {
-        if (cli_reports()) {
+        if (cli_reports() && error->message[0] != '\0') {
             cli_plain_message(error->message); // requested, so not an error
         }
-        return signal_code != 0 ? signal_code : BERTH_INTERRUPTED;
+        return interrupted_code();
     }
     if (status != BERTH_OK && !is_reported_elsewhere(status, error)) {
         cli_error(error->message);

@@ -10,27 +10,40 @@
 #include "comm/courier.h"
 
 #include <stddef.h>
+#include <stdint.h>
+
+enum { CALL_NUMBERS = 4096, CALL_CHILDREN = 32 };
+
+// What a thread calls with. Messages that a deadline leaves under way may still arrive, so they are
+// here and not on the stack.
+struct caller {
+    struct courier courier;
+    struct transport_message sent, received, sends[CALL_CHILDREN];
+    double letter[CALL_NUMBERS]; // that is received
+};
 
 // As in core/comm.h, but the status that is returned by all but calls_agree is that of the
 // pipeline, which fails when a message does.
-enum berth_status calls_broadcast(struct courier *courier, void *data, size_t bytes, int root,
+enum berth_status calls_broadcast(struct caller *caller, void *data, size_t bytes, int root,
                                   struct berth_error *error);
-enum berth_status calls_sum(struct courier *courier, double *values, size_t count,
+enum berth_status calls_sum(struct caller *caller, double *values, size_t count,
                             struct berth_error *error);
 
 // What ranks agree on.
 struct agreement {
-    int rank; // the lowest that did not pass, and its error
-    int stop; // the largest
+    int rank;            // the lowest that did not pass, and its error
+    int failures;        // ranks that did not pass
+    int stop;            // the largest
+    int64_t least, most; // operations that a rank has begun
     struct berth_error error;
 };
 
 // Every rank gives its own and gets the job's.
-enum berth_status calls_agree(struct courier *courier, struct agreement *agreement,
+enum berth_status calls_agree(struct caller *caller, struct agreement *agreement,
                               struct berth_error *error);
 
 // Every rank gets all ranks' blocks of `bytes`, which it owns at blocks + rank * bytes.
-enum berth_status calls_collect(struct courier *courier, void *blocks, size_t bytes,
+enum berth_status calls_collect(struct caller *caller, void *blocks, size_t bytes,
                                 struct berth_error *error);
 
 #endif

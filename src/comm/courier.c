@@ -86,15 +86,27 @@ int patience_next(struct patience *patience) {
 }
 
 int patience_is_over(const struct patience *patience, const struct courier *courier) {
-    return courier_clock() - patience->since > courier->timeout_seconds;
+    // Early enough that the answer is there at the deadline.
+    const double early =
+        courier->watch != NULL && courier->timeout_seconds > 2 * WATCH_ANSWER_SECONDS
+            ? WATCH_ANSWER_SECONDS
+            : 0;
+    return courier_clock() - patience->since > courier->timeout_seconds - early;
 }
 
-enum berth_status courier_late(const struct courier *courier, int rank, const char *what,
-                               struct berth_error *error) {
-    return error_set(error, BERTH_UNAVAILABLE,
-                     "no answer from rank %d (host %s) for %g s, in %s; if that process is alive "
-                     "and only slow, raise --comm_timeout",
-                     rank, courier->topology->names[rank], courier->timeout_seconds, what);
+enum berth_status patience_renew(struct patience *patience, const struct courier *courier, int rank,
+                                 const char *what, struct berth_error *error) {
+    double seconds;
+    if (courier->watch == NULL) {
+        return error_set(error, BERTH_UNAVAILABLE,
+                         "no answer from rank %d on host %s for %g s, in %s; if that process is "
+                         "alive and only slow, raise --comm_timeout",
+                         rank, courier->topology->names[rank], courier->timeout_seconds, what);
+    }
+    TRY(watch_judge(courier->watch, courier->channel, rank, what, &seconds, error));
+    *patience = patience_new();
+    patience->since += seconds - courier->timeout_seconds;
+    return BERTH_OK;
 }
 
 static void nap(int microseconds) {
@@ -104,8 +116,14 @@ static void nap(int microseconds) {
     }
 }
 
-enum berth_status courier_wait(struct courier *courier, struct message_list *list, const char *what,
-                               struct berth_error *error) {
+static void say_where(const struct courier *courier, int rank) {
+    if (courier->watch != NULL) {
+        watch_wait(courier->watch, courier->channel, rank);
+    }
+}
+
+static enum berth_status wait_for(struct courier *courier, struct message_list *list,
+                                  const char *what, struct berth_error *error) {
     struct patience patience = patience_new();
     for (;;) {
         int moved = 0;
@@ -114,11 +132,22 @@ enum berth_status courier_wait(struct courier *courier, struct message_list *lis
         if (message_list_is_done(list)) {
             return BERTH_OK;
         }
+        const int rank = courier_awaited(courier, list);
         if (moved) {
             patience = patience_new();
         } else if (patience_is_over(&patience, courier)) {
-            return courier_late(courier, courier_awaited(courier, list), what, error);
+            TRY(patience_renew(&patience, courier, rank, what, error));
         }
+        say_where(courier, rank);
         nap(patience_next(&patience));
     }
+}
+
+enum berth_status courier_wait(struct courier *courier, struct message_list *list, const char *what,
+                               struct berth_error *error) {
+    const double start = courier_clock();
+    const enum berth_status status = wait_for(courier, list, what, error);
+    say_where(courier, -1);
+    courier->waited_seconds += courier_clock() - start;
+    return status;
 }

@@ -7,6 +7,7 @@
 #include "comm/fault.h"
 #include "comm/topology.h"
 #include "comm/transport.h"
+#include "comm/watch.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -17,7 +18,9 @@ struct courier {
     struct fault *fault;
     enum transport_channel channel;
     double timeout_seconds;
+    struct watch *watch;   // decides what is late; NULL: nothing does, and the deadline is the end
     _Atomic uint64_t sent; // bytes to other hosts
+    double waited_seconds; // in courier_wait
 };
 
 // Messages that were begun, in this order; the first `done` of them have arrived.
@@ -47,10 +50,6 @@ int courier_awaited(const struct courier *courier, const struct message_list *li
 enum berth_status courier_wait(struct courier *courier, struct message_list *list, const char *what,
                                struct berth_error *error);
 
-// The error of a deadline that has passed.
-enum berth_status courier_late(const struct courier *courier, int rank, const char *what,
-                               struct berth_error *error);
-
 // A wait that makes no progress: first gives way to other threads, then sleeps, longer each time up
 // to a limit. Ranks may share cores, so one that spins would take the time of one that computes.
 struct patience {
@@ -63,6 +62,10 @@ struct patience patience_new(void);
 // Microseconds to sleep before the next look; 0: has given way to other threads already.
 int patience_next(struct patience *patience);
 int patience_is_over(const struct patience *patience, const struct courier *courier);
+// When it is over: an error that names the rank that all wait for, or BERTH_OK and more patience
+// with it. `rank` is the one that this wait is for.
+enum berth_status patience_renew(struct patience *patience, const struct courier *courier, int rank,
+                                 const char *what, struct berth_error *error);
 
 double courier_clock(void); // seconds, monotonic
 

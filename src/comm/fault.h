@@ -12,6 +12,7 @@
 struct fault {
     pthread_mutex_t mutex;
     atomic_int is_set;
+    int is_foreign; // met by another rank, which reports it: without a message
     struct berth_error error;
 };
 
@@ -20,6 +21,9 @@ void fault_done(struct fault *fault);
 
 // Keeps the error of something that returned `status`, if it is one and the first.
 void fault_keep(struct fault *fault, enum berth_status status, const struct berth_error *error);
+
+// Keeps the status of an error that another rank has met, if it is the first.
+void fault_keep_foreign(struct fault *fault, enum berth_status status);
 
 static inline int fault_is_set(const struct fault *fault) {
     return atomic_load_explicit(&fault->is_set, memory_order_acquire);

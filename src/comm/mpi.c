@@ -174,7 +174,7 @@ enum berth_status mpi_transport_open(const char *name, const struct launch *laun
     TRY(module->open(transport, error));
     enum berth_status status = check_size(*transport, launch, error);
     if (status != BERTH_OK) {
-        (*transport)->close(*transport, (*transport)->size > 1);
+        (*transport)->close(*transport, (*transport)->size > 1 ? TRANSPORT_FAILED : TRANSPORT_DONE);
         *transport = NULL;
     }
     return status;

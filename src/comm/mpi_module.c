@@ -92,6 +92,20 @@ static enum berth_status mpi_test(struct transport *transport, struct transport_
                                : message_failed(code, message, "lost the message with", error);
 }
 
+static enum berth_status mpi_look(struct transport *transport, enum transport_channel channel,
+                                  void *data, size_t bytes, int *peer, struct berth_error *error) {
+    const MPI_Comm from = job_of(transport)->channels[channel];
+    int is_there = 0;
+    MPI_Status status[1];
+    *peer = -1;
+    int code = MPI_Iprobe(MPI_ANY_SOURCE, 0, from, &is_there, status);
+    if (code == MPI_SUCCESS && is_there) {
+        *peer = status->MPI_SOURCE;
+        code = MPI_Recv(data, (int)bytes, MPI_BYTE, *peer, 0, from, status);
+    }
+    return code == MPI_SUCCESS ? BERTH_OK : mpi_failed(code, "cannot look for messages", error);
+}
+
 // --- joining and leaving ------------------------------------------------------------------------
 
 // Initializes MPI where the program has not.
@@ -173,9 +187,19 @@ static void leave_at_exit(void) {
     }
 }
 
-static void mpi_close(struct transport *transport, int failed) {
+// The launcher ends all processes when the first one ends without having finalized MPI: that one
+// shall have reported.
+static void let_report(void) {
+    const struct timespec pause = {.tv_sec = 3};
+    nanosleep(&pause, NULL);
+}
+
+static void mpi_close(struct transport *transport, enum transport_end end) {
     struct mpi_job *job = job_of(transport);
-    if (failed) {
+    if (end == TRANSPORT_FAILED_ELSEWHERE) {
+        let_report();
+    }
+    if (end != TRANSPORT_DONE) {
         memory_free(job);
     } else if (job->initialized_here) {
         atomic_store(&kept, job);
@@ -198,6 +222,7 @@ static enum berth_status join(struct mpi_job *job, struct berth_error *error) {
         .send = mpi_send,
         .receive = mpi_receive,
         .test = mpi_test,
+        .look = mpi_look,
         .close = mpi_close,
     };
     MPI_Comm_rank(job->channels[0], &job->transport.rank);

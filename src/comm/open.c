@@ -115,7 +115,7 @@ enum berth_status comm_open(const struct comm_options *options, struct comm **co
     TRY(mpi_transport_open(name, &situation.launch, &transport, error));
     enum berth_status status = comm_ranks_open(transport, &settings, comm, error);
     if (status != BERTH_OK) {
-        transport->close(transport, 1);
+        transport->close(transport, TRANSPORT_FAILED);
     }
     return status;
 }

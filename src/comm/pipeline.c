@@ -242,16 +242,12 @@ static int awaited_by(const struct pipeline *pipeline, const struct step *step) 
     return local >= 0 ? awaited_local(pipeline, local) : pipeline->topology->rank;
 }
 
-enum berth_status pipeline_late(const struct pipeline *pipeline, struct berth_error *error) {
-    char what[RANGE_TEXT];
-    int rank;
-    if (pipeline->finished < pipeline->begun) {
-        const struct step *step = &pipeline->steps[pipeline->finished % WINDOW_SLOTS];
-        rank = awaited_by(pipeline, step);
-        range_label_write(&step->operation.label, what);
-    } else {
-        rank = awaited_local(pipeline, max(0, unemptied(pipeline)));
+int pipeline_awaited(const struct pipeline *pipeline, char what[RANGE_TEXT]) {
+    if (pipeline->finished == pipeline->begun) {
         range_label_write(&pipeline->current.label, what);
+        return awaited_local(pipeline, max(0, unemptied(pipeline)));
     }
-    return courier_late(&pipeline->courier, rank, what, error);
+    const struct step *step = &pipeline->steps[pipeline->finished % WINDOW_SLOTS];
+    range_label_write(&step->operation.label, what);
+    return awaited_by(pipeline, step);
 }

@@ -117,7 +117,7 @@ void pipeline_give(struct pipeline *pipeline, const struct pipeline_kind *kind,
 enum berth_status pipeline_progress(struct pipeline *pipeline, int *moved,
                                     struct berth_error *error);
 
-// The error of a pipeline that makes no progress: names the rank that is waited for.
-enum berth_status pipeline_late(const struct pipeline *pipeline, struct berth_error *error);
+// The rank that a pipeline that makes no progress waits for, and in what.
+int pipeline_awaited(const struct pipeline *pipeline, char what[RANGE_TEXT]);
 
 #endif

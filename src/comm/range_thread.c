@@ -56,6 +56,24 @@ static void tell(struct range_thread *thread) {
     thread->busy_since = now;
 }
 
+// Where there is nothing to do but to wait.
+static enum berth_status wait_for_others(struct range_thread *thread, struct patience *patience,
+                                         uint32_t events, struct berth_error *error) {
+    struct pipeline *pipeline = thread->pipeline;
+    char what[RANGE_TEXT];
+    const int microseconds = patience_next(patience);
+    if (microseconds == 0) {
+        return BERTH_OK;
+    }
+    const int rank = pipeline_awaited(pipeline, what);
+    watch_wait(thread->watch, TRANSPORT_RANGES, rank);
+    if (patience_is_over(patience, &pipeline->courier)) {
+        TRY(patience_renew(patience, &pipeline->courier, rank, what, error));
+    }
+    host_window_sleep(&pipeline->window, events, microseconds);
+    return BERTH_OK;
+}
+
 // Exchanges until nothing is queued or under way.
 static enum berth_status exchange_queued(struct range_thread *thread, struct berth_error *error) {
     struct pipeline *pipeline = thread->pipeline;
@@ -76,14 +94,9 @@ static enum berth_status exchange_queued(struct range_thread *thread, struct ber
         }
         if (moved) {
             patience = patience_new();
-            continue;
-        }
-        if (patience_is_over(&patience, &pipeline->courier)) {
-            return pipeline_late(pipeline, error);
-        }
-        const int microseconds = patience_next(&patience);
-        if (microseconds > 0) {
-            host_window_sleep(&pipeline->window, events, microseconds);
+            watch_wait(thread->watch, TRANSPORT_RANGES, -1);
+        } else {
+            TRY(wait_for_others(thread, &patience, events, error));
         }
     }
 }
@@ -128,7 +141,8 @@ static int create(struct range_thread *thread) {
 
 enum berth_status range_thread_start(struct range_thread *thread, struct pipeline *pipeline,
                                      struct berth_error *error) {
-    *thread = (struct range_thread){.pipeline = pipeline, .fault = pipeline->courier.fault};
+    *thread = (struct range_thread){
+        .pipeline = pipeline, .fault = pipeline->courier.fault, .watch = pipeline->courier.watch};
     pthread_mutex_init(&thread->mutex, NULL);
     pthread_cond_init(&thread->queued, NULL);
     pthread_cond_init(&thread->moved, NULL);
@@ -192,12 +206,22 @@ int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_ki
 void range_thread_wait(struct range_thread *thread, int64_t ticket) {
     const double start = courier_clock();
     pthread_mutex_lock(&thread->mutex);
-    const int waits = thread->completed < ticket;
-    while (thread->completed < ticket && !fault_is_set(thread->fault)) {
-        pthread_cond_wait(&thread->moved, &thread->mutex);
+    if (thread->completed < ticket) {
+        watch_wait_range(thread->watch, 1);
+        while (thread->completed < ticket && !fault_is_set(thread->fault)) {
+            pthread_cond_wait(&thread->moved, &thread->mutex);
+        }
+        watch_wait_range(thread->watch, -1);
+        thread->exposed_seconds += courier_clock() - start;
     }
-    thread->exposed_seconds += waits ? courier_clock() - start : 0;
     pthread_mutex_unlock(&thread->mutex);
+}
+
+int64_t range_thread_begun(struct range_thread *thread) {
+    pthread_mutex_lock(&thread->mutex);
+    const int64_t begun = thread->begun;
+    pthread_mutex_unlock(&thread->mutex);
+    return begun;
 }
 
 void range_thread_stats(struct range_thread *thread, struct comm_stats *stats) {

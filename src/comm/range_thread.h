@@ -13,6 +13,7 @@ struct queued_range;
 struct range_thread {
     struct pipeline *pipeline;
     struct fault *fault;
+    struct watch *watch;
     pthread_t thread;
     int is_running;
     double busy_since;     // what `busy_seconds` does not have; the thread's own
@@ -34,6 +35,9 @@ void range_thread_end(struct range_thread *thread);
 int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_kind *kind,
                            const struct comm_range *range);
 void range_thread_wait(struct range_thread *thread, int64_t ticket);
+
+// Exchanges that were begun so far.
+int64_t range_thread_begun(struct range_thread *thread);
 
 // Adds what ranges took to *stats.
 void range_thread_stats(struct range_thread *thread, struct comm_stats *stats);

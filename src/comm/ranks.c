@@ -11,15 +11,18 @@
 #include <unistd.h>
 
 #define DEFAULT_WINDOW_BYTES ((size_t)64 << 20)
+#define ALONE_SECONDS 2.0 // that a rank with an error waits for others to meet the same
 
 struct ranks {
     struct comm comm;
     struct transport *transport;
     struct fault fault;
     struct topology topology;
-    struct courier calls;
+    struct caller calls, agreements;
+    int64_t call_count; // sums and broadcasts
     struct pipeline pipeline;
     struct range_thread thread;
+    struct watch watch;
 };
 
 static struct ranks *ranks_of(struct comm *comm) {
@@ -32,17 +35,73 @@ static enum berth_status ranks_status(struct comm *comm, struct berth_error *err
     return fault_status(&ranks_of(comm)->fault, error);
 }
 
-static enum berth_status ranks_agree(struct comm *comm, enum berth_status own, int *stop,
-                                     struct berth_error *error) {
-    struct ranks *ranks = ranks_of(comm);
-    struct berth_error met;
-    struct agreement agreement = {.rank = comm->rank, .stop = *stop};
+static void ranks_enter(struct comm *comm, enum comm_phase phase, int64_t update) {
+    watch_enter(&ranks_of(comm)->watch, phase, update);
+}
+
+static struct agreement agreement_of(struct ranks *ranks, enum berth_status own, int stop,
+                                     const struct berth_error *error) {
+    const int64_t begun = ranks->call_count + range_thread_begun(&ranks->thread);
+    struct agreement agreement = {.rank = ranks->comm.rank,
+                                  .failures = own != BERTH_OK,
+                                  .stop = stop,
+                                  .least = begun,
+                                  .most = begun};
     if (own != BERTH_OK && error != NULL) {
         agreement.error = *error;
     }
     agreement.error.status = own;
+    return agreement;
+}
+
+static void name_rank(int rank, struct berth_error *error) {
+    (void)error_prefix(error, error->status, "rank %d", rank);
+}
+
+// A rank that failed alone: the others may be anywhere, and wait for it.
+static void agree_on_failure(struct ranks *ranks, struct agreement *agreement) {
+    struct berth_error own = agreement->error;
+    struct courier *courier = &ranks->agreements.courier;
+    const struct courier usual = {.watch = courier->watch,
+                                  .timeout_seconds = courier->timeout_seconds};
+    courier->watch = NULL;
+    courier->timeout_seconds =
+        usual.timeout_seconds < ALONE_SECONDS ? usual.timeout_seconds : ALONE_SECONDS;
+    if (calls_agree(&ranks->agreements, agreement, NULL) != BERTH_OK) {
+        name_rank(ranks->comm.rank, &own);
+        fault_keep(&ranks->fault, own.status, &own);
+    }
+    courier->watch = usual.watch;
+    courier->timeout_seconds = usual.timeout_seconds;
+}
+
+// An error that ranks met at different places: no exchange that was begun since may be completed.
+static void keep_if_apart(struct ranks *ranks, const struct agreement *agreement) {
+    if (agreement->error.status == BERTH_OK || agreement->least == agreement->most) {
+        return;
+    }
+    if (agreement->rank == ranks->comm.rank) {
+        fault_keep(&ranks->fault, agreement->error.status, &agreement->error);
+    } else {
+        fault_keep_foreign(&ranks->fault, agreement->error.status);
+    }
+}
+
+static enum berth_status ranks_agree(struct comm *comm, enum berth_status own, int *stop,
+                                     struct berth_error *error) {
+    struct ranks *ranks = ranks_of(comm);
+    struct berth_error met;
+    struct agreement agreement = agreement_of(ranks, own, *stop, error);
     TRY(fault_status(&ranks->fault, error));
-    fault_keep(&ranks->fault, calls_agree(&ranks->calls, &agreement, &met), &met);
+    if (own != BERTH_OK) {
+        agree_on_failure(ranks, &agreement);
+    } else {
+        fault_keep(&ranks->fault, calls_agree(&ranks->agreements, &agreement, &met), &met);
+    }
+    if (agreement.failures > 0 && agreement.failures < comm->size) {
+        name_rank(agreement.rank, &agreement.error);
+    }
+    keep_if_apart(ranks, &agreement);
     TRY(fault_status(&ranks->fault, error));
     *stop = agreement.stop;
     if (agreement.error.status != BERTH_OK && error != NULL) {
@@ -54,6 +113,7 @@ static enum berth_status ranks_agree(struct comm *comm, enum berth_status own, i
 static void ranks_broadcast(struct comm *comm, void *data, size_t bytes, int root) {
     struct ranks *ranks = ranks_of(comm);
     struct berth_error met;
+    ranks->call_count++;
     if (!fault_is_set(&ranks->fault)) {
         fault_keep(&ranks->fault, calls_broadcast(&ranks->calls, data, bytes, root, &met), &met);
     }
@@ -62,6 +122,7 @@ static void ranks_broadcast(struct comm *comm, void *data, size_t bytes, int roo
 static void ranks_sum(struct comm *comm, double *values, size_t count) {
     struct ranks *ranks = ranks_of(comm);
     struct berth_error met;
+    ranks->call_count++;
     if (!fault_is_set(&ranks->fault)) {
         fault_keep(&ranks->fault, calls_sum(&ranks->calls, values, count, &met), &met);
     }
@@ -81,13 +142,17 @@ static void ranks_wait(struct comm *comm, int64_t ticket) {
 
 static struct comm_stats ranks_stats(struct comm *comm) {
     struct ranks *ranks = ranks_of(comm);
-    struct comm_stats stats = {.bytes = atomic_load(&ranks->calls.sent)};
+    struct comm_stats stats = {.bytes = atomic_load(&ranks->calls.courier.sent) +
+                                        atomic_load(&ranks->agreements.courier.sent),
+                               .call_seconds = ranks->calls.courier.waited_seconds +
+                                               ranks->agreements.courier.waited_seconds};
     range_thread_stats(&ranks->thread, &stats);
     return stats;
 }
 
 static void release(struct ranks *ranks) {
     pipeline_done(&ranks->pipeline);
+    watch_done(&ranks->watch);
     topology_done(&ranks->topology);
     fault_done(&ranks->fault);
     memory_free(ranks);
@@ -97,7 +162,10 @@ static void release(struct ranks *ranks) {
 static void ranks_close(struct comm *comm) {
     struct ranks *ranks = ranks_of(comm);
     range_thread_end(&ranks->thread);
-    ranks->transport->close(ranks->transport, fault_is_set(&ranks->fault));
+    watch_end(&ranks->watch);
+    ranks->transport->close(ranks->transport, !fault_is_set(&ranks->fault) ? TRANSPORT_DONE
+                                              : ranks->fault.is_foreign ? TRANSPORT_FAILED_ELSEWHERE
+                                                                        : TRANSPORT_FAILED);
     release(ranks);
 }
 
@@ -233,12 +301,25 @@ static enum berth_status open_pipeline(struct ranks *ranks, const struct comm_se
                                        struct berth_error *error) {
     struct pipeline *pipeline = &ranks->pipeline;
     pipeline->courier = courier_of(ranks, settings, TRANSPORT_RANGES);
+    pipeline->courier.watch = &ranks->watch;
     pipeline->topology = &ranks->topology;
     pipeline->chunk_elements =
         comm_ranks_chunk(settings, ranks->topology.size, largest_local_size(&ranks->topology));
     TRY(find_window(ranks, error));
     TRY(pipeline_init(pipeline, error));
     return range_thread_start(&ranks->thread, pipeline, error);
+}
+
+static enum berth_status open_watch(struct ranks *ranks, const struct comm_settings *settings,
+                                    struct berth_error *error) {
+    ranks->watch = (struct watch){.transport = ranks->transport,
+                                  .topology = &ranks->topology,
+                                  .fault = &ranks->fault,
+                                  .timeout_seconds = settings->timeout_seconds};
+    pthread_getcpuclockid(ranks->thread.thread, &ranks->watch.range_clock);
+    TRY(watch_start(&ranks->watch, error));
+    ranks->calls.courier.watch = ranks->agreements.courier.watch = &ranks->watch;
+    return BERTH_OK;
 }
 
 static void fill(struct ranks *ranks) {
@@ -254,6 +335,7 @@ static void fill(struct ranks *ranks) {
                                 .host_names = topology->names,
                                 .close = ranks_close,
                                 .status = ranks_status,
+                                .enter = ranks_enter,
                                 .agree = ranks_agree,
                                 .broadcast = ranks_broadcast,
                                 .sum = ranks_sum,
@@ -268,9 +350,11 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
                                     struct berth_error *error) {
     struct berth_error own;
     int stop = 0;
-    ranks->calls = courier_of(ranks, settings, TRANSPORT_CALLS);
+    ranks->calls.courier = courier_of(ranks, settings, TRANSPORT_CALLS);
+    ranks->agreements.courier = courier_of(ranks, settings, TRANSPORT_AGREEMENTS);
     TRY(find_topology(ranks, settings, error));
-    const enum berth_status status = open_pipeline(ranks, settings, &own);
+    enum berth_status status = open_pipeline(ranks, settings, &own);
+    status = status == BERTH_OK ? open_watch(ranks, settings, &own) : status;
     fill(ranks);
     const struct comm_ranks_memory memory = comm_ranks_memory(
         settings, ranks->comm.size, ranks->comm.local_size, ranks->comm.host_count);
@@ -281,7 +365,8 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
     TRY(ranks_agree(&ranks->comm, status, &stop, &own) == BERTH_OK
             ? BERTH_OK
             : error_set(error, own.status, "%s", own.message));
-    atomic_store(&ranks->calls.sent, 0);
+    atomic_store(&ranks->calls.courier.sent, 0);
+    atomic_store(&ranks->agreements.courier.sent, 0);
     return BERTH_OK;
 }
 
@@ -296,6 +381,7 @@ enum berth_status comm_ranks_open(struct transport *transport, const struct comm
     const enum berth_status status = open_ranks(ranks, settings, error);
     if (status != BERTH_OK) {
         range_thread_end(&ranks->thread);
+        watch_end(&ranks->watch);
         release(ranks);
         return status;
     }

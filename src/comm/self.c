@@ -9,6 +9,9 @@ static enum berth_status self_status(struct comm *comm, struct berth_error *erro
     return BERTH_OK;
 }
 
+static void self_enter(struct comm *comm, enum comm_phase phase, int64_t update) {
+}
+
 static enum berth_status self_agree(struct comm *comm, enum berth_status own, int *stop,
                                     struct berth_error *error) {
     return own;
@@ -39,6 +42,7 @@ struct comm *comm_self(void) {
         .host_count = 1,
         .close = self_close,
         .status = self_status,
+        .enter = self_enter,
         .agree = self_agree,
         .broadcast = self_broadcast,
         .sum = self_sum,

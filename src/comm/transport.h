@@ -3,7 +3,7 @@
 // (core/comm.h) on it; a module for each MPI implements it, and so do the tests, with threads.
 //
 // Messages from one process to another on one channel arrive in the order in which they were sent.
-// Two threads may use a transport at once, each its own channel.
+// Several threads may use a transport at once, each its own channels.
 #ifndef BERTH_COMM_TRANSPORT_H
 #define BERTH_COMM_TRANSPORT_H
 
@@ -11,8 +11,20 @@
 
 #include <stddef.h>
 
-// Calls of the job's thread; ranges that the communicator's own thread exchanges.
-enum transport_channel { TRANSPORT_CALLS, TRANSPORT_RANGES, TRANSPORT_CHANNELS };
+enum transport_channel {
+    TRANSPORT_CALLS,      // of the job's thread
+    TRANSPORT_AGREEMENTS, // likewise; apart, so that a rank that fails alone confuses no other call
+    TRANSPORT_RANGES,     // that the communicator's own thread exchanges
+    TRANSPORT_WATCH,      // watch.h
+    TRANSPORT_CHANNELS
+};
+
+// How a process leaves a job.
+enum transport_end {
+    TRANSPORT_DONE,
+    TRANSPORT_FAILED,          // without waiting for other processes
+    TRANSPORT_FAILED_ELSEWHERE // the same, later than the process that reports the error
+};
 
 // A message on its way. It and its data belong to the transport until `test` says that it is done.
 struct transport_message {
@@ -41,8 +53,11 @@ struct transport {
     // received, else 0. BERTH_UNAVAILABLE: its peer is gone.
     enum berth_status (*test)(struct transport *transport, struct transport_message *message,
                               int *done, struct berth_error *error);
-    // `failed`: leaves without waiting for the other processes.
-    void (*close)(struct transport *transport, int failed);
+    // Receives the next message of the channel, from any process, if one has arrived; all of the
+    // channel have the same size. *peer: the process, or -1. Only for channels without `receive`.
+    enum berth_status (*look)(struct transport *transport, enum transport_channel channel,
+                              void *data, size_t bytes, int *peer, struct berth_error *error);
+    void (*close)(struct transport *transport, enum transport_end end);
 };
 
 #endif

@@ -3,11 +3,8 @@
 
 enum berth_status comm_settle_stop(struct comm *comm, enum berth_status own, int *stop,
                                    struct berth_error *error) {
-    if (own != BERTH_OK && comm->size > 1) {
-        (void)error_prefix(error, own, "rank %d", comm->rank);
-    }
     const enum berth_status status = comm->agree(comm, own, stop, error);
-    return status == BERTH_OK || comm->rank == 0 || status == BERTH_UNAVAILABLE
+    return status == BERTH_OK || comm->rank == 0 || comm->status(comm, NULL) != BERTH_OK
                ? status
                : error_set(error, status, "%s", "");
 }

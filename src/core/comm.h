@@ -7,7 +7,7 @@
 // - All ranks call the same operations in the same order with the same counts.
 // - An operation does not fail in normal operation. A communicator that meets an error (a peer is
 //   gone, a deadline has passed) keeps the first one and does nothing from then on; `agree` and
-//   `status` return it.
+//   `status` return it. The other ranks then get its status too, without a message.
 // - The order of every sum is fixed by rank, so all ranks get the same bits, each time.
 #ifndef BERTH_CORE_COMM_H
 #define BERTH_CORE_COMM_H
@@ -36,7 +36,12 @@ struct comm_stats {
     uint64_t bytes;         // sent to other hosts by this rank
     double busy_seconds;    // in which ranges were exchanged
     double exposed_seconds; // of these, in which a caller waited
+    double call_seconds;    // in which a caller waited for another operation
 };
+
+// What a rank does between two operations, for messages. In all but an update it may take longer
+// than the deadline as long as it works.
+enum comm_phase { COMM_BETWEEN, COMM_UPDATE, COMM_EVALUATION, COMM_SAVING };
 
 struct comm {
     const char *name; // "self", "openmpi"
@@ -44,7 +49,7 @@ struct comm {
     int rank, size;             // among all processes; those of a host are consecutive
     int local_rank, local_size; // among those of this host
     int host, host_count;
-    const char *const *host_names; // [size] of each rank; NULL in one process
+    const char *const *host_names; // [size] of each rank's host; NULL where there is one rank
     size_t bytes;                  // of memory that it takes alone
     size_t host_bytes;             // of memory that the ranks of the host share
     // Of these, what this rank uses when it reduces, and when it gathers, values that travel in
@@ -54,10 +59,14 @@ struct comm {
     void (*close)(struct comm *comm);
     // The first error met since the last call, or BERTH_OK.
     enum berth_status (*status)(struct comm *comm, struct berth_error *error);
+    // Where the rank is from now on; `update` counts from 1.
+    void (*enter)(struct comm *comm, enum comm_phase phase, int64_t update);
 
     // Returns, on every rank, BERTH_OK when all ranks passed it, else the status of the lowest rank
-    // that did not, with its message in *error (given: this rank's own). *stop becomes the largest
-    // of all ranks'.
+    // that did not, with its message in *error (given: this rank's own), which names the rank
+    // unless all failed. *stop becomes the largest of all ranks'. A rank that did not pass does not
+    // wait long: the others may never come here, because they wait for it. Then its error is the
+    // communicator's.
     enum berth_status (*agree)(struct comm *comm, enum berth_status own, int *stop,
                                struct berth_error *error);
     // Every rank gets what `root` holds.

@@ -173,7 +173,26 @@ static enum berth_status sockets_test(struct transport *transport,
     return BERTH_OK;
 }
 
-static void sockets_close(struct transport *transport, int failed) {
+static enum berth_status sockets_look(struct transport *transport, enum transport_channel channel,
+                                      void *data, size_t bytes, int *peer,
+                                      struct berth_error *error) {
+    struct link *links = sockets_of(transport)->links[channel];
+    char letter[sizeof(uint64_t) + 256];
+    const size_t whole = sizeof(uint64_t) + bytes;
+    for (*peer = 0; *peer < transport->size; ++*peer) {
+        const int end = links[*peer].end;
+        if (*peer != transport->rank &&
+            recv(end, letter, whole, MSG_PEEK | MSG_DONTWAIT) == (ssize_t)whole) {
+            (void)recv(end, letter, whole, 0);
+            memcpy(data, letter + sizeof(uint64_t), bytes);
+            return BERTH_OK;
+        }
+    }
+    *peer = -1;
+    return BERTH_OK;
+}
+
+static void sockets_close(struct transport *transport, enum transport_end how) {
     struct sockets *sockets = sockets_of(transport);
     for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
         for (int peer = 0; peer < transport->size; peer++) {
@@ -209,6 +228,7 @@ struct transport *socket_transport_open(struct socket_job *job, int process,
                                             .send = sockets_send,
                                             .receive = sockets_receive,
                                             .test = sockets_test,
+                                            .look = sockets_look,
                                             .close = sockets_close};
     sockets->faults = faults != NULL ? *faults : (struct socket_faults){0};
     for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {

@@ -426,7 +426,8 @@ static uint64_t sent_to_others(const struct transport *transport, const struct j
     for (int peer = 0; peer < transport->size; peer++) {
         if (job->hosts[peer] != job->hosts[transport->rank]) {
             bytes += socket_transport_bytes(transport, peer, TRANSPORT_RANGES) +
-                     socket_transport_bytes(transport, peer, TRANSPORT_CALLS);
+                     socket_transport_bytes(transport, peer, TRANSPORT_CALLS) +
+                     socket_transport_bytes(transport, peer, TRANSPORT_AGREEMENTS);
         }
     }
     return bytes;
@@ -583,10 +584,13 @@ static void check_agreements(struct comm *comm, const struct transport *transpor
         const int fails = comm->rank >= passed;
         char expected[32];
         stop = 0;
-        snprintf(expected, sizeof expected, "rank %d: disk full", passed);
+        // The rank is named unless it is one of all.
+        const int length =
+            passed > 0 ? snprintf(expected, sizeof expected, "rank %d: ", passed) : 0;
+        snprintf(expected + length, sizeof expected - (size_t)length, "disk %d full", passed);
         error = (struct berth_error){0};
         const enum berth_status own =
-            fails ? error_set(&error, BERTH_IO, "rank %d: disk full", comm->rank) : BERTH_OK;
+            fails ? error_set(&error, BERTH_IO, "disk %d full", comm->rank) : BERTH_OK;
         CHECK(comm->agree(comm, own, &stop, &error) == BERTH_IO);
         CHECK(strcmp(error.message, expected) == 0);
         CHECK(stop == 0);

@@ -29,11 +29,12 @@ static double now(void) {
 
 // --- one exchange that something happens to -----------------------------------------------------
 
-enum action { REDUCE, GATHER, AGREE, SUM, BROADCAST, NOTHING };
+enum action { REDUCE, GATHER, AGREE, SUM, BROADCAST, FAIL, NOTHING };
 
 struct outcome {
     enum berth_status status;
     struct berth_error error;
+    enum berth_status agreed; // by AGREE and FAIL, else as status
     double seconds;
 };
 
@@ -66,7 +67,8 @@ static void exchange(struct comm *comm, const struct script *script) {
     }
 }
 
-static void act(struct comm *comm, const struct script *script) {
+static enum berth_status act(struct comm *comm, const struct script *script) {
+    struct berth_error error = {.status = BERTH_OK};
     double values[2] = {1, 2};
     int stop = 0;
     switch (script->actions[comm->rank]) {
@@ -75,8 +77,9 @@ static void act(struct comm *comm, const struct script *script) {
         exchange(comm, script);
         break;
     case AGREE:
-        CHECK(comm->agree(comm, BERTH_OK, &stop, NULL) == comm->status(comm, NULL));
-        break;
+        return comm->agree(comm, BERTH_OK, &stop, NULL);
+    case FAIL:
+        return comm->agree(comm, error_set(&error, BERTH_IO, "disk full"), &stop, &error);
     case SUM:
         comm->sum(comm, values, 2);
         break;
@@ -86,6 +89,7 @@ static void act(struct comm *comm, const struct script *script) {
     case NOTHING:
         break;
     }
+    return comm->status(comm, NULL);
 }
 
 static void play(struct comm *comm, const struct transport *transport, void *context) {
@@ -93,7 +97,8 @@ static void play(struct comm *comm, const struct transport *transport, void *con
     struct outcome *outcome = &script->outcomes[comm->rank];
     int stop = 0;
     const double start = now();
-    act(comm, script);
+    comm->enter(comm, COMM_UPDATE, 1);
+    outcome->agreed = act(comm, script);
     outcome->seconds = now() - start;
     outcome->status = comm->status(comm, &outcome->error);
     if (outcome->status != BERTH_OK) {
@@ -145,9 +150,51 @@ static void test_a_rank_that_does_not_answer_is_named_when_the_deadline_has_pass
         run_script(&job, &script);
         const struct outcome *outcome = &script.outcomes[1];
         assert_int_equal(outcome->status, BERTH_UNAVAILABLE);
-        assert_true(says(outcome, "from rank 0 (host host0)"));
+        assert_true(says(outcome, "rank 0 on host host0 did not arrive at"));
         assert_true(says(outcome, cases[i].name));
         assert_true(outcome->seconds >= DEADLINE && outcome->seconds < 10 * DEADLINE);
+    }
+}
+
+// A rank may wait for one that waits for the rank that is missing: only that one is named, and the
+// ranks that others have told so have no message.
+static void test_the_rank_that_all_wait_for_is_named(void **state) {
+    struct script script = script_of(BROADCAST); // goes from rank 0 to 2, and from 2 to 3
+    struct job job = job_of("2x2");
+    int named = 0;
+    job.settings.timeout_seconds = DEADLINE;
+    script.actions[0] = NOTHING;
+    run_script(&job, &script);
+    for (int rank = 1; rank < job.size; rank++) {
+        const struct outcome *outcome = &script.outcomes[rank];
+        assert_int_equal(outcome->status, BERTH_UNAVAILABLE);
+        assert_true(outcome->error.message[0] == '\0' ||
+                    says(outcome, "rank 0 on host host0 did not arrive at the broadcast of 16 "
+                                  "bytes from rank 0 in update 1 (--comm_timeout 0.6 s): it is in "
+                                  "update 1 and has not reached it for"));
+        named += outcome->error.message[0] != '\0';
+    }
+    assert_true(named > 0);
+}
+
+// --- a rank that fails alone --------------------------------------------------------------------
+
+static void test_a_rank_that_fails_alone_ends_all_long_before_the_deadline(void **state) {
+    static const enum action others[] = {REDUCE, GATHER, SUM, AGREE};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct script script = script_of(others[i]);
+        struct job job = job_of("2x2");
+        script.actions[2] = FAIL;
+        run_script(&job, &script);
+        for (int rank = 0; rank < job.size; rank++) {
+            const struct outcome *outcome = &script.outcomes[rank];
+            assert_true(outcome->seconds < 10);
+            assert_int_equal(outcome->agreed, BERTH_IO);
+            if (others[i] != AGREE) {
+                assert_int_equal(outcome->status, BERTH_IO);
+                assert_string_equal(outcome->error.message, rank == 2 ? "rank 2: disk full" : "");
+            }
+        }
     }
 }
 
@@ -243,7 +290,7 @@ struct report {
     float sums[COUNT];
 };
 
-enum fate { LIVES, CANNOT_OPEN_FILES, IS_STOPPED, IS_KILLED };
+enum fate { LIVES, CANNOT_OPEN_FILES, IS_STOPPED, IS_KILLED, WORKS, SLEEPS };
 
 struct processes {
     int size;
@@ -264,17 +311,31 @@ static void reduce_and_gather(struct comm *comm, float *data) {
     comm->wait(comm, comm->gather_begin(comm, &range)); // of sums that nobody has waited for
 }
 
-static void suffer(enum fate fate) {
+// Works, or does not, for several deadlines in a phase without exchanges.
+static void tarry(struct comm *comm, enum fate fate) {
+    const struct timespec nap = {.tv_nsec = 100000000};
+    const double start = now();
+    comm->enter(comm, COMM_EVALUATION, 7);
+    while (now() - start < 3 * DEADLINE) {
+        if (fate == SLEEPS) {
+            nanosleep(&nap, NULL);
+        }
+    }
+}
+
+static void suffer(struct comm *comm, enum fate fate) {
     if (fate == IS_STOPPED || fate == IS_KILLED) {
         raise(fate == IS_STOPPED ? SIGSTOP : SIGKILL);
+    } else if (fate == WORKS || fate == SLEEPS) {
+        tarry(comm, fate);
     }
 }
 
 static void run_process(struct socket_job *job, int process, const struct processes *processes) {
     struct report *report = &processes->reports[process];
     const enum fate fate = process + 1 == processes->size ? processes->last : LIVES;
-    struct comm_settings settings = {.timeout_seconds =
-                                         processes->last == IS_STOPPED ? DEADLINE : 20};
+    const int is_late = processes->last != LIVES && processes->last != IS_KILLED;
+    struct comm_settings settings = {.timeout_seconds = is_late ? DEADLINE : 20};
     struct rlimit limit;
     struct comm *comm;
     char host[16];
@@ -294,7 +355,7 @@ static void run_process(struct socket_job *job, int process, const struct proces
     if (report->outcome.status != BERTH_OK) {
         return;
     }
-    suffer(fate);
+    suffer(comm, fate);
     const double start = now();
     reduce_and_gather(comm, report->sums);
     report->local_size = comm->local_size;
@@ -366,8 +427,8 @@ static void test_a_process_that_is_stopped_or_killed_ends_the_others_waits(void 
         enum fate fate;
         int apart;
         const char *message;
-    } ends[] = {{IS_STOPPED, 0, "no answer from rank 1 (host host0) for 0.6 s"},
-                {IS_STOPPED, 1, "no answer from rank 1 (host host1) for 0.6 s"},
+    } ends[] = {{IS_STOPPED, 0, "rank 1 on host host0 did not arrive at the sum"},
+                {IS_STOPPED, 1, "rank 1 on host host1 did not arrive at the sum"},
                 {IS_KILLED, 1, "rank 1 (host host1): process 1 is gone"}};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct processes processes = run_processes(2, ends[i].fate, ends[i].apart);
@@ -376,6 +437,19 @@ static void test_a_process_that_is_stopped_or_killed_ends_the_others_waits(void 
         assert_true(says(outcome, ends[i].message));
         assert_true(outcome->seconds < 5);
         processes_done(&processes);
+    }
+}
+
+static void test_a_rank_that_works_is_waited_for_longer_than_one_that_does_nothing(void **state) {
+    for (int apart = 0; apart < 2; apart++) {
+        struct processes working = run_processes(2, WORKS, apart);
+        check_reports(&working, apart ? 1 : 2);
+        processes_done(&working);
+        struct processes sleeping = run_processes(2, SLEEPS, apart);
+        const struct outcome *outcome = &sleeping.reports[0].outcome;
+        assert_int_equal(outcome->status, BERTH_UNAVAILABLE);
+        assert_true(says(outcome, "it is in the evaluation after update 7 and has done nothing"));
+        processes_done(&sleeping);
     }
 }
 
@@ -508,12 +582,15 @@ static void test_a_rank_that_is_gone_does_not_end_the_work_of_the_others(void **
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_rank_that_does_not_answer_is_named_when_the_deadline_has_passed),
+        cmocka_unit_test(test_the_rank_that_all_wait_for_is_named),
+        cmocka_unit_test(test_a_rank_that_fails_alone_ends_all_long_before_the_deadline),
         cmocka_unit_test(test_a_damaged_message_is_found_and_its_sender_named),
         cmocka_unit_test(test_a_sum_without_all_ranks_is_no_sum),
         cmocka_unit_test(test_ranks_that_call_something_else_are_found),
         cmocka_unit_test(test_processes_share_memory),
         cmocka_unit_test(test_processes_that_cannot_share_memory_send_messages),
         cmocka_unit_test(test_a_process_that_is_stopped_or_killed_ends_the_others_waits),
+        cmocka_unit_test(test_a_rank_that_works_is_waited_for_longer_than_one_that_does_nothing),
         cmocka_unit_test(test_memory_that_is_out_while_opening),
         cmocka_unit_test(test_ranks_that_work_for_themselves_wait_for_the_last_without_a_deadline),
         cmocka_unit_test(test_a_rank_that_is_gone_does_not_end_the_work_of_the_others),

@@ -525,7 +525,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
         status = take_best(job, &done, error);
     }
     fill_outcome(job, &done, outcome);
-    TRY(status);
+    TRY(comm_settle(job->comm, status, error));
     TRY(comm_settle(job->comm, write_outputs(job, &done, error), error));
     struct training_summary summary = {.task = job->task,
                                        .result = &outcome->result,

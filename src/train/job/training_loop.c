@@ -4,6 +4,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
+#include "train/job/paces.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
@@ -26,10 +27,11 @@ struct run {
     struct window window;
     struct schedule schedule;    // including where it starts
     struct comm_stats exchanged; // until the last step record
-    double ema_loss;             // over the step records; NaN before the first
-    int64_t first_step;          // step at which the run began or was resumed
-    int64_t saved_step;          // newest step that has a checkpoint
-    int64_t next_save;           // --save_steps auto: the next step to save at
+    struct paces paces;
+    double ema_loss;    // over the step records; NaN before the first
+    int64_t first_step; // step at which the run began or was resumed
+    int64_t saved_step; // newest step that has a checkpoint
+    int64_t next_save;  // --save_steps auto: the next step to save at
     int64_t saves;
     double save_began; // of the checkpoint that is written beside the updates
     int64_t last_step; // last step of the run
@@ -60,6 +62,11 @@ static double epoch_of(const struct training_loop *loop, int64_t step) {
 
 static int is_every(const struct training_loop *loop, int64_t step, int64_t every) {
     return every > 0 && own_step(loop, step) % every == 0;
+}
+
+static void enter(const struct run *run, enum comm_phase phase, int64_t update) {
+    struct comm *comm = run->loop->updater->engine->comm;
+    comm->enter(comm, phase, update);
 }
 
 // --- evaluation ---------------------------------------------------------------------------------
@@ -97,6 +104,7 @@ static void report_evaluation(const struct run *run, const struct infer_result *
 
 static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
+    enter(run, COMM_EVALUATION, run->progress->step);
     double begin = machine_seconds();
     struct infer_result timing;
     struct evaluation_run how = {.engine = loop->updater->engine,
@@ -239,6 +247,9 @@ static enum berth_status go_on_saving(struct run *run, int waits, struct berth_e
     }
     const double begin = machine_seconds();
     const int64_t step = saver->step;
+    if (waits) {
+        enter(run, COMM_SAVING, step);
+    }
     const enum berth_status status = saver_poll(saver, waits, &saved, &own);
     if (saved >= 0) {
         report_saved(run, saved);
@@ -266,6 +277,7 @@ static enum berth_status write_checkpoint(struct run *run, struct berth_error *e
 
 static enum berth_status save(struct run *run, struct berth_error *error) {
     TRY(go_on_saving(run, 1, error));
+    enter(run, COMM_SAVING, run->progress->step);
     const double begin = machine_seconds();
     struct berth_error own = {0};
     const enum berth_status status = write_checkpoint(run, &own);
@@ -357,6 +369,10 @@ static size_t add_exchanges(struct run *run, struct berth_field *fields, size_t 
         log_real("comm_hidden_seconds", now.busy_seconds - before.busy_seconds - exposed);
     fields[count++] = log_integer("comm_bytes", (int64_t)(now.bytes - before.bytes));
     fields[count++] = log_real("imbalance", run->window.imbalance / (double)run->window.updates);
+    if (run->paces.slowest.rank >= 0) {
+        fields[count++] = log_integer("slowest_rank", run->paces.slowest.rank);
+        fields[count++] = log_real("slowest_ratio", run->paces.slowest.ratio);
+    }
     run->exchanged = now;
     return count;
 }
@@ -556,10 +572,24 @@ static int64_t without_moments(const struct progress *progress) {
     return start + progress->skipped;
 }
 
+// Warns of a rank that is slow.
+static void look_at_paces(struct run *run, const struct update_result *update, double seconds) {
+    const struct comm *comm = run->loop->updater->engine->comm;
+    struct slow_rank found;
+    if (paces_add(&run->paces, seconds, update->needed_flops, &found)) {
+        log_warning(run->loop->log,
+                    "rank %d on host %s is slow: it computes %.1f times as long as others for the "
+                    "same work, and all wait for it (updates %" PRId64 " to %" PRId64 ")",
+                    found.rank, comm->host_names[found.rank], found.ratio,
+                    run->progress->step + 1 - found.updates, run->progress->step);
+    }
+}
+
 static enum berth_status do_update(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct progress *progress = run->progress;
     int64_t step = own_step(loop, progress->step);
+    enter(run, COMM_UPDATE, progress->step + 1);
     double begin = machine_seconds();
     struct feed_update data;
     TRY(loop->feed->kind->take(loop->feed, loop->batching, step, &data, error));
@@ -586,6 +616,7 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
         take_loss(run, &update);
     }
     count_update(run, &update, &data, machine_seconds() - begin);
+    look_at_paces(run, &update, machine_seconds() - begin);
     if (log_is_due(loop, progress->step)) {
         TRY(log_step(run, args.learning_rate, update.grad_norm, error));
     }
@@ -666,6 +697,7 @@ enum berth_status training_loop_run(const struct training_loop *loop,
     *result = (struct training_result){
         .score.loss = NAN, .predicted_per_second = NAN, .evaluated_step = -1};
     struct progress *progress = loop->content->progress;
+    struct comm *comm = loop->updater->engine->comm;
     struct run run = {.loop = loop,
                       .ema_loss = NAN,
                       .progress = progress,
@@ -687,11 +719,14 @@ enum berth_status training_loop_run(const struct training_loop *loop,
                  progress->schedule_start);
     }
     log_progress(loop->log, "train", progress->step, end_of(loop)); // start the clock
-    enum berth_status status = run_all(&run, error);
+    enum berth_status status = comm_settle(comm, paces_init(&run.paces, comm, error), error);
+    status = status == BERTH_OK ? run_all(&run, error) : status;
     if (status != BERTH_OK) {
         finish_saving(&run, status);
     }
+    enter(&run, COMM_BETWEEN, 0);
     result->model_step = progress->step;
-    result->exchanged = loop->updater->engine->comm->stats(loop->updater->engine->comm);
+    result->exchanged = comm->stats(comm);
+    paces_done(&run.paces);
     return status;
 }

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# One of two processes of this machine fails, under each MPI: it is stopped, gets a signal, or loses the output folder
+# and so fails alone. The job ends soon, with an error that names the rank, and nothing of it is left; another number of
+# processes resumes it. dev/check-faults does more, on several hosts.
+. "$(dirname "$0")/../cli/lib.sh"
+. "$(dirname "$0")/launch.sh"
+export OMP_WAIT_POLICY=passive
+
+make_model "$work/model"
+make_questions "$work/data.json" 40
+settings="$(training_settings) --num_train_epochs 1000 --max_steps 400 --save_steps 10 --virtual_ranks 2 --async_save"
+run finetune squad $settings --output "$work/undisturbed"
+expect_code 0
+
+# The process of the second rank.
+find_process() { # PATH
+    local exe pid
+    for exe in /proc/[0-9]*/exe; do
+        pid=${exe%/exe}
+        [ "$(readlink "$exe")" = "$BERTH" ] && grep -qF -- "$1" "$pid/cmdline" &&
+            tr '\0' '\n' 2>/dev/null <"$pid/environ" | grep -qE '^(OMPI_COMM_WORLD_RANK|PMI_RANK)=1$' &&
+            echo "${pid#/proc/}"
+    done
+}
+# Runs a job in which COMMAND happens after the first checkpoint.
+disturb() { # NAME COMMAND...
+    local name=$1 start
+    shift
+    what="$mpi, $name"
+    rm -rf "$work/run" "$work/moved"
+    timeout 60 $(launcher_of "$mpi") -n 2 "$BERTH" finetune squad $settings --comm_timeout 3 --output "$work/run" \
+        >"$out" 2>"$err" </dev/null &
+    until ls -d "$work"/run/checkpoint-* >/dev/null 2>&1 || ! kill -0 $!; do sleep 0.05; done
+    process=$(find_process "$work/run")
+    start=$(date +%s)
+    "$@"
+    wait $!
+    code=$?
+    [ $(($(date +%s) - start)) -le 8 ] || fail "it took $(($(date +%s) - start)) s"
+    [ -z "$(find_process "$work/run")" ] || fail "a process is left"
+}
+resume() { # PROCESSES
+    launch "$mpi" "$1" finetune squad $settings --resume_from_checkpoint auto --output "$work/run"
+    expect_code 0
+    cmp -s "$work/undisturbed/model.safetensors" "$work/run/model.safetensors" || fail "other bytes"
+}
+stop_process() { kill -STOP "$process"; }
+signal_process() { kill -TERM "$process"; }
+lose_folder() { mv "$work/run" "$work/moved"; }
+
+tried=0
+for mpi in $(find_mpis); do
+    tried=1
+    disturb "a rank that is stopped" stop_process
+    expect_code 69
+    grep -qE 'berth: error: rank 1 on host .* did not arrive at .* in update [0-9]+ \(--comm_timeout 3 s\): it does not answer' \
+        "$err" || fail "the rank is not named"
+    resume 1
+    disturb "a signal to one rank" signal_process
+    expect_code 75
+    once "stopped on request after update"
+    once "everything is saved"
+    resume 2
+    # Only the first rank finds it out, before the next exchange.
+    disturb "a rank that fails alone" lose_folder
+    expect_code 74
+    [ "$(grep -c "berth: error: " "$err")" -eq 1 ] || fail "not one error"
+    expect_err "rank 0: "
+done
+[ $tried -eq 1 ] || { echo "skipped: no mpirun or mpiexec of an MPI that a module was built for"; exit 77; }
+finish
