@@ -335,11 +335,6 @@ static enum berth_status write_configs(const struct conversion *conversion,
     return BERTH_OK;
 }
 
-char *conversion_vocabulary_path(const struct conversion *conversion) {
-    return conversion->vocab_file != NULL ? memory_string(conversion->vocab_file)
-                                          : folder_vocabulary_path(conversion->input);
-}
-
 // transformers 5 does not write vocab.txt, which other programs need.
 static enum berth_status write_vocabulary(const struct conversion *conversion,
                                           struct berth_error *error) {

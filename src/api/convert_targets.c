@@ -199,6 +199,11 @@ static enum berth_status check_gguf(const struct conversion *conversion,
     return BERTH_OK;
 }
 
+char *conversion_vocabulary_path(const struct conversion *conversion) {
+    return conversion->vocab_file != NULL ? memory_string(conversion->vocab_file)
+                                          : folder_vocabulary_path(conversion->input);
+}
+
 static enum berth_status write_gguf(const struct conversion *conversion,
                                     struct berth_error *error) {
     TRY(check_gguf(conversion, error));
