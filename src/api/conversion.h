@@ -48,8 +48,10 @@ extern const size_t convert_target_count;
 enum berth_status convert_check_norms(const struct conversion *conversion,
                                       struct berth_error *error);
 
+// The path of the source's vocabulary. Newly allocated; NULL: out of memory.
+char *conversion_vocabulary_path(const struct conversion *conversion);
+
 struct conversion {
-    char *vocab_path;                     // the source's vocabulary; owned
     const char *input;                    // the model: a folder or a file of weights
     const char *config_file, *vocab_file; // NULL: those beside the weights
     const char *folder;                   // folder to write to

@@ -215,12 +215,6 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
                          "%s: no such folder; give a model's folder, or the file of weights in it",
                          conversion->input);
     }
-    conversion->vocab_path = conversion->vocab_file != NULL
-                                 ? memory_string(conversion->vocab_file)
-                                 : folder_vocabulary_path(conversion->input);
-    if (conversion->vocab_path == NULL) {
-        return file_no_path(error);
-    }
     TRY(conversion->config_file != NULL
             ? bert_config_read(conversion->config_file, &conversion->config, error)
             : folder_read_config(conversion->input, &conversion->config, error));
@@ -240,7 +234,6 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
 }
 
 static void conversion_done(struct conversion *conversion) {
-    memory_free(conversion->vocab_path);
     bert_config_done(&conversion->config);
     weights_close(&conversion->weights);
     param_table_done(&conversion->table);
@@ -345,10 +338,10 @@ static enum berth_status write_configs(const struct conversion *conversion,
 // transformers 5 does not write vocab.txt, which other programs need.
 static enum berth_status write_vocabulary(const struct conversion *conversion,
                                           struct berth_error *error) {
-    const char *path = conversion->vocab_path;
+    char *path = conversion_vocabulary_path(conversion);
     char *to = path_join(conversion->folder, "vocab.txt");
     struct vocabulary_file file = {0};
-    enum berth_status status = to != NULL ? BERTH_OK : file_no_path(error);
+    enum berth_status status = path != NULL && to != NULL ? BERTH_OK : file_no_path(error);
     if (status == BERTH_OK && (conversion->vocab_file != NULL || vocabulary_file_is_json(path))) {
         status = vocabulary_file_read(path, &file, error);
         if (status == BERTH_OK) {
@@ -356,6 +349,7 @@ static enum berth_status write_vocabulary(const struct conversion *conversion,
         }
     }
     vocabulary_file_done(&file);
+    memory_free(path);
     memory_free(to);
     return status;
 }

@@ -208,10 +208,12 @@ static enum berth_status write_gguf(const struct conversion *conversion,
                                     struct berth_error *error) {
     TRY(check_gguf(conversion, error));
     char *path = path_join(conversion->folder, "model.gguf");
-    enum berth_status status =
-        path != NULL ? write_gguf_file(conversion, path, conversion->vocab_path, error)
-                     : file_no_path(error);
+    char *vocab_path = conversion_vocabulary_path(conversion);
+    enum berth_status status = path != NULL && vocab_path != NULL
+                                   ? write_gguf_file(conversion, path, vocab_path, error)
+                                   : file_no_path(error);
     memory_free(path);
+    memory_free(vocab_path);
     return status;
 }
 
