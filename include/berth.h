@@ -260,6 +260,7 @@ struct berth_config {
                                  NULL: none */
     const char *logging_dir;  /* folder for TensorBoard files; NULL: the one of the DeepSpeed
                                  file, if any */
+    const char *logging_axis; /* x of its scalars: "samples" or "steps" */
     double loss_plot_alpha;   /* weight of the previous mean in TensorBoard's train_ema_loss */
     int wall_clock_breakdown;
     int no_progress;

@@ -518,6 +518,10 @@ const struct option_row option_rows[] = {
     {TEXT("reports", logging_dir, NULL), FREE, .jobs = JOB_TRAIN, .unit = "DIR",
      .aliases = "tensorboard tensorboard_logdir",
      .help = "also write scalars for TensorBoard to this folder"},
+    {TEXT("reports", logging_axis, "samples"), FREE, .jobs = JOB_TRAIN, .unit = "AXIS",
+     .choices = "samples|steps",
+     .help = "x axis of TensorBoard's scalars; those with Hugging Face's names (train/loss) have "
+             "steps"},
     {REAL("reports", loss_plot_alpha, "0.2"), FREE, .jobs = JOB_TRAIN, BETWEEN(0, 1), .unit = "X",
      .help = "weight of the previous mean in TensorBoard's train_ema_loss"},
     {FLAG("reports", wall_clock_breakdown, "false"), FREE, .jobs = JOB_TRAIN,

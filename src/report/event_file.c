@@ -219,7 +219,13 @@ static const struct scalar_row {
     {"backward_ms", "Train/Samples/elapsed_time_ms_backward"},
     {"step_ms", "Train/Samples/elapsed_time_ms_step"},
 };
-static const struct scalar_row step_row = {"learning_rate", "Train/Steps/lr"};
+// With updates as x; Hugging Face's names.
+static const struct scalar_row step_rows[] = {
+    {"learning_rate", "Train/Steps/lr"},
+    {"loss", "train/loss"},
+    {"learning_rate", "train/learning_rate"},
+    {"grad_norm", "train/grad_norm"},
+};
 
 static void add_row(const struct berth_record *record, const struct scalar_row *row,
                     struct event_scalar *scalars, size_t *count) {
@@ -237,16 +243,24 @@ static void put_event(struct event_file *file, int64_t step, const struct event_
     }
 }
 
-static void put_step(struct event_file *file, const struct berth_record *record, int64_t step) {
-    struct event_scalar scalars[sizeof sample_rows / sizeof *sample_rows];
+static void put_rows(struct event_file *file, const struct berth_record *record, int64_t x,
+                     const struct scalar_row *rows, size_t row_count) {
+    struct event_scalar scalars[SCALARS_LIMIT];
     size_t count = 0;
-    for (size_t i = 0; i < sizeof sample_rows / sizeof *sample_rows; i++) {
-        add_row(record, &sample_rows[i], scalars, &count);
+    for (size_t i = 0; i < row_count && count < SCALARS_LIMIT; i++) {
+        add_row(record, &rows[i], scalars, &count);
     }
-    put_event(file, step * file->batch_size, scalars, count);
-    count = 0;
-    add_row(record, &step_row, scalars, &count);
-    put_event(file, step, scalars, count);
+    put_event(file, x, scalars, count);
+}
+
+static int64_t samples_of(const struct event_file *file, int64_t step) {
+    return file->by_steps ? step : step * file->batch_size;
+}
+
+static void put_step(struct event_file *file, const struct berth_record *record, int64_t step) {
+    put_rows(file, record, samples_of(file, step), sample_rows,
+             sizeof sample_rows / sizeof *sample_rows);
+    put_rows(file, record, step, step_rows, sizeof step_rows / sizeof *step_rows);
 }
 
 static int is_place(const char *key) {
@@ -254,7 +268,7 @@ static int is_place(const char *key) {
 }
 
 static void put_evaluation(struct event_file *file, const struct berth_record *record,
-                           int64_t step) {
+                           const char *group, int64_t x) {
     struct event_scalar scalars[SCALARS_LIMIT];
     char tags[SCALARS_LIMIT][TAG_SIZE];
     size_t count = 0;
@@ -262,12 +276,12 @@ static void put_evaluation(struct event_file *file, const struct berth_record *r
         const char *key = record->fields[i].key;
         double value = lines_real(record, key, NAN);
         if (!is_place(key) && !isnan(value)) {
-            snprintf(tags[count], TAG_SIZE, "Validation/%s", key);
+            snprintf(tags[count], TAG_SIZE, "%s/%s", group, key);
             scalars[count] = (struct event_scalar){.tag = tags[count], .value = value};
             count++;
         }
     }
-    put_event(file, step * file->batch_size, scalars, count);
+    put_event(file, x, scalars, count);
 }
 
 static enum berth_status put_values(struct event_file *file, const struct berth_record *record,
@@ -303,7 +317,8 @@ static enum berth_status write_record(struct event_file *file, const struct bert
     } else if (record->kind == BERTH_RECORD_VALUES) {
         TRY(put_values(file, record, step, error));
     } else {
-        put_evaluation(file, record, step);
+        put_evaluation(file, record, "Validation", samples_of(file, step));
+        put_evaluation(file, record, "eval", step);
     }
     return write_out(file, error);
 }

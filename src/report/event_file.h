@@ -9,11 +9,13 @@
 //           forward_ms, ...     Train/Samples/elapsed_time_ms_forward, _backward, _step
 //           loss_scale          Train/Samples/scale, Train/Samples/loss_scale
 //           grad_norm, samples_per_second, tokens_per_second: Train/Samples/NAME
+//           loss, learning_rate, grad_norm: train/NAME               updates
 //   EVAL    every number        Validation/NAME                      samples
+//           every number        eval/NAME                            updates
 //   VALUES  all but step        Train/TEXT, a histogram              updates
 //
-// Samples are updates times the train_batch_size of the last PLAN record that has one. Unknown
-// numbers (NaN) are left out.
+// Samples are updates times the train_batch_size of the last PLAN record that has one, or updates
+// with `by_steps`. Unknown numbers (NaN) are left out.
 #ifndef BERTH_REPORT_EVENT_FILE_H
 #define BERTH_REPORT_EVENT_FILE_H
 
@@ -27,6 +29,7 @@ struct event_file {
     char *folder;   // NULL: none
     int descriptor; // -1: no file yet
     int failed;     // a write has failed; further records are ignored
+    int by_steps;   // the axis of samples has updates
     int64_t batch_size;
     struct protobuf_writer message, out; // buffers for the record being written
 };

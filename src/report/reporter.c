@@ -35,6 +35,8 @@ enum berth_status reporter_open(const struct berth_config *config, int descripto
     enum berth_status status = json_file_open(&opened->json, config->json_summary, &how, error);
     if (status == BERTH_OK) {
         status = event_file_open(&opened->events, config->logging_dir, error);
+        opened->events.by_steps =
+            config->logging_axis != NULL && strcmp(config->logging_axis, "steps") == 0;
     }
     if (status != BERTH_OK) {
         json_file_close(&opened->json);

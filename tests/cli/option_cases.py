@@ -248,6 +248,7 @@ CASES = {
     "log_format": "deepspeed",
     "json_summary": "summary.jsonl",
     "logging_dir": "scalars",
+    "logging_axis": ("steps", "--logging_dir scalars"),
     "loss_plot_alpha": ("0.9", "--json_summary summary.jsonl"),
     "wall_clock_breakdown": None,
     "quiet": {"other": None, "features squad": on("features squad --model ../model2 --input ../data.json --count", None)},

@@ -70,13 +70,30 @@ def content(path):
     return hashlib.sha256(data).hexdigest()
 
 
+def axis_of(path):
+    """The x of each record of a TensorBoard file: an Event is its time (9 bytes), then its step as a varint."""
+    data, at, found = open(path, "rb").read(), 0, []
+    while at < len(data):
+        length = int.from_bytes(data[at:at + 8], "little")
+        event, step, shift = data[at + 12:at + 12 + length], 0, 0
+        if event[9] == 0x10:
+            for byte in event[10:]:
+                step |= (byte & 127) << shift
+                shift += 7
+                if byte < 128:
+                    break
+            found.append(step)
+        at += 16 + length
+    return found
+
+
 def files_of(folder):
     found = []
     for parent, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(parent, name)
             if "tfevents" in name:
-                found.append(os.path.dirname(os.path.relpath(path, folder)) + " scalars")
+                found.append(os.path.dirname(os.path.relpath(path, folder)) + f" scalars {axis_of(path)}")
             elif name not in (".lock", "manifest.json"):
                 found.append(os.path.relpath(path, folder) + " " + content(path))
     return sorted(found)

@@ -29,7 +29,7 @@ run pretrain --do_train --bert_model=bert-large-uncased --config_file=model/conf
     --warmup_proportion=0.2843 --gradient_accumulation_steps=2 --num_steps_per_checkpoint=3 \
     --log_freq=1 --allreduce_post_accumulation --allreduce_post_accumulation_fp16 \
     --use_lazy_mode=True --use_habana --enable_packed_data_mode False --autocast \
-    --json-summary log.json --disable_progress_bar --json
+    --json_summary log.json --disable_progress_bar --json
 expect_code 0
 expect_err "--allreduce_post_accumulation has no effect: there is one process"
 expect_err "masked_lm_loss"
@@ -69,7 +69,7 @@ run pretrain --do_train=False --do_eval=True --bert_config_file model/config.jso
     --init_checkpoint phase1 --input_file "$short/corpus_test_0.hdf5" --eval_dir "$short/corpus_test_0.hdf5" \
     --max_eval_samples 10000 --train_batch_size 8 --output_dir only_scored
 expect_code 0
-expect_err "without --do_train these have no effect: --config_file, --train_batch_size"
+expect_err "without --do_train these have no effect: --train_batch_size"
 diff <(grep -v global_step scored/eval_results.txt) <(grep -v global_step only_scored/eval_results.txt) ||
     fail "other scores without training"
 run pretrain --do_train False --model phase1 --input_dir "$short" --output none
@@ -128,7 +128,7 @@ cmp from_hdf5/eval_results.txt from_records/eval_results.txt || fail "another ev
 # dllogger's keys of pre-training.
 run pretrain --config_file model/config.json --vocab_file model/vocab.txt --input_dir "$short" \
     --output dll --max_steps 2 --train_batch_size 8 --max_seq_length 32 --logging_steps 1 \
-    --log_format dllogger --json-summary dll.json
+    --json-summary dll.json
 expect_code 0
 for key in Config SEED train_start batch_size_per_pu learning_rate average_loss step_loss \
     average_training_time_step average_perf_per_step final_loss checkpoint_step e2e_train_time \

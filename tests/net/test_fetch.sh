@@ -105,7 +105,7 @@ expect_code 0
 run predict squad --model model --download_only
 expect_code 0
 expect_err "nothing to download"
-run finetune squad --download_only
+run predict squad --download_only
 expect_code 2
 run answer --model acme/tiny --question "Where?" --context "Ada lived in Oslo." --download_only
 expect_code 2

@@ -197,14 +197,14 @@ static void test_records_become_scalars(void **state) {
     step(&log, 10, 2.5);
     evaluation(&log, 10, NAN);
     assert_int_equal(read_folder(scratch("runs/a"), &scalars), 1); // readable while it grows
-    assert_int_equal(scalars.count, 11);
+    assert_int_equal(scalars.count, 15);
     step(&log, 20, NAN);
     evaluation(&log, 20, 66.5);
     step(&log, 30, 0.5);
     reporter_close(reporter);
     assert_int_equal(read_folder(scratch("runs/a"), &scalars), 1);
     assert_int_equal(scalars.versions, 1);
-    assert_int_equal(scalars.count, 10 + 1 + 8 + 2 + 10);
+    assert_int_equal(scalars.count, 13 + 2 + 10 + 4 + 13);
     assert_scalar(&scalars, "Train/Samples/train_ema_loss", 320, 1.25f);
     assert_scalar(&scalars, "Train/Samples/train_ema_loss", 960, 0.25f);
     assert_scalar(&scalars, "Train/Samples/train_loss", 320, 2.5f);
@@ -217,6 +217,10 @@ static void test_records_become_scalars(void **state) {
     assert_scalar(&scalars, "Train/Samples/elapsed_time_ms_forward", 320, 1);
     assert_scalar(&scalars, "Train/Samples/elapsed_time_ms_backward", 320, 2);
     assert_scalar(&scalars, "Train/Samples/elapsed_time_ms_step", 320, 3);
+    assert_scalar(&scalars, "train/loss", 10, 2.5f);
+    assert_scalar(&scalars, "train/learning_rate", 20, 5e-5f);
+    assert_scalar(&scalars, "train/grad_norm", 20, 0.25f);
+    assert_scalar(&scalars, "eval/f1", 20, 66.5f);
     assert_scalar(&scalars, "Validation/exact_match", 320, 55.5f);
     assert_scalar(&scalars, "Validation/f1", 640, 66.5f);
 }

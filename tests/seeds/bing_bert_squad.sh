@@ -132,7 +132,7 @@ expect_err "by --config_file"
 # --- BingBert's pre-training ----------------------------------------------------------------------
 
 for article in 1 2 3 4 5 6 7 8; do
-    printf 'ada lived in oslo %s. hugo lived in riga. olga lived in bern. where did rita live? in rome.\n\n' $article{1,2,3,4,5,6}
+    printf 'ada lived in oslo %s. hugo lived in riga. olga lived in bern. where did rita live? in rome.\n\n' "$article".{1,2,3,4,5,6}
 done >text.txt
 run prepare --text text.txt --vocab bert-large-uncased/vocab.txt --output prepared --max_seq_length 128 \
     --max_predictions_per_seq 20 --shards 2 --test_shards 1 --dupe_factor 2
@@ -171,7 +171,9 @@ original deepspeed_train.py berth pretrain \
     --use_nvidia_dataset
 expect_line 'bing_bert_progress: step=3, loss='
 expect_line 'step=3, skipped=0'
-grep -q '"vocab_size": 128' bert_model_outputs/config.json || fail "not the vocabulary's size"
+rows=$((($(wc -l <bert-large-uncased/vocab.txt) + 7) / 8 * 8))
+grep -q "\"vocab_size\": $rows," bert_model_outputs/config.json || grep -q "\"vocab_size\": $rows\$" bert_model_outputs/config.json ||
+    fail "not the vocabulary's size, a multiple of 8"
 grep -q '"pre_layer_norm": true' bert_model_outputs/config.json || fail "norms come after"
 expect_file bert_model_outputs/runs/lamb_nvidia_data_64k_seq128/events.out.tfevents.* bert_model_outputs/model.safetensors
 # The second phase, from a checkpoint of DeepSpeed.

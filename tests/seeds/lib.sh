@@ -3,6 +3,7 @@
 # stands as in the original, with `berth VERB` in the place of the program.
 . "$(dirname "${BASH_SOURCE[0]}")/../cli/lib.sh"
 PATH=$(dirname "$BERTH"):$PATH
+export NO_COLOR=1 # mpirun gives its processes a terminal
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_WAIT_POLICY=passive
 export HF_HOME=$work/huggingface
 mkdir "$work/seed" && cd "$work/seed" || exit 1
@@ -45,4 +46,17 @@ launch() { # COUNT COMMAND...
     else
         "$@"
     fi
+}
+# What `berth fetch` would have left in the cache: a model, and SQuAD.
+fill_cache() {
+    local hub=$HF_HOME/hub/models--bert-base-uncased data=$HF_HOME/assets/berth/datasets--squad
+    local commit=0123456789abcdef0123456789abcdef01234567 folder
+    for folder in "$hub" "$data"; do
+        mkdir -p "$folder/refs" "$folder/snapshots/$commit"
+        printf %s $commit >"$folder/refs/main"
+    done
+    make_model "$work/base"
+    cp "$work/base"/* "$hub/snapshots/$commit"
+    make_dataset "$data/snapshots/$commit/train-v1.1.json"
+    make_dataset "$data/snapshots/$commit/dev-v1.1.json"
 }

@@ -378,13 +378,15 @@ static void what_does_not_fit_is_told(void **state) {
     run.config.text_column = "revue";
     expect(&run, BERTH_BAD_DATA, "did you mean \"review\"?");
     run = own_run("out");
+    run.config.label_column = NULL;
+    expect(&run, BERTH_USAGE, "--label_column is missing; name it, or a task of GLUE");
     run.config.text_column = NULL;
-    expect(&run, BERTH_USAGE, "--text_column is missing; name it, or a task of GLUE");
+    expect(&run, BERTH_BAD_DATA, "label_column");
     run.config.task_name = "mrpk";
     expect(&run, BERTH_USAGE, "found \"mrpk\"");
     run.config.task_name = "mrpc";
     run.config.train_file = NULL;
-    expect(&run, BERTH_USAGE, "--data_dir is missing");
+    expect(&run, BERTH_USAGE, "senteval_data/msr_paraphrase_train.txt");
     run.config.validation_file = NULL;
     run.config.data_dir = fixture_keep("model");
     expect(&run, BERTH_NO_INPUT, "expected the files of MRPC");

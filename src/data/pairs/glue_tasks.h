@@ -30,8 +30,9 @@ struct glue_file {
 };
 
 struct glue_task {
-    const char *name;  // "mrpc"
-    const char *title; // "MRPC": the folder in GLUE's layout, and the name in messages
+    const char *name;   // "mrpc"
+    const char *source; // where its files are published
+    const char *title;  // "MRPC": the folder in GLUE's layout, and the name in messages
     struct glue_file files[GLUE_SPLITS];
     const struct pair_label *labels; // NULL: real labels
     size_t label_count;

@@ -35,8 +35,45 @@ static enum berth_status find_column(const struct reader *reader, const char *se
                           : table_column(reader->table, setting, column, index, reader->error);
 }
 
+// The first column from `index` on that may hold texts.
+static size_t next_text(const struct reader *reader, size_t index) {
+    static const char *const numbers[] = {"id", "idx"};
+    for (; index < reader->table->column_count; index++) {
+        const char *name = reader->table->columns[index];
+        if (index != reader->label && strcmp(name, numbers[0]) != 0 &&
+            strcmp(name, numbers[1]) != 0) {
+            return index;
+        }
+    }
+    return NO_COLUMN;
+}
+
+static enum berth_status guess_columns(struct reader *reader) {
+    const struct pair_settings *settings = reader->settings;
+    const char *label = settings->label_column != NULL ? settings->label_column : "label";
+    reader->only = NO_COLUMN;
+    reader->label = table_find(reader->table, label);
+    if (reader->label == NO_COLUMN && !settings->label_optional) {
+        return find_column(reader, "label_column", label, &reader->label);
+    }
+    reader->text = table_find(reader->table, "sentence1");
+    reader->pair = table_find(reader->table, "sentence2");
+    if (reader->text == NO_COLUMN || reader->pair == NO_COLUMN) {
+        reader->text = next_text(reader, 0);
+        reader->pair = reader->text != NO_COLUMN ? next_text(reader, reader->text + 1) : NO_COLUMN;
+    }
+    return reader->text != NO_COLUMN
+               ? BERTH_OK
+               : error_set(reader->error, BERTH_BAD_DATA,
+                           "%s: no column of texts beside the label; name one with --text_column",
+                           reader->table->name);
+}
+
 static enum berth_status find_columns(struct reader *reader) {
     const struct pair_settings *settings = reader->settings;
+    if (settings->text_column == NULL) {
+        return guess_columns(reader);
+    }
     TRY(find_column(reader, "text_column", settings->text_column, &reader->text));
     TRY(find_column(reader, "text_pair_column", settings->text_pair_column, &reader->pair));
     TRY(find_column(reader, "only_column", settings->only_column, &reader->only));
@@ -46,6 +83,10 @@ static enum berth_status find_columns(struct reader *reader) {
         return BERTH_OK;
     }
     return find_column(reader, "label_column", settings->label_column, &reader->label);
+}
+
+static const char *column_name(const struct reader *reader, size_t column) {
+    return column != NO_COLUMN ? reader->table->columns[column] : NULL;
 }
 
 static enum berth_status take_row(struct reader *reader, size_t row) {
@@ -365,6 +406,9 @@ static enum berth_status take_labels(struct reader *reader) {
 
 static enum berth_status take_table(struct reader *reader) {
     TRY(find_columns(reader));
+    reader->dataset->text_column = column_name(reader, reader->text);
+    reader->dataset->text_pair_column = column_name(reader, reader->pair);
+    reader->dataset->label_column = column_name(reader, reader->label);
     const enum pair_target target = reader->settings->target;
     const int is_list =
         reader->label != NO_COLUMN && table_list(reader->table, 0, reader->label) != NULL;

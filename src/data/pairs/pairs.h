@@ -24,7 +24,7 @@ struct pair_label {
 
 struct pair_settings {
     struct table_options table;
-    const char *text_column;
+    const char *text_column;      // NULL: columns are guessed, as pairs_read says
     const char *text_pair_column; // NULL: single texts
     const char *label_column;     // NULL: no labels
     int label_optional;           // 1: the label column may be missing
@@ -54,15 +54,18 @@ struct pair_dataset {
     size_t label_count;        // 0 for real labels and without labels
     size_t left_out;           // ragged rows that were skipped, see table.h
     size_t left_out_line;      // of the first of them
-    const char *name;          // the file
-    void *storage;             // owns every text; NULL in a data set built by the caller
+    const char *text_column, *text_pair_column, *label_column; // which were read; NULL: none
+    const char *name;                                          // the file
+    void *storage; // owns every text; NULL in a data set built by the caller
 };
 
-// Reads a data set; free with pair_dataset_done (allowed after a failure). Without settings->labels
-// the classes are the distinct labels of the file in ascending order: as numbers when all are
-// integers, else by their bytes. Errors are those of table.h, and (BERTH_BAD_DATA, with line and
-// column) an empty label, one that is not in settings->labels, a real label that is not a number or
-// out of range, a selection without rows.
+// Reads a data set; free with pair_dataset_done (allowed after a failure). Without text_column the
+// texts are the columns sentence1 and sentence2, or else the first one or two that are neither the
+// label nor called id or idx, and the label is the column label, as in Hugging Face's run_glue.
+// Without settings->labels the classes are the distinct labels of the file in ascending order: as
+// numbers when all are integers, else by their bytes. Errors are those of table.h, and
+// (BERTH_BAD_DATA, with line and column) an empty label, one that is not in settings->labels, a
+// real label that is not a number or out of range, a selection without rows.
 enum berth_status pairs_read(const char *path, const struct pair_settings *settings,
                              struct pair_dataset *dataset, struct berth_error *error);
 // The same from memory; messages call it `name`.

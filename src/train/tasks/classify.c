@@ -19,10 +19,9 @@
 static enum berth_status check_own(const struct berth_config *config, enum task_use use,
                                    struct berth_error *error) {
     static const char or_task[] = "; name it, or a task of GLUE with --task_name";
-    int training = use == TASK_TRAIN;
+    const int needs_label = use == TASK_TRAIN && config->text_column != NULL;
     TRY(task_need_file(config, use, or_task, error));
-    TRY(task_need(config->text_column, "text_column", or_task, error));
-    return training ? task_need(config->label_column, "label_column", or_task, error) : BERTH_OK;
+    return needs_label ? task_need(config->label_column, "label_column", or_task, error) : BERTH_OK;
 }
 
 static enum berth_status check_settings(const struct berth_config *config, enum task_use use,
@@ -32,10 +31,14 @@ static enum berth_status check_settings(const struct berth_config *config, enum 
     }
     const struct glue_task *task;
     TRY(glue_task_find(config->task_name, &task, error));
-    if (task_file(config, use) == NULL) {
-        return task_need(config->data_dir, "data_dir", ", the folder with the task's files", error);
-    }
-    return BERTH_OK;
+    return config->data_dir != NULL || task_file(config, use) != NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "--data_dir is missing, the folder with the files of %s; `berth fetch "
+                           "%s` downloads %s",
+                           task->title, task->source,
+                           strstr(task->source, ".zip") != NULL ? "them as an archive to unpack"
+                                                                : "those for training");
 }
 
 // Checks before training what prediction after training will need.
@@ -64,7 +67,8 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
 }
 
-// --- which files --------------------------------------------------------------------------------
+// --- which files
+// --------------------------------------------------------------------------------
 
 static enum glue_split split_of(const struct berth_config *config, enum task_use use) {
     const char *split = use == TASK_TRAIN ? "train" : use == TASK_VALIDATE ? "dev" : config->split;
@@ -137,7 +141,8 @@ static enum berth_status find_parts(struct classify *own, const struct task_open
     return status == BERTH_OK ? add_mismatched(own, config, split, error) : status;
 }
 
-// --- reading ------------------------------------------------------------------------------------
+// --- reading
+// ------------------------------------------------------------------------------------
 
 static enum pair_target target_of(const struct task_open *args) {
     const char *type = args->config->problem_type;
@@ -180,13 +185,22 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
                     "%s: %zu rows with a different number of fields are left out (first: line %zu)",
                     part->path, part->dataset.left_out, part->dataset.left_out_line);
     }
+    if (settings.text_column == NULL) {
+        const char *pair = part->dataset.text_pair_column, *label = part->dataset.label_column;
+        log_note(args->log,
+                 "%s: text_column %s, text_pair_column %s, label_column %s, by their "
+                 "names: options choose others",
+                 part->path, part->dataset.text_column, pair != NULL ? pair : "none",
+                 label != NULL ? label : "none");
+    }
     if (limit > 0 && (size_t)limit < part->dataset.count) {
         part->dataset.count = (size_t)limit;
     }
     return BERTH_OK;
 }
 
-// --- the set ------------------------------------------------------------------------------------
+// --- the set
+// ------------------------------------------------------------------------------------
 
 static const struct classify_part *part_of(const struct classify *own, size_t index) {
     return &own->parts[own->part_count > 1 && index >= own->parts[1].first];
@@ -261,7 +275,8 @@ static void close_set(struct task_set *set) {
     *set = (struct task_set){0};
 }
 
-// --- predictions --------------------------------------------------------------------------------
+// --- predictions
+// --------------------------------------------------------------------------------
 
 static void take(void *set, size_t index, const float *logits, int64_t count) {
     struct classify *own = ((struct task_set *)set)->own;

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The demo of CSCS on LUMI: the older program, with the data placed by hand, two epochs and random samples.
+. "$(dirname "$0")/lib.sh"
+fill_cache
+rm -r "$HF_HOME/assets"
+mkdir -p cache/data
+make_dataset cache/data/train-v1.1.json
+make_dataset cache/data/dev-v1.1.json
+echo '{"train_batch_size": 4, "steps_per_print": 10, "optimizer": {"type": "AdamW", "params": {"lr": 5e-5}}}' >ds_config.json
+
+HF_HUB_OFFLINE=1 original - berth finetune squad --recipe lumi --download-only
+expect_out models--bert-base-uncased
+
+# mpirun -np 8 singularity exec ... python bert_squad_deepspeed.py --deepspeed_config ds_config.json
+export TRANSFORMERS_OFFLINE=1 HF_DATASETS_OFFLINE=1
+original bert_squad_deepspeed.py launch 2 berth finetune squad --recipe lumi --deepspeed_config ds_config.json
+for row in 'schedule +constant' 'precision +fp32' 'total_steps +4' 'weight_decay +0(.000)?' 'train_file +cache/data/train-v1.1.json'; do
+    grep -qE "^  $row$" "$err" || fail "no setting $row"
+done
+expect_line 'Finished Training'
+result=$(echo cache/model_trained_deepspeed_????-??-??-??????)
+expect_file "$result/model.safetensors" "$result/predictions.json"
+grep -q '"squad_answer_end": "inclusive"' "$result/config.json" || fail "the end is the token after the answer"
+# Random samples, numbered.
+[ "$(grep -cE '^─* Example [0-9]+ ' "$out")" -gt 0 ] || grep -q 'not shown' "$err" || fail "no samples"
+# The line decides against the recipe, the recipe against the rest.
+run finetune squad --recipe lumi --deepspeed_config ds_config.json --num_train_epochs 1 --output_dir none --dry-run
+expect_code 0
+grep -qE '^  total_steps +2$' "$out" || fail "not one epoch"
+run finetune squad --recipe google --model "$work/base" --train cache/data/train-v1.1.json --output none --dry-run
+expect_code 2
+expect_err "recipe google is one of pre-training"
+finish

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The demo of CSCS on Piz Daint: BERT on SQuAD by an engine's file alone, and the viewer of its results.
+. "$(dirname "$0")/lib.sh"
+fill_cache
+cat >ds_config.json <<'END'
+{"train_batch_size": 4, "gradient_accumulation_steps": 1, "steps_per_print": 1,
+ "optimizer": {"type": "AdamW", "params": {"lr": 5e-5}}, "fp16": {"enabled": true}, "zero_optimization": {"stage": 1}}
+END
+
+# On a login node: model and data. The model is there; the data's digests are not those of SQuAD, so it would be fetched.
+HF_HUB_OFFLINE=1 run finetune squad --download-only
+expect_code 69
+expect_out models--bert-base-uncased
+expect_err "train-v1.1.json of squad is not in the cache"
+
+# srun python 3_squad_bert_deepspeed.py --deepspeed_config ds_config.json
+original 3_squad_bert_deepspeed.py berth finetune squad --deepspeed_config ds_config.json
+expect_err "as the demo of Piz Daint, bert-base-uncased on squad (--recipe piz-daint"
+expect_line '\[INFO\] .*\[Rank 0\] step=2, skipped=[0-9]+, lr=\[5e-05\], mom=\[\(0\.9, 0\.999\)\]'
+expect_line '\[INFO\] .* [0-9]+/2, RunningAvgSamplesPerSec=.*, CurrSamplesPerSec=.*, MemAllocated=.*GB, MaxMemAllocated=.*GB'
+expect_line 'Finished Training'
+for row in 'schedule +constant' 'weight_decay +0(.000)?' 'train_batch_size +4' 'total_steps +2' 'optimizer +adamw'; do
+    grep -qE "^  $row$" "$err" || fail "no setting $row"
+done
+result=$(echo cache/model_trained_deepspeed_????-??-??-??????)
+expect_file "$result/model.safetensors" "$result/predictions.json" "$result/trainer_state.json"
+[ ! -e cache/model_trained_deepspeed ] || fail "a result without its time"
+grep -q '"squad_features": "keras"' "$result/config.json" || fail "not Keras's features"
+grep -q '"squad_answer_end": "exclusive"' "$result/config.json" || fail "the end is the last token"
+# Samples after training, with both scores as the title.
+shown=$(grep -c "^─* {'exact_match': [0-9.]*, 'f1': [0-9.]*} ─*$" "$out")
+[ "$shown" -gt 0 ] && [ "$(grep -c '^❓' "$out")" -eq "$shown" ] || fail "$shown samples"
+
+# Two processes; the tester; its saved state, which lies alone.
+original 3_squad_bert_deepspeed.py launch 2 berth finetune squad --deepspeed --deepspeed_config ds_config.json --output_dir two
+expect_file two/model.safetensors
+[ "$(grep -c '^❓' "$out")" -gt 0 ] || fail "no samples"
+original testing.py berth show squad --model-file "$result" --start-sample 1 --num-test-samples 4 --input squad
+expect_out '✅'
+"$BERTH" convert "$result" state --to torch --quiet
+mkdir alone && mv state/pytorch_model.bin alone/model_trained_deepspeed_2023-01-31-120000
+original testing.py berth show squad --model-file alone/model_trained_deepspeed_2023-01-31-120000 \
+    --bert_model bert-base-uncased --features keras --keras_end exclusive --input squad
+expect_out '✅'
+original - berth predict squad --model alone/model_trained_deepspeed_2023-01-31-120000 --bert_config_file "$work/config.json" \
+    --vocab_file "$work/base/vocab.txt" --features keras --keras_end exclusive --input squad --output answers
+cmp -s answers/predictions.json "$result/predictions.json" || fail "the saved state answers differently"
+
+# What is not in the cache is named with the command that downloads it.
+export HF_HOME=$work/empty
+run finetune squad --deepspeed_config ds_config.json
+expect_code 66
+expect_err '`berth fetch bert-base-uncased` downloads it'
+run finetune squad --model "$work/base" --train squad --output none
+expect_code 66
+expect_err '`berth fetch squad` downloads it'
+finish
