@@ -54,7 +54,11 @@ static struct agreement agreement_of(struct ranks *ranks, enum berth_status own,
     return agreement;
 }
 
+// An error about a rank names it already.
 static void name_rank(int rank, struct berth_error *error) {
+    if (strncmp(error->message, "rank ", strlen("rank ")) == 0) {
+        return;
+    }
     (void)error_prefix(error, error->status, "rank %d", rank);
 }
 

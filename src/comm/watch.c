@@ -35,7 +35,8 @@ static const struct phase {
 } phases[] = {[COMM_BETWEEN] = {"before or after its updates", 1},
               [COMM_UPDATE] = {"in update %" PRId64, 0},
               [COMM_EVALUATION] = {"in the evaluation after update %" PRId64, 1},
-              [COMM_SAVING] = {"saving update %" PRId64, 1}};
+              [COMM_SAVING] = {"saving update %" PRId64, 1},
+              [COMM_MEETING] = {"at a meeting of processes", 0}};
 
 // --- where this rank is -------------------------------------------------------------------------
 

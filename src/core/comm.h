@@ -39,9 +39,9 @@ struct comm_stats {
     double call_seconds;    // in which a caller waited for another operation
 };
 
-// What a rank does between two operations, for messages. In all but an update it may take longer
-// than the deadline as long as it works.
-enum comm_phase { COMM_BETWEEN, COMM_UPDATE, COMM_EVALUATION, COMM_SAVING };
+// What a rank does between two operations, for messages. In all but an update, and meetings at
+// fixed times (core/meeting.h), it may take longer than the deadline as long as it works.
+enum comm_phase { COMM_BETWEEN, COMM_UPDATE, COMM_EVALUATION, COMM_SAVING, COMM_MEETING };
 
 struct comm {
     const char *name; // "self", "openmpi"

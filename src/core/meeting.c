@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/meeting.h"
 
+
 #include <pthread.h>
 #include <time.h>
 
@@ -15,8 +16,12 @@ struct meeting {
     struct berth_error error;
 };
 
+// The rank that met an error first says what it is; the others have its status alone.
 static void note_failure(struct meeting *meeting, enum berth_status status) {
     const struct meeting_rules *rules = meeting->rules;
+    if (meeting->error.message[0] == '\0') {
+        (void)error_set(&meeting->error, status, "another process says why");
+    }
     if (meeting->status == BERTH_OK && rules->fail != NULL) {
         rules->fail(rules->context, status, &meeting->error);
     }
@@ -74,6 +79,7 @@ enum berth_status meeting_work(const struct meeting_rules *rules, void (*work)(v
     struct meeting meeting = {
         .rules = rules, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     pthread_t thread;
+    rules->comm->enter(rules->comm, COMM_MEETING, 0);
     const int has_thread = pthread_create(&thread, NULL, run_meetings, &meeting) == 0;
     if (has_thread) {
         work(rules->context);
@@ -84,6 +90,7 @@ enum berth_status meeting_work(const struct meeting_rules *rules, void (*work)(v
     } else {
         run_meetings(&meeting); // the other ranks meet this one, too
     }
+    rules->comm->enter(rules->comm, COMM_BETWEEN, 0);
     pthread_cond_destroy(&meeting.changed);
     pthread_mutex_destroy(&meeting.lock);
     if (meeting.status != BERTH_OK) {

@@ -206,7 +206,7 @@ done
 kill -STOP "$(cat process)"
 wait $!
 kill -KILL "$(cat process)" 2>/dev/null
-expect_err "worker 0 has finished in silent/worker-0, but no best worker was chosen: no answer from rank 1 (host "
+expect_err "worker 0 has finished in silent/worker-0, but no best worker was chosen: rank 1 on host "
 [ -s silent/worker-0/model.safetensors ] && [ ! -e silent/model.safetensors ] || fail "another result"
 
 # At the start all fail, once.
