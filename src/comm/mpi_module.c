@@ -108,6 +108,26 @@ static enum berth_status mpi_look(struct transport *transport, enum transport_ch
 
 // --- joining and leaving ------------------------------------------------------------------------
 
+// Open MPI over TCP asks the receiver before it sends more than 64 KB. Berth's messages are larger,
+// and receivers wait for them. A user who sets one of the limits sets them all, because each bounds
+// the next.
+static void raise_message_limits(void) {
+#ifdef OPEN_MPI
+    static const char *const limits[] = {"OMPI_MCA_btl_tcp_eager_limit",
+                                         "OMPI_MCA_btl_tcp_rndv_eager_limit",
+                                         "OMPI_MCA_btl_tcp_max_send_size"};
+    enum { COUNT = sizeof limits / sizeof *limits };
+    for (int i = 0; i < COUNT; i++) {
+        if (getenv(limits[i]) != NULL) {
+            return;
+        }
+    }
+    for (int i = 0; i < COUNT; i++) {
+        setenv(limits[i], "1000000", 0);
+    }
+#endif
+}
+
 // Initializes MPI where the program has not.
 static enum berth_status initialize(int *initialized_here, struct berth_error *error) {
     int initialized, finalized, level = MPI_THREAD_SINGLE;
@@ -120,6 +140,9 @@ static enum berth_status initialize(int *initialized_here, struct berth_error *e
             "all jobs");
     }
     *initialized_here = !initialized;
+    if (!initialized) {
+        raise_message_limits();
+    }
     int code = initialized ? MPI_Query_thread(&level)
                            : MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
     if (code != MPI_SUCCESS) {

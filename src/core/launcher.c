@@ -15,12 +15,13 @@
 
 // The first row that says several processes were started wins, or else the first row; the search
 // ends at the first innermost launcher that is set.
+enum { TORCHRUN };
 static const struct launcher launchers[] = {
-    {.name = "torchrun or deepspeed",
-     .size = "WORLD_SIZE",
-     .ranks = {"RANK", "LOCAL_RANK"},
-     .instead = "start the processes with mpirun, mpiexec or srun",
-     .alone = "run it without the launcher and without WORLD_SIZE"},
+    [TORCHRUN] = {.name = "torchrun or deepspeed",
+                  .size = "WORLD_SIZE",
+                  .ranks = {"RANK", "LOCAL_RANK"},
+                  .instead = "start the processes with mpirun, mpiexec or srun",
+                  .alone = "run it without the launcher and without WORLD_SIZE"},
     {.name = "mpirun of Open MPI",
      .size = "OMPI_COMM_WORLD_SIZE",
      .ranks = {"OMPI_COMM_WORLD_RANK"},
@@ -94,9 +95,9 @@ static int is_here(const struct launcher *launcher, struct launch *launch) {
     return 1;
 }
 
-struct launch launch_find(void) {
+static struct launch search(size_t first) {
     struct launch found = {.size = 1}, launch;
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+    for (size_t i = first; i < sizeof launchers / sizeof *launchers; i++) {
         if (!is_here(&launchers[i], &launch)) {
             continue;
         }
@@ -107,6 +108,15 @@ struct launch launch_find(void) {
         }
     }
     return found;
+}
+
+// The variables of torchrun are also set by scripts that start PyTorch with an MPI's launcher or
+// srun. Then both say the same number of processes.
+struct launch launch_find(void) {
+    const struct launch found = search(TORCHRUN), other = search(TORCHRUN + 1);
+    const int is_copied = found.launcher == &launchers[TORCHRUN] && other.launcher != NULL &&
+                          other.size == found.size;
+    return is_copied ? other : found;
 }
 
 int64_t launch_processors(void) {

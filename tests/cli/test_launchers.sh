@@ -59,6 +59,10 @@ refused 'a launcher with PMIx' 2 2 PMIX_RANK=1
 # torchrun within one MPI process, mpirun within one process of torchrun's.
 refused 'torchrun or deepspeed' 1 2 OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 WORLD_SIZE=2 RANK=0
 refused 'mpirun of Open MPI' 2 2 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 WORLD_SIZE=1 RANK=0
+# A job's script has set the variables of torchrun from those of the launcher.
+refused 'mpirun of Open MPI' 1 4 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 WORLD_SIZE=4
+refused 'mpiexec of MPICH' 2 2 PMI_SIZE=2 PMI_RANK=1 WORLD_SIZE=2 RANK=1 LOCAL_RANK=1
+refused 'srun of Slurm' 3 4 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=2 PMIX_RANK=2 WORLD_SIZE=4 RANK=2 LOCAL_RANK=0
 alone OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 PMIX_RANK=0
 alone SLURM_NTASKS=4 SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NNODES=2 # within sbatch or salloc
 alone SLURM_STEP_NUM_TASKS=1 SLURM_NTASKS=4

@@ -48,7 +48,9 @@ run pack "$hdf5" "$work/packed/x" --threads 1
 expect_code 0
 settings="pretrain --input_dir $hdf5 --config_file $work/config.json --vocab_file $work/model/vocab.txt --precision fp32
           --train_batch_size 16 --max_steps 6 --save_steps 3 --learning_rate 1e-2 --do_eval false --threads 1"
-run $settings --virtual_ranks 4 --output "$work/stream"
+# As many micro-batches as a part has sequences.
+parts="--virtual_ranks 4 --gradient_accumulation_steps 4"
+run $settings $parts --output "$work/stream"
 expect_code 0
 
 # Kills one of the processes when the first file of instances is complete: with this signal.
@@ -79,7 +81,7 @@ for mpi in $mpis; do
     launch "$mpi" 2 pack "$hdf5" "$work/$mpi-packed/x" --threads 1
     expect_code 0
     alike packed "$mpi-packed"
-    launch "$mpi" 4 $settings --virtual_ranks 4 --zero_stage 2 --output "$work/$mpi-stream-4"
+    launch "$mpi" 4 $settings $parts --zero_stage 2 --output "$work/$mpi-stream-4"
     expect_code 0
     same stream "$mpi-stream-4"
     [ "$mpi" = "${mpis%%[[:space:]]*}" ] || continue # what follows does not depend on the MPI
@@ -101,7 +103,7 @@ for mpi in $mpis; do
     expect_code 0
     alike large "$mpi-killed"
 
-    launch "$mpi" 2 $settings --virtual_ranks 4 --zero_stage 1 --output "$work/$mpi-stream-2"
+    launch "$mpi" 2 $settings $parts --zero_stage 1 --output "$work/$mpi-stream-2"
     expect_code 0
     same stream "$mpi-stream-2"
     launch "$mpi" 2 $settings --shard_order rank --output "$work/$mpi-rank"

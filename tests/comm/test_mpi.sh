@@ -29,6 +29,18 @@ for mpi in $mpis; do
     launch_program "$mpi" 2 "$LAUNCHED" "$mpi" again
     expect_code 0
     expect_lines 4 "^$mpi process [0-9] of 2, .*: 0 wrong\$"
+    # What Open MPI takes from the environment when it is initialized.
+    if [ "$mpi" = openmpi ]; then
+        seen="--mca mpi_show_mca_params environment $LAUNCHED openmpi"
+        launch_program openmpi 2 $seen
+        for limit in eager_limit rndv_eager_limit max_send_size; do
+            grep -qF "btl_tcp_$limit=1000000 (environment)" "$out" "$err" || fail "Open MPI's btl_tcp_$limit is not raised"
+        done
+        launch_program openmpi 2 --mca btl_tcp_max_send_size 200000 $seen
+        expect_code 0
+        grep -qF "btl_tcp_max_send_size=200000 (environment)" "$out" "$err" || fail "not the user's limit"
+        ! grep -qF "btl_tcp_eager_limit" "$out" "$err" || fail "another limit than the user's was set"
+    fi
     unset BERTH_MODULE_PATH
 
     launch_program "$mpi" 2 "$BERTH" doctor --json

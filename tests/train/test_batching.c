@@ -61,6 +61,32 @@ static void test_contradictions_name_all_four(void **state) {
     refuse(4, 0, 8, (const char *const[]){"4", "8", NULL});
 }
 
+// With parts of their own, an update has the same micro-batches on any number of ranks, none of
+// which is larger than those that the ranks would have without.
+static void test_parts_decide_on_micro_batches(void **state) {
+    static const struct {
+        int64_t update, accumulation, parts, micro, of_a_part;
+    } cases[] = {
+        {64, 2, 32, 1, 2}, {96, 3, 8, 4, 3}, {48, 2, 8, 3, 2}, {24, 2, 8, 2, 2}, {64, 1, 8, 8, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int64_t ranks = 1; ranks <= 4; ranks *= 2) {
+            struct berth_config config = make(cases[i].update, 0, cases[i].accumulation);
+            struct batching b;
+            config.virtual_ranks = cases[i].parts;
+            assert_int_equal(batching_resolve(&b, &config, 1000, ranks, NULL), BERTH_OK);
+            assert_int_equal(b.micro.sequences, cases[i].micro);
+            assert_int_equal(b.accumulation, cases[i].of_a_part * (cases[i].parts / ranks));
+            assert_in_range(b.micro.sequences, 1, cases[i].update / ranks / cases[i].accumulation);
+        }
+    }
+    struct berth_config config = make(64, 4, 0);
+    struct batching b;
+    config.virtual_ranks = 8;
+    assert_int_equal(batching_resolve(&b, &config, 1000, 2, NULL), BERTH_OK);
+    assert_int_equal(b.micro.sequences, 4);
+    assert_int_equal(b.accumulation, 8);
+}
+
 static void test_updates_and_places(void **state) {
     struct berth_config config = make(32, 0, 0);
     config.num_train_epochs = 2;
@@ -281,6 +307,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_two_give_the_third),
         cmocka_unit_test(test_contradictions_name_all_four),
+        cmocka_unit_test(test_parts_decide_on_micro_batches),
         cmocka_unit_test(test_updates_and_places),
         cmocka_unit_test(test_ends_of_epochs),
         cmocka_unit_test(test_the_last_update_can_be_left_out),

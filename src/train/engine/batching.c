@@ -37,6 +37,21 @@ enum berth_status batching_parts(const struct berth_config *config, int64_t rank
                            *parts, ranks);
 }
 
+static int64_t quotient_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+// A micro-batch is of one part, and with a number of parts of their own (virtual_ranks) its size
+// must not depend on the number of processes.
+static void divide_among_parts(struct batching *b, int64_t ranks, int is_derived) {
+    const int64_t own_parts = b->parts / ranks;
+    if (is_derived) {
+        b->micro.sequences = quotient_up(b->micro.sequences, own_parts);
+    }
+    b->accumulation =
+        own_parts * quotient_up(quotient_up(b->update_sequences, b->parts), b->micro.sequences);
+}
+
 static enum berth_status resolve_sizes(struct batching *b, const struct berth_config *config,
                                        int64_t ranks, struct berth_error *error) {
     int64_t micro = config->per_device_train_batch_size;
@@ -72,6 +87,7 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
     if (sequences * b->accumulation * ranks != b->update_sequences || b->accumulation == 0) {
         return contradiction(b, sequences, ranks, error);
     }
+    divide_among_parts(b, ranks, micro == 0);
     return BERTH_OK;
 }
 

@@ -29,7 +29,7 @@ struct batching {
     // Largest micro-batch; INT64_MAX tokens if sequences are the limit.
     struct batch_extent micro;
     int64_t parts;        // of an update, computed apart: virtual_ranks, or the number of ranks
-    int64_t accumulation; // micro-batches of a full update; 0: as many as the tokens require
+    int64_t accumulation; // micro-batches of a rank in an update; 0: as many as the tokens require
     int64_t updates_per_epoch;
     int64_t total_steps;
     int runs_on;
@@ -43,7 +43,8 @@ enum berth_status batching_parts(const struct berth_config *config, int64_t rank
 // Computes sizes from train_batch_size, per_device_train_batch_size and
 // gradient_accumulation_steps: any two determine the third. If all three are given and disagree
 // with these and the number of ranks, BERTH_CONFIG names all four. max_steps > 0 determines the
-// number of updates, otherwise num_train_epochs.
+// number of updates, otherwise num_train_epochs. With virtual_ranks V, a derived micro-batch has
+// the same size for any number of ranks: that of V ranks, rounded up.
 enum berth_status batching_resolve(struct batching *batching, const struct berth_config *config,
                                    int64_t features, int64_t ranks, struct berth_error *error);
 
