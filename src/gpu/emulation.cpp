@@ -189,7 +189,7 @@ void emulated_barrier(struct emulated_site site) {
 
 // The lanes of the mask that the block has; a block's last warp may be short.
 static uint64_t lanes_of(const struct emulator *e, int warp, uint64_t mask) {
-    const int lanes = e->count - warp * GPU_WARP;
+    const int lanes = e->count - warp * GPU_WARP; // may be more
     return lanes < GPU_WARP ? mask & ((UINT64_C(1) << lanes) - 1) : mask & GPU_ALL_LANES;
 }
 
@@ -263,24 +263,30 @@ void emulated_check_vector(const void *address) {
 
 // --- a block ------------------------------------------------------------------------------------
 
-static int turn(struct emulator *e, int i, uint32_t start) {
+// The turn of number i of `count`: of the warps of a block, or the lanes of a warp.
+static int turn(const struct emulator *e, int i, int count) {
     switch (e->order) {
     case ORDER_FORWARD:
         return i;
     case ORDER_REVERSE:
-        return e->count - 1 - i;
+        return count - 1 - i;
     default:
-        return (int)(((uint32_t)i + start) % (uint32_t)e->count);
+        return (int)((uint32_t)((uint32_t)i + (e->random >> 40)) % (uint32_t)count);
     }
 }
 
-// Lets every thread go until it waits; the number that could.
-static int run_ready(struct emulator *e) {
+static int lanes_in(const struct emulator *e, int warp) {
+    const int lanes = e->count - warp * GPU_WARP;
+    return lanes < GPU_WARP ? lanes : GPU_WARP;
+}
+
+// Lets every lane that can go until it waits; the number that could.
+static int run_lanes(struct emulator *e, int warp) {
+    const int lanes = lanes_in(e, warp);
     int ran = 0;
     e->random = e->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    const uint32_t start = (uint32_t)(e->random >> 40);
-    for (int i = 0; i < e->count; i++) {
-        struct fiber *fiber = &e->fibers[turn(e, i, start)];
+    for (int i = 0; i < lanes; i++) {
+        struct fiber *fiber = &e->fibers[warp * GPU_WARP + turn(e, i, lanes)];
         if (fiber->state == FIBER_READY) {
             run_fiber(e, fiber);
             ran++;
@@ -292,7 +298,7 @@ static int run_ready(struct emulator *e) {
 // Lets a warp's lanes continue when all that they wait for are there; the number that can.
 static int release_warp(struct emulator *e, int warp) {
     struct fiber *fibers = &e->fibers[warp * GPU_WARP];
-    const int lanes = e->count - warp * GPU_WARP < GPU_WARP ? e->count - warp * GPU_WARP : GPU_WARP;
+    const int lanes = lanes_in(e, warp);
     uint64_t waiting = 0, wanted = 0, returned = 0;
     const struct fiber *first = NULL;
     for (int lane = 0; lane < lanes; lane++) {
@@ -390,13 +396,18 @@ static void begin_block(struct emulator *e, dim3 index) {
     }
 }
 
+// A warp goes as far as it can before the next begins, so that whoever needs a barrier to wait for
+// another warp's numbers finds that they are missing.
 static void run_block(struct emulator *e, dim3 index) {
     const int warps = (e->count + GPU_WARP - 1) / GPU_WARP;
     begin_block(e, index);
     while (!is_done(e)) {
-        int moved = run_ready(e);
-        for (int warp = 0; warp < warps; warp++) {
-            moved += release_warp(e, warp);
+        int moved = 0;
+        for (int i = 0; i < warps; i++) {
+            const int warp = turn(e, i, warps);
+            do {
+                moved += run_lanes(e, warp);
+            } while (release_warp(e, warp));
         }
         moved += release_barrier(e);
         if (moved == 0) {
@@ -419,7 +430,6 @@ static void prepare(struct emulator *e) {
     if (e->stacks != NULL) {
         return;
     }
-    e->order = order_of_environment();
     e->fibers = (struct fiber *)calloc(MAX_THREADS, sizeof *e->fibers);
     e->slots = (uint64_t(*)[2][GPU_WARP])calloc(MAX_THREADS / GPU_WARP, sizeof *e->slots);
     e->shared = (unsigned char *)aligned_alloc(1024, GPU_SHARED_MOST);
@@ -443,11 +453,13 @@ void emulated_run(const struct emulated_launch *launch, int threads) {
                 (unsigned long long)count);
         abort();
     }
+    const enum order order = order_of_environment();
 #pragma omp parallel for num_threads(threads) schedule(dynamic) if (blocks > 1)
     for (uint64_t i = 0; i < blocks; i++) {
         struct emulator *e = &emulator;
         prepare(e);
         e->launch = launch;
+        e->order = order;
         e->count = (int)count;
         run_block(e, dim3((unsigned)(i % grid.x), (unsigned)(i / grid.x % grid.y),
                           (unsigned)(i / ((uint64_t)grid.x * grid.y))));
