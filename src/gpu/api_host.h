@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <tuple>
+#include <unistd.h>
 
 #define GPU_KIND "emulated"
 
@@ -58,6 +59,15 @@ static inline gpu_error gpu_open(const struct device_options *options, gpu_strea
     stream->threads = options->threads > 0 ? options->threads : omp_get_num_procs();
     snprintf(description, 160, "emulated GPU, warps of %d, %d thread%s of the host", GPU_WARP,
              stream->threads, stream->threads == 1 ? "" : "s");
+    return NULL;
+}
+
+static inline void gpu_close(gpu_stream stream) {
+}
+
+// As much as the host has.
+static inline gpu_error gpu_memory_left(uint64_t *bytes) {
+    *bytes = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     return NULL;
 }
 

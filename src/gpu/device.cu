@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPU device: opening, memory, errors, and the table of operations.
+#include "gpu/gemm.h"
 #include "gpu/gpu.h"
 #include "gpu/module.h"
 
@@ -65,6 +66,13 @@ static void zero(struct device *dev, void *block, size_t bytes) {
     gpu_fail(gpu, "zeroing memory", gpu_zero(block, bytes, gpu->stream));
 }
 
+static uint64_t memory_available(struct device *dev, const char **limit) {
+    uint64_t bytes;
+    *limit = "the GPU's memory";
+    gpu_fail(gpu_of(dev), "asking for memory", gpu_memory_left(&bytes));
+    return bytes;
+}
+
 // --- scratch memory -----------------------------------------------------------------------------
 
 float *gpu_partials(struct gpu *gpu, int64_t count) {
@@ -85,7 +93,7 @@ float *gpu_partials(struct gpu *gpu, int64_t count) {
     return gpu->partials;
 }
 
-static size_t workspace_bytes(struct device *dev, const struct device_shape *shape) {
+static size_t partial_bytes(const struct device_shape *shape) {
     const size_t needs[] = {gpu_norm_partial_bytes(shape), gpu_linear_partial_bytes(shape),
                             gpu_attention_partial_bytes(shape)};
     size_t most = 0;
@@ -95,9 +103,13 @@ static size_t workspace_bytes(struct device *dev, const struct device_shape *sha
     return most;
 }
 
+static size_t workspace_bytes(struct device *dev, const struct device_shape *shape) {
+    return partial_bytes(shape) + gemm_workspace_bytes();
+}
+
 static enum berth_status reserve(struct device *dev, const struct device_shape *shape,
                                  struct berth_error *error) {
-    (void)gpu_partials(gpu_of(dev), (int64_t)(workspace_bytes(dev, shape) / sizeof(float)));
+    (void)gpu_partials(gpu_of(dev), (int64_t)(partial_bytes(shape) / sizeof(float)));
     return status(dev, error);
 }
 
@@ -132,6 +144,8 @@ static void close_device(struct device *dev) {
     }
     struct gpu *gpu = gpu_of(dev);
     gpu_memory_free(gpu->partials);
+    gemm_close(gpu->gemm);
+    gpu_close(gpu->stream);
     memory_free(gpu);
 }
 
@@ -148,6 +162,7 @@ static void fill_table(struct device *device) {
     device->download = download;
     device->zero = zero;
     device->discard = zero;
+    device->memory_available = memory_available;
     device->workspace_bytes = workspace_bytes;
     device->reserve = reserve;
     device->status = status;
@@ -195,6 +210,12 @@ static enum berth_status open_device(const struct device_options *options, struc
         memory_free(gpu);
         return error_set(error, BERTH_UNAVAILABLE, "device " GPU_KIND ": %s; use --device cpu",
                          failure);
+    }
+    failure = gemm_open(&gpu->gemm);
+    if (failure != NULL) {
+        gpu_close(gpu->stream);
+        memory_free(gpu);
+        return error_set(error, BERTH_UNAVAILABLE, "device " GPU_KIND ": %s", failure);
     }
     fill_table(&gpu->device);
     gpu->device.state = gpu;

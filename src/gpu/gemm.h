@@ -15,6 +15,10 @@ struct gemm_call {
     const float *bias;
 };
 
+gpu_error gemm_open(struct gemm **gemm);
+void gemm_close(struct gemm *gemm);
+// Device memory that it keeps.
+size_t gemm_workspace_bytes(void);
 // Starts the product in the device's stream.
 void gemm_run(struct gpu *gpu, const struct gemm_call *call);
 

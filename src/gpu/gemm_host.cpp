@@ -5,6 +5,18 @@
 
 #include <vector>
 
+gpu_error gemm_open(struct gemm **gemm) {
+    *gemm = NULL;
+    return NULL;
+}
+
+void gemm_close(struct gemm *gemm) {
+}
+
+size_t gemm_workspace_bytes(void) {
+    return 0;
+}
+
 // [rows, cols] in f32, from a matrix that holds it as it is or transposed.
 static std::vector<float> operand(const struct mat &m, bool transposed, int64_t rows,
                                   int64_t cols) {
