@@ -24,11 +24,6 @@ function(berth_mpi_of compiler name flags)
 endfunction()
 
 # --- modules --------------------------------------------------------------------------------------
-# Of core, what the module needs, in no one's sight but its own.
-add_library(berth_core_archive STATIC $<TARGET_OBJECTS:berth_core>)
-file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/module.map
-     CONTENT "{ global: berth_comm_module; local: *; };\n")
-
 function(berth_mpi_module name flags)
   set(module berth-comm-${name})
   set(compile_flags ${flags})
@@ -42,14 +37,10 @@ function(berth_mpi_module name flags)
     endif()
   endforeach()
   add_library(${module} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/comm/mpi_module.c)
-  set_target_properties(${module} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
-                                             LINK_DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/module.map)
   target_compile_definitions(${module} PRIVATE BERTH_MODULE_NAME="${name}")
-  target_include_directories(${module} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
   target_compile_options(${module} PRIVATE ${compile_flags})
-  target_link_options(${module} PRIVATE -Wl,--version-script=${CMAKE_CURRENT_BINARY_DIR}/module.map)
-  target_link_libraries(${module} PRIVATE berth_core_archive ${link_flags})
-  install(TARGETS ${module} LIBRARY DESTINATION ${BERTH_MODULE_DIR})
+  target_link_libraries(${module} PRIVATE ${link_flags})
+  berth_module(${module} berth_comm_module)
 endfunction()
 
 set(BERTH_MPIS)

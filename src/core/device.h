@@ -384,7 +384,9 @@ struct device_options {
 // Opens the device of that kind; the caller closes it with device->close.
 enum berth_status device_cpu_open(const struct device_options *options, struct device **device,
                                   struct berth_error *error);
-enum berth_status device_cuda_open(const struct device_options *options, struct device **device,
-                                   struct berth_error *error);
+// "cuda", "hip" or "emulated" (the GPU's kernels run by the host, slowly). BERTH_UNAVAILABLE: there
+// is no such device, or no module for it.
+enum berth_status device_gpu_open(const char *name, const struct device_options *options,
+                                  struct device **device, struct berth_error *error);
 
 #endif

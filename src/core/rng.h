@@ -7,11 +7,18 @@
 
 #include <stdint.h>
 
+// Kernels draw the same numbers.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define RNG_FUNCTION static __host__ __device__ inline
+#else
+#define RNG_FUNCTION static inline
+#endif
+
 struct rng_block {
     uint32_t word[4];
 };
 
-static inline struct rng_block rng_philox(uint64_t key, const uint32_t counter[4]) {
+RNG_FUNCTION struct rng_block rng_philox(uint64_t key, const uint32_t counter[4]) {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < 10; round++) {
@@ -26,7 +33,8 @@ static inline struct rng_block rng_philox(uint64_t key, const uint32_t counter[4
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    return (struct rng_block){{c0, c1, c2, c3}};
+    struct rng_block block = {{c0, c1, c2, c3}};
+    return block;
 }
 
 // Where dropout acts. The key of a mask is the seed XORed with its site (rng_dropout_key).
@@ -54,7 +62,7 @@ struct dropout {
     uint32_t threshold; // round(p * 65536); 0: no dropout
 };
 
-static inline uint64_t rng_dropout_key(const struct dropout *dropout, uint32_t head) {
+RNG_FUNCTION uint64_t rng_dropout_key(const struct dropout *dropout, uint32_t head) {
     return dropout->seed ^
            ((uint64_t)dropout->site << 32 | (uint64_t)dropout->layer << 40 | (uint64_t)head << 52);
 }
@@ -64,13 +72,13 @@ static inline uint32_t rng_dropout_threshold(double probability) {
 }
 
 // The factor on kept elements: 1 / (1 - threshold / 65536).
-static inline float rng_dropout_scale(uint32_t threshold) {
+RNG_FUNCTION float rng_dropout_scale(uint32_t threshold) {
     return 65536.0f / (65536.0f - (float)threshold);
 }
 
 // 1 when the element is kept. This is the definition; devices compute many elements at a time.
-static inline int rng_dropout_keeps(const struct dropout *dropout, uint32_t head, int64_t place,
-                                    int32_t position, int32_t column) {
+RNG_FUNCTION int rng_dropout_keeps(const struct dropout *dropout, uint32_t head, int64_t place,
+                                   int32_t position, int32_t column) {
     uint32_t counter[4] = {(uint32_t)(column / 128 * 16 + column % 16), (uint32_t)position,
                            (uint32_t)place, dropout->step};
     struct rng_block block = rng_philox(rng_dropout_key(dropout, head), counter);

@@ -108,8 +108,8 @@ static void close(struct device *dev) {
     free(dev->state);
 }
 
-enum berth_status device_cuda_open(const struct device_options *options, struct device **device,
-                                   struct berth_error *error) {
+enum berth_status device_gpu_open(const char *name, const struct device_options *options,
+                                  struct device **device, struct berth_error *error) {
     struct device *cpu;
     TRY(device_cpu_open(options, &cpu, error));
     struct guarded *guarded = calloc(1, sizeof *guarded);

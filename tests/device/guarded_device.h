@@ -4,14 +4,14 @@
 // memory_free: a host read or write there crashes. Operations run on the CPU device's blocks behind
 // these addresses (translated_device.h), so results are the CPU's, byte for byte.
 //
-// device_cuda_open opens it: a program linked with this file instead of src/gpu gets it with
+// device_gpu_open opens it: a program linked with this file instead of src/gpu gets it with
 // `--device cuda`.
 #ifndef BERTH_TESTS_DEVICE_GUARDED_DEVICE_H
 #define BERTH_TESTS_DEVICE_GUARDED_DEVICE_H
 
 #include "translated_device.h"
 
-// The structure of a device that device_cuda_open opened.
+// The structure of a device that device_gpu_open opened.
 struct translated_device *guarded_translation(struct device *device);
 
 #endif

@@ -107,7 +107,12 @@ void op_batch(struct op_run *run, const int32_t *lengths, int count) {
 
 // --- inputs and outputs -------------------------------------------------------------------------
 
-enum { GAP = 5, SENTINEL = 0x5A }; // columns between the rows of every matrix, and their bytes
+enum { SENTINEL = 0x5A }; // the bytes between the rows of every matrix
+
+// Columns between the rows; whole vectors of them where the rows are whole vectors.
+static int64_t gap_of(int64_t cols) {
+    return cols % 8 == 0 ? 8 : 5;
+}
 
 static void *host_block(struct op_run *run, size_t bytes) {
     void *block = calloc(1, bytes);
@@ -138,8 +143,8 @@ double op_random(struct op_run *run) {
 }
 
 struct mat op_matrix(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype) {
-    size_t bytes = (size_t)(rows * (cols + GAP)) * dtype_size(dtype);
-    struct mat m = {op_keep(run, bytes), rows, cols, cols + GAP, dtype};
+    size_t bytes = (size_t)(rows * (cols + gap_of(cols))) * dtype_size(dtype);
+    struct mat m = {op_keep(run, bytes), rows, cols, cols + gap_of(cols), dtype};
     memset(m.data, SENTINEL, bytes);
     return m;
 }

@@ -16,7 +16,7 @@ enum { COUNT = 64 };
 static struct device *opened(void) {
     const struct device_options options = {1, NULL};
     struct device *dev = NULL;
-    assert_int_equal(device_cuda_open(&options, &dev, NULL), BERTH_OK);
+    assert_int_equal(device_gpu_open("guarded", &options, &dev, NULL), BERTH_OK);
     return dev;
 }
 

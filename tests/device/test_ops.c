@@ -4,23 +4,12 @@
 // device.
 #include "core/harness.h"
 #include "guarded_device.h"
-#include "op_cases.h"
-#include "op_gradients.h"
+#include "op_walk.h"
 #include "reference_activations.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-// The last has three pieces of columns in attention and tiles of all three sizes in dw; the full
-// block has neither slack nor a short piece.
-static const struct case_shape shapes[] = {
-    {"one token", {1}, 10, 1, 21, 1031},
-    {"few, odd sizes", {1, 2, 3, 17}, 22, 2, 40, 1032},
-    {"one full block", {64}, 128, 4, 256, 1034},
-    {"several tiles", {260, 7, 129, 128}, 190, 5, 200, 50},
-};
-enum { SHAPES = sizeof shapes / sizeof *shapes, SEVERAL_TILES = SHAPES - 1 };
 
 typedef enum berth_status open_function(const struct device_options *options,
                                         struct device **device, struct berth_error *error);
@@ -39,92 +28,6 @@ static struct device *open_device(open_function *open, const char *instructions,
     return dev;
 }
 
-// One call of an operation.
-struct variant {
-    const struct op *op;
-    const struct op_row *row;
-    const struct op_use *use;
-    int variant, mode;
-};
-
-typedef void each_function(struct op_run *run, const struct variant *variant, void *context);
-
-static void begin(struct op_run *run) {
-    int count = 0;
-    while (count < SEQUENCES_MAX && run->shape->lengths[count] > 0) {
-        count++;
-    }
-    op_begin(run);
-    op_batch(run, run->shape->lengths, count);
-}
-
-static void run_variant(struct op_run *run, const struct variant *v) {
-    struct op_case c;
-    begin(run);
-    op_case_make(&c, run, v->op, v->use, v->variant);
-    if (v->row->prepare != NULL) {
-        v->row->prepare(&c, v->mode);
-    }
-    op_case_check(&c, v->row);
-    op_end(run);
-}
-
-static int at_least_one(int count) {
-    return count > 0 ? count : 1;
-}
-
-static void report(struct op_run *run, const struct variant *v, void *context) {
-    if (run->complaint[0] != '\0') {
-        ++*(int *)context;
-        print_error(
-            "%s (%s), variant %d, mode %d, shape \"%s\", %s, dropout %u, activation %d, %s: %s\n",
-            v->op->name, v->use->name, v->variant, v->mode, run->shape->name,
-            dtype_name(run->compute), run->threshold, (int)run->activation,
-            run->dev->describe(run->dev), run->complaint);
-    }
-}
-
-// The dropouts, dtypes and activations of one variant. The large shapes are about tiles and
-// threads, for which one function is as good as another.
-static void for_each_number(struct device *dev, const struct case_shape *shape,
-                            const struct variant *v, each_function *each, void *context) {
-    const int activations = !v->row->activates         ? 1
-                            : shape->intermediate > 64 ? ACTIVATION_GELU_TANH + 1
-                                                       : ACTIVATION_COUNT;
-    for (int i = 0; i < 4 * activations; i++) {
-        const int drop = i & 1, half = i >> 1 & 1;
-        struct op_run run = {.dev = dev,
-                             .shape = shape,
-                             .compute = half ? DTYPE_BF16 : DTYPE_F32,
-                             .threshold = drop ? rng_dropout_threshold(0.1) : 0,
-                             .activation = (enum activation)(i >> 2),
-                             .hash_only = each != report};
-        if (!drop || v->row->drops) {
-            run_variant(&run, v);
-            each(&run, v, context);
-        }
-    }
-}
-
-// All variants of all operations for one shape; all uses for the small ones.
-static void for_each_case(struct device *dev, const struct case_shape *shape, each_function *each,
-                          void *context) {
-    for (int i = 0; i < op_row_count; i++) {
-        const struct op *op = op_find(op_rows[i].name);
-        const int variants = at_least_one(op->variants), modes = at_least_one(op_rows[i].modes);
-        for (const struct op_use *use = op->uses; use->name != NULL; use++) {
-            if (use > op->uses && shape->intermediate > 64) {
-                break;
-            }
-            for (int k = 0; k < variants + modes - 1; k++) {
-                const struct variant v = {op, &op_rows[i], use, k < variants ? k : 0,
-                                          k < variants ? 0 : k - variants + 1};
-                for_each_number(dev, shape, &v, each, context);
-            }
-        }
-    }
-}
-
 static void against_reference(void **state) {
     const char *instructions = *state;
     struct device *dev = open_device(device_cpu_open, instructions, 2);
@@ -134,7 +37,7 @@ static void against_reference(void **state) {
     }
     int complaints = 0;
     for (int s = 0; s < SHAPES; s++) {
-        for_each_case(dev, &shapes[s], report, &complaints);
+        complaints += op_walk_complaints(dev, &shapes[s]);
     }
     dev->close(dev);
     assert_int_equal(complaints, 0);
@@ -162,7 +65,7 @@ static void compare(struct op_run *run, const struct variant *v, void *context) 
 static void hash_shapes(struct hashes *hashes, struct device *dev, int from, int end) {
     hashes->next = 0;
     for (int s = from; s < end; s++) {
-        for_each_case(dev, &shapes[s], compare, hashes);
+        op_walk(dev, &shapes[s], compare, hashes);
     }
     hashes->first = 0;
 }
@@ -172,10 +75,15 @@ static void same_bits_for_any_thread_count(void **state) {
     const int threads[] = {1, 2, 4};
     for (int i = 0; i < 3; i++) {
         struct device *dev = open_device(device_cpu_open, "auto", threads[i]);
-        hash_shapes(&hashes, dev, SEVERAL_TILES, SHAPES);
+        hash_shapes(&hashes, dev, SHAPE_SEVERAL_TILES, SHAPES);
         dev->close(dev);
     }
     assert_int_equal(hashes.differ, 0);
+}
+
+static enum berth_status guarded_open(const struct device_options *options, struct device **device,
+                                      struct berth_error *error) {
+    return device_gpu_open("guarded", options, device, error);
 }
 
 // Checks that no operand is in the host's memory or exceeds its block, and that no operation is
@@ -183,9 +91,9 @@ static void same_bits_for_any_thread_count(void **state) {
 static void guarded(void **state) {
     struct hashes hashes = {.first = 1};
     struct device *cpu = open_device(device_cpu_open, "auto", 2);
-    struct device *dev = open_device(device_cuda_open, "auto", 2);
-    hash_shapes(&hashes, cpu, 0, SEVERAL_TILES);
-    hash_shapes(&hashes, dev, 0, SEVERAL_TILES);
+    struct device *dev = open_device(guarded_open, "auto", 2);
+    hash_shapes(&hashes, cpu, 0, SHAPE_SEVERAL_TILES);
+    hash_shapes(&hashes, dev, 0, SHAPE_SEVERAL_TILES);
     for (int i = 0; i < OPERATION_COUNT; i++) {
         if (guarded_translation(dev)->calls[i] == 0) {
             fail_msg("the table does not run %s", device_operation_names[i]);
@@ -208,11 +116,11 @@ static void the_sum_alone_gives_the_same_bits(void **state) {
     struct device *dev = open_device(device_cpu_open, "auto", 2);
     for (int half = 0; half < 2; half++) {
         struct op_run run = {.dev = dev,
-                             .shape = &shapes[SEVERAL_TILES],
+                             .shape = &shapes[SHAPE_SEVERAL_TILES],
                              .compute = half ? DTYPE_BF16 : DTYPE_F32,
                              .threshold = rng_dropout_threshold(0.1)};
         struct op_case with_x, alone;
-        begin(&run);
+        op_walk_begin(&run);
         op_case_make(&with_x, &run, op, op->uses, 1);
         op_case_make(&alone, &run, op, op->uses, 2);
         op_case_call(&with_x);
@@ -228,37 +136,9 @@ static void the_sum_alone_gives_the_same_bits(void **state) {
 
 // --- gradients ----------------------------------------------------------------------------------
 
-static const struct case_shape small = {"gradients", {2, 1, 3}, 6, 2, 5, 50};
-
-static void gradients_of_row(struct device *dev, const struct op_row *row, int exact,
-                             int *complaints) {
-    const struct op *op = op_find(row->name);
-    const int variants = at_least_one(op->variants);
-    const int activations = !row->activates ? 1
-                            : exact         ? ACTIVATION_COUNT
-                                            : ACTIVATION_GELU_TANH + 1;
-    for (int i = 0; i < 2 * variants * activations; i++) {
-        struct op_run run = {.dev = dev,
-                             .shape = &small,
-                             .threshold = i % 2 ? rng_dropout_threshold(0.25) : 0,
-                             .activation = (enum activation)(i / 2 / variants)};
-        const struct op_gradient gradient = {row, &op->uses[0], i / 2 % variants, exact};
-        begin(&run);
-        op_gradient_check(&run, &gradient);
-        op_end(&run);
-        const struct variant v = {op, row, gradient.use, gradient.variant, 0};
-        report(&run, &v, complaints);
-    }
-}
-
 static void gradients(int exact) {
     struct device *dev = open_device(device_cpu_open, "auto", 2);
-    int complaints = 0;
-    for (int i = 0; i < op_row_count; i++) {
-        if (op_rows[i].forward != NULL) {
-            gradients_of_row(dev, &op_rows[i], exact, &complaints);
-        }
-    }
+    const int complaints = op_walk_gradients(dev, exact);
     dev->close(dev);
     assert_int_equal(complaints, 0);
 }

@@ -161,18 +161,19 @@ enum berth_status machine_device_open(const struct berth_config *config,
     struct device_options options = {.threads = machine_threads(config),
                                      .instructions = config->instructions};
     enum berth_status status;
-    if (strcmp(name, "cuda") == 0) {
-        status = device_cuda_open(&options, device, error);
-    } else if (strcmp(name, "cpu") == 0) {
+    if (strcmp(name, "cpu") == 0) {
         status = device_cpu_open(&options, device, error);
     } else if (strcmp(name, "auto") == 0) {
-        status = device_cuda_open(&options, device, NULL);
+        status = device_gpu_open("cuda", &options, device, NULL);
         if (status != BERTH_OK) {
             status = device_cpu_open(&options, device, error);
         }
+    } else if (strcmp(name, "cuda") == 0 || strcmp(name, "emulated") == 0) {
+        status = device_gpu_open(name, &options, device, error);
     } else {
         return error_set(error, BERTH_USAGE,
-                         "--device: unknown device '%s'; expected auto, cpu or cuda", name);
+                         "--device: unknown device '%s'; expected auto, cpu, cuda or emulated",
+                         name);
     }
     if (status == BERTH_OK) {
         log_note(log, "device: %s", (*device)->describe(*device));

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/modules.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FOLDERS_SIZE 2048 // of the list in a message
+
+// From the folder of the program, and from that of the library; CMake says where the installed
+// modules are.
+#ifndef BERTH_MODULES_FROM_PROGRAM
+#define BERTH_MODULES_FROM_PROGRAM "../lib/berth"
+#endif
+#define BERTH_MODULES_FROM_LIBRARY "berth"
+static const char *const places[] = {"", BERTH_MODULES_FROM_PROGRAM, BERTH_MODULES_FROM_LIBRARY};
+
+// --- where modules are --------------------------------------------------------------------------
+
+// The folder of the file that holds this code; "" when it is not known.
+static void own_folder(char folder[PATH_MAX]) {
+    Dl_info info;
+    struct link_map *map = NULL;
+    char path[PATH_MAX];
+    folder[0] = '\0';
+    if (dladdr1(places, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) {
+        return;
+    }
+    // The program's name in the map is empty, and what dladdr says instead is what it was called.
+    snprintf(path, sizeof path, "%s", map->l_name[0] != '\0' ? map->l_name : "/proc/self/exe");
+    if (realpath(path, folder) == NULL) {
+        folder[0] = '\0';
+        return;
+    }
+    *strrchr(folder, '/') = '\0';
+}
+
+struct search {
+    const struct module_request *request;
+    char path[PATH_MAX];        // of the module that was found
+    char folders[FOLDERS_SIZE]; // that were looked in
+    size_t used;                // of `folders`
+};
+
+static int is_in(struct search *search, const char *folder) {
+    int length = snprintf(search->path, sizeof search->path, "%s/berth-%s-%s.so", folder,
+                          search->request->kind, search->request->name);
+    const size_t room = sizeof search->folders - search->used;
+    int listed = snprintf(search->folders + search->used, room, "%s%s",
+                          search->used > 0 ? ", " : "", folder);
+    search->used += listed < (int)room ? (size_t)listed : room - 1;
+    return length < (int)sizeof search->path && access(search->path, R_OK) == 0;
+}
+
+static int is_named(struct search *search) {
+    const char *list = secure_getenv(MODULE_PATH_VARIABLE);
+    char folder[PATH_MAX];
+    while (list != NULL && *list != '\0') {
+        size_t length = strcspn(list, ":");
+        snprintf(folder, sizeof folder, "%.*s", (int)length, list);
+        if (length > 0 && is_in(search, folder)) {
+            return 1;
+        }
+        list += length + (list[length] == ':');
+    }
+    return 0;
+}
+
+static int find(struct search *search) {
+    char own[PATH_MAX], folder[PATH_MAX + sizeof BERTH_MODULES_FROM_PROGRAM];
+    if (is_named(search)) {
+        return 1;
+    }
+    own_folder(own);
+    for (size_t i = 0; own[0] != '\0' && i < sizeof places / sizeof *places; i++) {
+        snprintf(folder, sizeof folder, "%s%s%s", own, places[i][0] != '\0' ? "/" : "", places[i]);
+        if (is_in(search, folder)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// --- loading ------------------------------------------------------------------------------------
+
+enum berth_status module_open(const struct module_request *request, const void **object,
+                              struct berth_error *error) {
+    struct search search = {.request = request};
+    if (!find(&search)) {
+        return error_set(error, BERTH_UNAVAILABLE, "no berth-%s-%s.so in %s: %s", request->kind,
+                         request->name, search.folders, request->if_missing);
+    }
+    void *handle = dlopen(search.path, RTLD_NOW | (request->is_global ? RTLD_GLOBAL : RTLD_LOCAL));
+    *object = handle != NULL ? dlsym(handle, request->symbol) : NULL;
+    if (*object == NULL) {
+        return error_set(error, BERTH_UNAVAILABLE, "%s does not open: %s; %s", search.path,
+                         dlerror(), request->if_broken);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status module_check(const struct module_request *request, const char *version,
+                               size_t found_size, size_t size, struct berth_error *error) {
+    return strcmp(version, BERTH_VERSION) == 0 && found_size == size
+               ? BERTH_OK
+               : error_set(error, BERTH_UNAVAILABLE,
+                           "berth-%s-%s.so belongs to another build of Berth (%s, this is %s): "
+                           "install both together",
+                           request->kind, request->name, version, BERTH_VERSION);
+}

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+# Modules are opened at run time, from where they are beside the program and the library.
+target_link_libraries(berth_core PUBLIC ${CMAKE_DL_LIBS})
+set(BERTH_MODULE_DIR ${CMAKE_INSTALL_LIBDIR}/berth)
+file(RELATIVE_PATH from_program ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR}/berth)
+set_source_files_properties(${CMAKE_CURRENT_SOURCE_DIR}/core/modules.c PROPERTIES COMPILE_DEFINITIONS
+  "BERTH_MODULES_FROM_PROGRAM=\"${from_program}\"")

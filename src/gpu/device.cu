@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPU device: opening, memory, errors, and the table of operations.
+#include "gpu/gemm.h"
+#include "gpu/gpu.h"
+#include "gpu/module.h"
+
+extern "C" {
+#include "core/error.h"
+#include "core/memory.h"
+}
+
+#include <stdio.h>
+#include <string.h>
+
+// --- errors -------------------------------------------------------------------------------------
+
+void gpu_fail(struct gpu *gpu, const char *call, gpu_error error) {
+    if (gpu->status == BERTH_OK && error != NULL) {
+        gpu->status =
+            error_set(&gpu->error, BERTH_UNAVAILABLE, "device " GPU_KIND ": %s: %s", call, error);
+    }
+}
+
+static enum berth_status status(struct device *dev, struct berth_error *error) {
+    struct gpu *gpu = gpu_of(dev);
+    gpu_fail(gpu, "waiting", gpu_wait(gpu->stream));
+    const enum berth_status first = gpu->status;
+    if (first != BERTH_OK && error != NULL) {
+        *error = gpu->error;
+    }
+    gpu->status = BERTH_OK;
+    return first;
+}
+
+// --- memory -------------------------------------------------------------------------------------
+
+static void *memory_new_zeroed(struct device *dev, size_t bytes) {
+    struct gpu *gpu = gpu_of(dev);
+    void *block;
+    if (gpu_memory_new(&block, bytes) != NULL) {
+        return NULL;
+    }
+    gpu_fail(gpu, "zeroing memory", gpu_zero(block, bytes, gpu->stream));
+    return block;
+}
+
+static void memory_free_block(struct device *dev, void *block, size_t bytes) {
+    if (block != NULL) {
+        gpu_fail(gpu_of(dev), "freeing memory", gpu_memory_free(block));
+    }
+}
+
+static void upload(struct device *dev, void *to, const void *from_host, size_t bytes) {
+    struct gpu *gpu = gpu_of(dev);
+    gpu_fail(gpu, "upload", gpu_upload(to, from_host, bytes, gpu->stream));
+}
+
+static void download(struct device *dev, void *to_host, const void *from, size_t bytes) {
+    struct gpu *gpu = gpu_of(dev);
+    gpu_fail(gpu, "download", gpu_download(to_host, from, bytes, gpu->stream));
+    gpu_fail(gpu, "download", gpu_wait(gpu->stream));
+}
+
+static void zero(struct device *dev, void *block, size_t bytes) {
+    struct gpu *gpu = gpu_of(dev);
+    gpu_fail(gpu, "zeroing memory", gpu_zero(block, bytes, gpu->stream));
+}
+
+static uint64_t memory_available(struct device *dev, const char **limit) {
+    uint64_t bytes;
+    *limit = "the GPU's memory";
+    gpu_fail(gpu_of(dev), "asking for memory", gpu_memory_left(&bytes));
+    return bytes;
+}
+
+// --- scratch memory -----------------------------------------------------------------------------
+
+float *gpu_partials(struct gpu *gpu, int64_t count) {
+    const size_t bytes = (size_t)count * sizeof(float);
+    if (bytes > gpu->partial_bytes) {
+        gpu_fail(gpu, "freeing memory", gpu_memory_free(gpu->partials));
+        gpu->partial_bytes = 0;
+        gpu->partials = NULL;
+        void *block;
+        gpu_error error = gpu_memory_new(&block, bytes);
+        if (error != NULL) {
+            gpu_fail(gpu, "scratch memory", error);
+            return NULL;
+        }
+        gpu->partials = (float *)block;
+        gpu->partial_bytes = bytes;
+    }
+    return gpu->partials;
+}
+
+static size_t partial_bytes(const struct device_shape *shape) {
+    const size_t needs[] = {gpu_norm_partial_bytes(shape), gpu_linear_partial_bytes(shape),
+                            gpu_attention_partial_bytes(shape)};
+    size_t most = 0;
+    for (size_t need : needs) {
+        most = shape->training && need > most ? need : most;
+    }
+    return most;
+}
+
+static size_t workspace_bytes(struct device *dev, const struct device_shape *shape) {
+    return partial_bytes(shape) + gemm_workspace_bytes();
+}
+
+static enum berth_status reserve(struct device *dev, const struct device_shape *shape,
+                                 struct berth_error *error) {
+    (void)gpu_partials(gpu_of(dev), (int64_t)(partial_bytes(shape) / sizeof(float)));
+    return status(dev, error);
+}
+
+// --- time ---------------------------------------------------------------------------------------
+
+static void mark(struct device *dev, enum device_phase phase) {
+    struct gpu *gpu = gpu_of(dev);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    gpu->seconds[gpu->phase] += (double)(now.tv_sec - gpu->marked.tv_sec) +
+                                1e-9 * (double)(now.tv_nsec - gpu->marked.tv_nsec);
+    gpu->marked = now;
+    gpu->phase = phase;
+}
+
+static void times(struct device *dev, double seconds[DEVICE_PHASES]) {
+    struct gpu *gpu = gpu_of(dev);
+    mark(dev, gpu->phase);
+    memcpy(seconds, gpu->seconds, sizeof gpu->seconds);
+    memset(gpu->seconds, 0, sizeof gpu->seconds);
+}
+
+// --- opening ------------------------------------------------------------------------------------
+
+static const char *describe(struct device *dev) {
+    return gpu_of(dev)->description;
+}
+
+static void close_device(struct device *dev) {
+    if (dev == NULL) {
+        return;
+    }
+    struct gpu *gpu = gpu_of(dev);
+    gpu_memory_free(gpu->partials);
+    gemm_close(gpu->gemm);
+    gpu_close(gpu->stream);
+    memory_free(gpu);
+}
+
+static void fill_table(struct device *device) {
+    device->name = GPU_KIND;
+    device->dtypes = 1u << DTYPE_F32 | 1u << DTYPE_BF16 | 1u << DTYPE_F16;
+    device->fast_dtype = DTYPE_BF16;
+    device->wants_word_rows = 1;
+    device->describe = describe;
+    device->close = close_device;
+    device->memory_new = memory_new_zeroed;
+    device->memory_free = memory_free_block;
+    device->upload = upload;
+    device->download = download;
+    device->zero = zero;
+    device->discard = zero;
+    device->memory_available = memory_available;
+    device->workspace_bytes = workspace_bytes;
+    device->reserve = reserve;
+    device->status = status;
+    device->mark = mark;
+    device->times = times;
+    device->embed_forward = gpu_embed_forward;
+    device->embed_backward = gpu_embed_backward;
+    device->norm_forward = gpu_norm_forward;
+    device->norm_backward = gpu_norm_backward;
+    device->linear_forward = gpu_linear_forward;
+    device->linear_gelu_forward = gpu_linear_gelu_forward;
+    device->linear_backward_input = gpu_linear_backward_input;
+    device->linear_gelu_backward = gpu_linear_gelu_backward;
+    device->linear_backward_weight = gpu_linear_backward_weight;
+    device->attention_forward = gpu_attention_forward;
+    device->attention_backward = gpu_attention_backward;
+    device->span_loss = gpu_span_loss;
+    device->gather_rows = gpu_gather_rows;
+    device->scatter_rows = gpu_scatter_rows;
+    device->scatter_add_rows = gpu_scatter_add_rows;
+    device->gelu_backward = gpu_gelu_backward;
+    device->tanh_forward = gpu_tanh_forward;
+    device->tanh_backward = gpu_tanh_backward;
+    device->class_loss = gpu_class_loss;
+    device->squared_loss = gpu_squared_loss;
+    device->sigmoid_loss = gpu_sigmoid_loss;
+    device->add_losses = gpu_add_losses;
+    device->squares = gpu_squares;
+    device->norms = gpu_norms;
+    device->adamw = gpu_adamw;
+    device->lamb_moments = gpu_lamb_moments;
+    device->lamb_apply = gpu_lamb_apply;
+    device->add = gpu_add;
+    device->convert = gpu_convert;
+}
+
+static enum berth_status open_device(const struct device_options *options, struct device **device,
+                                     struct berth_error *error) {
+    struct gpu *gpu = (struct gpu *)memory_array_zeroed(1, sizeof *gpu);
+    if (gpu == NULL) {
+        return error_no_memory(error, sizeof *gpu, "the device");
+    }
+    gpu_error failure = gpu_open(options, &gpu->stream, gpu->description);
+    if (failure != NULL) {
+        memory_free(gpu);
+        return error_set(error, BERTH_UNAVAILABLE, "device " GPU_KIND ": %s; use --device cpu",
+                         failure);
+    }
+    failure = gemm_open(&gpu->gemm);
+    if (failure != NULL) {
+        gpu_close(gpu->stream);
+        memory_free(gpu);
+        return error_set(error, BERTH_UNAVAILABLE, "device " GPU_KIND ": %s", failure);
+    }
+    fill_table(&gpu->device);
+    gpu->device.state = gpu;
+    clock_gettime(CLOCK_MONOTONIC, &gpu->marked);
+    *device = &gpu->device;
+    return BERTH_OK;
+}
+
+extern "C" __attribute__((visibility("default"))) const struct device_module berth_device_module = {
+    BERTH_VERSION, sizeof(struct device), open_device};

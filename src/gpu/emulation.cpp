@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/emulation.h"
+
+#include "gpu/gpu_api.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+enum { MAX_THREADS = 1024, MAX_VARIABLES = 16, STACK_BYTES = 256 * 1024 };
+enum fiber_state { FIBER_READY, FIBER_AT_BARRIER, FIBER_IN_WARP, FIBER_DONE };
+enum order { ORDER_FORWARD, ORDER_REVERSE, ORDER_RANDOM };
+
+#if defined(__x86_64__)
+typedef void *context;
+#else
+typedef ucontext_t context;
+#endif
+
+struct fiber {
+    context saved;
+    char *stack;
+    void *sanitizer; // its fake stack
+    enum fiber_state state;
+    struct emulated_site site; // where it waits
+    uint64_t mask;             // lanes that it waits for
+    int lane, warp;
+    unsigned phase; // operations of its warp so far
+    struct emulated_place place;
+};
+
+struct variable {
+    const void *name;
+    unsigned char *memory;
+};
+
+// One block, on one thread of the host.
+struct emulator {
+    const struct emulated_launch *launch;
+    enum order order;
+    uint64_t random;
+    context scheduler;
+    void *sanitizer;
+    const void *scheduler_stack;
+    size_t scheduler_stack_bytes;
+    char *stacks;
+    struct fiber *fibers, *current;
+    int count; // threads of the block
+    // The values that the lanes of a warp exchange, of even and odd operations.
+    uint64_t (*slots)[2][GPU_WARP];
+    unsigned char *shared;
+    size_t shared_used;
+    struct variable variables[MAX_VARIABLES];
+    int variable_count;
+};
+
+static thread_local struct emulator emulator;
+
+// --- switching ----------------------------------------------------------------------------------
+
+static void fiber_main(void);
+
+#if defined(__x86_64__)
+// Saves the registers that a call keeps, and the stack; continues where `to` was saved.
+extern "C" void berth_fiber_switch(context *from, context to);
+__asm__(".text\n"
+        ".hidden berth_fiber_switch\n"
+        ".globl berth_fiber_switch\n"
+        ".type berth_fiber_switch, @function\n"
+        "berth_fiber_switch:\n"
+        "    endbr64\n"
+        "    push %rbp\n"
+        "    push %rbx\n"
+        "    push %r12\n"
+        "    push %r13\n"
+        "    push %r14\n"
+        "    push %r15\n"
+        "    mov %rsp, (%rdi)\n"
+        "    mov %rsi, %rsp\n"
+        "    pop %r15\n"
+        "    pop %r14\n"
+        "    pop %r13\n"
+        "    pop %r12\n"
+        "    pop %rbx\n"
+        "    pop %rbp\n"
+        "    ret\n"
+        ".size berth_fiber_switch, . - berth_fiber_switch\n");
+
+static void context_switch(context *from, context *to) {
+    berth_fiber_switch(from, *to);
+}
+
+static void context_begin(struct fiber *fiber) {
+    const size_t saved_registers = 6;
+    uintptr_t top = ((uintptr_t)fiber->stack + STACK_BYTES - 64) & ~(uintptr_t)63;
+    void **stack = (void **)top;
+    *--stack = NULL; // where fiber_main would return to
+    *--stack = (void *)(uintptr_t)fiber_main;
+    for (size_t i = 0; i < saved_registers; i++) {
+        *--stack = NULL;
+    }
+    fiber->saved = stack;
+}
+#else
+static void context_switch(context *from, context *to) {
+    swapcontext(from, to);
+}
+
+static void context_begin(struct fiber *fiber) {
+    getcontext(&fiber->saved);
+    fiber->saved.uc_stack.ss_sp = fiber->stack;
+    fiber->saved.uc_stack.ss_size = STACK_BYTES;
+    fiber->saved.uc_link = NULL;
+    makecontext(&fiber->saved, fiber_main, 0);
+}
+#endif
+
+static void leave_for(void **own, const void *stack, size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(own, stack, bytes);
+#endif
+}
+
+static void arrive_from(void *own, const void **stack, size_t *bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(own, stack, bytes);
+#endif
+}
+
+static void run_fiber(struct emulator *e, struct fiber *fiber) {
+    e->current = fiber;
+    leave_for(&e->sanitizer, fiber->stack, STACK_BYTES);
+    context_switch(&e->scheduler, &fiber->saved);
+    arrive_from(e->sanitizer, NULL, NULL);
+}
+
+static void wait_as(enum fiber_state state, struct emulated_site site) {
+    struct emulator *e = &emulator;
+    struct fiber *fiber = e->current;
+    fiber->state = state;
+    fiber->site = site;
+    leave_for(state == FIBER_DONE ? NULL : &fiber->sanitizer, e->scheduler_stack,
+              e->scheduler_stack_bytes);
+    context_switch(&fiber->saved, &e->scheduler);
+    arrive_from(fiber->sanitizer, NULL, NULL);
+}
+
+static void fiber_main(void) {
+    struct emulator *e = &emulator;
+    arrive_from(NULL, &e->scheduler_stack, &e->scheduler_stack_bytes);
+    e->launch->run(e->launch->call);
+    wait_as(FIBER_DONE, emulated_site{"", 0});
+    abort();
+}
+
+// --- what a thread calls ------------------------------------------------------------------------
+
+[[noreturn]] static void refuse(const char *format, ...) {
+    const struct emulator *e = &emulator;
+    const dim3 *block = &e->fibers[0].place.block;
+    va_list arguments;
+    fprintf(stderr, "emulated GPU: kernel %s, block (%u, %u, %u): ", e->launch->kernel, block->x,
+            block->y, block->z);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    abort();
+}
+
+const struct emulated_place *emulated_here(void) {
+    return &emulator.current->place;
+}
+
+int emulated_lane(void) {
+    return emulator.current->lane;
+}
+
+void emulated_barrier(struct emulated_site site) {
+    wait_as(FIBER_AT_BARRIER, site);
+}
+
+// The lanes of the mask that the block has; a block's last warp may be short.
+static uint64_t lanes_of(const struct emulator *e, int warp, uint64_t mask) {
+    const int lanes = e->count - warp * GPU_WARP; // may be more
+    return lanes < GPU_WARP ? mask & ((UINT64_C(1) << lanes) - 1) : mask & GPU_ALL_LANES;
+}
+
+static uint64_t *meet(uint64_t mask, uint64_t value, struct emulated_site site) {
+    struct emulator *e = &emulator;
+    struct fiber *fiber = e->current;
+    uint64_t *slots = e->slots[fiber->warp][fiber->phase++ & 1];
+    fiber->mask = lanes_of(e, fiber->warp, mask);
+    if ((fiber->mask >> fiber->lane & 1) == 0) {
+        refuse("%s:%d: lane %d is not in its own mask", site.file, site.line, fiber->lane);
+    }
+    slots[fiber->lane] = value;
+    wait_as(FIBER_IN_WARP, site);
+    return slots;
+}
+
+uint64_t emulated_exchange(uint64_t mask, uint64_t value, int source, struct emulated_site site) {
+    const uint64_t *slots = meet(mask, value, site);
+    if (source < 0 || source >= GPU_WARP || (emulator.current->mask >> source & 1) == 0) {
+        refuse("%s:%d: lane %d reads lane %d, which is not in the mask", site.file, site.line,
+               emulator.current->lane, source);
+    }
+    return slots[source];
+}
+
+uint64_t emulated_ballot(uint64_t mask, int predicate, struct emulated_site site) {
+    const uint64_t *slots = meet(mask, predicate != 0, site);
+    uint64_t votes = 0;
+    for (int lane = 0; lane < GPU_WARP; lane++) {
+        if (emulator.current->mask >> lane & 1) {
+            votes |= slots[lane] << lane;
+        }
+    }
+    return votes;
+}
+
+static void *take_shared(struct emulator *e, size_t bytes) {
+    unsigned char *memory = e->shared + e->shared_used;
+    e->shared_used += (bytes + 15) / 16 * 16;
+    if (e->shared_used > GPU_SHARED_MOST) {
+        refuse("%zu bytes of shared memory, the limit is %d", e->shared_used, GPU_SHARED_MOST);
+    }
+    return memory;
+}
+
+void *emulated_shared(const void *variable, size_t bytes) {
+    struct emulator *e = &emulator;
+    for (int i = 0; i < e->variable_count; i++) {
+        if (e->variables[i].name == variable) {
+            return e->variables[i].memory;
+        }
+    }
+    if (e->variable_count == MAX_VARIABLES) {
+        refuse("more than %d shared variables", MAX_VARIABLES);
+    }
+    struct variable *added = &e->variables[e->variable_count++];
+    added->name = variable;
+    added->memory = (unsigned char *)take_shared(e, bytes);
+    return added->memory;
+}
+
+void *emulated_dynamic_shared(void) {
+    return emulator.shared; // taken first
+}
+
+void emulated_check_vector(const void *address) {
+    if ((uintptr_t)address % 16 != 0) {
+        refuse("a vector of 16 bytes at %p", address);
+    }
+}
+
+// --- a block ------------------------------------------------------------------------------------
+
+// The turn of number i of `count`: of the warps of a block, or the lanes of a warp.
+static int turn(const struct emulator *e, int i, int count) {
+    switch (e->order) {
+    case ORDER_FORWARD:
+        return i;
+    case ORDER_REVERSE:
+        return count - 1 - i;
+    default:
+        return (int)((uint32_t)((uint32_t)i + (e->random >> 40)) % (uint32_t)count);
+    }
+}
+
+static int lanes_in(const struct emulator *e, int warp) {
+    const int lanes = e->count - warp * GPU_WARP;
+    return lanes < GPU_WARP ? lanes : GPU_WARP;
+}
+
+// Lets every lane that can go until it waits; the number that could.
+static int run_lanes(struct emulator *e, int warp) {
+    const int lanes = lanes_in(e, warp);
+    int ran = 0;
+    e->random = e->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    for (int i = 0; i < lanes; i++) {
+        struct fiber *fiber = &e->fibers[warp * GPU_WARP + turn(e, i, lanes)];
+        if (fiber->state == FIBER_READY) {
+            run_fiber(e, fiber);
+            ran++;
+        }
+    }
+    return ran;
+}
+
+// Lets a warp's lanes continue when all that they wait for are there; the number that can.
+static int release_warp(struct emulator *e, int warp) {
+    struct fiber *fibers = &e->fibers[warp * GPU_WARP];
+    const int lanes = lanes_in(e, warp);
+    uint64_t waiting = 0, wanted = 0, returned = 0;
+    const struct fiber *first = NULL;
+    for (int lane = 0; lane < lanes; lane++) {
+        const struct fiber *fiber = &fibers[lane];
+        returned |= (uint64_t)(fiber->state == FIBER_DONE) << lane;
+        if (fiber->state == FIBER_IN_WARP) {
+            first = first == NULL ? fiber : first;
+            waiting |= UINT64_C(1) << lane;
+            wanted |= fiber->mask;
+        }
+    }
+    if (waiting == 0) {
+        return 0;
+    }
+    if (wanted & returned) {
+        refuse("%s:%d: warp %d waits for lanes that have returned", first->site.file,
+               first->site.line, warp);
+    }
+    if ((waiting & wanted) != wanted) {
+        return 0;
+    }
+    for (int lane = 0; lane < lanes; lane++) {
+        struct fiber *fiber = &fibers[lane];
+        if (fiber->state != FIBER_IN_WARP) {
+            continue;
+        }
+        if (fiber->site.line != first->site.line || fiber->site.file != first->site.file) {
+            refuse("warp %d is at %s:%d and %s:%d at once", warp, first->site.file,
+                   first->site.line, fiber->site.file, fiber->site.line);
+        }
+        fiber->state = FIBER_READY;
+    }
+    return 1;
+}
+
+// Lets all threads continue when all are at one barrier; 0: not yet.
+static int release_barrier(struct emulator *e) {
+    const struct fiber *first = NULL;
+    int waiting = 0, returned = 0;
+    for (int i = 0; i < e->count; i++) {
+        const struct fiber *fiber = &e->fibers[i];
+        returned += fiber->state == FIBER_DONE;
+        if (fiber->state != FIBER_AT_BARRIER) {
+            continue;
+        }
+        first = first == NULL ? fiber : first;
+        waiting++;
+        if (fiber->site.line != first->site.line || fiber->site.file != first->site.file) {
+            refuse("threads are at the barriers %s:%d and %s:%d", first->site.file,
+                   first->site.line, fiber->site.file, fiber->site.line);
+        }
+    }
+    if (waiting == 0 || waiting + returned < e->count) {
+        return 0;
+    }
+    if (returned > 0) {
+        refuse("%d of %d threads wait at the barrier %s:%d, the others have returned", waiting,
+               e->count, first->site.file, first->site.line);
+    }
+    for (int i = 0; i < e->count; i++) {
+        e->fibers[i].state = FIBER_READY;
+    }
+    return 1;
+}
+
+static int is_done(const struct emulator *e) {
+    for (int i = 0; i < e->count; i++) {
+        if (e->fibers[i].state != FIBER_DONE) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void begin_block(struct emulator *e, dim3 index) {
+    const dim3 size = e->launch->block;
+    memset(e->shared, 0xFF, GPU_SHARED_MOST); // not-a-number
+    e->shared_used = 0;
+    e->variable_count = 0;
+    (void)take_shared(e, e->launch->dynamic_shared);
+    for (int i = 0; i < e->count; i++) {
+        struct fiber *fiber = &e->fibers[i];
+        const unsigned thread = (unsigned)i;
+        fiber->state = FIBER_READY;
+        fiber->sanitizer = NULL;
+        fiber->phase = 0;
+        fiber->lane = i % GPU_WARP;
+        fiber->warp = i / GPU_WARP;
+        fiber->place.thread =
+            dim3(thread % size.x, thread / size.x % size.y, thread / (size.x * size.y));
+        fiber->place.block = index;
+        fiber->place.block_size = size;
+        fiber->place.grid = e->launch->grid;
+        context_begin(fiber);
+    }
+}
+
+// A warp goes as far as it can before the next begins, so that whoever needs a barrier to wait for
+// another warp's numbers finds that they are missing.
+static void run_block(struct emulator *e, dim3 index) {
+    const int warps = (e->count + GPU_WARP - 1) / GPU_WARP;
+    begin_block(e, index);
+    while (!is_done(e)) {
+        int moved = 0;
+        for (int i = 0; i < warps; i++) {
+            const int warp = turn(e, i, warps);
+            do {
+                moved += run_lanes(e, warp);
+            } while (release_warp(e, warp));
+        }
+        moved += release_barrier(e);
+        if (moved == 0) {
+            refuse("deadlock: some threads are at a barrier, others wait for their warp");
+        }
+    }
+}
+
+// --- a launch -----------------------------------------------------------------------------------
+
+static enum order order_of_environment(void) {
+    const char *order = getenv("BERTH_EMULATION_ORDER");
+    return order == NULL || strcmp(order, "forward") == 0 ? ORDER_FORWARD
+           : strcmp(order, "reverse") == 0                ? ORDER_REVERSE
+                                                          : ORDER_RANDOM;
+}
+
+// The memory of a host's thread, which it keeps.
+static void prepare(struct emulator *e) {
+    if (e->stacks != NULL) {
+        return;
+    }
+    e->fibers = (struct fiber *)calloc(MAX_THREADS, sizeof *e->fibers);
+    e->slots = (uint64_t(*)[2][GPU_WARP])calloc(MAX_THREADS / GPU_WARP, sizeof *e->slots);
+    e->shared = (unsigned char *)aligned_alloc(1024, GPU_SHARED_MOST);
+    e->stacks = (char *)mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (e->fibers == NULL || e->slots == NULL || e->shared == NULL || e->stacks == MAP_FAILED) {
+        fputs("emulated GPU: out of memory\n", stderr);
+        abort();
+    }
+    for (int i = 0; i < MAX_THREADS; i++) {
+        e->fibers[i].stack = e->stacks + (size_t)i * STACK_BYTES;
+    }
+}
+
+void emulated_run(const struct emulated_launch *launch, int threads) {
+    const dim3 grid = launch->grid, block = launch->block;
+    const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
+    const uint64_t count = (uint64_t)block.x * block.y * block.z;
+    if (count < 1 || count > MAX_THREADS) {
+        fprintf(stderr, "emulated GPU: kernel %s: a block of %llu threads\n", launch->kernel,
+                (unsigned long long)count);
+        abort();
+    }
+    const enum order order = order_of_environment();
+#pragma omp parallel for num_threads(threads) schedule(dynamic) if (blocks > 1)
+    for (uint64_t i = 0; i < blocks; i++) {
+        struct emulator *e = &emulator;
+        prepare(e);
+        e->launch = launch;
+        e->order = order;
+        e->count = (int)count;
+        run_block(e, dim3((unsigned)(i % grid.x), (unsigned)(i / grid.x % grid.y),
+                          (unsigned)(i / ((uint64_t)grid.x * grid.y))));
+    }
+}
+
+// --- half precision -----------------------------------------------------------------------------
+
+float emulated_from_f16(uint16_t bits) {
+    const uint32_t sign = (uint32_t)(bits & 0x8000u) << 16, magnitude = bits & 0x7FFFu;
+    if (magnitude >= 0x7C00u) {
+        return gpu_float(sign | 0x7F800000u | (magnitude & 0x3FFu) << 13);
+    }
+    const float scaled = gpu_float(magnitude << 13) * 0x1p112f; // exponents differ by 112
+    return gpu_float(sign | gpu_bits(scaled));
+}
+
+// To nearest, ties to even; from 65520 infinite.
+uint16_t emulated_f16(float x) {
+    const uint32_t bits = gpu_bits(x), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7FFFFFFFu;
+    if (magnitude > 0x7F800000u) {
+        return (uint16_t)(sign | 0x7E00u);
+    }
+    if (magnitude >= 0x477FF000u) {
+        return (uint16_t)(sign | 0x7C00u);
+    }
+    if (magnitude < 0x38800000u) { // subnormal: the addition rounds at 2^-24
+        const uint32_t rounded = gpu_bits(gpu_float(magnitude) + 0.5f);
+        return (uint16_t)(sign | (rounded - gpu_bits(0.5f)));
+    }
+    return (uint16_t)(sign | ((magnitude + 0xFFFu + (magnitude >> 13 & 1u) - (112u << 23)) >> 13));
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one door to matrix products: a library's on a GPU, loops on the host.
+#ifndef BERTH_GPU_GEMM_H
+#define BERTH_GPU_GEMM_H
+
+#include "core/mat.h"
+#include "gpu/gpu.h"
+
+// c[M, N] = a b + bias, or c += a b. a is [M, K], b is [K, N], each in memory as it is or
+// transposed. a and b have one dtype; c has the same or f32. bias [N] f32 or NULL.
+struct gemm_call {
+    struct mat c, a, b; // a and b as they are in memory
+    bool a_transposed, b_transposed;
+    bool adds;
+    const float *bias;
+};
+
+gpu_error gemm_open(struct gemm **gemm);
+void gemm_close(struct gemm *gemm);
+// Device memory that it keeps.
+size_t gemm_workspace_bytes(void);
+// Starts the product in the device's stream.
+void gemm_run(struct gpu *gpu, const struct gemm_call *call);
+
+#endif

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of the emulated device: loops over operands converted to f32.
+#include "gpu/gemm.h"
+#include "gpu/kernel.h"
+
+#include <vector>
+
+gpu_error gemm_open(struct gemm **gemm) {
+    *gemm = NULL;
+    return NULL;
+}
+
+void gemm_close(struct gemm *gemm) {
+}
+
+size_t gemm_workspace_bytes(void) {
+    return 0;
+}
+
+// [rows, cols] in f32, from a matrix that holds it as it is or transposed.
+static std::vector<float> operand(const struct mat &m, bool transposed, int64_t rows,
+                                  int64_t cols) {
+    std::vector<float> x((size_t)(rows * cols));
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t col = 0; col < cols; col++) {
+            x[(size_t)(row * cols + col)] =
+                transposed ? number_at(m, col, row) : number_at(m, row, col);
+        }
+    }
+    return x;
+}
+
+void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
+    const struct mat c = call->c;
+    const int64_t inner = call->a_transposed ? call->a.rows : call->a.cols;
+    const std::vector<float> a = operand(call->a, call->a_transposed, c.rows, inner);
+    const std::vector<float> b = operand(call->b, call->b_transposed, inner, c.cols);
+#pragma omp parallel for num_threads(gpu->stream.threads)
+    for (int64_t row = 0; row < c.rows; row++) {
+        std::vector<float> sums((size_t)c.cols, 0.0f);
+        for (int64_t k = 0; k < inner; k++) {
+            const float x = a[(size_t)(row * inner + k)];
+            const float *y = &b[(size_t)(k * c.cols)];
+            for (int64_t col = 0; col < c.cols; col++) {
+                sums[(size_t)col] += x * y[col];
+            }
+        }
+        for (int64_t col = 0; col < c.cols; col++) {
+            const float base = call->adds           ? number_at(c, row, col)
+                               : call->bias != NULL ? call->bias[col]
+                                                    : 0.0f;
+            set_number(c, row, col, base + sums[(size_t)col]);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declarations shared by the files of the GPU device. Every operation of core/device.h is a
+// function gpu_NAME here, which starts kernels in the device's stream and returns.
+#ifndef BERTH_GPU_GPU_H
+#define BERTH_GPU_GPU_H
+
+#include "core/device.h"
+#include "gpu/gpu_api.h"
+
+#include <time.h>
+
+struct gpu {
+    struct device device;
+    gpu_stream stream;
+    char description[160];
+
+    float *partials; // sums of blocks of threads, of the operation that runs
+    size_t partial_bytes;
+    struct gemm *gemm;
+
+    enum berth_status status; // the first error since the last call of status
+    struct berth_error error;
+
+    enum device_phase phase; // current phase, since `marked` on the monotonic clock
+    struct timespec marked;
+    double seconds[DEVICE_PHASES];
+};
+
+static inline struct gpu *gpu_of(struct device *dev) {
+    return (struct gpu *)dev->state;
+}
+
+// Keeps the first error: what was called, and what is wrong with it.
+void gpu_fail(struct gpu *gpu, const char *call, gpu_error error);
+// Room for that many floats, until the next call; NULL after an error. Within what was reserved it
+// allocates nothing.
+float *gpu_partials(struct gpu *gpu, int64_t count);
+// to[i] += partials[0][i] + partials[1][i] + ... of `blocks` rows of `stride` floats, in an order
+// that their number determines.
+void gpu_add_partials(struct gpu *gpu, float *to, const float *partials, int64_t blocks,
+                      int64_t stride, int64_t count);
+
+static inline int64_t gpu_blocks(int64_t count, int64_t block) {
+    return (count + block - 1) / block;
+}
+
+// --- launches -----------------------------------------------------------------------------------
+
+struct gpu_shape {
+    const char *kernel;
+    int64_t blocks;    // 0: nothing is started
+    unsigned threads;  // of a block
+    size_t shared = 0; // bytes of dynamic shared memory of a block
+};
+
+// Starts the kernel, unless an earlier call has failed.
+template <class... Parameters, class... Arguments>
+static inline void gpu_run(struct gpu *gpu, struct gpu_shape shape, void (*kernel)(Parameters...),
+                           Arguments... arguments) {
+    if (gpu->status != BERTH_OK || shape.blocks <= 0) {
+        return;
+    }
+    gpu_error error = gpu_launch(shape.kernel, dim3((unsigned)shape.blocks), shape.threads,
+                                 shape.shared, gpu->stream, kernel, Parameters(arguments)...);
+    if (error != NULL) {
+        gpu_fail(gpu, shape.kernel, error);
+    }
+}
+
+// --- operations ---------------------------------------------------------------------------------
+
+// norm.cu
+void gpu_embed_forward(struct device *dev, const struct embed_args *args,
+                       const struct batch *batch);
+void gpu_embed_backward(struct device *dev, const struct embed_grad_args *args,
+                        const struct batch *batch);
+void gpu_norm_forward(struct device *dev, const struct norm_args *args, const struct batch *batch);
+void gpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
+                       const struct batch *batch);
+size_t gpu_norm_partial_bytes(const struct device_shape *shape);
+// linear.cu
+void gpu_linear_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
+                        const float *bias);
+void gpu_linear_gelu_forward(struct device *dev, struct mat y, struct mat u, struct mat x,
+                             struct mat w, const float *bias, enum activation activation);
+void gpu_linear_backward_input(struct device *dev, struct mat dx, struct mat dy, struct mat w);
+void gpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat dy,
+                              struct mat w, struct mat u, enum activation activation);
+void gpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
+                                struct mat x);
+void gpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat u,
+                       enum activation activation);
+size_t gpu_linear_partial_bytes(const struct device_shape *shape);
+// attention.cu
+void gpu_attention_forward(struct device *dev, const struct attention_args *args,
+                           const struct batch *batch);
+void gpu_attention_backward(struct device *dev, const struct attention_grad_args *args,
+                            const struct batch *batch);
+size_t gpu_attention_partial_bytes(const struct device_shape *shape);
+// loss.cu
+void gpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                   float scale, const struct batch *batch);
+void gpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsigned char *hits,
+                    struct mat logits, float scale, const int32_t *labels, int64_t count);
+void gpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                      float scale, const float *targets, int64_t count);
+void gpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                      float scale, const float *targets, int64_t count);
+void gpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
+                    double weight);
+// rows.cu
+void gpu_gather_rows(struct device *dev, struct mat y, struct mat x, const int32_t *rows,
+                     int64_t count);
+void gpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
+                      int64_t count);
+void gpu_scatter_add_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
+                          int64_t count);
+void gpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,
+                      struct dropout dropout, const struct batch *batch);
+void gpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,
+                       struct dropout dropout, const struct batch *batch);
+// optimizer.cu
+void gpu_squares(struct device *dev, double *sums, const float *values,
+                 const struct device_range *ranges, int64_t range_count);
+void gpu_norms(struct device *dev, struct grad_stats *stats, const double *sums,
+               const int64_t *blocks, int64_t groups, double scale);
+void gpu_adamw(struct device *dev, const struct adamw_args *args);
+void gpu_lamb_moments(struct device *dev, const struct adamw_args *args, double *sums);
+void gpu_lamb_apply(struct device *dev, const struct lamb_args *args);
+void gpu_add(struct device *dev, float *to, const float *from, int64_t count);
+void gpu_convert(struct device *dev, struct mat to, const float *from);
+
+#endif

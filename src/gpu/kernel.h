@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels share: numbers of any dtype, sums over threads, rows of a matrix given to groups of
+// threads, dropout masks. Everything here runs on the GPU.
+#ifndef BERTH_GPU_KERNEL_H
+#define BERTH_GPU_KERNEL_H
+
+#include "core/device.h"
+#include "gpu/gpu_api.h"
+
+// --- numbers ------------------------------------------------------------------------------------
+
+DEVICE float number_of(uint16_t bits, enum dtype dtype) {
+    return dtype == DTYPE_BF16 ? gpu_float((uint32_t)bits << 16) : gpu_from_f16(bits);
+}
+
+DEVICE uint16_t bits_of(float x, enum dtype dtype) {
+    return dtype == DTYPE_BF16 ? gpu_bf16(x) : gpu_f16(x);
+}
+
+template <int N> struct vector_io; // N neighbouring columns of a row
+
+template <> struct vector_io<1> {
+    DEVICE void load(float x[1], const struct mat &m, int64_t i) {
+        x[0] = m.dtype == DTYPE_F32 ? ((const float *)m.data)[i]
+                                    : number_of(((const uint16_t *)m.data)[i], m.dtype);
+    }
+    DEVICE void store(const struct mat &m, int64_t i, const float x[1]) {
+        if (m.dtype == DTYPE_F32) {
+            ((float *)m.data)[i] = x[0];
+        } else {
+            ((uint16_t *)m.data)[i] = bits_of(x[0], m.dtype);
+        }
+    }
+};
+
+DEVICE void unpack(float x[2], uint32_t pair, enum dtype dtype) {
+    x[0] = number_of((uint16_t)pair, dtype);
+    x[1] = number_of((uint16_t)(pair >> 16), dtype);
+}
+
+DEVICE uint32_t pack(const float x[2], enum dtype dtype) {
+    return bits_of(x[0], dtype) | (uint32_t)bits_of(x[1], dtype) << 16;
+}
+
+template <> struct vector_io<8> {
+    DEVICE void load(float x[8], const struct mat &m, int64_t i) {
+        if (m.dtype == DTYPE_F32) {
+            load_half(x, (const float *)m.data + i);
+            load_half(x + 4, (const float *)m.data + i + 4);
+            return;
+        }
+        const uint4 v = gpu_read16((const uint16_t *)m.data + i);
+        unpack(x, v.x, m.dtype);
+        unpack(x + 2, v.y, m.dtype);
+        unpack(x + 4, v.z, m.dtype);
+        unpack(x + 6, v.w, m.dtype);
+    }
+    DEVICE void store(const struct mat &m, int64_t i, const float x[8]) {
+        if (m.dtype == DTYPE_F32) {
+            store_half((float *)m.data + i, x);
+            store_half((float *)m.data + i + 4, x + 4);
+            return;
+        }
+        gpu_write16((uint16_t *)m.data + i, uint4{pack(x, m.dtype), pack(x + 2, m.dtype),
+                                                  pack(x + 4, m.dtype), pack(x + 6, m.dtype)});
+    }
+
+  private:
+    DEVICE void load_half(float x[4], const float *from) {
+        const uint4 v = gpu_read16(from);
+        x[0] = gpu_float(v.x);
+        x[1] = gpu_float(v.y);
+        x[2] = gpu_float(v.z);
+        x[3] = gpu_float(v.w);
+    }
+    DEVICE void store_half(float *to, const float x[4]) {
+        gpu_write16(to, uint4{gpu_bits(x[0]), gpu_bits(x[1]), gpu_bits(x[2]), gpu_bits(x[3])});
+    }
+};
+
+template <int N> DEVICE void load(float (&x)[N], const struct mat &m, int64_t row, int64_t column) {
+    vector_io<N>::load(x, m, row * m.stride + column);
+}
+
+template <int N>
+DEVICE void load_added(float (&x)[N], const struct mat &m, int64_t row, int64_t column) {
+    float more[N];
+    load(more, m, row, column);
+    for (int i = 0; i < N; i++) {
+        x[i] += more[i];
+    }
+}
+
+template <int N>
+DEVICE void store(const struct mat &m, int64_t row, int64_t column, const float (&x)[N]) {
+    vector_io<N>::store(m, row * m.stride + column, x);
+}
+
+DEVICE float number_at(const struct mat &m, int64_t row, int64_t column) {
+    float x[1];
+    load(x, m, row, column);
+    return x[0];
+}
+
+DEVICE void set_number(const struct mat &m, int64_t row, int64_t column, float x) {
+    const float one[1] = {x};
+    store(m, row, column, one);
+}
+
+DEVICE bool is_given(const struct mat &m) {
+    return m.data != NULL;
+}
+
+// --- sums over threads, in an order that only the number of threads determines ------------------
+
+template <class T> DEVICE T warp_sum(T x) {
+    for (int lanes = GPU_WARP / 2; lanes > 0; lanes /= 2) {
+        x += __shfl_xor_sync(GPU_ALL_LANES, x, lanes);
+    }
+    return x;
+}
+
+DEVICE float warp_max(float x) {
+    for (int lanes = GPU_WARP / 2; lanes > 0; lanes /= 2) {
+        x = fmaxf(x, __shfl_xor_sync(GPU_ALL_LANES, x, lanes));
+    }
+    return x;
+}
+
+// Over all threads of a block of THREADS, each of which gets the sum. Consecutive calls may share
+// their memory: everyone has read it before it is written again.
+template <int THREADS, class T> DEVICE T block_sum(T x) {
+    if (THREADS == GPU_WARP) {
+        return warp_sum(x);
+    }
+    GPU_SHARED(T, parts, THREADS / GPU_WARP);
+    x = warp_sum(x);
+    __syncthreads();
+    if (threadIdx.x % GPU_WARP == 0) {
+        parts[threadIdx.x / GPU_WARP] = x;
+    }
+    __syncthreads();
+    T sum = parts[0];
+    for (int warp = 1; warp < THREADS / GPU_WARP; warp++) {
+        sum += parts[warp];
+    }
+    return sum;
+}
+
+template <int THREADS> DEVICE float block_max(float x) {
+    GPU_SHARED(float, parts, THREADS / GPU_WARP);
+    x = warp_max(x);
+    __syncthreads();
+    if (threadIdx.x % GPU_WARP == 0) {
+        parts[threadIdx.x / GPU_WARP] = x;
+    }
+    __syncthreads();
+    float most = parts[0];
+    for (int warp = 1; warp < THREADS / GPU_WARP; warp++) {
+        most = fmaxf(most, parts[warp]);
+    }
+    return most;
+}
+
+// --- rows ---------------------------------------------------------------------------------------
+
+// A group of THREADS threads, a warp or a block, has one row at a time: thread t has CHUNKS times
+// VEC neighbouring columns, chunk k from (k THREADS + t) VEC. Warps share a block.
+template <int THREADS_, int VEC_, int CHUNKS_> struct row_group {
+    static constexpr int THREADS = THREADS_, VEC = VEC_, CHUNKS = CHUNKS_;
+    static constexpr int GROUPS = THREADS_ == GPU_WARP ? 4 : 1; // of a block
+    static constexpr int BLOCK = THREADS_ * GROUPS;
+    static constexpr int64_t COLUMNS = (int64_t)THREADS_ * VEC_ * CHUNKS_; // at most
+
+    DEVICE int thread() {
+        return (int)threadIdx.x % THREADS;
+    }
+    DEVICE int group() {
+        return (int)threadIdx.x / THREADS;
+    }
+    DEVICE int64_t column(int chunk) {
+        return ((int64_t)chunk * THREADS + thread()) * VEC;
+    }
+    DEVICE float sum(float x) {
+        return block_sum<THREADS>(x);
+    }
+};
+
+// --- dropout ------------------------------------------------------------------------------------
+
+// A row's place in a mask (core/rng.h).
+struct mask_row {
+    uint64_t key;
+    uint32_t position, place, step, threshold; // threshold 0: everything is kept
+    float scale;
+};
+
+DEVICE struct mask_row mask_row_of(const struct dropout &dropout, uint32_t head, int64_t place,
+                                   int32_t position) {
+    return mask_row{rng_dropout_key(&dropout, head),
+                    (uint32_t)position,
+                    (uint32_t)place,
+                    dropout.step,
+                    dropout.threshold,
+                    rng_dropout_scale(dropout.threshold)};
+}
+
+// Of a row of the batch; the slack has no mask.
+DEVICE struct mask_row mask_row_of_batch(const struct dropout &dropout, const struct batch &batch,
+                                         int64_t row) {
+    const int32_t sequence = dropout.threshold != 0 ? batch.sequences[row] : -1;
+    if (sequence < 0) {
+        return mask_row{};
+    }
+    return mask_row_of(dropout, 0, batch.places[sequence], batch.positions[row]);
+}
+
+DEVICE struct rng_block mask_block(const struct mask_row &row, uint32_t index) {
+    const uint32_t counter[4] = {index, row.position, row.place, row.step};
+    return rng_philox(row.key, counter);
+}
+
+DEVICE bool mask_keeps(const struct mask_row &row, const struct rng_block &block, int slot) {
+    return (block.word[slot / 2] >> (16 * (slot % 2)) & 0xFFFFu) >= row.threshold;
+}
+
+// Bit i: column + i is kept, for the thread's VEC columns of a chunk. All threads of a warp call
+// it, whether or not they have columns in the matrix. Eight columns at a time, each thread draws
+// the block of one column of every sixteen and the warp exchanges the bits.
+template <class G> DEVICE uint32_t mask_bits(const struct mask_row &row, int chunk) {
+    if (row.threshold == 0) {
+        return ~0u;
+    }
+    if (G::VEC == 1) {
+        const uint32_t column = (uint32_t)G::column(chunk);
+        const struct rng_block block = mask_block(row, column / 128 * 16 + column % 16);
+        return mask_keeps(row, block, (int)(column / 16 % 8));
+    }
+    const int thread = G::thread(), lane = thread % GPU_WARP;
+    const struct rng_block block = mask_block(row, (uint32_t)(chunk * G::THREADS + thread));
+    uint64_t kept = 0;
+    for (int slot = 0; slot < 8; slot++) {
+        const uint64_t lanes = __ballot_sync(GPU_ALL_LANES, mask_keeps(row, block, slot));
+        kept = lane % 16 / 2 == slot ? lanes : kept;
+    }
+    return (uint32_t)(kept >> (lane / 16 * 16 + lane % 2 * 8)) & 0xFFu;
+}
+
+template <int N> DEVICE void apply_mask(float (&x)[N], const struct mask_row &row, uint32_t bits) {
+    if (row.threshold == 0) {
+        return;
+    }
+    for (int i = 0; i < N; i++) {
+        x[i] = bits >> i & 1 ? x[i] * row.scale : 0.0f;
+    }
+}
+
+#endif

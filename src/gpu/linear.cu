@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Linear layers: products (gemm.h), activations and their gradients, column sums (the gradients of
+// biases).
+#include "gpu/activations.h"
+#include "gpu/gemm.h"
+#include "gpu/kernel.h"
+
+enum { COLUMN_THREADS = 128, COLUMN_ROWS = 64, SUM_COLUMNS = 32, SUM_SEGMENTS = 8 };
+
+// --- kernels ------------------------------------------------------------------------------------
+
+// A thread has VEC neighbouring columns of COLUMN_ROWS rows; blocks are numbered along a row first.
+struct column_place {
+    int64_t column, first, past, block; // rows [first, past), block of rows
+};
+
+template <int VEC> DEVICE struct column_place column_place_of(const struct mat &m) {
+    const int64_t across = (m.cols + COLUMN_THREADS * VEC - 1) / (COLUMN_THREADS * VEC);
+    struct column_place place;
+    place.block = blockIdx.x / across;
+    place.column = (blockIdx.x % across * COLUMN_THREADS + threadIdx.x) * VEC;
+    place.first = place.block * COLUMN_ROWS;
+    place.past = place.first + COLUMN_ROWS < m.rows ? place.first + COLUMN_ROWS : m.rows;
+    return place;
+}
+
+template <int VEC>
+__global__ void __launch_bounds__(COLUMN_THREADS)
+    activation_kernel(struct mat y, struct mat u, enum activation activation) {
+    const struct column_place place = column_place_of<VEC>(u);
+    for (int64_t row = place.first; place.column < u.cols && row < place.past; row++) {
+        float x[VEC];
+        load(x, u, row, place.column);
+        for (int i = 0; i < VEC; i++) {
+            x[i] = activation_of(x[i], activation);
+        }
+        store(y, row, place.column, x);
+    }
+}
+
+// g *= slope(u) where there is an activation; partials[block, column] = the column sums of g.
+template <int VEC>
+__global__ void __launch_bounds__(COLUMN_THREADS)
+    column_sums_kernel(float *partials, struct mat g, struct mat u, enum activation activation) {
+    const struct column_place place = column_place_of<VEC>(g);
+    if (place.column >= g.cols) {
+        return;
+    }
+    float sums[VEC];
+    for (int i = 0; i < VEC; i++) {
+        sums[i] = 0.0f;
+    }
+    for (int64_t row = place.first; row < place.past; row++) {
+        float x[VEC], slope[VEC];
+        load(x, g, row, place.column);
+        if (is_given(u)) {
+            load(slope, u, row, place.column);
+            for (int i = 0; i < VEC; i++) {
+                x[i] *= activation_slope(slope[i], activation);
+            }
+            store(g, row, place.column, x);
+        }
+        for (int i = 0; i < VEC; i++) {
+            sums[i] += x[i];
+        }
+    }
+    for (int i = 0; i < VEC; i++) {
+        partials[place.block * g.cols + place.column + i] = sums[i];
+    }
+}
+
+// Each of SUM_SEGMENTS threads of a column adds a part of the blocks, the first adds the parts.
+__global__ void __launch_bounds__(SUM_COLUMNS *SUM_SEGMENTS)
+    add_partials_kernel(float *to, const float *partials, int64_t blocks, int64_t stride,
+                        int64_t count) {
+    GPU_SHARED(float, parts, SUM_COLUMNS *SUM_SEGMENTS);
+    const int64_t column = (int64_t)blockIdx.x * SUM_COLUMNS + threadIdx.x % SUM_COLUMNS;
+    const int64_t each = (blocks + SUM_SEGMENTS - 1) / SUM_SEGMENTS;
+    const int64_t first = threadIdx.x / SUM_COLUMNS * each;
+    float sum = 0.0f;
+    for (int64_t i = first; column < count && i < first + each && i < blocks; i++) {
+        sum += partials[i * stride + column];
+    }
+    parts[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x < SUM_COLUMNS && column < count) {
+        for (int segment = 1; segment < SUM_SEGMENTS; segment++) {
+            sum += parts[segment * SUM_COLUMNS + threadIdx.x];
+        }
+        to[column] += sum;
+    }
+}
+
+// --- launches -----------------------------------------------------------------------------------
+
+void gpu_add_partials(struct gpu *gpu, float *to, const float *partials, int64_t blocks,
+                      int64_t stride, int64_t count) {
+    gpu_run(gpu, {"add_partials", gpu_blocks(count, SUM_COLUMNS), SUM_COLUMNS * SUM_SEGMENTS},
+            add_partials_kernel, to, partials, blocks, stride, count);
+}
+
+static bool is_vectorizable(struct mat m) {
+    return (uintptr_t)m.data % 16 == 0 && m.stride % 8 == 0 && m.cols % 8 == 0;
+}
+
+static int64_t column_blocks(struct mat m, int vec) {
+    return gpu_blocks(m.rows, COLUMN_ROWS) * gpu_blocks(m.cols, COLUMN_THREADS * vec);
+}
+
+static void activate(struct gpu *gpu, struct mat y, struct mat u, enum activation activation) {
+    if (is_vectorizable(y) && is_vectorizable(u)) {
+        gpu_run(gpu, {"activation", column_blocks(u, 8), COLUMN_THREADS}, activation_kernel<8>, y,
+                u, activation);
+    } else {
+        gpu_run(gpu, {"activation", column_blocks(u, 1), COLUMN_THREADS}, activation_kernel<1>, y,
+                u, activation);
+    }
+}
+
+// dbias += the column sums of g, after g *= f'(u) unless u is empty.
+static void add_column_sums(struct gpu *gpu, float *dbias, struct mat g, struct mat u,
+                            enum activation activation) {
+    const int64_t blocks = gpu_blocks(g.rows, COLUMN_ROWS);
+    float *partials = gpu_partials(gpu, blocks * g.cols);
+    if (is_vectorizable(g) && (is_vectorizable(u) || mat_is_empty(u))) {
+        gpu_run(gpu, {"column_sums", column_blocks(g, 8), COLUMN_THREADS}, column_sums_kernel<8>,
+                partials, g, u, activation);
+    } else {
+        gpu_run(gpu, {"column_sums", column_blocks(g, 1), COLUMN_THREADS}, column_sums_kernel<1>,
+                partials, g, u, activation);
+    }
+    gpu_add_partials(gpu, dbias, partials, blocks, g.cols, g.cols);
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+size_t gpu_linear_partial_bytes(const struct device_shape *shape) {
+    const int64_t layer = larger(3 * shape->hidden, shape->intermediate);
+    const int64_t tokens = gpu_blocks(batch_round(shape->batch.tokens), COLUMN_ROWS) * layer;
+    const int64_t words = gpu_blocks(shape->decoder_rows, COLUMN_ROWS) * shape->vocabulary;
+    return (size_t)larger(tokens, words) * sizeof(float);
+}
+
+// --- operations ---------------------------------------------------------------------------------
+
+void gpu_linear_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
+                        const float *bias) {
+    const struct gemm_call call = {y, x, w, false, true, false, bias};
+    gemm_run(gpu_of(dev), &call);
+}
+
+void gpu_linear_gelu_forward(struct device *dev, struct mat y, struct mat u, struct mat x,
+                             struct mat w, const float *bias, enum activation activation) {
+    const struct mat before = mat_is_empty(u) ? y : u;
+    gpu_linear_forward(dev, before, x, w, bias);
+    activate(gpu_of(dev), y, before, activation);
+}
+
+void gpu_linear_backward_input(struct device *dev, struct mat dx, struct mat dy, struct mat w) {
+    const struct gemm_call call = {dx, dy, w, false, false, false, NULL};
+    gemm_run(gpu_of(dev), &call);
+}
+
+void gpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat dy,
+                              struct mat w, struct mat u, enum activation activation) {
+    gpu_linear_backward_input(dev, du, dy, w);
+    add_column_sums(gpu_of(dev), dbias, du, u, activation);
+}
+
+void gpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
+                                struct mat x) {
+    const struct gemm_call call = {dw, dy, x, true, false, true, NULL};
+    const struct mat none = {};
+    gemm_run(gpu_of(dev), &call);
+    if (dbias != NULL) {
+        add_column_sums(gpu_of(dev), dbias, dy, none, ACTIVATION_LINEAR);
+    }
+}
+
+void gpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat u,
+                       enum activation activation) {
+    add_column_sums(gpu_of(dev), dbias, du, u, activation);
+}

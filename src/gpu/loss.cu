@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// The losses. Sums that decide a small loss, near a probability of 1, are in double.
+#include "gpu/gpu.h"
+#include "gpu/kernel.h"
+
+enum { LOSS_THREADS = 256 };
+
+DEVICE void set_gradient(const struct mat &m, int64_t row, int64_t column, double x) {
+    if (is_given(m)) {
+        set_number(m, row, column, (float)x);
+    }
+}
+
+__global__ void __launch_bounds__(LOSS_THREADS) zero_columns_kernel(struct mat m, int64_t first) {
+    for (int64_t column = threadIdx.x; column < m.cols; column += LOSS_THREADS) {
+        set_number(m, first + blockIdx.x, column, 0.0f);
+    }
+}
+
+static void zero_from(struct gpu *gpu, struct mat m, int64_t first) {
+    if (!mat_is_empty(m)) {
+        gpu_run(gpu, {"zero_columns", m.rows - first, LOSS_THREADS}, zero_columns_kernel, m, first);
+    }
+}
+
+// --- spans --------------------------------------------------------------------------------------
+
+// The cross entropy of one column over the rows [first, first + length); all threads call it and
+// get it.
+DEVICE double span_entropy(struct mat dlogits, struct mat logits, int column, int64_t first,
+                           int64_t length, int32_t label, double scale) {
+    const bool used = label >= 0 && label < length;
+    float most = -INFINITY;
+    double sum = 0.0;
+    for (int64_t i = threadIdx.x; i < length; i += LOSS_THREADS) {
+        most = fmaxf(most, number_at(logits, first + i, column));
+    }
+    most = block_max<LOSS_THREADS>(most);
+    for (int64_t i = threadIdx.x; i < length; i += LOSS_THREADS) {
+        sum += exp((double)number_at(logits, first + i, column) - (double)most);
+    }
+    const double shift = (double)most + log(block_sum<LOSS_THREADS>(sum));
+    const double wanted = used ? (double)number_at(logits, first + label, column) : 0.0;
+    __syncthreads(); // the gradient may be in the logits' memory
+    for (int64_t i = threadIdx.x; is_given(dlogits) && i < length; i += LOSS_THREADS) {
+        const double p = exp((double)number_at(logits, first + i, column) - shift);
+        set_gradient(dlogits, first + i, column, used ? scale * (p - (i == label)) : 0.0);
+    }
+    return used ? shift - wanted : 0.0;
+}
+
+__global__ void __launch_bounds__(LOSS_THREADS)
+    span_loss_kernel(struct mat dlogits, float *losses, struct mat logits, float scale,
+                     struct batch batch) {
+    const int64_t s = blockIdx.x, first = batch.cu_seqlens[s];
+    const int64_t length = batch.cu_seqlens[s + 1] - first;
+    const double half = 0.5 * (double)scale;
+    const double loss =
+        span_entropy(dlogits, logits, 0, first, length, batch.start_positions[s], half) +
+        span_entropy(dlogits, logits, 1, first, length, batch.end_positions[s], half);
+    if (threadIdx.x == 0) {
+        losses[s] = (float)(0.5 * loss);
+    }
+}
+
+void gpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                   float scale, const struct batch *batch) {
+    gpu_run(gpu_of(dev), {"span_loss", batch->sequence_count, LOSS_THREADS}, span_loss_kernel,
+            dlogits, losses, logits, scale, *batch);
+    zero_from(gpu_of(dev), dlogits, batch->token_count);
+}
+
+// --- classes and words --------------------------------------------------------------------------
+
+// A block has one row of any number of columns.
+__global__ void __launch_bounds__(LOSS_THREADS)
+    class_loss_kernel(struct mat dlogits, float *losses, unsigned char *hits, struct mat logits,
+                      float scale, const int32_t *labels) {
+    const int64_t row = blockIdx.x;
+    const int32_t label = labels[row];
+    const bool used = label >= 0 && label < logits.cols;
+    const float wanted = used ? number_at(logits, row, label) : 0.0f;
+    float most = -INFINITY, before = 0.0f; // columns that are chosen before the label
+    double sum = 0.0;
+    for (int64_t i = threadIdx.x; used && i < logits.cols; i += LOSS_THREADS) {
+        const float x = number_at(logits, row, i);
+        most = fmaxf(most, x);
+        before += x > wanted || (x == wanted && i < label) ? 1.0f : 0.0f;
+    }
+    most = block_max<LOSS_THREADS>(most);
+    before = block_sum<LOSS_THREADS>(before);
+    for (int64_t i = threadIdx.x; used && i < logits.cols; i += LOSS_THREADS) {
+        sum += (double)gpu_exp(number_at(logits, row, i) - most);
+    }
+    sum = block_sum<LOSS_THREADS>(sum);
+    const float factor = (float)((double)scale / sum);
+    // p - 1 from the sum of the others, which keeps its digits where p is nearly 1.
+    const double others = sum - (double)gpu_exp(wanted - most);
+    for (int64_t i = threadIdx.x; is_given(dlogits) && i < logits.cols; i += LOSS_THREADS) {
+        const float x = number_at(logits, row, i);
+        const float slope =
+            i == label ? (float)(-(double)scale * others / sum) : factor * gpu_exp(x - most);
+        set_number(dlogits, row, i, used ? slope : 0.0f);
+    }
+    if (threadIdx.x == 0) {
+        losses[row] = used ? (float)((double)most + log(sum) - (double)wanted) : 0.0f;
+        if (hits != NULL) {
+            hits[row] = used && before == 0.0f;
+        }
+    }
+}
+
+void gpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsigned char *hits,
+                    struct mat logits, float scale, const int32_t *labels, int64_t count) {
+    gpu_run(gpu_of(dev), {"class_loss", count, LOSS_THREADS}, class_loss_kernel, dlogits, losses,
+            hits, logits, scale, labels);
+    zero_from(gpu_of(dev), dlogits, count);
+}
+
+// --- real numbers and several labels ------------------------------------------------------------
+
+__global__ void __launch_bounds__(LOSS_THREADS)
+    squared_loss_kernel(struct mat dlogits, float *losses, struct mat logits, float scale,
+                        const float *targets, int64_t count) {
+    const int64_t i = (int64_t)blockIdx.x * LOSS_THREADS + threadIdx.x;
+    if (i >= count) {
+        return;
+    }
+    const bool used = !isnan(targets[i]);
+    const double difference = used ? (double)number_at(logits, i, 0) - (double)targets[i] : 0.0;
+    losses[i] = (float)(difference * difference);
+    set_gradient(dlogits, i, 0, 2.0 * (double)scale * difference);
+}
+
+void gpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                      float scale, const float *targets, int64_t count) {
+    gpu_run(gpu_of(dev), {"squared_loss", gpu_blocks(count, LOSS_THREADS), LOSS_THREADS},
+            squared_loss_kernel, dlogits, losses, logits, scale, targets, count);
+    zero_from(gpu_of(dev), dlogits, count);
+}
+
+// log(1 + e^x)
+DEVICE double soft_plus(double x) {
+    return fmax(x, 0.0) + log1p(exp(-fabs(x)));
+}
+
+__global__ void __launch_bounds__(LOSS_THREADS)
+    sigmoid_loss_kernel(struct mat dlogits, float *losses, struct mat logits, float scale,
+                        const float *targets, int64_t count) {
+    const int64_t row = (int64_t)blockIdx.x * LOSS_THREADS + threadIdx.x, width = logits.cols;
+    if (row >= count) {
+        return;
+    }
+    const float *t = targets + row * width;
+    const bool used = !isnan(t[0]);
+    double sum = 0.0;
+    for (int64_t k = 0; k < width; k++) {
+        const double x = number_at(logits, row, k), target = used ? (double)t[k] : 0.0;
+        const double p = x >= 0 ? 1.0 / (1.0 + exp(-x)) : exp(x) / (1.0 + exp(x));
+        sum += soft_plus(x) - target * x;
+        set_gradient(dlogits, row, k, used ? (double)scale * (p - target) / (double)width : 0.0);
+    }
+    losses[row] = used ? (float)(sum / (double)width) : 0.0f;
+}
+
+void gpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                      float scale, const float *targets, int64_t count) {
+    gpu_run(gpu_of(dev), {"sigmoid_loss", gpu_blocks(count, LOSS_THREADS), LOSS_THREADS},
+            sigmoid_loss_kernel, dlogits, losses, logits, scale, targets, count);
+    zero_from(gpu_of(dev), dlogits, count);
+}
+
+// --- the sum of losses --------------------------------------------------------------------------
+
+// One thread adds, in order, what the block has fetched.
+__global__ void __launch_bounds__(LOSS_THREADS)
+    add_losses_kernel(double *sum, const float *losses, int64_t count, double weight) {
+    GPU_SHARED(float, fetched, LOSS_THREADS);
+    double own = 0.0;
+    for (int64_t first = 0; first < count; first += LOSS_THREADS) {
+        const int64_t i = first + threadIdx.x;
+        __syncthreads();
+        fetched[threadIdx.x] = i < count ? losses[i] : 0.0f;
+        __syncthreads();
+        for (int64_t k = 0; threadIdx.x == 0 && k < LOSS_THREADS && first + k < count; k++) {
+            own += (double)fetched[k];
+        }
+    }
+    if (threadIdx.x == 0) {
+        *sum += weight * own;
+    }
+}
+
+void gpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
+                    double weight) {
+    gpu_run(gpu_of(dev), {"add_losses", 1, LOSS_THREADS}, add_losses_kernel, sum, losses, count,
+            weight);
+}

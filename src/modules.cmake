@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Libraries berth-KIND-NAME.so that are opened at run time (core/modules.h). Each offers one name; of
+# core it has what it needs, visible to itself alone.
+add_library(berth_core_archive STATIC $<TARGET_OBJECTS:berth_core>)
+
+function(berth_module module symbol)
+  set(map ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.map)
+  file(CONFIGURE OUTPUT ${map} CONTENT "{ global: @symbol@; local: *; };\n" @ONLY)
+  set_target_properties(${module} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
+                                             LINK_DEPENDS ${map})
+  target_include_directories(${module} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  target_link_options(${module} PRIVATE -Wl,--version-script=${map})
+  target_link_libraries(${module} PRIVATE berth_core_archive ${CMAKE_DL_LIBS} m)
+  install(TARGETS ${module} LIBRARY DESTINATION ${BERTH_MODULE_DIR})
+endfunction()

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks through every operation x shapes x dtypes x variants on a device, against the references
+// (op_rows.c) and finite differences (op_gradients.h). Complaints are printed and counted.
+#ifndef BERTH_TESTS_DEVICE_OP_WALK_H
+#define BERTH_TESTS_DEVICE_OP_WALK_H
+
+#include "op_cases.h"
+
+// One call of an operation.
+struct variant {
+    const struct op *op;
+    const struct op_row *row;
+    const struct op_use *use;
+    int variant, mode;
+};
+
+typedef void each_function(struct op_run *run, const struct variant *variant, void *context);
+
+// The last has three pieces of columns in attention and tiles of all three sizes in dw; the full
+// block has neither slack nor a short piece.
+enum { SHAPE_ONE_BLOCK = 2, SHAPE_SEVERAL_TILES = 3, SHAPES };
+extern const struct case_shape shapes[SHAPES];
+
+// A batch for the run's shape.
+void op_walk_begin(struct op_run *run);
+// All variants of all operations for one shape; all uses for the small ones.
+void op_walk(struct device *dev, const struct case_shape *shape, each_function *each,
+             void *context);
+// Prints what a run complains of; `context` is the int that counts.
+void op_walk_report(struct op_run *run, const struct variant *variant, void *context);
+// The number of complaints of one shape, or of all gradients. `exact`: of the references alone.
+int op_walk_complaints(struct device *dev, const struct case_shape *shape);
+int op_walk_gradients(struct device *dev, int exact);
+
+#endif
