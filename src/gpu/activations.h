@@ -28,8 +28,9 @@ DEVICE float gelu_tanh_part(float x) {
 
 DEVICE float gelu_tanh_slope(float x) {
     const float t = gelu_tanh_part(x);
-    const float inner = 0.79788456080286536f * (1.0f + 3.0f * 0.044715f * x * x);
-    return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner;
+    const float tanh_slope =
+        (1.0f - t * t) * 0.79788456080286536f * (1.0f + 3.0f * 0.044715f * x * x);
+    return 0.5f * (1.0f + t) + 0.5f * x * tanh_slope;
 }
 
 DEVICE float relu6(float x) {

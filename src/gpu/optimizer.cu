@@ -203,11 +203,11 @@ __global__ void __launch_bounds__(UPDATE_THREADS)
                 const float p = args.parameters[first + i];
                 float m = moment1[i], v = moment2[i];
                 update_moments(f, p, args.gradients[first + i], m, v);
-                const float update = update_of(f, p, m, v);
+                const double update = (double)update_of(f, p, m, v);
                 moment1[i] = m;
                 moment2[i] = v;
                 parameters += (double)p * (double)p;
-                updates += (double)update * (double)update;
+                updates += update * update;
             }
             args.gradients[first + i] = 0.0f;
         }
