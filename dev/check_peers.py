@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Loads what current versions of transformers and sentence-transformers save, and compares results on the
-same texts: embeddings, class probabilities, multi-label sigmoids, logits of ONNX.
+same texts: embeddings, class probabilities, multi-label sigmoids, logits of ONNX. Gives checkpoints of Berth to the
+Trainer (and, if accelerate is installed, resumes one with it).
 
     dev/check_peers.py BERTH [MODEL_FOLDER]
 
@@ -220,6 +221,75 @@ def check_answers(program, work):
     assert answer == wanted, (answer, wanted)
 
 
+# --- the Trainer ----------------------------------------------------------------------------------
+
+SENTENCES = ["the quick brown fox jumped over the lazy dog.", "the lazy dog is in paris.", "the fox is in france."]
+
+
+def write_questions(path):
+    context = " ".join(SENTENCES)
+    answers = {"the lazy dog is in?": "paris", "the fox is in?": "france", "over the?": "lazy dog", "the fox is?": "quick"}
+    questions = [{"id": question, "question": question,
+                  "answers": [{"text": answer, "answer_start": context.index(answer)}]}
+                 for question, answer in answers.items()]
+    paragraph = {"context": context, "qas": questions}
+    path.write_text(json.dumps({"version": "1.1", "data": [{"title": "", "paragraphs": [paragraph]}]}))
+    return path
+
+
+def check_state(folder, **expected):
+    """What the Trainer reads first when it resumes."""
+    state = transformers.TrainerState.load_from_json(str(folder / "trainer_state.json"))
+    for key, value in expected.items():
+        if getattr(state, key) != value:
+            sys.exit(f"{folder}: the Trainer reads {key} {getattr(state, key)}, not {value}")
+    if not state.stateful_callbacks["Berth"]["attributes"]["settings"]:
+        sys.exit(f"{folder}: no settings of Berth")
+    state.save_to_json(str(folder / "saved.json"))
+    if json.loads((folder / "saved.json").read_text())["stateful_callbacks"] != state.stateful_callbacks:
+        sys.exit(f"{folder}: the Trainer loses what Berth needs")
+    return state
+
+
+def resume_with_trainer(folder, work):
+    """The third and last update of a run, by the Trainer."""
+    model = transformers.BertForQuestionAnswering.from_pretrained(folder)
+    rows = [{"input_ids": [2, 5, 6, 3], "start_positions": 1, "end_positions": 2}] * 4
+    arguments = transformers.TrainingArguments(
+        output_dir=str(work / "trainer"), max_steps=3, per_device_train_batch_size=2, logging_steps=1, save_steps=1,
+        eval_steps=2, report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no")
+    trainer = transformers.Trainer(model=model, args=arguments, train_dataset=rows)
+    trainer.train(resume_from_checkpoint=str(folder))
+    steps = [entry["step"] for entry in trainer.state.log_history if "loss" in entry]
+    if trainer.state.global_step != 3 or steps != [1, 2, 3]:
+        sys.exit(f"the Trainer resumes {folder} at other updates: {steps}")
+
+
+def check_trainer(program, work):
+    model = save(work / "trained", transformers.BertForQuestionAnswering(make_config()))
+    data = write_questions(work / "questions.json")
+    run = work / "finetuned"
+    berth(program, "finetune", "squad", "--model", model, "--train", data, "--dev", data, "--output", run,
+          "--train_batch_size", 2, "--max_steps", 2, "--save_steps", 1, "--logging_steps", 1, "--eval_strategy", "steps",
+          "--eval_steps", 1, "--load_best_model_at_end", "--max_seq_length", 64)
+    state = check_state(run / "checkpoint-2", global_step=2, max_steps=2, train_batch_size=2, logging_steps=1, save_steps=1,
+                        eval_steps=1, num_train_epochs=2, epoch=1.0, best_global_step=1,
+                        best_model_checkpoint=str(run / "checkpoint-1"))
+    if not pathlib.Path(state.best_model_checkpoint).is_dir() or len(state.log_history) != 3:
+        sys.exit(f"{run}: {state}")
+    vocab = work / "vocab.txt"
+    vocab.write_text("".join(word + "\n" for word in make_tokenizer().convert_ids_to_tokens(range(5 + len(WORDS)))))
+    (work / "text.txt").write_text("".join(" ".join(SENTENCES) + "\n\n" for _ in range(20)))
+    berth(program, "prepare", "--text", work / "text.txt", "--vocab", vocab, "--output", work / "shards",
+          "--max_seq_length", 32, "--max_predictions_per_seq", 5, "--shards", 1, "--test_shards", 1)
+    berth(program, "pretrain", "--config_file", model / "config.json", "--vocab_file", vocab,
+          "--input_dir", next((work / "shards").rglob("*.hdf5")).parent, "--output", work / "pretrained", "--max_steps", 2, "--train_batch_size", 4,
+          "--save_steps", 1, "--max_seq_length", 32, "--max_predictions_per_seq", 5)
+    check_state(work / "pretrained/checkpoint-2", global_step=2, max_steps=2, train_batch_size=4, save_steps=1)
+    if importlib.util.find_spec("accelerate") is not None:
+        resume_with_trainer(run / "checkpoint-2", work)
+
+
 def main():
     program = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory() as name:
@@ -229,6 +299,7 @@ def main():
         check_activations(program, work)
         check_poolings(program, work)
         check_answers(program, work)
+        check_trainer(program, work)
         if len(sys.argv) > 2:
             real = work / "real"
             sentence_transformers.SentenceTransformer(sys.argv[2], device="cpu").save(str(real))

@@ -9,6 +9,7 @@
 tests/seeds/flags.txt lists the flags; what they mean comes from the program: its help, and whether it takes the flag.
 With the note "refused" a flag is expected to be refused.
 """
+import functools
 import os
 import pathlib
 import re
@@ -65,6 +66,7 @@ class Row:
         self.help = re.sub(r" \[[^\[]*\]$", "", re.sub(r"; (DeepSpeed's key: \S+|a resumed run must keep it)", "", text))
 
 
+@functools.cache
 def options_of(berth: str, verb: str) -> dict:
     """The options of a verb by their names and aliases."""
     text = subprocess.run([berth, *verb.split(), "--help", "all"], capture_output=True, text=True, check=True,
@@ -80,7 +82,7 @@ def options_of(berth: str, verb: str) -> dict:
 
 
 def answer_to(berth: str, verb: str, flag: str) -> str:
-    """What the program says to a command line of this flag alone."""
+    """What the program says to a command line of this flag alone, which the help does not list."""
     return subprocess.run([berth, *verb.split(), spelled(flag)], capture_output=True, text=True, check=False,
                           stdin=subprocess.DEVNULL).stderr
 
@@ -88,8 +90,7 @@ def answer_to(berth: str, verb: str, flag: str) -> str:
 def describe(berth: str, program: Program, flag: str, options: dict) -> tuple:
     """(accepted, meaning, note) of a flag."""
     row, note = options.get(normal(flag)), program.flags[flag]
-    answer = answer_to(berth, program.verb, flag)
-    if "unknown option" in answer:
+    if row is None and "unknown option" in answer_to(berth, program.verb, flag):
         return "no", "", ""
     if flag.startswith("-"):
         return "yes", f"`{note}`", ""

@@ -21,7 +21,8 @@ OPTION = re.compile(r"(?<![\w-])--([a-z][\w-]*)")
 COMMAND = re.compile(r"(?<![\w/-])berth ([a-z][^|;&<>`\n]*)")
 # Files that other programs write or that the text calls elsewhere.
 FOREIGN_FILES = {"zero_to_fp32.py", "run_classifier.py", "evaluate-v2.0.py"}
-FOREIGN_OPTIONS = {  # cmake, ctest, WikiExtractor, mpirun, srun
+FOREIGN_OPTIONS = {  # cmake, ctest, WikiExtractor, mpirun, srun, sbatch, deepspeed
+    "nodes", "ntasks_per_node", "time", "num_nodes", "num_gpus",
     "bind_to", "map_by", "mpi", "cpus_per_task", "cpu_bind", "build", "preset", "test_dir", "output_on_failure", "no_templates"}
 
 

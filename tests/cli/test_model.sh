@@ -91,8 +91,9 @@ scores = {e["step"]: e["eval_f1"] for e in state["log_history"] if "eval_f1" in 
 best = max(scores.values())
 first = min(step for step, score in scores.items() if score == best)
 assert state["best_metric"] == best and state["best_global_step"] == first, (scores, state["best_global_step"])
-assert state["best_model_checkpoint"] == "checkpoint-%d" % first
-assert state["early_stopping_patience_counter"] == 4 and state["global_step"] == first + 12 == max(scores)
+assert state["best_model_checkpoint"] == folder + "/checkpoint-%d" % first
+own = state["stateful_callbacks"]["Berth"]["attributes"]
+assert own["early_stopping_patience_counter"] == 4 and state["global_step"] == first + 12 == max(scores)
 assert all(step % 3 == 0 for step in scores) and first != state["global_step"]
 assert json.load(open(folder + "/eval_results.json"))["eval_f1"] == best
 same = [open(p + "/model.safetensors", "rb").read() for p in (folder, folder + "/checkpoint-%d" % first)]

@@ -108,6 +108,10 @@ MODEL_FILE=ckpt/bert-large-uncased-whole-word-masking-pytorch_model.bin
 baseline_line hf --ckpt_type HF --origin_bert_config_file bert-large-uncased-config.json
 expect_file hf/predictions.json
 
+run_page from-bing-bert-squad.md 2
+expect_file trained/runs/deepspeed_2_24batch_size/events.out.tfevents.* trained/model.safetensors baseline/predictions.json
+expect_out '"exact_match":'
+
 # --- a checkpoint that lies alone, in the other verbs ---------------------------------------------
 
 lone="checkpoints/training_state_checkpoint_162.tar --vocab_file bert-large-uncased/vocab.txt"

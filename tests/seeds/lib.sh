@@ -47,6 +47,15 @@ launch() { # COUNT COMMAND...
         "$@"
     fi
 }
+# The commands of a page. Its mpirun starts as many processes as it says, or one where there is no MPI.
+run_page() { # DOCUMENT, at least how many commands
+    export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+    if ! command -v mpirun >/dev/null; then
+        mpirun() { [ "$1" != -np ] || shift 2; "$@"; }
+        export -f mpirun
+    fi
+    run_commands_of "$documents/$1" "$2"
+}
 # What `berth fetch` would have left in the cache: a model, and SQuAD.
 fill_cache() {
     local hub=$HF_HOME/hub/models--bert-base-uncased data=$HF_HOME/assets/berth/datasets--squad

@@ -24,6 +24,14 @@ expect_file "$result/model.safetensors" "$result/predictions.json"
 grep -q '"squad_answer_end": "inclusive"' "$result/config.json" || fail "the end is the token after the answer"
 # Random samples, numbered.
 [ "$(grep -cE '^─* Example [0-9]+ ' "$out")" -gt 0 ] || grep -q 'not shown' "$err" || fail "no samples"
+mkdir page && cd page || exit 1
+cp -r ../ds_config.json ../cache .
+rm -rf cache/model_trained*
+sed -i 's/"steps_per_print": 10/"steps_per_print": 1/' ds_config.json
+HF_HUB_OFFLINE=1 run_page from-lumi.md 2
+[ "$(grep -c '^❓' "$out")" -gt 5 ] || fail "no samples"
+cd ..
+
 # The line decides against the recipe, the recipe against the rest.
 run finetune squad --recipe lumi --deepspeed_config ds_config.json --num_train_epochs 1 --output_dir none --dry-run
 expect_code 0

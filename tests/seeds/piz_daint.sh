@@ -47,6 +47,12 @@ original - berth predict squad --model alone/model_trained_deepspeed_2023-01-31-
     --vocab_file "$work/base/vocab.txt" --features keras --keras_end exclusive --input squad --output answers
 cmp -s answers/predictions.json "$result/predictions.json" || fail "the saved state answers differently"
 
+mkdir page && cd page || exit 1
+cp ../ds_config.json .
+run_page from-piz-daint.md 3
+[ "$(grep -c '^❓' "$out")" -gt 3 ] || fail "no samples"
+cd ..
+
 # What is not in the cache is named with the command that downloads it.
 export HF_HOME=$work/empty
 run finetune squad --deepspeed_config ds_config.json

@@ -303,11 +303,18 @@ const char *fixture_path(const char *output, const char *name) {
     return scratch(joined);
 }
 
-// The file without its settings, which name folders.
+// The file without its settings, and without the folder's name.
 static char *state_text(const char *output, const char *name) {
     json *state;
     assert_int_equal(json_read_file(fixture_path(output, name), &state, NULL), BERTH_OK);
-    json_remove(state, "settings");
+    static const char *const others[] = {"logging_steps", "eval_steps", "save_steps",
+                                         "best_model_checkpoint"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        json_remove(state, others[i]);
+    }
+    json *own = json_copy_deep(progress_own_keys(state));
+    json_remove(own, "settings");
+    json_set(state, "stateful_callbacks", own);
     char *text = json_write(state, JSON_INDENT_2_SORTED);
     json_free(state);
     return text;

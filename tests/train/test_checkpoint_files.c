@@ -214,7 +214,8 @@ static void test_other_trainer_states(void **state) {
         {"\"schedule_start\": 0", "\"schedule_start\": 3", "\"schedule_start\""},
         {"\"scale\": 8.0", "\"scale\": -8.0", "\"loss_scale\": expected a scale above 0"},
         {"\"last_overflow\": 1", "\"last_overflow\": 3", "below the number of updates, 3"},
-        {"\"format_version\": 1", "\"format_version\": 2", "use a newer program"},
+        {"\"format_version\": 2", "\"format_version\": 3", "use a newer program"},
+        {"\"format_version\": 2", "\"format_version\": 0", "use a newer program"},
         {"\"global_step\": 3", "\"global_step\": -3", "\"global_step\" is missing or negative"},
         {"\"global_step\": 3", "\"global_stop\": 3", "\"global_step\" is missing or negative"},
         {"\"log_history\": [", "\"log\": [", "\"log_history\": expected an array"},
@@ -223,6 +224,27 @@ static void test_other_trainer_states(void **state) {
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         refuse_change("trainer_state.json", changes[i], read_history);
     }
+}
+
+// In format 1 Berth's keys are beside the Trainer's.
+static void test_trainer_state_of_format_1(void **state) {
+    json *now, *then;
+    write_history();
+    assert_int_equal(json_read_file(scratch("trainer_state.json"), &now, NULL), BERTH_OK);
+    assert_ptr_not_equal(progress_own_keys(now), now);
+    then = json_copy_deep(progress_own_keys(now));
+    static const char *const keys[] = {"global_step", "train_batch_size", "log_history"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_set(then, keys[i], json_copy_deep(json_member(now, keys[i])));
+    }
+    json_set(then, "format_version", json_new_integer(1));
+    assert_int_equal(
+        json_write_file(then, JSON_INDENT_2_SORTED, scratch("trainer_state.json"), NULL), BERTH_OK);
+    json_free(now);
+    json_free(then);
+    assert_int_equal(read_history(NULL), BERTH_OK);
+    replace("trainer_state.json", "\"skipped_steps\": 1", "\"skipped_steps\": 4");
+    assert_int_equal(read_history(NULL), BERTH_BAD_DATA);
 }
 
 // --- settings that a resumed run changes --------------------------------------------------------
@@ -412,6 +434,7 @@ int main(void) {
         STATE_TEST(test_cut_optimizer_file),
         STATE_TEST(test_other_manifests),
         STATE_TEST(test_other_trainer_states),
+        STATE_TEST(test_trainer_state_of_format_1),
         STATE_TEST(test_a_changed_setting_follows_its_rows_rule),
         STATE_TEST(test_optimizer_of_another_model),
         STATE_TEST(test_leftovers_are_removed),

@@ -9,7 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HISTORY_FORMAT 1
+#define HISTORY_FORMAT 2
+
+const json *progress_own_keys(const json *state) {
+    const json *callback = json_member(json_member(state, "stateful_callbacks"), "Berth");
+    const json *own = json_member(callback, "attributes");
+    return own != NULL ? own : state;
+}
 
 enum berth_status progress_init(struct progress *progress, struct berth_error *error) {
     *progress = (struct progress){.jobs = JOB_FINETUNE,
@@ -107,13 +113,14 @@ static json *settings_of(const struct berth_config *config, unsigned jobs) {
     return settings;
 }
 
-static void set_best(json *state, const struct progress *progress) {
-    char folder[64];
-    snprintf(folder, sizeof folder, "checkpoint-%" PRId64, progress->best_step);
-    int known = !isnan(progress->best_metric);
-    json_set(state, "early_stopping_patience_counter",
-             json_new_integer(progress->evaluations_without_gain));
-    json_set(state, "best_metric", json_new_real(known ? progress->best_metric : NAN));
+// The checkpoint's path is that of the Trainer, which looks for this folder.
+static void set_best(json *state, const struct progress *progress,
+                     const struct berth_config *config) {
+    char folder[4096 + 64];
+    const char *output = config->output_dir != NULL ? config->output_dir : ".";
+    snprintf(folder, sizeof folder, "%s/checkpoint-%" PRId64, output, progress->best_step);
+    const int known = !isnan(progress->best_metric);
+    json_set(state, "best_metric", json_new_real(progress->best_metric));
     json_set(state, "best_global_step", json_new_integer(known ? progress->best_step : 0));
     json_set(state, "best_model_checkpoint", known ? json_new_text(folder) : json_new_real(NAN));
 }
@@ -128,51 +135,77 @@ static json *loss_scale_object(const struct loss_scale *scale) {
 }
 
 // Keys that only pre-training has.
-static void set_pretraining(json *state, const struct progress *progress,
+static void set_pretraining(json *own, const struct progress *progress,
                             const struct batching *batching) {
     if ((progress->jobs & JOB_PRETRAIN) == 0) {
         return;
     }
-    json_set(state, "phase_start", json_new_integer(progress->phase_start));
-    json_set(state, "masked_loss_sum", json_new_real(progress->masked_loss_sum));
-    json_set(state, "last_masked_loss", json_new_real(progress->last_masked_loss));
+    json_set(own, "phase_start", json_new_integer(progress->phase_start));
+    json_set(own, "masked_loss_sum", json_new_real(progress->masked_loss_sum));
+    json_set(own, "last_masked_loss", json_new_real(progress->last_masked_loss));
     if (progress->feed != NULL) {
-        int64_t own = progress->step - progress->phase_start;
-        json_set(state, "data", progress->feed->kind->record(progress->feed, batching, own));
+        int64_t updates = progress->step - progress->phase_start;
+        json_set(own, "data", progress->feed->kind->record(progress->feed, batching, updates));
     }
+}
+
+// Berth's own keys. The Trainer accepts no others beside its own, but keeps those of callbacks.
+static json *own_keys(const struct progress *progress, const struct berth_config *config,
+                      const struct batching *batching) {
+    json *own = json_new_object();
+    const int64_t updates = progress->step - progress->phase_start;
+    json_set(own, "format_version", json_new_integer(HISTORY_FORMAT));
+    json_set(own, "skipped_steps", json_new_integer(progress->skipped));
+    json_set(own, "schedule_start", json_new_integer(progress->schedule_start));
+    if (progress->moments_start > 0) {
+        json_set(own, "moments_start", json_new_integer(progress->moments_start));
+    }
+    if (loss_scale_is_dynamic(&progress->loss_scale)) {
+        json_set(own, "loss_scale", loss_scale_object(&progress->loss_scale));
+    }
+    if (!batching->runs_on) {
+        json_set(own, "update_in_epoch", json_new_integer(updates % batching->updates_per_epoch));
+    }
+    json_set(own, "updates_per_epoch", json_new_integer(batching->updates_per_epoch));
+    json_set(own, "train_features", json_new_integer(batching->features));
+    json_set(own, "loss_sum", json_new_real(progress->loss_sum));
+    json_set(own, "loss_count", json_new_integer(progress->loss_count));
+    json_set(own, "last_loss", json_new_real(progress->last_loss));
+    json_set(own, "early_stopping_patience_counter",
+             json_new_integer(progress->evaluations_without_gain));
+    json_set(own, "settings", settings_of(config, progress->jobs));
+    set_pretraining(own, progress, batching);
+    return own;
+}
+
+static json *callbacks(json *own) {
+    json *all = json_new_object(), *berth = json_new_object();
+    json_set(berth, "attributes", own);
+    json_set(all, "Berth", berth);
+    return all;
+}
+
+// An interval in updates; null: none.
+static json *interval(int64_t steps) {
+    return steps > 0 ? json_new_integer(steps) : json_new_real(NAN);
 }
 
 enum berth_status progress_write(const struct progress *progress, const struct berth_config *config,
                                  const struct batching *batching, const char *path,
                                  struct berth_error *error) {
     json *state = json_new_object();
-    int64_t updates = batching->updates_per_epoch, own = progress->step - progress->phase_start;
-    json_set(state, "format_version", json_new_integer(HISTORY_FORMAT));
+    const int64_t updates = progress->step - progress->phase_start;
     json_set(state, "global_step", json_new_integer(progress->step));
-    json_set(state, "skipped_steps", json_new_integer(progress->skipped));
-    json_set(state, "schedule_start", json_new_integer(progress->schedule_start));
-    if (progress->moments_start > 0) {
-        json_set(state, "moments_start", json_new_integer(progress->moments_start));
-    }
-    if (loss_scale_is_dynamic(&progress->loss_scale)) {
-        json_set(state, "loss_scale", loss_scale_object(&progress->loss_scale));
-    }
-    json_set(state, "epoch", json_new_real(batching_epochs(batching, own)));
-    if (!batching->runs_on) {
-        json_set(state, "update_in_epoch", json_new_integer(own % updates));
-    }
-    json_set(state, "updates_per_epoch", json_new_integer(updates));
+    json_set(state, "epoch", json_new_real(batching_epochs(batching, updates)));
     json_set(state, "max_steps", json_new_integer(batching->total_steps));
     json_set(state, "num_train_epochs", json_new_real(config->num_train_epochs));
     json_set(state, "train_batch_size", json_new_integer(batching->update_sequences));
-    json_set(state, "train_features", json_new_integer(batching->features));
-    json_set(state, "loss_sum", json_new_real(progress->loss_sum));
-    json_set(state, "loss_count", json_new_integer(progress->loss_count));
-    json_set(state, "last_loss", json_new_real(progress->last_loss));
+    json_set(state, "logging_steps", interval(config->logging_steps));
+    json_set(state, "eval_steps", interval(config->eval_steps));
+    json_set(state, "save_steps", interval(config->save_steps));
     json_set(state, "log_history", json_copy_deep(progress->log));
-    json_set(state, "settings", settings_of(config, progress->jobs));
-    set_pretraining(state, progress, batching);
-    set_best(state, progress);
+    set_best(state, progress, config);
+    json_set(state, "stateful_callbacks", callbacks(own_keys(progress, config, batching)));
     enum berth_status status = json_write_file(state, JSON_INDENT_2_SORTED, path, error);
     json_free(state);
     return status;
@@ -182,7 +215,7 @@ enum berth_status progress_write(const struct progress *progress, const struct b
 
 // A file, and the run that resumes from it.
 struct reading {
-    const json *state;
+    const json *state, *own;
     const char *path;
     const struct berth_config *config;
     const struct batching *batching;
@@ -203,7 +236,7 @@ static enum berth_status check_number(const json *state, const char *path, const
 }
 
 static enum berth_status check_settings(const struct reading *reading, struct berth_error *error) {
-    const json *settings = json_member(reading->state, "settings");
+    const json *settings = json_member(reading->own, "settings");
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         const char *then = json_text(json_member(settings, row->name));
@@ -242,12 +275,12 @@ static enum berth_status read_loss_scale(struct loss_scale *scale, const json *o
 }
 
 // A file written before these keys existed means 0.
-static enum berth_status read_skipped(struct progress *progress, const json *state,
-                                      const char *path, struct berth_error *error) {
-    TRY(json_get_integer(state, path, "skipped_steps", &progress->skipped, error));
-    TRY(json_get_integer(state, path, "schedule_start", &progress->schedule_start, error));
-    TRY(json_get_integer(state, path, "phase_start", &progress->phase_start, error));
-    TRY(json_get_integer(state, path, "moments_start", &progress->moments_start, error));
+static enum berth_status read_skipped(struct progress *progress, const json *own, const char *path,
+                                      struct berth_error *error) {
+    TRY(json_get_integer(own, path, "skipped_steps", &progress->skipped, error));
+    TRY(json_get_integer(own, path, "schedule_start", &progress->schedule_start, error));
+    TRY(json_get_integer(own, path, "phase_start", &progress->phase_start, error));
+    TRY(json_get_integer(own, path, "moments_start", &progress->moments_start, error));
     int64_t made = progress->step - progress->phase_start - progress->skipped;
     if (progress->skipped < 0 || progress->phase_start < 0 || made < 0 ||
         progress->schedule_start < 0 || progress->schedule_start > made ||
@@ -258,7 +291,7 @@ static enum berth_status read_skipped(struct progress *progress, const json *sta
             "\"schedule_start\": expected numbers from 0 that fit global_step %" PRId64,
             path, progress->step);
     }
-    const json *scale = json_member(state, "loss_scale");
+    const json *scale = json_member(own, "loss_scale");
     return scale != NULL ? read_loss_scale(&progress->loss_scale, scale, path, error) : BERTH_OK;
 }
 
@@ -270,11 +303,13 @@ static enum berth_status read_if_number(const json *state, const char *path, con
                : BERTH_OK;
 }
 
-static enum berth_status read_numbers(struct progress *progress, const json *state,
-                                      const char *path, struct berth_error *error) {
+static enum berth_status read_numbers(struct progress *progress, const struct reading *reading,
+                                      struct berth_error *error) {
+    const json *state = reading->state, *own = reading->own;
+    const char *path = reading->path;
     int64_t format = 0;
-    TRY(json_get_integer(state, path, "format_version", &format, error));
-    if (format != HISTORY_FORMAT) {
+    TRY(json_get_integer(own, path, "format_version", &format, error));
+    if (format < 1 || format > HISTORY_FORMAT) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: format_version %" PRId64
                          " is newer than this program (%s), which supports %d; use a newer program",
@@ -286,24 +321,24 @@ static enum berth_status read_numbers(struct progress *progress, const json *sta
         return error_set(error, BERTH_BAD_DATA, "%s: key \"global_step\" is missing or negative",
                          path);
     }
-    TRY(read_skipped(progress, state, path, error));
-    TRY(json_get_real(state, path, "loss_sum", &progress->loss_sum, error));
-    TRY(json_get_real(state, path, "masked_loss_sum", &progress->masked_loss_sum, error));
-    TRY(json_get_integer(state, path, "loss_count", &progress->loss_count, error));
-    TRY(read_if_number(state, path, "last_loss", &progress->last_loss, error));
-    TRY(read_if_number(state, path, "last_masked_loss", &progress->last_masked_loss, error));
+    TRY(read_skipped(progress, own, path, error));
+    TRY(json_get_real(own, path, "loss_sum", &progress->loss_sum, error));
+    TRY(json_get_real(own, path, "masked_loss_sum", &progress->masked_loss_sum, error));
+    TRY(json_get_integer(own, path, "loss_count", &progress->loss_count, error));
+    TRY(read_if_number(own, path, "last_loss", &progress->last_loss, error));
+    TRY(read_if_number(own, path, "last_masked_loss", &progress->last_masked_loss, error));
     if (json_is_number_value(json_member(state, "best_metric"))) {
         TRY(json_get_real(state, path, "best_metric", &progress->best_metric, error));
         TRY(json_get_integer(state, path, "best_global_step", &progress->best_step, error));
     }
-    TRY(json_get_integer(state, path, "early_stopping_patience_counter",
+    TRY(json_get_integer(own, path, "early_stopping_patience_counter",
                          &progress->evaluations_without_gain, error));
     return BERTH_OK;
 }
 
 // Whether a flag was set in the run to resume.
-static int had(const json *state, const char *flag) {
-    const char *then = json_text(json_member(json_member(state, "settings"), flag));
+static int had(const struct reading *reading, const char *flag) {
+    const char *then = json_text(json_member(json_member(reading->own, "settings"), flag));
     return then != NULL && strcmp(then, "true") == 0;
 }
 
@@ -314,14 +349,14 @@ static enum berth_status check_same_run(struct progress *found, const struct rea
     const char *path = reading->path;
     const struct batching *batching = reading->batching;
     TRY(check_number(state, path, "train_batch_size", batching->update_sequences, error));
-    TRY(check_number(state, path, "train_features", batching->features, error));
+    TRY(check_number(reading->own, path, "train_features", batching->features, error));
     TRY(check_settings(reading, error));
     if (found->feed != NULL) {
-        const json *record = json_member(state, "data");
+        const json *record = json_member(reading->own, "data");
         TRY(found->feed->kind->check(found->feed, record, path, error));
     }
     // If the run restarted its schedule and is itself resumed, that schedule continues.
-    if (reading->config->rewarmup && !had(state, "rewarmup")) {
+    if (reading->config->rewarmup && !had(reading, "rewarmup")) {
         found->schedule_start = found->step - found->phase_start - found->skipped;
     }
     return BERTH_OK;
@@ -331,7 +366,7 @@ static enum berth_status check_phase(const struct progress *found, const struct 
                                      struct berth_error *error) {
     const struct berth_config *config = reading->config;
     const char *path = reading->path;
-    const int in_second = had(reading->state, "phase2");
+    const int in_second = had(reading, "phase2");
     int64_t first = in_second ? found->phase_start : found->step;
     if (!config->phase2 && in_second) {
         return error_set(error, BERTH_CONFIG,
@@ -366,10 +401,10 @@ enum berth_status progress_read(struct progress *progress, const struct berth_co
     TRY(json_read_file(path, &state, error));
     enum berth_status status;
     struct progress found = *progress;
-    const struct reading reading = {state, path, config, batching, log};
-    TRY_DONE(read_numbers(&found, state, path, error));
+    const struct reading reading = {state, progress_own_keys(state), path, config, batching, log};
+    TRY_DONE(read_numbers(&found, &reading, error));
     TRY_DONE(check_phase(&found, &reading, error));
-    if (config->phase2 && !had(state, "phase2")) {
+    if (config->phase2 && !had(&reading, "phase2")) {
         begin_phase(&found);
         log_note(log, "second phase, after %" PRId64 " updates of the first", found.step);
     } else {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The progress of a run besides its weights: step, log, best score. Saved as trainer_state.json,
-// with the keys of Hugging Face's trainer where it has them. The contents depend only on settings
-// and data and include no times, so a resumed run writes the same bytes.
+// which transformers' TrainerState.load_from_json reads: the keys are those of its Trainer, and
+// Berth's own are the attributes of a callback, stateful_callbacks.Berth. The contents depend only
+// on settings and data and include no times, so a resumed run writes the same bytes.
 #ifndef BERTH_TRAIN_PROGRESS_H
 #define BERTH_TRAIN_PROGRESS_H
 
@@ -51,6 +52,10 @@ void progress_add_step(struct progress *progress, double epoch, double loss, dou
 // Keeps an existing evaluation of the same step.
 void progress_add_evaluation(struct progress *progress, double epoch,
                              const struct task_score *score, const struct best_metric *best);
+
+// The object of the file that has Berth's own keys; borrowed. In files of format 1 they are beside
+// the Trainer's.
+const json *progress_own_keys(const json *state);
 
 // Writes trainer_state.json, with every setting of the option table as text under "settings".
 enum berth_status progress_write(const struct progress *progress, const struct berth_config *config,

@@ -2,6 +2,7 @@
 #include "train/progress/run_facts.h"
 
 #include "core/options.h"
+#include "train/progress/progress.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,7 @@ static int is_needed(const struct option_row *row) {
 }
 
 static enum berth_status read_settings(struct run_facts *facts, struct berth_error *error) {
-    const json *settings = json_member(facts->state, "settings");
+    const json *settings = json_member(progress_own_keys(facts->state), "settings");
     struct berth_config config;
     option_defaults(&config);
     for (size_t i = 0; i < option_row_count; i++) {
@@ -38,12 +39,13 @@ static void find_last_rate(struct run_facts *facts) {
 
 static enum berth_status read_numbers(struct run_facts *facts, const char *path,
                                       struct berth_error *error) {
+    const json *own = progress_own_keys(facts->state);
     int64_t phase_start = 0, moments_start = 0;
     facts->step = -1;
     TRY(json_get_integer(facts->state, path, "global_step", &facts->step, error));
-    TRY(json_get_integer(facts->state, path, "skipped_steps", &facts->skipped, error));
-    TRY(json_get_integer(facts->state, path, "phase_start", &phase_start, error));
-    TRY(json_get_integer(facts->state, path, "moments_start", &moments_start, error));
+    TRY(json_get_integer(own, path, "skipped_steps", &facts->skipped, error));
+    TRY(json_get_integer(own, path, "phase_start", &phase_start, error));
+    TRY(json_get_integer(own, path, "moments_start", &moments_start, error));
     TRY(json_get_integer(facts->state, path, "train_batch_size", &facts->sequences, error));
     const int64_t start = phase_start > moments_start ? phase_start : moments_start;
     facts->updates = facts->step - start - facts->skipped;

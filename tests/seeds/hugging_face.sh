@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Hugging Face's run_qa and run_glue: arguments from a file, data and model by name, columns that are not named; and
+# how other programs write truths and counts.
+. "$(dirname "$0")/lib.sh"
+fill_cache
+make_dataset data.json
+setting() { # EXPRESSION, of a line of the plan
+    grep -qE "^  $1$" "$err" "$out" || fail "no setting $1"
+}
+small='--max_seq_length 64 --max_steps 2'
+
+# --- run_qa -----------------------------------------------------------------------------------------
+
+cat >args.json <<'END'
+{"model_name_or_path": "bert-base-uncased", "train_file": "data.json", "validation_file": "data.json", "output_dir": "qa",
+ "do_train": true, "do_eval": true, "fp16": false, "per_device_train_batch_size": 4, "learning_rate": 3e-5, "seed": 7,
+ "num_train_epochs": 1.0, "max_seq_length": 64, "warmup_steps": null, "logging_dir": "logs"}
+END
+original run_qa.py berth finetune squad args.json
+expect_file qa/predictions.json qa/model.safetensors
+setting 'train_batch_size +4'
+setting 'total_steps +2'
+setting 'learning_rate +3e-05'
+setting 'seed +7'
+expect_file logs/events.out.tfevents.*
+# Only one file and nothing else; what is wrong in it is reported as on a command line.
+run finetune squad args.json --output_dir other
+expect_code 2
+echo '{"model_name_or_path": "bert-base-uncased", "learning_rat": 1}' >wrong.json
+run finetune squad wrong.json
+expect_code 2
+expect_err 'unknown option --learning_rat'
+echo '{"model_name_or_path": {"name": "x"}}' >wrong.json
+run finetune squad wrong.json
+expect_code 65
+expect_err 'wrong.json: key "model_name_or_path": expected a text'
+echo '["--model"]' >wrong.json
+run finetune squad wrong.json
+expect_code 65
+expect_err 'wrong.json: expected an object of options'
+
+original run_qa.py berth finetune squad --model_name_or_path bert-base-uncased --dataset_name squad --do_train --do_eval \
+    --output_dir named $small
+setting 'train_file .*/datasets--squad/.*/train-v1.1.json'
+setting 'validation_file .*/datasets--squad/.*/dev-v1.1.json'
+HF_HOME=$work/nothing run finetune squad --model_name_or_path "$work/base" --dataset_name squad --output_dir none
+expect_code 66
+expect_err '`berth fetch squad` downloads it'
+HF_HOME=$work/nothing run finetune squad --model_name_or_path "$work/base" --dataset_name squad_v2 --output_dir none
+expect_code 66
+expect_err '`berth fetch squad_v2` downloads it'
+run finetune squad --model_name_or_path "$work/base" --dataset_name trivia_qa --output_dir none
+expect_code 2
+expect_err '"trivia_qa" is not available'
+
+# Weights that lie alone, with the configuration and the vocabulary of folders.
+mkdir weights configuration words
+cp "$work/base/model.safetensors" weights
+sed 's/"hidden_dropout_prob": 0.1/"hidden_dropout_prob": 0.3/' "$work/base/config.json" >configuration/config.json
+(grep -v '^world$' "$work/base/vocab.txt"; echo moon) >words/vocab.txt
+original run_qa.py berth finetune squad --model_name_or_path weights/model.safetensors --config_name configuration \
+    --tokenizer_name words --train_file data.json --output_dir parts $small
+grep -qE '"hidden_dropout_prob": 0\.3' parts/config.json || fail "not the configuration of --config_name"
+cmp -s parts/vocab.txt words/vocab.txt || fail "not the vocabulary of --tokenizer_name"
+original run_qa.py berth finetune squad --model_name_or_path weights/model.safetensors --config_name bert-base-uncased \
+    --tokenizer_name bert-base-uncased --train_file data.json --output_dir hub $small
+cmp -s hub/vocab.txt "$work/base/vocab.txt" || fail "not the vocabulary of the hub's model"
+run finetune squad --model_name_or_path weights/model.safetensors --config_name words --train_file data.json \
+    --output_dir none
+expect_code 66
+expect_err 'words: neither config.json nor bert_config.json in this folder'
+
+# --- run_glue ---------------------------------------------------------------------------------------
+
+cat >train.csv <<'END'
+sentence1,sentence2,label,idx
+Ada lived in Oslo.,"Ada, who lived in Oslo.",1,0
+Hugo lived in Riga.,Rita lived in Rome.,0,1
+"Olga lived in ""Bern"".",Olga lived in Bern.,1,2
+Where did Ada live?,Who lived in Bern?,0,3
+END
+original run_glue.py berth finetune classify --model_name_or_path "$work/base" --train_file train.csv \
+    --validation_file train.csv --do_train --do_eval --output_dir pairs $small
+expect_err 'train.csv: text_column sentence1, text_pair_column sentence2, label_column label'
+expect_file pairs/eval_results.json
+# The same as the columns' names say, byte for byte.
+original run_glue.py berth finetune classify --model_name_or_path "$work/base" --train_file train.csv \
+    --validation_file train.csv --output_dir chosen $small --text_column sentence1 --text_pair_column sentence2 \
+    --label_column label
+cmp -s pairs/model.safetensors chosen/model.safetensors || fail "other columns than sentence1, sentence2, label"
+# A test file has no labels.
+cut -d, -f1-3 train.csv | sed 's/,[01]$//; 1s/,label//' | sed '2d;3d' >test.csv
+run predict classify --model pairs --input test.csv --output_dir predicted
+expect_code 0
+expect_err 'text_column sentence1, text_pair_column sentence2'
+# Other names: the first two columns beside the label.
+sed '1s/.*/question,label,answer/; s/^\(.*\),\([01]\),[0-9]$/\1,\2/' train.csv | python3 -c '
+import csv, sys
+rows = list(csv.reader(sys.stdin))
+writer = csv.writer(sys.stdout)
+writer.writerow(rows[0])
+writer.writerows([first, label, second] for first, second, label in rows[1:])' >other.csv
+original run_glue.py berth finetune classify --model_name_or_path "$work/base" --train_file other.csv --output_dir other $small
+expect_err 'text_column question, text_pair_column answer, label_column label'
+cmp -s pairs/model.safetensors other/model.safetensors || fail "other texts"
+sed '1s/label/class/' train.csv >unlabelled.csv
+run finetune classify --model_name_or_path "$work/base" --train_file unlabelled.csv --output_dir none
+expect_code 65
+expect_err 'label'
+run finetune classify --model_name_or_path "$work/base" --task_name mrpc --output_dir none
+expect_code 2
+expect_err 'berth fetch https://'
+
+# --- truths and counts ------------------------------------------------------------------------------
+
+line="finetune squad --model_name_or_path $work/base --train_file data.json $small"
+run $line --do_lower_case 1 --output_dir lower
+expect_code 0
+run $line --do_lower_case True --output_dir lower2
+expect_code 0
+run $line --do_lower_case 0 --output_dir cased
+expect_code 0
+cmp -s lower/model.safetensors lower2/model.safetensors || fail "1 is not true"
+! cmp -s lower/model.safetensors cased/model.safetensors || fail "0 is not false"
+run $line --do_lower_case 2 --output_dir none
+expect_code 2
+# The launchers' -n 1 counts; -n alone shows the plan.
+run $line -n 1 --output_dir counted
+expect_code 0
+expect_file counted/model.safetensors
+expect_err ', 1 thread,'
+run $line -n --output_dir planned
+expect_code 0
+[ ! -e planned ] || fail "-n trains"
+finish
