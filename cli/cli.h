@@ -102,7 +102,6 @@ struct cli_call {
     const char *data_prefix, *validation_prefix;     // of BingBert's data folders
     const char *training_checkpoint, *checkpoint_id; // folder of BingBert's checkpoints, and a tag
     const char *config_name, *tokenizer_name; // models with the configuration and the vocabulary
-    char model_folder[4096];                  // folder of a model given as a file
     const char *job_name;   // name of the folder for TensorBoard files; NULL: not given
     char logging_dir[4096]; // that folder
 };

@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct legacy {
     struct option_row option;
@@ -379,36 +378,6 @@ static void name_runs(struct cli_call *call) {
     }
 }
 
-// Google's name of a checkpoint, DIR/bert_model.ckpt, is the prefix of its files' names.
-static int is_checkpoint_prefix(const char *path) {
-    char index[4096];
-    struct stat status;
-    int used = snprintf(index, sizeof index, "%s.index", path);
-    return used > 0 && (size_t)used < sizeof index && stat(index, &status) == 0 &&
-           stat(path, &status) != 0;
-}
-
-// Replaces a model given as a file, or as the name of a checkpoint, by its folder.
-static void folder_of_model(struct cli_call *call) {
-    static const char *const files[] = {"model.safetensors", "pytorch_model.bin"};
-    const char *path = call->config.model_name_or_path;
-    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
-    const char *name = slash != NULL ? slash + 1 : path;
-    struct stat status;
-    int prefix = path != NULL && is_checkpoint_prefix(path);
-    if (path == NULL || (!prefix && (stat(path, &status) != 0 || !S_ISREG(status.st_mode)))) {
-        return;
-    }
-    size_t length = slash != NULL ? (size_t)(slash - path) : 0;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        if ((prefix || strcmp(name, files[i]) == 0) && length + 2 < sizeof call->model_folder) {
-            memcpy(call->model_folder, length > 0 ? path : ".", length > 0 ? length : 1);
-            call->model_folder[length > 0 ? length : 1] = '\0';
-            call->config.model_name_or_path = call->model_folder;
-        }
-    }
-}
-
 // --- without training ---------------------------------------------------------------------------
 
 static int is_given(const struct cli_call *call, const char *row) {
@@ -476,7 +445,6 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
     }
     TRY(trains && call->do_train == 0 ? leave_out_training(call, error)
                                       : cli_script_follow(call, error));
-    folder_of_model(call);
     name_runs(call);
     return BERTH_OK;
 }

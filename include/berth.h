@@ -680,8 +680,8 @@ enum berth_status berth_find_data(const char *name, const char *split, char **pa
                                   struct berth_error *error);
 
 /* Sets *path to the folder or file that a model's name denotes; free it with berth_string_free.
- * That is the name itself if such a file exists or if it is not a hub name, otherwise the cached
- * snapshot of the hub's branch main. BERTH_NO_INPUT if the snapshot is not in the cache or is
+ * That is the name itself if such a file exists or if it is not a hub name, NAME.index for the name
+ * of a TensorFlow checkpoint, otherwise the cached snapshot of the hub's branch main. BERTH_NO_INPUT if the snapshot is not in the cache or is
  * incomplete; BERTH_BAD_DATA if a link leads out of the cache. */
 enum berth_status berth_find_model(const char *name_or_path, char **path,
                                    struct berth_error *error);

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Habana's and Voyager's scripts: pre-training without a vocabulary, a checkpoint that lies alone.
+. "$(dirname "$0")/lib.sh"
+make_model bert-large-uncased
+mkdir data bare
+cp bert-large-uncased/vocab.txt bare-vocab.txt
+cp "$work/config.json" bare/bert_config.json
+make_dataset data/train-v1.1.json
+make_dataset data/dev-v1.1.json
+for article in 1 2 3 4 5 6 7 8; do
+    printf 'ada lived in oslo %s. hugo lived in riga. olga lived in bern. where did rita live? in rome.\n\n' "$article"
+done >text.txt
+run prepare --text text.txt --vocab bare-vocab.txt --output prepared --max_seq_length 128 \
+    --max_predictions_per_seq 20 --shards 2 --test_shards 1 --dupe_factor 2
+expect_code 0
+input_dir=$(dirname "$(find prepared -name '*training_0.hdf5')")
+
+# --- run_pretraining.py -----------------------------------------------------------------------------
+
+pretraining_line() { # OUTPUT, WORDS...
+    local output_dir=$1
+    shift
+    original "Habana: \`run_pretraining.py" berth pretrain --do_train --bert_model=bert-large-uncased --autocast \
+        --config_file=bare/bert_config.json --use_habana --allreduce_post_accumulation \
+        --allreduce_post_accumulation_fp16 --json-summary="$output_dir/dllog/dllogger.json" \
+        --output_dir="$output_dir/checkpoints" --use_fused_lamb --input_dir="$input_dir" --train_batch_size=8 \
+        --max_seq_length=128 --max_predictions_per_seq=20 --max_steps=10 --num_steps_per_checkpoint=5 \
+        --gradient_accumulation_steps=2 --enable_packed_data_mode False "$@"
+}
+pretraining_line results --warmup_proportion=0.2843 --learning_rate=0.006
+expect_err "the result will have no vocabulary"
+expect_file results/dllog/dllogger.json results/checkpoints/model.safetensors
+[ ! -e results/checkpoints/vocab.txt ] || fail "a vocabulary from nowhere"
+grep -q '"average_perf_per_step"' results/dllog/dllogger.json || fail "no dllogger's keys"
+pretraining_line results --warmup_proportion=0.128 --learning_rate=0.004 --resume_from_checkpoint --phase1_end_step=10 \
+    --phase2
+expect_file results/checkpoints/checkpoint-20/model.safetensors
+# The same numbers as with a vocabulary.
+pretraining_line known --warmup_proportion=0.2843 --learning_rate=0.006 --vocab_file bare-vocab.txt
+cmp -s known/checkpoints/vocab.txt bare-vocab.txt || fail "not the vocabulary given"
+cmp -s known/checkpoints/checkpoint-10/model.safetensors results/checkpoints/checkpoint-10/model.safetensors ||
+    fail "other weights without a vocabulary"
+
+# --- a checkpoint that lies alone, in every verb ----------------------------------------------------
+
+"$BERTH" convert results/checkpoints/checkpoint-20 converted --to nvidia --step 20 --quiet && mkdir checkpoints
+mv converted/ckpt_20.pt checkpoints/
+words="--vocab_file bare-vocab.txt"
+lone="checkpoints/ckpt_20.pt --config_file bare/bert_config.json"
+original - berth predict squad --model $lone $words --predict_file data/dev-v1.1.json --output_dir answers
+expect_file answers/predictions.json
+original - berth answer --model $lone $words --question "Who lived in Oslo?" --context "Ada lived in Oslo."
+original - berth show squad --model $lone $words --input data/dev-v1.1.json --num-test-samples 2
+echo "Ada lived in Oslo." >text
+original - berth embed --model $lone $words text --output text.npy
+printf 'Ada lived in Oslo.\t1\nHugo lived in Riga.\t0\n' | sed '1i text\tlabel' >pairs.tsv
+original - berth finetune classify --model $lone $words --train pairs.tsv --text_column text --label_column label \
+    --output_dir classes --max_steps 1
+original - berth predict classify --model $lone $words --input pairs.tsv --text_column text --output_dir labels
+original - berth pretrain --model $lone --input_dir "$input_dir" --output_dir again --max_steps 1
+original - berth pretrain --resume_from_checkpoint $lone --input_dir "$input_dir" --output_dir resumed --max_steps 21
+original - berth evaluate pretrain --model $lone --input_dir "$input_dir" --output_dir scores
+original - berth convert $lone $words folder
+original - berth compare folder results/checkpoints
+expect_out " 0 differ"
+original - berth inspect checkpoints/ckpt_20.pt
+
+# --- run_squad.py -----------------------------------------------------------------------------------
+
+original "Habana: \`run_squad.py" berth finetune squad --do_train --bert_model=bert-large-uncased \
+    --config_file=bare/bert_config.json --use_habana --use_fused_adam --do_lower_case --output_dir=results/squad \
+    --json-summary=results/squad/log_directory/dllogger.json --train_batch_size=4 --predict_batch_size=8 --seed=1 \
+    --max_query_length=64 --learning_rate=3e-5 --num_train_epochs=2.0 --max_steps=-1 --max_seq_length=384 --doc_stride=128 \
+    --init_checkpoint=checkpoints/ckpt_20.pt --vocab_file=bare-vocab.txt --train_file=data/train-v1.1.json --skip_cache \
+    --do_predict --predict_file=data/dev-v1.1.json --do_eval --eval_script=evaluate-v1.1.py --log_freq 20
+expect_file results/squad/log_directory/dllogger.json results/squad/predictions.json
+finish
