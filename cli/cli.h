@@ -69,6 +69,8 @@ struct cli_verb {
     size_t models; // number of leading positional arguments that are models
     enum cli_processes processes;
     enum cli_processes (*processes_of)(const struct cli_call *call); // if the words decide; or NULL
+    // After all words were read: what follows from some of them; or NULL.
+    enum berth_status (*settle)(struct cli_call *call, struct berth_error *error);
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
 
@@ -137,6 +139,12 @@ enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error 
 // this process is to run the verb. BERTH_CONFIG if another number of processes was started.
 enum berth_status cli_launcher_start(const struct cli_call *call, char **command,
                                      struct berth_error *error);
+
+// bertPrep's and create_pretraining_data's options of `berth prepare` (bert_prep.c): settings,
+// after all words were read; then the input. *is_done: there is nothing to prepare.
+enum berth_status cli_bert_prep_settle(struct cli_call *call, struct berth_error *error);
+enum berth_status cli_bert_prep_input(struct cli_call *call, struct berth_prepare_input *input,
+                                      int *is_done, struct berth_error *error);
 
 // Whether the only word is a JSON file with the options (arguments_file.c), and reads these as
 // words.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Habana's and Voyager's scripts: pre-training without a vocabulary, a checkpoint that lies alone.
+# Habana's and Voyager's scripts: bertPrep's actions, packing, pre-training without a vocabulary, fine-tuning, and a
+# checkpoint that lies alone.
 . "$(dirname "$0")/lib.sh"
 make_model bert-large-uncased
 mkdir data bare
@@ -15,6 +16,86 @@ run prepare --text text.txt --vocab bare-vocab.txt --output prepared --max_seq_l
     --max_predictions_per_seq 20 --shards 2 --test_shards 1 --dupe_factor 2
 expect_code 0
 input_dir=$(dirname "$(find prepared -name '*training_0.hdf5')")
+
+# --- bertPrep.py, create_pretraining_data.py, pack_pretraining_data_pytorch.py ------------------------
+
+same_data() { # FOLDER FOLDER: the files of instances
+    local file
+    for file in "$1"/*.hdf5; do
+        cmp -s "$file" "$2/${file##*/}" || fail "$file differs from that in $2"
+    done
+}
+prep() { # WORDS...
+    original "Habana: \`bertPrep.py" env BERT_PREP_WORKING_DIR="$PWD/workspace" berth prepare "$@"
+}
+shape="--max_seq_length 128 --max_predictions_per_seq 20 --vocab_file bare-vocab.txt --do_lower_case 1"
+mkdir -p workspace/download/wikicorpus_en
+run prepare --action download --dataset wikicorpus_en --output_dir workspace
+expect_code 66
+expect_err "berth fetch https://dumps.wikimedia.org"
+run prepare --action text_formatting --dataset wikicorpus_en --output_dir workspace
+expect_code 66
+make_dump | bzip2 >workspace/download/wikicorpus_en/enwiki-latest-pages-articles.xml.bz2
+prep --action download --dataset wikicorpus_en
+prep --action text_formatting --dataset wikicorpus_en --skip_wikiextractor 0
+expect_file workspace/extracted/wikicorpus_en/AA/wiki_00
+prep --action sharding --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --fraction_test_set 0.1 \
+    --segmentation_method nltk --n_processes 2
+sharded=workspace/sharded_training_shards_2_test_shards_1_fraction_0.1/wikicorpus_en
+expect_file $sharded/wikicorpus_en_training_{0,1}.txt $sharded/wikicorpus_en_test_0.txt
+prep --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 $shape
+made=workspace/hdf5_lower_case_1_seq_len_128_max_pred_20_masked_lm_prob_0.15_random_seed_12345_dupe_factor_5/wikicorpus_en
+expect_file $made/wikicorpus_en_training_{0,1}.hdf5
+# The same as in one command of Berth's.
+run prepare --wikipedia workspace/download/wikicorpus_en/enwiki-latest-pages-articles.xml.bz2 --output one --shards 2 \
+    --test_shards 1 $shape
+expect_code 0
+same_data "$made" "one/${made#workspace/}"
+# The default length is the second phase's. Shards of another program have no manifest, and are not touched.
+mkdir -p other/sharded_training_shards_2_test_shards_1_fraction_0.1
+cp -r $sharded other/sharded_training_shards_2_test_shards_1_fraction_0.1/
+rm other/sharded_*/wikicorpus_en/shards.json
+run prepare --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --output_dir other \
+    --vocab_file bare-vocab.txt
+expect_code 0
+ls -d other/hdf5_lower_case_1_seq_len_512_* >/dev/null || fail "not 512 tokens"
+run prepare --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --output_dir other $shape
+expect_code 0
+same_data "other/${made#workspace/}" "$made"
+[ "$(find other/sharded_* -type f | wc -l)" -eq 3 ] || fail "the shards' folder was changed"
+# Other shards in the same place are other settings.
+echo 'one more sentence.' >>other/sharded_*/wikicorpus_en/wikicorpus_en_test_0.txt
+run prepare --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --output_dir other $shape
+expect_code 78
+# Text files by name, under the name of the data set.
+run prepare --action sharding --dataset bookscorpus --input_files text.txt,text.txt --n_training_shards 1 --n_test_shards 1 \
+    --output_dir files
+expect_code 0
+expect_file files/sharded_*/bookscorpus/bookscorpus_training_0.txt
+for wrong in "--action sharding" "--dataset wikicorpus_en" "--action none --dataset wikicorpus_en" \
+    "--action sharding --dataset none" "--input_file text.txt"; do
+    run prepare $wrong --output_dir none
+    expect_code 2
+done
+# One file of sentences: that of the shard, with the same settings.
+original "Habana: \`create_pretraining_data.py" berth prepare --input_file=$sharded/wikicorpus_en_training_1.txt \
+    --output_file=single.hdf5 --masked_lm_prob=0.15 --random_seed=12345 --dupe_factor=5 $shape
+cmp -s single.hdf5 $made/wikicorpus_en_training_1.hdf5 || fail "not the shard's instances"
+run prepare --input_file $sharded --output_file whole.hdf5 $shape
+expect_code 0
+run inspect whole.hdf5
+expect_code 0
+: >empty.txt
+run prepare --input_file empty.txt --output_file none.hdf5 $shape
+expect_code 65
+[ ! -e none.hdf5 ] || fail "a file without instances"
+original "Habana: \`pack_pretraining_data_pytorch.py" berth pack --input_dir=$made --output_dir=packed --max_sequence_length=128 \
+    --max_predictions_per_sequence=20 --max_sequences_per_pack=3 --seed=42 --train_batch_size=8 --disable_progress_bar
+expect_err "--train_batch_size has no effect"
+expect_file packed/mixed_strategies_part_0.hdf5 packed_metadata.json
+"$BERTH" pack --seed 42 "$made" packed-again >/dev/null && same_data packed packed-again
+run pack --input_dir=$made --output_dir=long --max_sequence_length=512
+expect_code 78
 
 # --- run_pretraining.py -----------------------------------------------------------------------------
 

@@ -128,7 +128,7 @@ original "Intel: \`run_pretraining.py" berth pretrain --input_file="$records/cor
     --do_eval=True --bert_config_file=google/bert_config.json --train_batch_size=4 --max_seq_length=128 \
     --max_predictions_per_seq=20 --num_train_steps=3 --num_warmup_steps=1 --eval_dir="$records" --max_eval_steps=1 \
     --eval_batch_size=3 --output_dir=program-pre
-setting eval_samples 3
+expect_line "eval.* 3 "
 
 # --- a checkpoint that lies alone, in every verb ----------------------------------------------------
 
