@@ -156,4 +156,11 @@ original "Habana: \`run_squad.py" berth finetune squad --do_train --bert_model=b
     --init_checkpoint=checkpoints/ckpt_20.pt --vocab_file=bare-vocab.txt --train_file=data/train-v1.1.json --skip_cache \
     --do_predict --predict_file=data/dev-v1.1.json --do_eval --eval_script=evaluate-v1.1.py --log_freq 20
 expect_file results/squad/log_directory/dllogger.json results/squad/predictions.json
+
+# --- the page about them ----------------------------------------------------------------------------
+
+mkdir -p page/workspace/download && cp -r data page && cp bare-vocab.txt page/vocab.txt && cp bare/bert_config.json page
+cp -r workspace/download/wikicorpus_en page/workspace/download
+cd page && run_commands_of "$documents/from-habana.md" 5
+expect_file squad/predictions.json phases/checkpoint-2/model.safetensors
 finish

@@ -167,4 +167,10 @@ expect_out " 0 differ"
 original - berth convert $lone $words named
 original - berth compare named wwm_uncased_L-24_H-1024_A-16
 expect_out " 0 differ"
+
+# --- the page about them ----------------------------------------------------------------------------
+
+mkdir page && cp -r google data page && cp -r "$records" page/records
+cd page && run_commands_of "$documents/from-intel.md" 4
+expect_file squad-large/predictions.json mrpc-base/eval_results.txt pre-trained/model.safetensors
 finish
