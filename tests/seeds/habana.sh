@@ -147,6 +147,26 @@ original - berth compare folder results/checkpoints
 expect_out " 0 differ"
 original - berth inspect checkpoints/ckpt_20.pt
 
+# --- ckpt_N.pt ----------------------------------------------------------------------------------------
+
+pretraining_line phase --warmup_proportion=0.2843 --learning_rate=0.006 --save_format nvidia
+expect_file phase/checkpoints/ckpt_10.pt phase/checkpoints/bert_config.json
+if python=$(command -v "${BERTH_PYTHON:-python3}") && "$python" -c 'import torch' 2>/dev/null; then
+    what="torch.load"
+    "$python" - phase/checkpoints >"$out" 2>"$err" <<'END' || fail "not NVIDIA's"
+import sys
+import torch
+model = torch.load(sys.argv[1] + "/ckpt_10.pt", weights_only=True)["model"]
+assert model["bert.embeddings.word_embeddings.weight"].shape == (128, 32)
+assert "bert.encoder.layer.1.intermediate.dense_act.weight" in model
+assert model["cls.predictions.decoder.weight"].data_ptr() == model["bert.embeddings.word_embeddings.weight"].data_ptr()
+END
+fi
+mkdir moved && cp phase/checkpoints/ckpt_10.pt moved
+pretraining_line moved-on --warmup_proportion=0.128 --learning_rate=0.004 --resume_from_checkpoint=moved/ckpt_10.pt \
+    --phase1_end_step=10 --phase2 --save_format nvidia
+expect_file moved-on/checkpoints/ckpt_20.pt
+
 # --- run_squad.py -----------------------------------------------------------------------------------
 
 original "Habana: \`run_squad.py" berth finetune squad --do_train --bert_model=bert-large-uncased \

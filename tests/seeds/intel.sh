@@ -168,6 +168,28 @@ original - berth convert $lone $words named
 original - berth compare named wwm_uncased_L-24_H-1024_A-16
 expect_out " 0 differ"
 
+# --- the result as the original's -------------------------------------------------------------------
+
+original - berth finetune squad --init_checkpoint $lone $words --train $SQUAD_DIR/train-v1.1.json --output_dir saved \
+    --max_steps 3 --save_format hf,torch,tensorflow,nvidia
+expect_file saved/model.ckpt-3.index saved/model.ckpt-3.data-00000-of-00001 saved/checkpoint saved/bert_config.json \
+    saved/pytorch_model.bin saved/ckpt_3.pt saved/model.safetensors
+[ -z "$(find saved -name '.tmp*')" ] || fail "half-written files"
+mkdir parts
+cp saved/model.ckpt-3.* saved/checkpoint saved/bert_config.json saved/vocab.txt parts
+original - berth compare parts saved
+expect_out " 0 differ"
+for file in saved/pytorch_model.bin saved/ckpt_3.pt saved/model.ckpt-3; do
+    original - berth compare $file saved/model.safetensors
+    expect_out " 0 differ"
+done
+run finetune squad --init_checkpoint $lone $words --train $SQUAD_DIR/train-v1.1.json --output_dir none --save_format hf,h5
+expect_code 2
+[ ! -e none ] || fail "trained for an unknown format"
+original - berth finetune squad --init_checkpoint $lone $words --train $SQUAD_DIR/train-v1.1.json --output_dir planned \
+    --save_format torch --dry-run
+[ ! -e planned ] || fail "a dry run wrote"
+
 # --- the page about them ----------------------------------------------------------------------------
 
 mkdir page && cp -r google data page && cp -r "$records" page/records
