@@ -363,6 +363,7 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
             TRY(read_word(call, &reader, error));
         }
     }
+    TRY(verb->settle != NULL ? verb->settle(call, error) : BERTH_OK);
     TRY(cli_legacy_finish(call, error));
     return check_required(call, error);
 }

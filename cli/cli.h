@@ -38,6 +38,13 @@ struct cli_call;
 struct cli_script; // an original program that is known by its flags (scripts.c)
 struct cli_demo;   // one that names its model and data itself
 
+// What a command line of Intel's launcher says (launcher.c); NULL: not given.
+struct cli_launcher {
+    int is_used;                   // --model_name was given
+    const char *data, *checkpoint; // folders
+    const char *processes, *per_socket, *hosts;
+};
+
 // What a verb does if it was started as one of several processes. One that writes files refuses,
 // because what the other processes do next may read them too early.
 enum cli_processes {
@@ -62,6 +69,8 @@ struct cli_verb {
     size_t models; // number of leading positional arguments that are models
     enum cli_processes processes;
     enum cli_processes (*processes_of)(const struct cli_call *call); // if the words decide; or NULL
+    // After all words were read: what follows from some of them; or NULL.
+    enum berth_status (*settle)(struct cli_call *call, struct berth_error *error);
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
 
@@ -94,15 +103,17 @@ struct cli_call {
     const struct cli_script *script;    // whose flags these are; NULL: Berth's own
     char script_flag[OPTION_NAME_SIZE]; // which shows it
     int is_dllogger;                    // --json-summary: NVIDIA's or Habana's program
+    int fuses_adam;                     // --use_fused_adam
     const struct cli_demo *demo;        // NULL: none
     int dates_output; // the output folder's name gets the time at the end; `dated` is then its name
     char dated[4096];
     int model_is_checkpoint; // --init_checkpoint or --model_file was given
-    const char *label;       // --bert_model beside it, which names its geometry; NULL: not given
+    struct cli_launcher launcher;
+    const char *eval_steps; // Google's --max_eval_steps; NULL: not given
+    const char *label;      // --bert_model beside it, which names its geometry; NULL: not given
     const char *data_prefix, *validation_prefix;     // of BingBert's data folders
     const char *training_checkpoint, *checkpoint_id; // folder of BingBert's checkpoints, and a tag
     const char *config_name, *tokenizer_name; // models with the configuration and the vocabulary
-    char model_folder[4096];                  // folder of a model given as a file
     const char *job_name;   // name of the folder for TensorBoard files; NULL: not given
     char logging_dir[4096]; // that folder
 };
@@ -115,6 +126,31 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
 int cli_row_applies(const struct cli_verb *verb, const struct option_row *row);
 // Whether the option must be given.
 int cli_requires(const struct cli_verb *verb, const char *name);
+
+// The verb of a line that begins with an option of Intel's launcher (launcher.c), whose short
+// options are spelled out; NULL: it is not such a line.
+const struct cli_verb *cli_launcher_verb(int count, char **words);
+// BERTH_USAGE if its train_option is another verb's.
+enum berth_status cli_launcher_check_verb(const struct cli_call *call, const char *option,
+                                          struct berth_error *error);
+// After all words were read: its folders and variables (CHECKPOINT_DIR, DATASET_DIR, ...).
+enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error *error);
+// Starts its processes, in the place of this one, with the program's words `command`; returns if
+// this process is to run the verb. BERTH_CONFIG if another number of processes was started.
+enum berth_status cli_launcher_start(const struct cli_call *call, char **command,
+                                     struct berth_error *error);
+
+// --save_format of training (save_format.c): checks the list of formats; writes the result of so
+// many updates in each of them, into the output folder.
+enum berth_status cli_save_format_check(const struct cli_call *call, struct berth_error *error);
+enum berth_status cli_save_formats(const struct cli_call *call, int64_t steps,
+                                   struct berth_error *error);
+
+// bertPrep's and create_pretraining_data's options of `berth prepare` (bert_prep.c): settings,
+// after all words were read; then the input. *is_done: there is nothing to prepare.
+enum berth_status cli_bert_prep_settle(struct cli_call *call, struct berth_error *error);
+enum berth_status cli_bert_prep_input(struct cli_call *call, struct berth_prepare_input *input,
+                                      int *is_done, struct berth_error *error);
 
 // Whether the only word is a JSON file with the options (arguments_file.c), and reads these as
 // words.

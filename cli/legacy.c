@@ -3,10 +3,11 @@
 // run_pretraining, run_qa). Some set a row; others belong to the hardware or the framework and have
 // no effect, which a note says.
 #include "cli.h"
+#include "core/number.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct legacy {
     struct option_row option;
@@ -129,6 +130,59 @@ static enum berth_status set_validation(struct cli_call *call, const struct lega
     return BERTH_OK;
 }
 
+static enum berth_status set_mode(struct cli_call *call, const struct legacy *legacy,
+                                  const char *value, struct berth_error *error) {
+    const int trains = strcmp(value, "training") == 0;
+    if (!trains && strcmp(value, "inference") != 0) {
+        return error_set(error, BERTH_USAGE,
+                         "option %s: expected training or inference, found \"%s\"",
+                         legacy->option.name, value);
+    }
+    call->do_train = trains;
+    call->do_predict = trains ? call->do_predict : 1;
+    return BERTH_OK;
+}
+
+static enum berth_status set_training(struct cli_call *call, const struct legacy *legacy,
+                                      const char *value, struct berth_error *error) {
+    (void)legacy;
+    return cli_launcher_check_verb(call, value, error);
+}
+
+static enum berth_status set_model_name(struct cli_call *call, const struct legacy *legacy,
+                                        const char *value, struct berth_error *error) {
+    (void)error;
+    call->launcher.is_used = 1;
+    cli_note(call, "--%s %s has no effect: %s", legacy->option.name, value, legacy->option.help);
+    return BERTH_OK;
+}
+
+// -1: no socket in particular.
+static enum berth_status set_socket(struct cli_call *call, const struct legacy *legacy,
+                                    const char *value, struct berth_error *error) {
+    int64_t socket;
+    if (!number_parse_integer(value, &socket) || socket < -1) {
+        return error_set(error, BERTH_USAGE, "option %s: expected an integer, found \"%s\"",
+                         legacy->option.name, value);
+    }
+    if (socket >= 0) {
+        cli_note(call, "--%s has no effect: `numactl -N %s -m %s berth ...` runs on that socket",
+                 legacy->option.name, value, value);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status set_instances(struct cli_call *call, const struct legacy *legacy,
+                                       const char *value, struct berth_error *error) {
+    (void)call;
+    return strcmp(value, "1") == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "option %s: %s runs side by side are %s commands with output folders "
+                           "of their own; one run of several processes is mpi_num_processes",
+                           legacy->option.name, value, value);
+}
+
 #define GROUP .group = "original-scripts"
 #define SWITCH(own) CLI_ROW(OPTION_FLAG, own, NULL)
 
@@ -227,6 +281,45 @@ static const struct legacy legacies[] = {
     {.option = {CLI_TEXT("job_name", NULL), GROUP, .offset = offsetof(struct cli_call, job_name),
                 .unit = "NAME", .help = "--logging_dir OUTPUT_DIR/runs/NAME"},
      .set = set_text},
+    {.option = {CLI_TEXT("model_name", NULL), GROUP, .unit = "NAME",
+                .help = "init_checkpoint or --checkpoint names the model"},
+     .set = set_model_name},
+    {.option = {CLI_TEXT("train_option", NULL), GROUP, .unit = "NAME",
+                .help = "what to train, as the verb says: SQuAD, Classifier or Pretraining"},
+     .set = set_training},
+    {.option = {CLI_TEXT("mode", NULL), GROUP, .unit = "MODE",
+                .help = "training; inference: --do_train false --do_predict"},
+     .set = set_mode},
+    {.option = {CLI_TEXT("checkpoint", NULL), GROUP, .unit = "DIR",
+                .offset = offsetof(struct cli_call, launcher.checkpoint),
+                .help = "--model; without it the variable CHECKPOINT_DIR"},
+     .set = set_text},
+    {.option = {CLI_TEXT("data_location", NULL), GROUP, .unit = "DIR",
+                .offset = offsetof(struct cli_call, launcher.data),
+                .help = "folder of the data that no other option names; without it the variable "
+                        "DATASET_DIR"},
+     .set = set_text},
+    {.option = {CLI_TEXT("mpi_num_processes", NULL), GROUP, .unit = "N",
+                .offset = offsetof(struct cli_call, launcher.processes),
+                .help = "start N processes by mpirun, one on each socket in turn"},
+     .set = set_text},
+    {.option = {CLI_TEXT("mpi_num_processes_per_socket", NULL), GROUP, .unit = "N",
+                .offset = offsetof(struct cli_call, launcher.per_socket),
+                .help = "of mpi_num_processes: so many on each socket"},
+     .set = set_text},
+    {.option = {CLI_TEXT("mpi_hostnames", NULL), GROUP, .unit = "HOSTS",
+                .offset = offsetof(struct cli_call, launcher.hosts),
+                .help = "of mpi_num_processes: on these hosts"},
+     .set = set_text},
+    {.option = {CLI_TEXT("socket_id", NULL), GROUP, .unit = "N",
+                .help = "-1; for another socket, see numactl"},
+     .set = set_socket},
+    {.option = {CLI_TEXT("num_instances", NULL), GROUP, .unit = "N", .help = "1"},
+     .set = set_instances},
+    {.option = {CLI_TEXT("max_eval_steps", NULL), GROUP, .unit = "N",
+                .offset = offsetof(struct cli_call, eval_steps),
+                .help = "--max_eval_samples of N batches of eval_batch_size (8)"},
+     .set = set_text},
     {.option = {SWITCH("mpi_workers_sync_gradients"), GROUP,
                 .help = "--workers synchronous; false: --workers independent"},
      .setting = "workers",
@@ -244,7 +337,8 @@ static const struct option_row ignored[] = {
      .help = "only `finetune squad` and `predict squad` keep features"},
 
     {CLI_TEXT("local_rank", NULL),
-     .aliases = "hmp_bf16 hmp_fp32 hmp_opt_level dataloader_num_workers num_inter_threads inter_op",
+     .aliases = "hmp_bf16 hmp_fp32 hmp_opt_level dataloader_num_workers num_inter_threads inter_op "
+                "data_num_intra_threads data_num_inter_threads",
      IGNORED, .help = "it belongs to the framework of the original script"},
     {SWITCH("use_env"),
      .aliases = "deepspeed_transformer_kernel stochastic_mode hmp_verbose use_habana use_lazy_mode "
@@ -254,7 +348,8 @@ static const struct option_row ignored[] = {
     {CLI_TEXT("fp16_opt_level", NULL), .aliases = "fp16_backend", IGNORED,
      .help = "--precision decides, and nothing runs in fp16"},
     {SWITCH("use_fused_adam"), IGNORED, .help = "every optimizer is fused"},
-    {SWITCH("verbose_logging"), IGNORED, .help = "--json_summary FILE logs everything"},
+    {SWITCH("verbose_logging"), .aliases = "verbose", IGNORED,
+     .help = "--json_summary FILE logs everything"},
     {SWITCH("profile"), IGNORED, .help = "--wall_clock_breakdown reports times"},
     {CLI_TEXT("profile_steps", NULL), IGNORED, .help = "--wall_clock_breakdown reports times"},
     {CLI_TEXT("ckpt_type", NULL), IGNORED, .help = "the type is read from the checkpoint's files"},
@@ -285,7 +380,14 @@ static const struct option_row ignored[] = {
     {SWITCH("push_to_hub"), IGNORED, .help = "nothing is uploaded"},
     {SWITCH("enable_packed_data_mode"), IGNORED, .help = "packed shards are recognized"},
     {SWITCH("use_nvidia_dataset"), IGNORED, .help = "the layout of shards is recognized"},
-    {CLI_TEXT("train_option", NULL), IGNORED, .help = "the verb says what to train"},
+    {CLI_TEXT("framework", NULL), IGNORED, .help = "Berth computes by itself"},
+    {SWITCH("benchmark_only"), .aliases = "accuracy_only", IGNORED,
+     .help = "speed and scores are always reported"},
+    {SWITCH("output_results"), IGNORED, .help = "predictions are always written"},
+    {SWITCH("disable_tcmalloc"), IGNORED, .help = "no other allocator is loaded"},
+    {CLI_TEXT("docker_image", NULL), .aliases = "volume", IGNORED,
+     .help = "Berth runs where it is started: `docker run ... berth ...` is a container"},
+    {SWITCH("debug"), IGNORED, .help = "it opens a shell in the launcher's container"},
 };
 
 #define LEGACY_COUNT (sizeof legacies / sizeof *legacies)
@@ -379,36 +481,6 @@ static void name_runs(struct cli_call *call) {
     }
 }
 
-// Google's name of a checkpoint, DIR/bert_model.ckpt, is the prefix of its files' names.
-static int is_checkpoint_prefix(const char *path) {
-    char index[4096];
-    struct stat status;
-    int used = snprintf(index, sizeof index, "%s.index", path);
-    return used > 0 && (size_t)used < sizeof index && stat(index, &status) == 0 &&
-           stat(path, &status) != 0;
-}
-
-// Replaces a model given as a file, or as the name of a checkpoint, by its folder.
-static void folder_of_model(struct cli_call *call) {
-    static const char *const files[] = {"model.safetensors", "pytorch_model.bin"};
-    const char *path = call->config.model_name_or_path;
-    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
-    const char *name = slash != NULL ? slash + 1 : path;
-    struct stat status;
-    int prefix = path != NULL && is_checkpoint_prefix(path);
-    if (path == NULL || (!prefix && (stat(path, &status) != 0 || !S_ISREG(status.st_mode)))) {
-        return;
-    }
-    size_t length = slash != NULL ? (size_t)(slash - path) : 0;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        if ((prefix || strcmp(name, files[i]) == 0) && length + 2 < sizeof call->model_folder) {
-            memcpy(call->model_folder, length > 0 ? path : ".", length > 0 ? length : 1);
-            call->model_folder[length > 0 ? length : 1] = '\0';
-            call->config.model_name_or_path = call->model_folder;
-        }
-    }
-}
-
 // --- without training ---------------------------------------------------------------------------
 
 static int is_given(const struct cli_call *call, const char *row) {
@@ -462,6 +534,34 @@ static enum berth_status leave_out_training(struct cli_call *call, struct berth_
     return BERTH_OK;
 }
 
+// The original programs train only if do_train is given. Berth trains unless the line is theirs, or
+// there is nothing to train on.
+static int leaves_out_training(const struct cli_call *call) {
+    const int asks = call->do_predict == 1 || (is_given(call, "do_eval") && call->config.do_eval) ||
+                     (is_given(call, "do_predict") && call->config.do_predict == 1);
+    const int has_data = call->config.train_file != NULL || call->config.data_dir != NULL ||
+                         call->config.input_dir != NULL;
+    return call->do_train == 0 ||
+           (call->do_train < 0 && asks && (call->script != NULL || !has_data));
+}
+
+static enum berth_status follow_eval_steps(struct cli_call *call, struct berth_error *error) {
+    const int64_t batch =
+        is_given(call, "predict_batch_size") ? call->config.predict_batch_size : 8;
+    int64_t steps;
+    char samples[NUMBER_TEXT_SIZE];
+    if (call->eval_steps == NULL || is_given(call, "max_eval_samples")) {
+        return BERTH_OK;
+    }
+    if (!number_parse_integer(call->eval_steps, &steps) || steps < 1 || steps > INT32_MAX) {
+        return error_set(error, BERTH_USAGE,
+                         "option max_eval_steps: expected a positive integer, found \"%s\"",
+                         call->eval_steps);
+    }
+    snprintf(samples, sizeof samples, "%" PRId64, steps * batch);
+    return set(call, "max_eval_samples", samples, error);
+}
+
 enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error) {
     int trains = (call->verb->jobs & JOB_TRAIN) != 0;
     if (!trains && call->do_train == 1) {
@@ -474,9 +574,10 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
          (call->do_predict == 0 && !option_is_given(&call->config, option_find("do_eval"))))) {
         TRY(set(call, "do_eval", call->do_predict ? "true" : "false", error));
     }
-    TRY(trains && call->do_train == 0 ? leave_out_training(call, error)
-                                      : cli_script_follow(call, error));
-    folder_of_model(call);
+    TRY(cli_launcher_follow(call, error));
+    TRY(follow_eval_steps(call, error));
+    TRY(trains && leaves_out_training(call) ? leave_out_training(call, error)
+                                            : cli_script_follow(call, error));
     name_runs(call);
     return BERTH_OK;
 }

@@ -196,20 +196,29 @@ static enum berth_status take_part(const struct cli_call *call, int *runs,
     return BERTH_OK;
 }
 
-static enum berth_status run_verb(const struct cli_verb *verb, int count, char **words,
-                                  struct berth_error *error) {
+static char **command; // all words of the program
+
+// Runs the verb with the words after it.
+static enum berth_status run_words(const struct cli_verb *verb, int count, char **words,
+                                   struct berth_error *error) {
     static struct cli_call call; // static because it is large: it holds a path
     int runs;
-    TRY(skip_task(verb, &count, &words, error));
     if (count == 0 && (verb->required != NULL || verb->arguments_least > 0)) {
         return need_words(verb, error);
     }
     TRY(cli_parse(&call, verb, count, words, error));
+    TRY(cli_launcher_start(&call, command, error));
     TRY(take_part(&call, &runs, error));
     if (!runs) {
         return BERTH_OK;
     }
     return call.download_only ? cli_download_only(&call, error) : run_with_models(&call, error);
+}
+
+static enum berth_status run_verb(const struct cli_verb *verb, int count, char **words,
+                                  struct berth_error *error) {
+    TRY(skip_task(verb, &count, &words, error));
+    return run_words(verb, count, words, error);
 }
 
 // "VERB", "VERB TASK", and after these what --help takes.
@@ -235,7 +244,11 @@ static enum berth_status run(int count, char **words, struct berth_error *error)
     if (strcmp(words[0], "help") == 0) {
         return help(count - 1, words + 1, error);
     }
-    const struct cli_verb *verb = find_verb(words[0], count > 1 ? words[1] : NULL);
+    const struct cli_verb *verb = cli_launcher_verb(count, words);
+    if (verb != NULL) {
+        return run_words(verb, count, words, error);
+    }
+    verb = find_verb(words[0], count > 1 ? words[1] : NULL);
     if (verb == NULL) {
         return unknown_verb(words[0], error);
     }
@@ -261,6 +274,7 @@ static int skip_first(const char *word) {
 
 int main(int count, char **words) {
     struct berth_error error = {.status = BERTH_OK};
+    command = words;
     cli_guard_output();
     signal(SIGPIPE, SIG_IGN); // a closed pipe is detected when writing (cli_flush)
     signal(SIGXFSZ, SIG_IGN); // so is a file that exceeds its size limit

@@ -9,6 +9,18 @@
 #include <unistd.h>
 
 static const struct option_row options[] = {
+    {CLI_TEXT("input_dir", NULL), .unit = "DIR", .help = "the same as the argument DIR"},
+    {CLI_TEXT("output_dir", NULL), .unit = "DIR", .help = "the same as the argument OUT"},
+    {CLI_INTEGER("max_sequence_length", "0"), BETWEEN(0, 65536), .unit = "N",
+     .shown = "as in the files", .help = "check that rows have N tokens, as those of the files"},
+    {CLI_INTEGER("max_predictions_per_sequence", "0"), BETWEEN(0, 65536), .unit = "N",
+     .shown = "as in the files", .help = "without effect: rows have room for those of the files"},
+    {CLI_INTEGER("max_sequences_per_pack", "3"), BETWEEN(3, 3), .unit = "N",
+     .help = "number of instances that a row can hold"},
+    {CLI_INTEGER("train_batch_size", "8"), BETWEEN(1, 1 << 24), .unit = "N",
+     .help = "without effect: packing does not depend on it"},
+    {CLI_TEXT("local_rank", NULL), .unit = "N",
+     .help = "without effect: the launcher's variables name the rank"},
     {CLI_FLAG("json"), .help = "print the counts as one JSON object"},
 };
 
@@ -45,6 +57,41 @@ static enum berth_status print(const struct cli_call *call, const struct berth_p
     return status;
 }
 
+// The original's options in the place of the arguments.
+static enum berth_status settle(struct cli_call *call, struct berth_error *error) {
+    static const char *const names[] = {"input_dir", "output_dir"};
+    static const char *const unused[] = {"max_predictions_per_sequence", "train_batch_size",
+                                         "local_rank"};
+    for (size_t i = 0; i < 2; i++) {
+        if (!cli_is_given(call, names[i])) {
+            continue;
+        }
+        if (call->argument_count > i) {
+            return error_set(error, BERTH_USAGE, "option %s: \"%s\" is already an argument",
+                             names[i], call->arguments[i]);
+        }
+        call->arguments[call->argument_count++] = cli_value(call, names[i]);
+    }
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) {
+        if (cli_is_given(call, unused[i])) {
+            cli_note(call, "--%s has no effect in `berth pack`", unused[i]);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_length(const struct cli_call *call,
+                                      const struct berth_pack_result *result,
+                                      struct berth_error *error) {
+    const int64_t wanted = cli_integer(call, "max_sequence_length");
+    return wanted == 0 || wanted == result->max_seq_length
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "max_sequence_length is %" PRId64 ", but the rows of %s, and so those "
+                           "that were written, have %" PRId64 " tokens",
+                           wanted, call->arguments[0], result->max_seq_length);
+}
+
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     struct berth_reporter *reporter;
     struct berth_pack_result result;
@@ -54,13 +101,17 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         &call->config, call->arguments[0], call->arguments[1], berth_reporter_log(reporter),
         cli_stop_on_signals("finished files are kept"), &result, error);
     berth_reporter_close(reporter);
-    return status == BERTH_OK && cli_reports() ? print(call, &result, error) : status;
+    if (status == BERTH_OK && cli_reports()) {
+        TRY(check_length(call, &result, error));
+        return print(call, &result, error);
+    }
+    return status;
 }
 
 const struct cli_verb cli_pack = {
     .name = "pack",
     .summary = "pre-training data with up to three instances a row",
-    .usage = "DIR OUT",
+    .usage = "DIR OUT | --input_dir DIR --output_dir OUT",
     .example = "berth pack data/hdf5_lower_case_1_.../wikicorpus_en packed",
     .notes = "Reads the HDF5 and TFRecord files of DIR with \"training\" in their names and writes "
              "OUT/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and OUT_metadata.json "
@@ -71,5 +122,6 @@ const struct cli_verb cli_pack = {
     .arguments_least = 2,
     .arguments_most = 2,
     .processes = CLI_DIVIDED,
+    .settle = settle,
     .run = run,
 };

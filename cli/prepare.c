@@ -20,6 +20,22 @@ static const struct option_row options[] = {
     {CLI_TEXT("books", NULL), .unit = "DIR", .help = "folder with one file per book"},
     {CLI_INTEGER("file_size", "104857600"), BETWEEN(1, 1e12), .unit = "BYTES",
      .help = "stage text: maximum size of a file in bytes"},
+    {CLI_TEXT("action", NULL), .unit = "NAME",
+     .help = "of bertPrep: download, text_formatting (stage text), sharding (shards) or "
+             "create_hdf5_files (hdf5), in the folder of the variable BERT_PREP_WORKING_DIR"},
+    {CLI_TEXT("dataset", NULL), .unit = "NAME",
+     .help = "of bertPrep: wikicorpus_en, bookscorpus or books_wiki_en_corpus"},
+    {CLI_TEXT("input_files", NULL), .unit = "FILES",
+     .help = "of bertPrep: text files, separated by commas; an empty line ends an article"},
+    {CLI_TEXT("input_file", NULL), .unit = "FILE",
+     .help = "of create_pretraining_data: text with one sentence a line, an empty line after each "
+             "document; a file, or a folder of files *.txt"},
+    {CLI_TEXT("output_file", NULL), .unit = "FILE",
+     .help = "of create_pretraining_data: the file of instances to make of --input_file"},
+    {CLI_TEXT("segmentation_method", "nltk"), .unit = "NAME",
+     .help = "of bertPrep: nltk; Berth's own rules end sentences"},
+    {CLI_FLAG("skip_wikiextractor"),
+     .help = "of bertPrep: the text is already extracted; Berth sees that by itself"},
     {CLI_FLAG("cased"), .help = "the same as --do_lower_case false"},
     {CLI_FLAG("json"), .help = "print the counts as one JSON object"},
 };
@@ -185,14 +201,19 @@ static enum berth_status print(const struct cli_call *call,
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    const struct berth_prepare_input input = {.wikipedia = cli_value(call, "wikipedia"),
-                                              .extracted = cli_value(call, "extracted"),
-                                              .books = cli_value(call, "books"),
-                                              .texts = call->list,
-                                              .text_count = call->list_count,
-                                              .file_size = cli_integer(call, "file_size")};
+    int is_done;
+    struct berth_prepare_input input = {.wikipedia = cli_value(call, "wikipedia"),
+                                        .extracted = cli_value(call, "extracted"),
+                                        .books = cli_value(call, "books"),
+                                        .texts = call->list,
+                                        .text_count = call->list_count,
+                                        .file_size = cli_integer(call, "file_size")};
     struct berth_reporter *reporter;
     struct berth_prepare_result result;
+    TRY(cli_bert_prep_input(call, &input, &is_done, error));
+    if (is_done) {
+        return BERTH_OK;
+    }
     call->config.no_progress |= !terminal_is(STDERR_FILENO);
     if (cli_flag(call, "cased")) {
         call->config.do_lower_case = 0;
@@ -209,7 +230,8 @@ const struct cli_verb cli_prepare = {
     .name = "prepare",
     .summary = "data for pre-training, from a Wikipedia dump or other text",
     .usage = "--wikipedia DUMP.xml[.bz2] | --extracted DIR | --text FILE... | --books DIR "
-             "--vocab FILE --output DIR [--max_seq_length 128 --max_predictions_per_seq 20]",
+             "--vocab FILE --output DIR [--max_seq_length 128 --max_predictions_per_seq 20]\n"
+             "--input_file FILE --output_file FILE --vocab FILE",
     .example = "berth prepare --wikipedia enwiki-latest-pages-articles.xml.bz2 --vocab vocab.txt "
                "--output data",
     .notes =
@@ -225,6 +247,7 @@ const struct cli_verb cli_prepare = {
     .jobs = JOB_PREPARE,
     CLI_OWN_OPTIONS(options),
     .required = "output_dir",
+    .settle = cli_bert_prep_settle,
     .processes = CLI_DIVIDED,
     .run = run,
 };

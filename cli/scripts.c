@@ -25,6 +25,16 @@ static const char *google(const struct cli_call *call) {
     return "google";
 }
 
+static const char *intel(const struct cli_call *call) {
+    (void)call;
+    return "intel";
+}
+
+// Its fused optimizer has no bias correction; without it, BertAdam.
+static const char *habana(const struct cli_call *call) {
+    return call->fuses_adam ? "habana" : "habana-bertadam";
+}
+
 // Its two phases differ in their length.
 static const char *bing_bert(const struct cli_call *call) {
     return is_given(call, "max_seq_length") && call->config.max_seq_length <= 128 ? "bing-128"
@@ -45,15 +55,24 @@ static const struct cli_script {
     const char *program;
     const char *(*recipe)(const struct cli_call *call);
 } scripts[] = {
+    {"model_name", JOB_TRAIN, "Intel's launcher", intel},
     {"num_train_steps num_warmup_steps input_file save_checkpoints_steps bert_config_file",
      JOB_PRETRAIN, "Google's run_pretraining", google},
     {"cf data_path_prefix load_training_checkpoint load_cp use_nvidia_dataset ckpt_to_save",
      JOB_PRETRAIN, "BingBert's deepspeed_train.py", bing_bert},
     {"job_name ckpt_type origin_bert_config_file deepspeed_transformer_kernel", JOB_FINETUNE_SQUAD,
      "BingBertSquad", bing_bert_squad},
+    {"bert_config_file save_checkpoints_steps mpi_workers_sync_gradients experimental_gelu "
+     "inter_op "
+     "intra_op use_tpu",
+     JOB_FINETUNE, "Google's and Intel's programs", google},
+    {"use_fused_adam use_habana hmp autocast skip_cache throughput_warmup_steps eval_script "
+     "per_param_grad_clipping use_hpu_graphs",
+     JOB_FINETUNE_SQUAD, "Habana's run_squad", habana},
 };
 
 void cli_script_note_flag(struct cli_call *call, const char *name) {
+    call->fuses_adam |= option_same_name(name, "use_fused_adam");
     call->is_dllogger |= strcmp(name, "json-summary") == 0; // Berth's own name has a _
     for (size_t i = 0; call->script == NULL && i < sizeof scripts / sizeof *scripts; i++) {
         const char *flags = scripts[i].flags;

@@ -46,9 +46,8 @@ static enum berth_status print_result(const struct berth_run_result *result,
 // plan on standard output); --json prints the result. `follows` says what the job does on a stop
 // signal.
 static enum berth_status run_job(struct cli_call *call, job_function *job, const char *follows,
-                                 struct berth_error *error) {
+                                 struct berth_run_result *result, struct berth_error *error) {
     struct berth_reporter *reporter;
-    struct berth_run_result result = {0};
     int json = cli_flag(call, "json");
     if (!cli_reports()) {
         return job(task_of(call->verb), &call->config, (struct berth_log){0},
@@ -58,30 +57,35 @@ static enum berth_status run_job(struct cli_call *call, job_function *job, const
     TRY(berth_reporter_open(&call->config, descriptor, &reporter, error));
     struct berth_log log = berth_reporter_log(reporter);
     enum berth_status status =
-        job(task_of(call->verb), &call->config, log, cli_stop_on_signals(follows), &result, error);
+        job(task_of(call->verb), &call->config, log, cli_stop_on_signals(follows), result, error);
     if (status == BERTH_OK) {
         status = berth_reporter_check(reporter, error);
     }
     berth_reporter_close(reporter);
     if (status == BERTH_OK && json) {
-        status = print_result(&result, error);
+        status = print_result(result, error);
     }
     return status;
 }
 
 static enum berth_status train(struct cli_call *call, struct berth_error *error) {
-    TRY(run_job(call, berth_train, "finishing this update and saving", error));
+    struct berth_run_result result = {0};
+    TRY(cli_save_format_check(call, error));
+    TRY(run_job(call, berth_train, "finishing this update and saving", &result, error));
+    TRY(cli_reports() ? cli_save_formats(call, result.steps, error) : BERTH_OK);
     return cli_reports() ? cli_script_conclude(call, error) : BERTH_OK;
 }
 
 static const char nothing_written[] = "nothing will be written";
 
 static enum berth_status predict(struct cli_call *call, struct berth_error *error) {
-    return run_job(call, berth_predict, nothing_written, error);
+    struct berth_run_result result = {0};
+    return run_job(call, berth_predict, nothing_written, &result, error);
 }
 
 static enum berth_status evaluate(struct cli_call *call, struct berth_error *error) {
-    return run_job(call, berth_evaluate, nothing_written, error);
+    struct berth_run_result result = {0};
+    return run_job(call, berth_evaluate, nothing_written, &result, error);
 }
 
 // run_classifier and run_glue with --do_eval and --do_predict, but without --do_train.
@@ -103,7 +107,8 @@ static enum berth_status predict_classify(struct cli_call *call, struct berth_er
     job_function *job = call->do_train != 0 || !config->do_eval ? berth_predict
                         : config->do_predict                    ? evaluate_and_predict
                                                                 : berth_evaluate;
-    return run_job(call, job, nothing_written, error);
+    struct berth_run_result result = {0};
+    return run_job(call, job, nothing_written, &result, error);
 }
 
 // --- the official scores of SQuAD ---------------------------------------------------------------
@@ -127,6 +132,13 @@ static enum berth_status evaluate_squad(struct cli_call *call, struct berth_erro
 
 static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print the result as one JSON object"},
+};
+
+static const struct option_row train_options[] = {
+    {CLI_FLAG("json"), .help = "print the result as one JSON object"},
+    {CLI_TEXT("save_format", "hf"), .unit = "NAMES",
+     .help = "formats of the result, separated by commas: hf (always), torch (pytorch_model.bin), "
+             "nvidia (ckpt_N.pt), tensorflow (model.ckpt-N)"},
 };
 
 static const struct option_row evaluate_options[] = {
@@ -153,7 +165,7 @@ const struct cli_verb cli_task_verbs[] = {
             "(--do_train, --predict_file, --fp16, ...) are accepted; those without a meaning here "
             "are noted and ignored. Options on the command line override --deepspeed_config.",
         .jobs = JOB_FINETUNE_SQUAD,
-        CLI_OWN_OPTIONS(options),
+        CLI_OWN_OPTIONS(train_options),
         .required = "model_name_or_path train_file output_dir",
         .processes = CLI_DIVIDED,
         .run = train,
@@ -174,7 +186,7 @@ const struct cli_verb cli_task_verbs[] = {
             "model's folder also gets eval_results.txt, eval_results.json and all_results.json. "
             "Signals and --resume_from_checkpoint work as in `berth finetune squad`.",
         .jobs = JOB_FINETUNE_CLASSIFY,
-        CLI_OWN_OPTIONS(options),
+        CLI_OWN_OPTIONS(train_options),
         .required = "model_name_or_path output_dir",
         .processes = CLI_DIVIDED,
         .run = train,
@@ -252,7 +264,7 @@ const struct cli_verb cli_task_verbs[] = {
             "flags of the original scripts are understood; those without a meaning here are noted "
             "and skipped.",
         .jobs = JOB_PRETRAIN,
-        CLI_OWN_OPTIONS(options),
+        CLI_OWN_OPTIONS(train_options),
         .required = "input_dir output_dir",
         .processes = CLI_DIVIDED,
         .run = train,

@@ -680,9 +680,10 @@ enum berth_status berth_find_data(const char *name, const char *split, char **pa
                                   struct berth_error *error);
 
 /* Sets *path to the folder or file that a model's name denotes; free it with berth_string_free.
- * That is the name itself if such a file exists or if it is not a hub name, otherwise the cached
- * snapshot of the hub's branch main. BERTH_NO_INPUT if the snapshot is not in the cache or is
- * incomplete; BERTH_BAD_DATA if a link leads out of the cache. */
+ * That is the name itself if such a file exists or if it is not a hub name, NAME.index for the name
+ * of a TensorFlow checkpoint, otherwise the cached snapshot of the hub's branch main.
+ * BERTH_NO_INPUT if the snapshot is not in the cache or is incomplete; BERTH_BAD_DATA if a link
+ * leads out of the cache. */
 enum berth_status berth_find_model(const char *name_or_path, char **path,
                                    struct berth_error *error);
 
@@ -698,6 +699,12 @@ struct berth_prepare_input {
         *texts; /* [text_count] files or folders of files; an empty line ends an article */
     size_t text_count;
     int64_t file_size; /* maximum bytes of one file of the dump's text; 0: 100 MiB */
+    const char *name;  /* of the corpus in the files' names; NULL: by the sources. With a name the
+                          stages after the shards need no source */
+    const char *sentences; /* text with one sentence per line and an empty line after each document,
+                              a file or a folder of files *.txt, for output_file; NULL: none */
+    const char *output_file; /* the instances of `sentences`, as one file: no stage runs, and
+                                config->output_dir is not used; NULL: none */
 };
 
 /* A stage and its cost. */
@@ -753,7 +760,8 @@ struct berth_prepare_result {
  *       NAME_training_0.hdf5, statistics.json
  *   the same with "_packed" after hdf5_...: NAME/mixed_strategies_part_0.hdf5, NAME_metadata.json
  *
- * NAME is wikicorpus_en, bookscorpus, books_wiki_en_corpus or corpus. Other settings that apply:
+ * NAME is wikicorpus_en, bookscorpus, books_wiki_en_corpus or corpus. Shards may also be another
+ * program's: a folder of files *.txt without a manifest. Other settings that apply:
  * vocab_file and the tokenizer's settings, max_seq_length (default 128), seed (default 12345),
  * threads. Every file appears complete or not at all, and finished files of an earlier run are
  * kept. The same input and settings give the same bytes, regardless of the number of threads, of

@@ -212,13 +212,33 @@ static enum berth_status find_in_cache(const char *id, char **path, struct berth
     return status;
 }
 
+// TensorFlow's name of a checkpoint, DIR/bert_model.ckpt, is the prefix of its files' names. Sets
+// *index to the file that leads to the others; NULL if there is none.
+static enum berth_status find_checkpoint(const char *prefix, char **index,
+                                         struct berth_error *error) {
+    const size_t size = strlen(prefix) + sizeof ".index";
+    *index = memory_new(size);
+    if (*index == NULL) {
+        return no_memory(error);
+    }
+    snprintf(*index, size, "%s.index", prefix);
+    if (!file_exists(*index)) {
+        memory_free(*index);
+        *index = NULL;
+    }
+    return BERTH_OK;
+}
+
 enum berth_status berth_find_model(const char *name_or_path, char **path,
                                    struct berth_error *error) {
     REQUIRE(path, error);
     *path = NULL;
     REQUIRE(name_or_path, error);
-    if (hub_is_id(name_or_path) && !file_exists(name_or_path) && !dir_exists(name_or_path)) {
-        return find_in_cache(name_or_path, path, error);
+    if (!file_exists(name_or_path) && !dir_exists(name_or_path)) {
+        TRY(find_checkpoint(name_or_path, path, error));
+        if (*path != NULL || hub_is_id(name_or_path)) {
+            return *path != NULL ? BERTH_OK : find_in_cache(name_or_path, path, error);
+        }
     }
     *path = memory_string(name_or_path);
     return *path != NULL ? BERTH_OK : no_memory(error);

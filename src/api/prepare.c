@@ -76,7 +76,8 @@ static enum berth_status find_stages(struct job *job, struct berth_error *error)
 static enum berth_status check_input(struct job *job, struct berth_error *error) {
     const struct berth_prepare_input *input = job->input;
     int wiki = input->wikipedia != NULL || input->extracted != NULL, books = input->books != NULL;
-    if (!wiki && !books && input->text_count == 0) {
+    const int is_later = input->name != NULL && !job->wanted[TEXT] && !job->wanted[SHARDS];
+    if (!wiki && !books && input->text_count == 0 && !is_later) {
         return error_set(error, BERTH_USAGE,
                          "no input: give wikipedia (a dump), extracted (a folder written by "
                          "WikiExtractor), books (a folder) or text (files)");
@@ -89,10 +90,11 @@ static enum berth_status check_input(struct job *job, struct berth_error *error)
     if (job->config.output_dir == NULL) {
         return error_set(error, BERTH_USAGE, "output_dir is missing");
     }
-    job->name = input->text_count > 0 ? "corpus"
-                : wiki && books       ? "books_wiki_en_corpus"
-                : wiki                ? TEXT_NAME
-                                      : "bookscorpus";
+    job->name = input->name != NULL     ? input->name
+                : input->text_count > 0 ? "corpus"
+                : wiki && books         ? "books_wiki_en_corpus"
+                : wiki                  ? TEXT_NAME
+                                        : "bookscorpus";
     return BERTH_OK;
 }
 
@@ -338,6 +340,21 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
     return status;
 }
 
+// create_pretraining_data's work: text of sentences to one file.
+static enum berth_status make_file(struct job *job, struct berth_error *error) {
+    struct instance_stage stage = instance_stage_of(job);
+    stage.statistics = memory_array_zeroed(1, sizeof *stage.statistics);
+    enum berth_status status = stage.statistics != NULL
+                                   ? instance_stage_make_file(&stage, job->input->sentences,
+                                                              job->input->output_file, error)
+                                   : error_no_memory(error, sizeof *stage.statistics, "statistics");
+    if (status == BERTH_OK) {
+        take_statistics(job, stage.statistics);
+    }
+    memory_free(stage.statistics);
+    return status;
+}
+
 // --- packs --------------------------------------------------------------------------------------
 
 static enum berth_status run_pack_stage(struct pack_stage *stage, const struct berth_log *log,
@@ -446,8 +463,23 @@ static enum berth_status begin(struct job *job, struct berth_error *error) {
     return name_folders(job, error);
 }
 
+static enum berth_status run_file(struct job *job, struct berth_error *error) {
+    if (job->input->sentences == NULL) {
+        return error_set(error, BERTH_USAGE, "output_file needs sentences");
+    }
+    job->wanted[INSTANCES] = 1;
+    take_defaults(job);
+    TRY(open_tokenizer(job, error));
+    TRY(check_stages(job, error));
+    return make_file(job, error);
+}
+
 static enum berth_status run(struct job *job, struct berth_error *error) {
     double threads;
+    if (job->input->output_file != NULL) { // one file, so the first rank alone
+        return comm_settle(job->comm, job->comm->rank == 0 ? run_file(job, error) : BERTH_OK,
+                           error);
+    }
     TRY(comm_settle(job->comm, begin(job, error), error));
     threads = job->threads;
     job->comm->sum(job->comm, &threads, 1);

@@ -216,12 +216,11 @@ const struct option_row option_rows[] = {
     {TEXT("instances", format, "hdf5"), .jobs = JOB_PREPARE, .unit = "FORMAT",
      .choices = "hdf5|tfrecord", .help = "file format of the instances"},
 
-    {TEXT("training", recipe, NULL), FREE, COMMON, .jobs = JOB_PRETRAIN | JOB_FINETUNE_SQUAD,
-     .unit = "NAME",
-     .choices = "nvidia-phase1|nvidia-phase2|bing-128|bing-512|google|piz-daint|lumi|"
-                "bing-bert-squad|bing-bert-squad-baseline",
-     .help = "published settings, of pre-training or (from piz-daint on) of fine-tuning on SQuAD; "
-             "options on the command line take precedence",
+    {TEXT("training", recipe, NULL), FREE, COMMON, .jobs = JOB_TRAIN, .unit = "NAME",
+     .choices = "nvidia-phase1|nvidia-phase2|bing-128|bing-512|google|intel|piz-daint|lumi|"
+                "bing-bert-squad|bing-bert-squad-baseline|habana|habana-bertadam",
+     .help = "published settings, of pre-training or (from google on) of fine-tuning; options on "
+             "the command line take precedence",
      .shown = "none"},
     // A resumed run compares what it comes to, which other settings decide, too.
     {INTEGER("training", train_batch_size, "32"), FREE, COMMON, .jobs = JOB_TRAIN,

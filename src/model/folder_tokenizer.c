@@ -36,9 +36,12 @@ static enum berth_status read_settings(const char *folder, json **settings,
     return status;
 }
 
-// The last component of a path, without trailing slashes.
+// The last component of a folder's path, without trailing slashes; for a file, of its folder's.
 static size_t last_part(const char *path, const char **part) {
     size_t end = strlen(path);
+    while (file_exists(path) && end > 0 && path[end - 1] != '/') {
+        end--;
+    }
     while (end > 0 && path[end - 1] == '/') {
         end--;
     }

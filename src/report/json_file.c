@@ -3,7 +3,9 @@
 // core/file.h's writers (a temporary file, renamed when complete) are not made.
 #include "report/json_file.h"
 
+#include "core/file.h"
 #include "core/file_call.h"
+#include "core/memory.h"
 #include "report/console.h"
 #include "report/dllogger.h"
 #include "report/lines.h"
@@ -13,6 +15,13 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+static enum berth_status make_parent(const char *path, struct berth_error *error) {
+    char *parent = file_parent(path);
+    enum berth_status status = parent != NULL ? dir_make(parent, error) : file_no_path(error);
+    memory_free(parent);
+    return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "json_summary");
+}
 
 enum berth_status json_file_open(struct json_file *file, const char *path,
                                  const struct json_file_how *how, struct berth_error *error) {
@@ -25,6 +34,7 @@ enum berth_status json_file_open(struct json_file *file, const char *path,
         file->descriptor = STDOUT_FILENO;
         return BERTH_OK;
     }
+    TRY(make_parent(path, error));
     int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (how->append ? 0 : O_TRUNC);
     file->descriptor = open(path, flags, 0666);
     if (file->descriptor < 0) {

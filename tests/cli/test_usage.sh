@@ -250,8 +250,8 @@ missing 73 "$work/data.json is a file" init --config tiny --output "$work/data.j
 missing 66 "$work/none" bench train --config tiny --data "$work/none"
 missing 66 "$work/none" bench pretrain --config tiny --input_dir "$work/none"
 missing 73 "already contains a model" init --config tiny --output "$work/model"
-missing 73 summary.json finetune squad --model "$work/model" --train "$work/data.json" --output "$work/new" \
-    --max_seq_length 64 --json_summary "$work/none/summary.json"
+missing 73 json_summary finetune squad --model "$work/model" --train "$work/data.json" --output "$work/new" \
+    --max_seq_length 64 --json_summary "$work/data.json/summary.json"
 printf '{"hidden_size": "many"}' >"$work/bad_config.json"
 missing 78 hidden_size init --config "$work/bad_config.json" --output "$work/new"
 finish

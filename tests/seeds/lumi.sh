@@ -36,7 +36,7 @@ cd ..
 run finetune squad --recipe lumi --deepspeed_config ds_config.json --num_train_epochs 1 --output_dir none --dry-run
 expect_code 0
 grep -qE '^  total_steps +2$' "$out" || fail "not one epoch"
-run finetune squad --recipe google --model "$work/base" --train cache/data/train-v1.1.json --output none --dry-run
+run finetune squad --recipe bing-128 --model "$work/base" --train cache/data/train-v1.1.json --output none --dry-run
 expect_code 2
-expect_err "recipe google is one of pre-training"
+expect_err "recipe bing-128 is one of pre-training"
 finish

@@ -349,10 +349,10 @@ static void test_leftovers_are_removed(void **state) {
     for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++) {
         scratch_write(leftovers[i], "half");
     }
-    assert_false(checkpoint_dir_is_used(scratch_folder));
+    assert_false(checkpoint_dir_is_used(scratch_folder, NULL));
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
         scratch_write(kept[i], "mine");
-        assert_true(checkpoint_dir_is_used(scratch_folder));
+        assert_true(checkpoint_dir_is_used(scratch_folder, NULL));
     }
     assert_int_equal(checkpoint_clean(scratch_folder, NULL), BERTH_OK);
     assert_int_equal(scratch_count(), sizeof kept / sizeof kept[0]);

@@ -49,12 +49,20 @@ static enum berth_status add(struct shard_list *list, char *path, int max_seq_le
     return BERTH_OK;
 }
 
+// Room for `count` more.
 static enum berth_status take_items(struct shard_list *list, size_t count,
                                     struct berth_error *error) {
-    list->items = memory_array_zeroed(count + 1, sizeof *list->items);
-    return list->items != NULL
-               ? BERTH_OK
-               : error_no_memory(error, (count + 1) * sizeof *list->items, "the list of shards");
+    const size_t all = list->count + count + 1;
+    struct shard *items = memory_array_zeroed(all, sizeof *items);
+    if (items == NULL) {
+        return error_no_memory(error, all * sizeof *items, "the list of shards");
+    }
+    if (list->count > 0) {
+        memcpy(items, list->items, list->count * sizeof *items);
+    }
+    memory_free(list->items);
+    list->items = items;
+    return BERTH_OK;
 }
 
 static enum berth_status add_folder(struct shard_list *list, const char *folder, char **names,
@@ -118,10 +126,28 @@ static enum berth_status add_all(struct shard_list *list, const char *path, enum
     return status;
 }
 
+// Google's programs take a list of files and patterns, separated by commas.
+static enum berth_status add_list(struct shard_list *list, const char *path, enum shard_use use,
+                                  int max_seq_length, struct berth_error *error) {
+    enum berth_status status = BERTH_OK;
+    if (strchr(path, ',') == NULL || file_exists(path) || dir_exists(path)) {
+        return add_all(list, path, use, max_seq_length, error);
+    }
+    while (*path != '\0' && status == BERTH_OK) {
+        const size_t length = strcspn(path, ",");
+        char *part = memory_string_of(path, length);
+        status =
+            part != NULL ? add_all(list, part, use, max_seq_length, error) : file_no_path(error);
+        memory_free(part);
+        path += length + (path[length] == ',');
+    }
+    return status;
+}
+
 enum berth_status shard_list_open(struct shard_list *list, const char *path, enum shard_use use,
                                   int max_seq_length, struct berth_error *error) {
     *list = (struct shard_list){0};
-    TRY(add_all(list, path, use, max_seq_length, error));
+    TRY(add_list(list, path, use, max_seq_length, error));
     if (use != SHARD_TEST && list->count == 0) {
         return error_set(error, BERTH_NO_INPUT,
                          "%s: no shards found; expected files *.hdf5 or *.tfrecord of pre-training "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/stages/instance_stage.h"
 
+#include "core/buffer.h"
 #include "core/memory.h"
 #include "data/pretraining/documents.h"
 #include "data/pretraining/pretraining_file.h"
@@ -8,7 +9,9 @@
 #include "data/stages/stage_work.h"
 #include "format/checksum/digest.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SHARD_BYTES_MAX ((size_t)4 << 30)
@@ -63,19 +66,24 @@ static enum berth_status take_vocabulary(struct job *job, struct berth_error *er
 
 // --- a shard ------------------------------------------------------------------------------------
 
+static enum berth_status read_text(const struct instance_stage *asked, const char *path,
+                                   struct documents *documents, struct berth_error *error) {
+    char *text;
+    size_t length;
+    TRY(file_read(path, SHARD_BYTES_MAX, &text, &length, error));
+    enum berth_status status = documents_put_text(documents, asked->tokenizer, text, length, error);
+    memory_free(text);
+    return status;
+}
+
 static enum berth_status read_documents(struct job *job, const char *name,
                                         struct documents *documents, struct berth_error *error) {
-    char *path = path_join(job->asked->shards, name), *text;
-    size_t length;
+    char *path = path_join(job->asked->shards, name);
     if (path == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status = file_read(path, SHARD_BYTES_MAX, &text, &length, error);
+    enum berth_status status = read_text(job->asked, path, documents, error);
     memory_free(path);
-    if (status == BERTH_OK) {
-        status = documents_put_text(documents, job->asked->tokenizer, text, length, error);
-        memory_free(text);
-    }
     return status;
 }
 
@@ -256,15 +264,81 @@ static void set_options(struct stage_settings *settings, const struct instance_s
     stage_set_text(settings, "format", asked->tfrecord ? "tfrecord" : "hdf5");
 }
 
+static int is_text(const char *name) {
+    const size_t length = strlen(name);
+    return length > 4 && strcmp(name + length - 4, ".txt") == 0;
+}
+
+// The entry of a shard of another program, and its part of the digest.
+static enum berth_status describe_shard(struct job *job, json *files, const char *name,
+                                        struct buffer *lines, struct berth_error *error) {
+    struct file_reader file;
+    char *path = path_join(job->asked->shards, name), line[64];
+    enum berth_status status =
+        path != NULL ? file_reader_open(&file, path, error) : file_no_path(error);
+    memory_free(path);
+    TRY(status);
+    const uint64_t size = file.size;
+    file_reader_close(&file);
+    snprintf(line, sizeof line, " %" PRIu64 "\n", size);
+    buffer_put_text(lines, name);
+    buffer_put_text(lines, line);
+    json *facts = json_new_object();
+    const int failed =
+        json_set(facts, "bytes", json_new_integer((int64_t)size)) | json_set(files, name, facts);
+    return failed == 0 ? BERTH_OK : error_no_memory(error, 0, "a list of shards");
+}
+
+// Lists the shards of another program as their manifest would.
+static enum berth_status list_shards(struct job *job, char text[DIGEST_HEX_SIZE],
+                                     struct berth_error *error) {
+    char **names;
+    struct buffer lines = {0};
+    TRY(dir_list(job->asked->shards, &names, error));
+    json *files = json_new_object();
+    job->shards = json_new_object();
+    int failed = json_set(job->shards, "files", files);
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; names[i] != NULL && failed == 0 && status == BERTH_OK; i++) {
+        status = is_text(names[i]) ? describe_shard(job, files, names[i], &lines, error) : BERTH_OK;
+    }
+    if (status == BERTH_OK) {
+        status = failed == 0 && !lines.failed
+                     ? digest_memory(DIGEST_SHA256, lines.bytes, lines.length, text, error)
+                     : error_no_memory(error, 0, "a list of shards");
+    }
+    buffer_done(&lines);
+    memory_free(names);
+    return status;
+}
+
+// Whether the folder has shards and no manifest.
+static int has_only_shards(const char *folder, const char *manifest) {
+    char **names;
+    int found = 0;
+    if (file_exists(manifest) || !dir_exists(folder) ||
+        dir_list(folder, &names, NULL) != BERTH_OK) {
+        return 0;
+    }
+    for (size_t i = 0; names[i] != NULL; i++) {
+        found |= is_text(names[i]);
+    }
+    memory_free(names);
+    return found;
+}
+
 static enum berth_status open_shards(struct job *job, struct stage_settings *settings,
                                      struct berth_error *error) {
     char digest[DIGEST_HEX_SIZE], *path = path_join(job->asked->shards, SHARD_MANIFEST);
     if (path == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status = stage_read_complete(
-        path, "run the stage \"shards\" first, to its end", &job->shards, error);
-    if (status == BERTH_OK) {
+    const int is_foreign = has_only_shards(job->asked->shards, path);
+    enum berth_status status =
+        is_foreign ? list_shards(job, digest, error)
+                   : stage_read_complete(path, "run the stage \"shards\" first, to its end",
+                                         &job->shards, error);
+    if (status == BERTH_OK && !is_foreign) {
         status = digest_file(DIGEST_SHA256, path, digest, error);
     }
     if (status == BERTH_OK) {
@@ -315,6 +389,53 @@ enum berth_status instance_stage_run(struct instance_stage *stage, const struct 
     stage_close(&job.stage);
     json_free(job.shards);
     memory_free(job.names);
+    memory_free(job.continues);
+    return status;
+}
+
+// --- one file -----------------------------------------------------------------------------------
+
+static enum berth_status read_texts(const struct instance_stage *asked, const char *folder,
+                                    struct documents *documents, struct berth_error *error) {
+    char **names;
+    enum berth_status status = BERTH_OK;
+    if (!dir_exists(folder)) {
+        return read_text(asked, folder, documents, error);
+    }
+    TRY(dir_list(folder, &names, error));
+    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+        char *path = is_text(names[i]) ? path_join(folder, names[i]) : NULL;
+        if (is_text(names[i])) {
+            status = path != NULL ? read_text(asked, path, documents, error) : file_no_path(error);
+        }
+        memory_free(path);
+    }
+    memory_free(names);
+    return status;
+}
+
+enum berth_status instance_stage_make_file(struct instance_stage *stage, const char *text,
+                                           const char *output, struct berth_error *error) {
+    struct job job = {.asked = stage};
+    struct documents documents = {0};
+    struct instances instances = {0};
+    enum berth_status status;
+    TRY_DONE(take_vocabulary(&job, error));
+    TRY_DONE(read_texts(stage, text, &documents, error));
+    TRY_DONE(instances_make(&documents, &stage->options, &instances, error));
+    if (instances.count == 0) {
+        status = error_set(error, BERTH_BAD_DATA,
+                           "%s: no instance; expected text with one sentence a line and an empty "
+                           "line after each document",
+                           text);
+        goto done;
+    }
+    pretraining_statistics_add(stage->statistics, &instances);
+    TRY_DONE((stage->tfrecord ? pretraining_write_tfrecord : pretraining_write_hdf5)(
+        output, &instances, stage->options.max_seq_length, stage->options.max_predictions, error));
+done:
+    instances_done(&instances);
+    documents_done(&documents);
     memory_free(job.continues);
     return status;
 }

@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 struct instance_stage {
-    const char *shards; // folder of the complete text shards
+    const char *shards; // folder of the complete text shards; without a manifest they are another
+                        // program's
     const char *folder; // of the files: NAME_training_0.hdf5 from NAME_training_0.txt
     const struct tokenizer *tokenizer;
     struct instance_options options; // the stage fills in the vocabulary's ids
@@ -37,5 +38,11 @@ enum berth_status instance_stage_check(const struct instance_stage *stage,
 // [SEP] or [MASK].
 enum berth_status instance_stage_run(struct instance_stage *stage, const struct berth_log *log,
                                      const volatile int *stop, struct berth_error *error);
+
+// Makes the instances of all documents of `text`, a file or a folder of files *.txt, in the order
+// of their names, and writes them to the file `output` instead of the folder. BERTH_BAD_DATA if
+// there are none.
+enum berth_status instance_stage_make_file(struct instance_stage *stage, const char *text,
+                                           const char *output, struct berth_error *error);
 
 #endif

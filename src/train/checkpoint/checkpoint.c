@@ -2,6 +2,7 @@
 #include "train/checkpoint/checkpoint.h"
 
 #include "core/file.h"
+#include "core/file_partial.h"
 #include "core/memory.h"
 #include "core/number.h"
 #include "model/folder.h"
@@ -350,14 +351,23 @@ enum berth_status checkpoint_remove_all(const char *output_dir, struct berth_err
     return status;
 }
 
-int checkpoint_dir_is_used(const char *output_dir) {
+// Whether the name in the folder is that of the log, or of a folder that holds it.
+static int is_of_log(const char *folder, const char *name, const char *log) {
+    char *path = log != NULL ? path_join(folder, name) : NULL;
+    const int is_of = path != NULL && file_lies_in(log, path);
+    memory_free(path);
+    return is_of;
+}
+
+int checkpoint_dir_is_used(const char *output_dir, const char *log) {
     char **names;
     if (!dir_exists(output_dir) || dir_list(output_dir, &names, NULL) != BERTH_OK) {
         return 0;
     }
     int used = 0;
     for (size_t i = 0; names[i] != NULL; i++) {
-        used |= strcmp(names[i], ".lock") != 0 && !checkpoint_is_temporary(names[i]);
+        used |= strcmp(names[i], ".lock") != 0 && !checkpoint_is_temporary(names[i]) &&
+                !is_of_log(output_dir, names[i], log);
     }
     memory_free(names);
     return used;
@@ -454,7 +464,8 @@ enum berth_status output_check(const struct berth_config *config, const char *ot
         return error_set(error, BERTH_USAGE, "--output_dir is missing");
     }
     TRY(dir_check(folder, error));
-    if (otherwise != NULL && !config->overwrite_output_dir && checkpoint_dir_is_used(folder)) {
+    if (otherwise != NULL && !config->overwrite_output_dir &&
+        checkpoint_dir_is_used(folder, config->json_summary)) {
         return error_set(
             error, BERTH_CANT_CREATE,
             "--output_dir %s is not empty; choose another or add --overwrite_output_dir%s", folder,

@@ -219,11 +219,35 @@ static enum berth_status check_norms(const struct model_files *files,
                      places[!found], folder, places[found]);
 }
 
+// Pre-training reads tokens: of the vocabulary it needs only the size, which the configuration has.
+static int works_without_vocabulary(const struct model_files *files,
+                                    const struct berth_config *config) {
+    return files->table.head == PARAM_HEAD_PRETRAINING && config->vocab_file == NULL &&
+           files->shape.vocab_size > 0 && !file_exists(files->vocab_path);
+}
+
+static enum berth_status leave_out_vocabulary(struct model_files *files,
+                                              const struct berth_config *config, const char *folder,
+                                              const struct berth_log *log,
+                                              struct berth_error *error) {
+    log_note(log,
+             "%s: no such file: the result will have no vocabulary; --vocab_file FILE adds one",
+             files->vocab_path);
+    memory_free(files->vocab_path);
+    files->vocab_path = NULL;
+    TRY(folder_text_rules(folder, &files->rules, error));
+    ask_settings(config, &files->rules);
+    return check_types(files, folder, error);
+}
+
 // Opens vocabulary and tokenizer, and checks that they fit the shape read from `config_path`.
 static enum berth_status open_text(struct model_files *files, struct berth_config *config,
                                    const char *folder, const char *config_path,
-                                   struct berth_error *error) {
+                                   const struct berth_log *log, struct berth_error *error) {
     TRY(find_vocabulary(files, config, folder, error));
+    if (works_without_vocabulary(files, config)) {
+        return leave_out_vocabulary(files, config, folder, log, error);
+    }
     TRY(open_tokenizer(files, config, folder, error));
     if (files->shape.vocab_size == 0) { // as the vocabulary
         files->shape.vocab_size = (int64_t)tokenizer_size(files->tokenizer);
@@ -245,7 +269,7 @@ static enum berth_status open_folder(struct model_files *files, struct berth_con
     if (config_path == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status = open_text(files, config, folder, config_path, error);
+    enum berth_status status = open_text(files, config, folder, config_path, log, error);
     memory_free(config_path);
     TRY(status);
     TRY(find_norms(files, config, folder, log, error));
@@ -253,10 +277,10 @@ static enum berth_status open_folder(struct model_files *files, struct berth_con
 }
 
 static enum berth_status open_new(struct model_files *files, struct berth_config *config,
-                                  struct berth_error *error) {
+                                  const struct berth_log *log, struct berth_error *error) {
     const char *path = config->config_file;
     const int64_t multiple = config->vocab_multiple;
-    TRY(open_text(files, config, path, path, error));
+    TRY(open_text(files, config, path, path, log, error));
     files->shape.vocab_size = (files->shape.vocab_size + multiple - 1) / multiple * multiple;
     files->shape.pre_layer_norm |= config->pre_layer_norm > 0;
     files->shape.truncated_initializer =
@@ -267,12 +291,12 @@ static enum berth_status open_new(struct model_files *files, struct berth_config
 enum berth_status model_files_open_new(struct model_files *files, struct berth_config *config,
                                        enum param_head head, const struct berth_log *log,
                                        struct berth_error *error) {
-    *files = (struct model_files){0};
+    *files = (struct model_files){.table = {.head = head}};
     enum berth_status status = bert_config_read(config->config_file, &files->shape, error);
     if (status != BERTH_OK) {
         return status;
     }
-    TRY_DONE(open_new(files, config, error));
+    TRY_DONE(open_new(files, config, log, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
     return BERTH_OK;
 done:
@@ -283,7 +307,7 @@ done:
 enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error) {
-    *files = (struct model_files){.strict = config->strict};
+    *files = (struct model_files){.strict = config->strict, .table = {.head = head}};
     if (!dir_exists(folder) && !file_exists(folder)) {
         return error_set(
             error, BERTH_NO_INPUT,

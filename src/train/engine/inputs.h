@@ -18,14 +18,15 @@
 struct model_files {
     struct bert_config shape;
     struct param_table table;
-    struct tokenizer *tokenizer;
-    char *vocab_path;
+    struct tokenizer *tokenizer; // NULL: pre-training without a vocabulary
+    char *vocab_path;            // NULL: likewise
     struct text_rules rules; // rules with which the tokenizer was opened
     int strict;              // the weights must be exactly the model's tensors
 };
 
 // Reads config.json and the vocabulary of `folder` (config->vocab_file, do_lower_case,
 // strip_accents and tokenize_chinese_chars take precedence). Checks that vocabulary and model fit.
+// With the head of pre-training there need not be a vocabulary.
 // The caller must call inputs_fit_length.
 enum berth_status model_files_open(struct model_files *files, struct berth_config *config,
                                    const char *folder, enum param_head head,

@@ -371,10 +371,12 @@ static enum berth_status keep_tokenizer(struct training_job *job, struct berth_e
     TRY(folder_copy_tokenizer(job->model_folder, job->files.vocab_path, &job->files.rules, folder,
                               error));
     job->content.model_folder = folder;
-    if (vocab_file == NULL || file_lies_in(vocab_file, folder)) {
-        memory_free(job->files.vocab_path);
-        job->files.vocab_path = path_join(folder, "vocab.txt");
+    if (job->files.vocab_path == NULL ||
+        (vocab_file != NULL && !file_lies_in(vocab_file, folder))) {
+        return BERTH_OK;
     }
+    memory_free(job->files.vocab_path);
+    job->files.vocab_path = path_join(folder, "vocab.txt");
     return job->files.vocab_path != NULL ? BERTH_OK : file_no_path(error);
 }
 

@@ -86,6 +86,44 @@ static const struct setting google[] = {
     {"initializer", "truncated_normal"},
 };
 
+static const struct setting google_finetuning[] = {
+    {"train_batch_size", "32"},   {"learning_rate", "5e-5"}, {"num_train_epochs", "3"},
+    {"warmup_proportion", "0.1"}, {"weight_decay", "0.01"},  {"optimizer", "adam_weight_decay"},
+    {"schedule", "google"},       {"save_steps", "1000"},    {"predict_batch_size", "8"},
+    {"max_grad_norm", "1"},
+};
+
+// The keys of Intel's launcher have defaults of their own.
+static const struct setting intel[] = {
+    {"train_batch_size", "24"},  {"max_steps", "20"},
+    {"learning_rate", "3e-5"},   {"warmup_steps", "10"},
+    {"weight_decay", "0.01"},    {"optimizer", "adam_weight_decay"},
+    {"schedule", "google"},      {"save_steps", "1000"},
+    {"max_seq_length", "512"},   {"max_predictions_per_seq", "20"},
+    {"predict_batch_size", "8"}, {"initializer", "truncated_normal"},
+};
+
+static const struct setting intel_finetuning[] = {
+    {"train_batch_size", "24"},   {"learning_rate", "3e-5"}, {"num_train_epochs", "20"},
+    {"warmup_proportion", "0.1"}, {"weight_decay", "0.01"},  {"optimizer", "adam_weight_decay"},
+    {"schedule", "google"},       {"save_steps", "1000"},    {"predict_batch_size", "8"},
+    {"max_grad_norm", "1"},       {"max_seq_length", "512"},
+};
+
+// Without weight decay on its devices.
+static const struct setting habana[] = {
+    {"train_batch_size", "32"},   {"learning_rate", "5e-5"}, {"num_train_epochs", "3"},
+    {"warmup_proportion", "0.1"}, {"optimizer", "adamw"},    {"bias_correction", "false"},
+    {"weight_decay", "0"},        {"adam_epsilon", "1e-6"},  {"schedule", "linear"},
+    {"predict_batch_size", "8"},  {"max_grad_norm", "1"},    {"logging_steps", "50"},
+};
+
+static const struct setting habana_bertadam[] = {
+    {"train_batch_size", "32"},   {"learning_rate", "5e-5"},   {"num_train_epochs", "3"},
+    {"warmup_proportion", "0.1"}, {"optimizer", "bertadam"},   {"weight_decay", "0.01"},
+    {"schedule", "bertadam"},     {"predict_batch_size", "8"}, {"logging_steps", "50"},
+};
+
 // Keras's features, no schedule, no clipping and no weight decay.
 static const struct setting piz_daint[] = {
     {"features", "keras"},     {"keras_answers", "all"},  {"keras_end", "exclusive"},
@@ -134,6 +172,11 @@ static const struct recipe {
     {RECIPE(JOB_PRETRAIN, "bing-128", bing_128)},
     {RECIPE(JOB_PRETRAIN, "bing-512", bing_512)},
     {RECIPE(JOB_PRETRAIN, "google", google)},
+    {RECIPE(JOB_FINETUNE, "google", google_finetuning)},
+    {RECIPE(JOB_PRETRAIN, "intel", intel)},
+    {RECIPE(JOB_FINETUNE, "intel", intel_finetuning)},
+    {RECIPE(JOB_FINETUNE_SQUAD, "habana", habana)},
+    {RECIPE(JOB_FINETUNE_SQUAD, "habana-bertadam", habana_bertadam)},
     {RECIPE(JOB_FINETUNE_SQUAD, "piz-daint", piz_daint)},
     {RECIPE(JOB_FINETUNE_SQUAD, "lumi", lumi)},
     {RECIPE(JOB_FINETUNE_SQUAD, "bing-bert-squad", bing_bert_squad), .prefers_file = 1,
@@ -163,14 +206,15 @@ static int is_decided(const struct berth_config *config, const char *name) {
                        is_chosen(config, "gradient_accumulation_steps"));
 }
 
-// NULL: none.
-static const struct recipe *find_recipe(const char *name) {
+// That of the job, where a name is several recipes; NULL: none.
+static const struct recipe *find_recipe(const char *name, unsigned job) {
+    const struct recipe *found = NULL;
     for (size_t i = 0; name != NULL && i < sizeof recipes / sizeof *recipes; i++) {
-        if (strcmp(name, recipes[i].name) == 0) {
-            return &recipes[i];
+        if (strcmp(name, recipes[i].name) == 0 && (found == NULL || (recipes[i].job & job) != 0)) {
+            found = &recipes[i];
         }
     }
-    return NULL;
+    return found;
 }
 
 static int overrides_file(const struct recipe *recipe, const struct setting *setting) {
@@ -185,13 +229,13 @@ static int overrides_file(const struct recipe *recipe, const struct setting *set
 }
 
 int recipe_prefers_file(const char *name) {
-    const struct recipe *recipe = find_recipe(name);
+    const struct recipe *recipe = find_recipe(name, JOB_FINETUNE);
     return recipe != NULL && recipe->prefers_file;
 }
 
 enum berth_status recipe_apply(struct berth_config *config, const struct berth_config *typed,
                                unsigned job, struct berth_error *error) {
-    const struct recipe *recipe = find_recipe(config->recipe);
+    const struct recipe *recipe = find_recipe(config->recipe, job);
     if (config->recipe == NULL) {
         return BERTH_OK;
     }

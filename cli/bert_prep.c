@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Command lines of the original programs that make data for pre-training: bertPrep's actions on a
+// data set in its working folder, and create_pretraining_data's single file.
+#include "cli.h"
+#include "core/file.h"
+#include "core/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORKING_DIR "BERT_PREP_WORKING_DIR"
+#define DUMP_URL "https://dumps.wikimedia.org/enwiki/latest/enwiki-latest-pages-articles.xml.bz2"
+
+static enum berth_status set_if_missing(struct cli_call *call, const char *row, const char *value,
+                                        struct berth_error *error) {
+    const struct option_row *found = option_find(row);
+    return option_is_given(&call->config, found) ? BERTH_OK
+                                                 : option_set(&call->config, found, value, error);
+}
+
+// --- bertPrep -----------------------------------------------------------------------------------
+
+static const struct action {
+    const char *name, *stage; // stage NULL: nothing to compute
+} actions[] = {{"download", NULL},
+               {"text_formatting", "text"},
+               {"sharding", "shards"},
+               {"create_hdf5_files", "hdf5"}};
+
+// `advice`: where its files come from.
+static const struct dataset {
+    const char *name;
+    int wiki, books;
+    const char *advice;
+} datasets[] = {
+    {"wikicorpus_en", 1, 0,
+     "`berth fetch " DUMP_URL "` downloads the dump; move it to its folder download/wikicorpus_en"},
+    {"bookscorpus", 0, 1,
+     "its files are no longer published; put books of your own, a file each, in its folder "
+     "download/bookscorpus"},
+    {"books_wiki_en_corpus", 1, 1, "download wikicorpus_en and bookscorpus"},
+    {"google_pretrained_weights", 0, 0,
+     "`berth fetch google-bert/bert-large-uncased` downloads a model with its vocabulary"},
+    {"squad", 0, 0, "`berth fetch squad` downloads it"},
+};
+
+static enum berth_status find_action(const char *name, const struct action **action,
+                                     struct berth_error *error) {
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
+        if (strcmp(actions[i].name, name) == 0) {
+            *action = &actions[i];
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_USAGE,
+                     "option action: expected download, text_formatting, sharding or "
+                     "create_hdf5_files, found \"%s\"",
+                     name);
+}
+
+static enum berth_status find_dataset(const char *name, const struct dataset **dataset,
+                                      struct berth_error *error) {
+    for (size_t i = 0; i < sizeof datasets / sizeof *datasets; i++) {
+        if (strcmp(datasets[i].name, name) == 0) {
+            *dataset = &datasets[i];
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_USAGE,
+                     "option dataset: expected wikicorpus_en, bookscorpus, books_wiki_en_corpus, "
+                     "google_pretrained_weights or squad, found \"%s\"",
+                     name);
+}
+
+// FOLDER/FIRST/SECOND if it is there, else NULL; used until the end.
+static const char *find_in(const char *folder, const char *first, const char *second) {
+    char *above = path_join(folder, first);
+    char *path = above != NULL ? path_join(above, second) : NULL;
+    memory_free(above);
+    if (path != NULL && (file_exists(path) || dir_exists(path))) {
+        return path;
+    }
+    memory_free(path);
+    return NULL;
+}
+
+// The dump in the folder of downloads, as it is published or unpacked by bertPrep.
+static const char *find_dump(const char *folder) {
+    static const char *const names[] = {"wikicorpus_en.xml", "wikicorpus_en.xml.bz2",
+                                        "enwiki-latest-pages-articles.xml",
+                                        "enwiki-latest-pages-articles.xml.bz2"};
+    const char *found = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && found == NULL; i++) {
+        found = find_in(folder, "download/wikicorpus_en", names[i]);
+    }
+    return found;
+}
+
+static enum berth_status refuse_missing(const struct dataset *dataset, const char *folder,
+                                        struct berth_error *error) {
+    return error_set(error, BERTH_NO_INPUT, "%s: nothing of it in the folder %s: %s", dataset->name,
+                     folder, dataset->advice);
+}
+
+// Words of a comma list, in the place where the program keeps its lists.
+static enum berth_status split_files(struct cli_call *call, const char *list,
+                                     struct berth_error *error) {
+    size_t count = 1;
+    for (const char *at = list; *at != '\0'; at++) {
+        count += *at == ',';
+    }
+    const char **words = memory_array(count, sizeof *words); // used until the end
+    if (words == NULL) {
+        return file_no_path(error);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const size_t length = strcspn(list, ",");
+        words[i] = memory_string_of(list, length);
+        if (words[i] == NULL) {
+            return file_no_path(error);
+        }
+        list += length + (list[length] == ',');
+    }
+    call->list = words;
+    call->list_count = count;
+    return BERTH_OK;
+}
+
+// Where the action finds the text: the files named, or what earlier actions have left.
+static enum berth_status find_text(struct cli_call *call, const struct action *action,
+                                   const struct dataset *dataset, struct berth_prepare_input *input,
+                                   struct berth_error *error) {
+    const char *folder = call->config.output_dir, *files = cli_value(call, "input_files");
+    const char *formatted =
+        find_in(folder, "formatted_one_article_per_line", "wikicorpus_en_one_article_per_line.txt");
+    if (files != NULL || (formatted != NULL && dataset->wiki)) {
+        TRY(split_files(call, files != NULL ? files : formatted, error));
+    } else if (dataset->wiki && strcmp(action->stage, "text") == 0) {
+        input->wikipedia = find_dump(folder);
+    } else if (dataset->wiki) {
+        input->extracted = find_in(folder, "extracted", "wikicorpus_en");
+    }
+    if (dataset->books && files == NULL) {
+        input->books = find_in(folder, "download", "bookscorpus");
+    }
+    input->texts = call->list;
+    input->text_count = call->list_count;
+    const int is_missing = input->wikipedia == NULL && input->extracted == NULL &&
+                           input->books == NULL && input->text_count == 0;
+    return is_missing && strcmp(action->stage, "hdf5") != 0 ? refuse_missing(dataset, folder, error)
+                                                            : BERTH_OK;
+}
+
+static enum berth_status settle_action(struct cli_call *call, struct berth_error *error) {
+    const char *folder = getenv(WORKING_DIR);
+    const struct action *action = NULL;
+    const struct dataset *dataset = NULL;
+    TRY(find_action(cli_value(call, "action"), &action, error));
+    TRY(find_dataset(cli_value(call, "dataset"), &dataset, error));
+    if (folder != NULL && folder[0] != '\0') {
+        TRY(set_if_missing(call, "output_dir", folder, error));
+    }
+    if (action->stage == NULL) {
+        return BERTH_OK;
+    }
+    // The program's own default, which is the second phase's.
+    TRY(strcmp(action->stage, "hdf5") == 0 ? set_if_missing(call, "max_seq_length", "512", error)
+                                           : BERTH_OK);
+    return set_if_missing(call, "stages", action->stage, error);
+}
+
+// --- both programs ------------------------------------------------------------------------------
+
+enum berth_status cli_bert_prep_settle(struct cli_call *call, struct berth_error *error) {
+    if (cli_is_given(call, "action") != cli_is_given(call, "dataset")) {
+        return error_set(error, BERTH_USAGE, "options action and dataset belong together");
+    }
+    if (cli_is_given(call, "input_file") != cli_is_given(call, "output_file")) {
+        return error_set(error, BERTH_USAGE, "options input_file and output_file belong together");
+    }
+    if (cli_is_given(call, "action")) {
+        return settle_action(call, error);
+    }
+    if (cli_is_given(call, "output_file")) {
+        TRY(set_if_missing(call, "dupe_factor", "10", error)); // the program's own default
+        return set_if_missing(call, "output_dir", ".", error); // which stays unused
+    }
+    return BERTH_OK;
+}
+
+// Only `berth fetch` downloads: says how, unless the data is there.
+static enum berth_status check_download(const struct cli_call *call, const struct dataset *dataset,
+                                        struct berth_error *error) {
+    const char *folder = call->config.output_dir;
+    const int has_wiki = find_dump(folder) != NULL,
+              has_books = find_in(folder, "download", "bookscorpus") != NULL;
+    if ((!dataset->wiki && !dataset->books) || (dataset->wiki && !has_wiki) ||
+        (dataset->books && !has_books)) {
+        return refuse_missing(dataset, folder, error);
+    }
+    cli_note(call, "%s: already in %s/download", dataset->name, folder);
+    return BERTH_OK;
+}
+
+enum berth_status cli_bert_prep_input(struct cli_call *call, struct berth_prepare_input *input,
+                                      int *is_done, struct berth_error *error) {
+    const struct action *action = NULL;
+    const struct dataset *dataset = NULL;
+    *is_done = 0;
+    input->sentences = cli_value(call, "input_file");
+    input->output_file = cli_value(call, "output_file");
+    if (!cli_is_given(call, "action")) {
+        return BERTH_OK;
+    }
+    TRY(find_action(cli_value(call, "action"), &action, error));
+    TRY(find_dataset(cli_value(call, "dataset"), &dataset, error));
+    input->name = dataset->name;
+    *is_done = action->stage == NULL;
+    if (*is_done) {
+        return check_download(call, dataset, error);
+    }
+    if (!dataset->wiki && !dataset->books) {
+        return refuse_missing(dataset, call->config.output_dir, error);
+    }
+    return find_text(call, action, dataset, input, error);
+}

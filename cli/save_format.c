@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// --save_format of the verbs that train: the result also in the formats of other programs, under
+// the names that their programs give it. Checkpoints during the run are Berth's own.
+#include "cli.h"
+#include "core/file.h"
+#include "core/memory.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NAME_SIZE = 96, FILES_MAX = 4 };
+
+// The files that berth_convert writes, and their names in the result; %s is the step.
+static const struct format {
+    const char *name; // also berth_convert's
+    struct {
+        const char *from, *to;
+    } files[FILES_MAX];
+} formats[] = {
+    {"hf", {{NULL, NULL}}}, // always written
+    {"torch", {{"pytorch_model.bin", "pytorch_model.bin"}}},
+    {"nvidia", {{"ckpt_%s.pt", "ckpt_%s.pt"}, {"bert_config.json", "bert_config.json"}}},
+    {"tensorflow",
+     {{"bert_model.ckpt.data-00000-of-00001", "model.ckpt-%s.data-00000-of-00001"},
+      {"bert_model.ckpt.index", "model.ckpt-%s.index"},
+      {"bert_config.json", "bert_config.json"}}},
+};
+#define FORMATS (sizeof formats / sizeof *formats)
+
+// The format of the next word of the list, which commas separate; *list is moved after it.
+static enum berth_status next_format(const char **list, const struct format **format,
+                                     struct berth_error *error) {
+    const size_t length = strcspn(*list, ",");
+    for (size_t i = 0; i < FORMATS; i++) {
+        if (strlen(formats[i].name) == length && strncmp(formats[i].name, *list, length) == 0) {
+            *format = &formats[i];
+            *list += length + ((*list)[length] == ',');
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_USAGE,
+                     "option save_format: expected hf, torch, nvidia or tensorflow, separated by "
+                     "commas, found \"%.*s\"",
+                     (int)(length < 80 ? length : 80), *list);
+}
+
+enum berth_status cli_save_format_check(const struct cli_call *call, struct berth_error *error) {
+    const char *list = cli_value(call, "save_format");
+    const struct format *format;
+    do {
+        TRY(next_format(&list, &format, error));
+    } while (*list != '\0');
+    return BERTH_OK;
+}
+
+// FOLDER/NAME with the step in the place of %s; newly allocated.
+static char *place(const char *folder, const char *name, const char *step) {
+    const char *gap = strstr(name, "%s");
+    char own[NAME_SIZE];
+    const int before = gap != NULL ? (int)(gap - name) : (int)strlen(name);
+    snprintf(own, sizeof own, "%.*s%s%s", before, name, gap != NULL ? step : "",
+             gap != NULL ? gap + 2 : "");
+    return path_join(folder, own);
+}
+
+static enum berth_status move_files(const struct format *format, const char *from, const char *to,
+                                    const char *step, struct berth_error *error) {
+    for (size_t i = 0; i < FILES_MAX && format->files[i].from != NULL; i++) {
+        char *made = place(from, format->files[i].from, step);
+        char *path = place(to, format->files[i].to, step);
+        enum berth_status status =
+            made != NULL && path != NULL ? file_publish(made, path, error) : file_no_path(error);
+        memory_free(made);
+        memory_free(path);
+        TRY(status);
+    }
+    return BERTH_OK;
+}
+
+// TensorFlow's programs find their newest checkpoint by this file.
+static enum berth_status name_newest(const char *folder, const char *step,
+                                     struct berth_error *error) {
+    char text[2 * NAME_SIZE], *path = path_join(folder, "checkpoint");
+    snprintf(text, sizeof text,
+             "model_checkpoint_path: \"model.ckpt-%s\"\nall_model_checkpoint_paths: "
+             "\"model.ckpt-%s\"\n",
+             step, step);
+    enum berth_status status =
+        path != NULL ? file_write(path, text, strlen(text), error) : file_no_path(error);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status save(const struct cli_call *call, const struct format *format,
+                              int64_t steps, struct berth_error *error) {
+    const char *output = call->config.output_dir;
+    const struct berth_convert_settings settings = {.to = format->name, .step = steps};
+    const struct berth_log silent = {0}; // names and types are those of the result
+    char step[32], name[NAME_SIZE];
+    snprintf(step, sizeof step, "%" PRId64, steps);
+    // As a half-written checkpoint is named, which the next run in the folder removes.
+    snprintf(name, sizeof name, ".tmp-checkpoint-%s-%s", step, format->name);
+    char *folder = path_join(output, name);
+    enum berth_status status = folder != NULL ? dir_remove(folder, error) : file_no_path(error);
+    if (status == BERTH_OK) {
+        status = berth_convert(output, folder, &settings, silent, error);
+    }
+    if (status == BERTH_OK) {
+        status = move_files(format, folder, output, step, error);
+    }
+    if (status == BERTH_OK && strcmp(format->name, "tensorflow") == 0) {
+        status = name_newest(output, step, error);
+    }
+    if (folder != NULL) {
+        (void)dir_remove(folder, NULL);
+    }
+    memory_free(folder);
+    return status;
+}
+
+enum berth_status cli_save_formats(const struct cli_call *call, int64_t steps,
+                                   struct berth_error *error) {
+    const char *list = cli_value(call, "save_format");
+    if (call->config.dry_run) {
+        return BERTH_OK;
+    }
+    while (*list != '\0') {
+        const struct format *format;
+        TRY(next_format(&list, &format, error));
+        if (format->files[0].from != NULL) {
+            TRY(save(call, format, steps, error));
+            cli_note(call, "%s also contains the result as %s", call->config.output_dir,
+                     format->name);
+        }
+    }
+    return BERTH_OK;
+}

@@ -1,0 +1,186 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Habana's and Voyager's scripts: bertPrep's actions, packing, pre-training without a vocabulary, fine-tuning, and a
+# checkpoint that lies alone.
+. "$(dirname "$0")/lib.sh"
+make_model bert-large-uncased
+mkdir data bare
+cp bert-large-uncased/vocab.txt bare-vocab.txt
+cp "$work/config.json" bare/bert_config.json
+make_dataset data/train-v1.1.json
+make_dataset data/dev-v1.1.json
+for article in 1 2 3 4 5 6 7 8; do
+    printf 'ada lived in oslo %s. hugo lived in riga. olga lived in bern. where did rita live? in rome.\n\n' "$article"
+done >text.txt
+run prepare --text text.txt --vocab bare-vocab.txt --output prepared --max_seq_length 128 \
+    --max_predictions_per_seq 20 --shards 2 --test_shards 1 --dupe_factor 2
+expect_code 0
+input_dir=$(dirname "$(find prepared -name '*training_0.hdf5')")
+
+# --- bertPrep.py, create_pretraining_data.py, pack_pretraining_data_pytorch.py ------------------------
+
+same_data() { # FOLDER FOLDER: the files of instances
+    local file
+    for file in "$1"/*.hdf5; do
+        cmp -s "$file" "$2/${file##*/}" || fail "$file differs from that in $2"
+    done
+}
+prep() { # WORDS...
+    original "Habana: \`bertPrep.py" env BERT_PREP_WORKING_DIR="$PWD/workspace" berth prepare "$@"
+}
+shape="--max_seq_length 128 --max_predictions_per_seq 20 --vocab_file bare-vocab.txt --do_lower_case 1"
+mkdir -p workspace/download/wikicorpus_en
+run prepare --action download --dataset wikicorpus_en --output_dir workspace
+expect_code 66
+expect_err "berth fetch https://dumps.wikimedia.org"
+run prepare --action text_formatting --dataset wikicorpus_en --output_dir workspace
+expect_code 66
+make_dump | bzip2 >workspace/download/wikicorpus_en/enwiki-latest-pages-articles.xml.bz2
+prep --action download --dataset wikicorpus_en
+prep --action text_formatting --dataset wikicorpus_en --skip_wikiextractor 0
+expect_file workspace/extracted/wikicorpus_en/AA/wiki_00
+prep --action sharding --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --fraction_test_set 0.1 \
+    --segmentation_method nltk --n_processes 2
+sharded=workspace/sharded_training_shards_2_test_shards_1_fraction_0.1/wikicorpus_en
+expect_file $sharded/wikicorpus_en_training_{0,1}.txt $sharded/wikicorpus_en_test_0.txt
+prep --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 $shape
+made=workspace/hdf5_lower_case_1_seq_len_128_max_pred_20_masked_lm_prob_0.15_random_seed_12345_dupe_factor_5/wikicorpus_en
+expect_file $made/wikicorpus_en_training_{0,1}.hdf5
+# The same as in one command of Berth's.
+run prepare --wikipedia workspace/download/wikicorpus_en/enwiki-latest-pages-articles.xml.bz2 --output one --shards 2 \
+    --test_shards 1 $shape
+expect_code 0
+same_data "$made" "one/${made#workspace/}"
+# The default length is the second phase's. Shards of another program have no manifest, and are not touched.
+mkdir -p other/sharded_training_shards_2_test_shards_1_fraction_0.1
+cp -r $sharded other/sharded_training_shards_2_test_shards_1_fraction_0.1/
+rm other/sharded_*/wikicorpus_en/shards.json
+run prepare --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --output_dir other \
+    --vocab_file bare-vocab.txt
+expect_code 0
+ls -d other/hdf5_lower_case_1_seq_len_512_* >/dev/null || fail "not 512 tokens"
+run prepare --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --output_dir other $shape
+expect_code 0
+same_data "other/${made#workspace/}" "$made"
+[ "$(find other/sharded_* -type f | wc -l)" -eq 3 ] || fail "the shards' folder was changed"
+# Other shards in the same place are other settings.
+echo 'one more sentence.' >>other/sharded_*/wikicorpus_en/wikicorpus_en_test_0.txt
+run prepare --action create_hdf5_files --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --output_dir other $shape
+expect_code 78
+# Text files by name, under the name of the data set.
+run prepare --action sharding --dataset bookscorpus --input_files text.txt,text.txt --n_training_shards 1 --n_test_shards 1 \
+    --output_dir files
+expect_code 0
+expect_file files/sharded_*/bookscorpus/bookscorpus_training_0.txt
+for wrong in "--action sharding" "--dataset wikicorpus_en" "--action none --dataset wikicorpus_en" \
+    "--action sharding --dataset none" "--input_file text.txt"; do
+    run prepare $wrong --output_dir none
+    expect_code 2
+done
+# One file of sentences: that of the shard, with the same settings.
+original "Habana: \`create_pretraining_data.py" berth prepare --input_file=$sharded/wikicorpus_en_training_1.txt \
+    --output_file=single.hdf5 --masked_lm_prob=0.15 --random_seed=12345 --dupe_factor=5 $shape
+cmp -s single.hdf5 $made/wikicorpus_en_training_1.hdf5 || fail "not the shard's instances"
+run prepare --input_file $sharded --output_file whole.hdf5 $shape
+expect_code 0
+run inspect whole.hdf5
+expect_code 0
+: >empty.txt
+run prepare --input_file empty.txt --output_file none.hdf5 $shape
+expect_code 65
+[ ! -e none.hdf5 ] || fail "a file without instances"
+original "Habana: \`pack_pretraining_data_pytorch.py" berth pack --input_dir=$made --output_dir=packed --max_sequence_length=128 \
+    --max_predictions_per_sequence=20 --max_sequences_per_pack=3 --seed=42 --train_batch_size=8 --disable_progress_bar
+expect_err "--train_batch_size has no effect"
+expect_file packed/mixed_strategies_part_0.hdf5 packed_metadata.json
+"$BERTH" pack --seed 42 "$made" packed-again >/dev/null && same_data packed packed-again
+run pack --input_dir=$made --output_dir=long --max_sequence_length=512
+expect_code 78
+
+# --- run_pretraining.py -----------------------------------------------------------------------------
+
+pretraining_line() { # OUTPUT, WORDS...
+    local output_dir=$1
+    shift
+    original "Habana: \`run_pretraining.py" berth pretrain --do_train --bert_model=bert-large-uncased --autocast \
+        --config_file=bare/bert_config.json --use_habana --allreduce_post_accumulation \
+        --allreduce_post_accumulation_fp16 --json-summary="$output_dir/dllog/dllogger.json" \
+        --output_dir="$output_dir/checkpoints" --use_fused_lamb --input_dir="$input_dir" --train_batch_size=8 \
+        --max_seq_length=128 --max_predictions_per_seq=20 --max_steps=10 --num_steps_per_checkpoint=5 \
+        --gradient_accumulation_steps=2 --enable_packed_data_mode False "$@"
+}
+pretraining_line results --warmup_proportion=0.2843 --learning_rate=0.006
+expect_err "the result will have no vocabulary"
+expect_file results/dllog/dllogger.json results/checkpoints/model.safetensors
+[ ! -e results/checkpoints/vocab.txt ] || fail "a vocabulary from nowhere"
+grep -q '"average_perf_per_step"' results/dllog/dllogger.json || fail "no dllogger's keys"
+pretraining_line results --warmup_proportion=0.128 --learning_rate=0.004 --resume_from_checkpoint --phase1_end_step=10 \
+    --phase2
+expect_file results/checkpoints/checkpoint-20/model.safetensors
+# The same numbers as with a vocabulary.
+pretraining_line known --warmup_proportion=0.2843 --learning_rate=0.006 --vocab_file bare-vocab.txt
+cmp -s known/checkpoints/vocab.txt bare-vocab.txt || fail "not the vocabulary given"
+cmp -s known/checkpoints/checkpoint-10/model.safetensors results/checkpoints/checkpoint-10/model.safetensors ||
+    fail "other weights without a vocabulary"
+
+# --- a checkpoint that lies alone, in every verb ----------------------------------------------------
+
+"$BERTH" convert results/checkpoints/checkpoint-20 converted --to nvidia --step 20 --quiet && mkdir checkpoints
+mv converted/ckpt_20.pt checkpoints/
+words="--vocab_file bare-vocab.txt"
+lone="checkpoints/ckpt_20.pt --config_file bare/bert_config.json"
+original - berth predict squad --model $lone $words --predict_file data/dev-v1.1.json --output_dir answers
+expect_file answers/predictions.json
+original - berth answer --model $lone $words --question "Who lived in Oslo?" --context "Ada lived in Oslo."
+original - berth show squad --model $lone $words --input data/dev-v1.1.json --num-test-samples 2
+echo "Ada lived in Oslo." >text
+original - berth embed --model $lone $words text --output text.npy
+printf 'Ada lived in Oslo.\t1\nHugo lived in Riga.\t0\n' | sed '1i text\tlabel' >pairs.tsv
+original - berth finetune classify --model $lone $words --train pairs.tsv --text_column text --label_column label \
+    --output_dir classes --max_steps 1
+original - berth predict classify --model $lone $words --input pairs.tsv --text_column text --output_dir labels
+original - berth pretrain --model $lone --input_dir "$input_dir" --output_dir again --max_steps 1
+original - berth pretrain --resume_from_checkpoint $lone --input_dir "$input_dir" --output_dir resumed --max_steps 21
+original - berth evaluate pretrain --model $lone --input_dir "$input_dir" --output_dir scores
+original - berth convert $lone $words folder
+original - berth compare folder results/checkpoints
+expect_out " 0 differ"
+original - berth inspect checkpoints/ckpt_20.pt
+
+# --- ckpt_N.pt ----------------------------------------------------------------------------------------
+
+pretraining_line phase --warmup_proportion=0.2843 --learning_rate=0.006 --save_format nvidia
+expect_file phase/checkpoints/ckpt_10.pt phase/checkpoints/bert_config.json
+if python=$(command -v "${BERTH_PYTHON:-python3}") && "$python" -c 'import torch' 2>/dev/null; then
+    what="torch.load"
+    "$python" - phase/checkpoints >"$out" 2>"$err" <<'END' || fail "not NVIDIA's"
+import sys
+import torch
+model = torch.load(sys.argv[1] + "/ckpt_10.pt", weights_only=True)["model"]
+assert model["bert.embeddings.word_embeddings.weight"].shape == (128, 32)
+assert "bert.encoder.layer.1.intermediate.dense_act.weight" in model
+assert model["cls.predictions.decoder.weight"].data_ptr() == model["bert.embeddings.word_embeddings.weight"].data_ptr()
+END
+fi
+mkdir moved && cp phase/checkpoints/ckpt_10.pt moved
+pretraining_line moved-on --warmup_proportion=0.128 --learning_rate=0.004 --resume_from_checkpoint=moved/ckpt_10.pt \
+    --phase1_end_step=10 --phase2 --save_format nvidia
+expect_file moved-on/checkpoints/ckpt_20.pt
+
+# --- run_squad.py -----------------------------------------------------------------------------------
+
+original "Habana: \`run_squad.py" berth finetune squad --do_train --bert_model=bert-large-uncased \
+    --config_file=bare/bert_config.json --use_habana --use_fused_adam --do_lower_case --output_dir=results/squad \
+    --json-summary=results/squad/log_directory/dllogger.json --train_batch_size=4 --predict_batch_size=8 --seed=1 \
+    --max_query_length=64 --learning_rate=3e-5 --num_train_epochs=2.0 --max_steps=-1 --max_seq_length=384 --doc_stride=128 \
+    --init_checkpoint=checkpoints/ckpt_20.pt --vocab_file=bare-vocab.txt --train_file=data/train-v1.1.json --skip_cache \
+    --do_predict --predict_file=data/dev-v1.1.json --do_eval --eval_script=evaluate-v1.1.py --log_freq 20
+expect_file results/squad/log_directory/dllogger.json results/squad/predictions.json
+
+# --- the page about them ----------------------------------------------------------------------------
+
+mkdir -p page/workspace/download && cp -r data page && cp bare-vocab.txt page/vocab.txt && cp bare/bert_config.json page
+cp -r workspace/download/wikicorpus_en page/workspace/download
+cd page && run_commands_of "$documents/from-habana.md" 5
+expect_file squad/predictions.json phases/checkpoint-2/model.safetensors
+finish
