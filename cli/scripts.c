@@ -66,7 +66,7 @@ static const struct cli_script {
      "inter_op "
      "intra_op use_tpu",
      JOB_FINETUNE, "Google's and Intel's programs", google},
-    {"use_fused_adam use_habana hmp autocast skip_cache throughput_warmup_steps eval_script "
+    {"use_fused_adam use_habana hmp autocast throughput_warmup_steps eval_script "
      "per_param_grad_clipping use_hpu_graphs",
      JOB_FINETUNE_SQUAD, "Habana's run_squad", habana},
 };

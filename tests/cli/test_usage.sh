@@ -81,7 +81,6 @@ plan $base --max-query-length 16 --max_query_length=16 --max-query_length 16
 plan finetune squad model="$work/model" train-file="$work/data.json" output_dir="$work/run"
 plan finetune squad -- train-option=SQuAD model="$work/model" train-file="$work/data.json" \
     output_dir="$work/run" do-train=True learning-rate=3e-5
-expect_err "--train_option has no effect"
 plan finetune squad --bert_model bert-large-uncased --init_checkpoint "$work/model" \
     --train_file "$work/data.json" --predict_file "$work/data.json" --output_dir "$work/run" \
     --do_train --do_predict --do_lower_case --fp16 --loss_scale 0 --predict_batch_size 8 \
