@@ -16,7 +16,7 @@
 
 enum { LINE = 64 }; // bytes that processors keep together
 
-// --- layout: events, marks, cells ---------------------------------------------------------------
+// --- layout: events, beats, marks, cells ---------------------------------------------------------
 
 static size_t rounded(size_t bytes) {
     return (bytes + LINE - 1) / LINE * LINE;
@@ -34,8 +34,13 @@ static size_t areas(const struct window_shape *shape) {
     return (size_t)WINDOW_SLOTS * (size_t)shape->local_size;
 }
 
+static size_t marks_at(const struct window_shape *shape) {
+    return rounded(sizeof(struct window_events)) +
+           rounded((size_t)shape->local_size * sizeof(uint32_t));
+}
+
 static size_t cells_at(const struct window_shape *shape) {
-    return rounded(sizeof(struct window_events)) + areas(shape) * mark_bytes();
+    return marks_at(shape) + areas(shape) * mark_bytes();
 }
 
 size_t host_window_bytes(const struct window_shape *shape) {
@@ -46,8 +51,14 @@ static size_t area_of(const struct host_window *window, int64_t step, int local)
     return (size_t)(step % WINDOW_SLOTS) * (size_t)window->shape.local_size + (size_t)local;
 }
 
+_Atomic uint32_t *host_window_beats(const struct host_window *window, int local) {
+    return (_Atomic uint32_t *)(void *)((char *)window->memory +
+                                        rounded(sizeof(struct window_events))) +
+           local;
+}
+
 struct window_mark *host_window_mark(const struct host_window *window, int64_t step, int local) {
-    return (void *)((char *)window->memory + rounded(sizeof(struct window_events)) +
+    return (void *)((char *)window->memory + marks_at(&window->shape) +
                     area_of(window, step, local) * mark_bytes());
 }
 

@@ -61,6 +61,8 @@ void host_window_done(struct host_window *window);
 
 struct range_header *host_window_cell(const struct host_window *window, int64_t step, int local,
                                       int owner);
+// Counts while the process of a rank of the host runs (guard.h).
+_Atomic uint32_t *host_window_beats(const struct host_window *window, int local);
 struct window_mark *host_window_mark(const struct host_window *window, int64_t step, int local);
 
 // Says that a mark has changed.

@@ -11,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct mpi_job {
     struct transport transport;
     char version[COMM_VERSION_SIZE];
     MPI_Comm channels[TRANSPORT_CHANNELS]; // duplicates: a program's own messages are apart
     int initialized_here;                  // MPI: so it is finalized here, too, at the end
+    _Atomic char *is_peer; // [size] 1: this process has sent to that one, or received from it
 };
 
 // MPI cannot be initialized twice. What was initialized here is kept for the process's next job and
@@ -62,11 +64,21 @@ static struct mpi_job *job_of(struct transport *transport) {
     return transport->state;
 }
 
+// Both ends do, except of a letter of the watch, which may not have been received; its answer makes
+// that connection one of both directions.
+static void note_peer(struct mpi_job *job, const struct transport_message *message) {
+    if (message->channel != TRANSPORT_WATCH) {
+        atomic_store_explicit(&job->is_peer[message->peer], 1, memory_order_relaxed);
+    }
+}
+
 static enum berth_status mpi_send(struct transport *transport, struct transport_message *message,
                                   struct berth_error *error) {
     MPI_Request request = MPI_REQUEST_NULL;
+    struct mpi_job *job = job_of(transport);
+    note_peer(job, message);
     int code = MPI_Isend(message->data, (int)message->bytes, MPI_BYTE, message->peer, 0,
-                         job_of(transport)->channels[message->channel], &request);
+                         job->channels[message->channel], &request);
     memcpy(&message->request, &request, sizeof request);
     return code == MPI_SUCCESS ? BERTH_OK : message_failed(code, message, "cannot send to", error);
 }
@@ -74,8 +86,10 @@ static enum berth_status mpi_send(struct transport *transport, struct transport_
 static enum berth_status mpi_receive(struct transport *transport, struct transport_message *message,
                                      struct berth_error *error) {
     MPI_Request request = MPI_REQUEST_NULL;
+    struct mpi_job *job = job_of(transport);
+    note_peer(job, message);
     int code = MPI_Irecv(message->data, (int)message->bytes, MPI_BYTE, message->peer, 0,
-                         job_of(transport)->channels[message->channel], &request);
+                         job->channels[message->channel], &request);
     memcpy(&message->request, &request, sizeof request);
     return code == MPI_SUCCESS ? BERTH_OK
                                : message_failed(code, message, "cannot receive from", error);
@@ -170,29 +184,69 @@ static enum berth_status open_channels(struct mpi_job *job, struct berth_error *
     return BERTH_OK;
 }
 
-// MPICH before 4.2 over UCX: a process whose connections are closed no longer answers the others,
-// which wait for ever in MPI_Finalize if they begin to close theirs later. So all meet, and call
-// nothing of MPI until the last one has noticed: then each begins before any other can be through.
-static void settle(struct mpi_job *job) {
 #if defined MPICH_NUMVERSION && MPICH_NUMVERSION < 40200000
-    const struct timespec pause = {.tv_nsec = 500000000};
+#define CLOSES_BY_ANSWERS 1
+#else
+#define CLOSES_BY_ANSWERS 0
+#endif
+
+static void exchange_byte(const struct mpi_job *job, int to, int from) {
+    char own = 0, other;
+    MPI_Status status[1];
+    MPI_Sendrecv(&own, 1, MPI_BYTE, to, 0, &other, 1, MPI_BYTE, from, 0, job->channels[0], status);
+}
+
+// A barrier that sends in both directions of every connection that it uses.
+static void meet(const struct mpi_job *job) {
+    const int rank = job->transport.rank, size = job->transport.size;
+    for (int step = 1; step < size; step *= 2) {
+        const int higher = (rank + step) % size, lower = (rank - step + size) % size;
+        exchange_byte(job, higher, lower);
+        exchange_byte(job, lower, higher);
+    }
+}
+
+static int is_on_several_hosts(const struct mpi_job *job) {
     MPI_Comm host;
     int host_size;
     MPI_Comm_split_type(job->channels[0], MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
     MPI_Comm_size(host, &host_size);
     MPI_Comm_free(&host);
-    if (host_size < job->transport.size) {
-        MPI_Barrier(job->channels[0]);
-        nanosleep(&pause, NULL);
+    return host_size < job->transport.size;
+}
+
+// MPICH before 4.2 over UCX: MPI_Finalize closes the connections by which this process has sent,
+// and waits until each peer has answered; then it answers no more. A peer that has sent without
+// having received closes its end when it comes to it, and if that is later, waits for ever. So
+// every connection is used in both directions; then all meet, and call nothing of MPI until the
+// last one has noticed. So each one's answer is given in its own MPI_Finalize, when it has asked,
+// too.
+static void settle(const struct mpi_job *job) {
+    const struct timespec pause = {.tv_nsec = 500000000};
+    if (!CLOSES_BY_ANSWERS || !is_on_several_hosts(job)) {
+        return;
     }
-#endif
+    for (int peer = 0; peer < job->transport.size; peer++) {
+        if (atomic_load(&job->is_peer[peer])) {
+            exchange_byte(job, peer, peer);
+        }
+    }
+    meet(job);
+    nanosleep(&pause, NULL);
+}
+
+static void free_job(struct mpi_job *job) {
+    memory_free(job->is_peer);
+    memory_free(job);
 }
 
 static void leave(struct mpi_job *job) {
     int finalized;
     MPI_Finalized(&finalized);
     if (!finalized) {
-        settle(job);
+        if (job->initialized_here) {
+            settle(job);
+        }
         for (int i = 0; i < TRANSPORT_CHANNELS; i++) {
             MPI_Comm_free(&job->channels[i]);
         }
@@ -200,7 +254,7 @@ static void leave(struct mpi_job *job) {
             MPI_Finalize();
         }
     }
-    memory_free(job);
+    free_job(job);
 }
 
 static void leave_at_exit(void) {
@@ -223,12 +277,17 @@ static void mpi_close(struct transport *transport, enum transport_end end) {
         let_report();
     }
     if (end != TRANSPORT_DONE) {
-        memory_free(job);
+        free_job(job);
     } else if (job->initialized_here) {
         atomic_store(&kept, job);
     } else {
         leave(job);
     }
+}
+
+static void mpi_abandon(struct transport *transport, const struct berth_error *error) {
+    dprintf(STDERR_FILENO, "berth: error: %s\n", error->message);
+    _exit((int)error->status);
 }
 
 static enum berth_status join(struct mpi_job *job, struct berth_error *error) {
@@ -247,10 +306,13 @@ static enum berth_status join(struct mpi_job *job, struct berth_error *error) {
         .test = mpi_test,
         .look = mpi_look,
         .close = mpi_close,
+        .abandon = mpi_abandon,
     };
     MPI_Comm_rank(job->channels[0], &job->transport.rank);
     MPI_Comm_size(job->channels[0], &job->transport.size);
-    return BERTH_OK;
+    const size_t size = (size_t)job->transport.size;
+    job->is_peer = memory_array_zeroed(size, sizeof *job->is_peer);
+    return job->is_peer != NULL ? BERTH_OK : error_no_memory(error, size, "the list of processes");
 }
 
 static enum berth_status mpi_open(struct transport **transport, struct berth_error *error) {
@@ -261,7 +323,9 @@ static enum berth_status mpi_open(struct transport **transport, struct berth_err
             job != NULL ? join(job, error)
                         : error_no_memory(error, sizeof *job, "the connection to MPI");
         if (status != BERTH_OK) {
-            memory_free(job);
+            if (job != NULL) {
+                free_job(job);
+            }
             return status;
         }
     }

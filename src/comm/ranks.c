@@ -4,6 +4,7 @@
 #include "comm/ranks.h"
 
 #include "comm/calls.h"
+#include "comm/guard.h"
 #include "comm/range_thread.h"
 #include "core/memory.h"
 
@@ -15,7 +16,8 @@
 
 struct ranks {
     struct comm comm;
-    struct transport *transport;
+    struct transport *transport; // the guard's
+    struct guard guard;
     struct fault fault;
     struct topology topology;
     struct caller calls, agreements;
@@ -170,6 +172,7 @@ static void ranks_close(struct comm *comm) {
     ranks->transport->close(ranks->transport, !fault_is_set(&ranks->fault) ? TRANSPORT_DONE
                                               : ranks->fault.is_foreign ? TRANSPORT_FAILED_ELSEWHERE
                                                                         : TRANSPORT_FAILED);
+    guard_end(&ranks->guard);
     release(ranks);
 }
 
@@ -321,6 +324,8 @@ static enum berth_status open_watch(struct ranks *ranks, const struct comm_setti
                                   .fault = &ranks->fault,
                                   .timeout_seconds = settings->timeout_seconds};
     pthread_getcpuclockid(ranks->thread.thread, &ranks->watch.range_clock);
+    TRY(guard_start(&ranks->guard, &ranks->topology, &ranks->pipeline.window,
+                    settings->timeout_seconds, error));
     TRY(watch_start(&ranks->watch, error));
     ranks->calls.courier.watch = ranks->agreements.courier.watch = &ranks->watch;
     return BERTH_OK;
@@ -380,12 +385,14 @@ enum berth_status comm_ranks_open(struct transport *transport, const struct comm
     if (ranks == NULL) {
         return error_no_memory(error, sizeof *ranks, "the communicator");
     }
-    ranks->transport = transport;
+    guard_init(&ranks->guard, transport);
+    ranks->transport = &ranks->guard.transport;
     fault_init(&ranks->fault);
     const enum berth_status status = open_ranks(ranks, settings, error);
     if (status != BERTH_OK) {
         range_thread_end(&ranks->thread);
         watch_end(&ranks->watch);
+        guard_end(&ranks->guard);
         release(ranks);
         return status;
     }

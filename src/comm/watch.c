@@ -202,13 +202,23 @@ static void wait_until(struct watch *watch, double time) {
     (void)pthread_cond_timedwait(&watch->changed, &watch->mutex, &until);
 }
 
+// Whether letters are under way to ranks that may receive them.
+static int has_letters(const struct watch *watch) {
+    for (const struct watch_letter *letter = watch->sent; letter != NULL; letter = letter->next) {
+        if (watch->topology->ranks[letter->message.peer] + 1 != watch->silent) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 // 0: the thread shall end, and has sent its letters or had the time to.
 static int goes_on(const struct watch *watch, double *end) {
     const double now = seconds_of(CLOCK_MONOTONIC);
     if (!watch->shall_end) {
         *end = now + LAST_SECONDS;
     }
-    return !watch->shall_end || (watch->sent != NULL && now < *end);
+    return !watch->shall_end || (has_letters(watch) && now < *end);
 }
 
 static void *run(void *context) {

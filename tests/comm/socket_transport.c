@@ -4,6 +4,7 @@
 #include "comm/range_message.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -28,6 +29,7 @@ struct sockets {
     struct link links[TRANSPORT_CHANNELS][SOCKET_PROCESSES];
     struct socket_faults faults;
     int64_t sent; // messages on TRANSPORT_RANGES
+    atomic_int is_hanging;
 };
 
 static char is_done; // the request of a message that is
@@ -131,6 +133,12 @@ static void damage(const struct socket_faults *faults, const struct transport_me
     }
 }
 
+static void hang(const struct sockets *sockets) {
+    while (atomic_load(&sockets->is_hanging)) {
+        pause();
+    }
+}
+
 static enum berth_status sockets_send(struct transport *transport,
                                       struct transport_message *message,
                                       struct berth_error *error) {
@@ -142,7 +150,13 @@ static enum berth_status sockets_send(struct transport *transport,
         damage(&sockets->faults, message);
     }
     append(&link->out, message);
-    return progress_queue(link, &link->out, move_out, message->peer, error);
+    const enum berth_status status =
+        progress_queue(link, &link->out, move_out, message->peer, error);
+    if (sockets->faults.hangs && message->channel == TRANSPORT_AGREEMENTS) {
+        atomic_store(&sockets->is_hanging, 1);
+    }
+    hang(sockets);
+    return status;
 }
 
 static enum berth_status sockets_receive(struct transport *transport,
@@ -162,6 +176,7 @@ static enum berth_status sockets_test(struct transport *transport,
                                       struct transport_message *message, int *done,
                                       struct berth_error *error) {
     struct link *links = sockets_of(transport)->links[message->channel];
+    hang(sockets_of(transport));
     for (int peer = 0; peer < transport->size; peer++) {
         struct berth_error *of_peer = peer == message->peer ? error : NULL;
         const enum berth_status status = progress_link(&links[peer], peer, of_peer);
@@ -179,6 +194,7 @@ static enum berth_status sockets_look(struct transport *transport, enum transpor
     struct link *links = sockets_of(transport)->links[channel];
     char letter[sizeof(uint64_t) + 256];
     const size_t whole = sizeof(uint64_t) + bytes;
+    hang(sockets_of(transport));
     for (*peer = 0; *peer < transport->size; ++*peer) {
         const int end = links[*peer].end;
         if (*peer != transport->rank &&
@@ -202,6 +218,14 @@ static void sockets_close(struct transport *transport, enum transport_end how) {
         }
     }
     free(sockets);
+}
+
+static void sockets_abandon(struct transport *transport, const struct berth_error *error) {
+    char *words = sockets_of(transport)->faults.last_words;
+    if (words != NULL) {
+        snprintf(words, LAST_WORDS, "%s", error->message);
+    }
+    _exit((int)error->status);
 }
 
 uint64_t socket_transport_bytes(const struct transport *transport, int peer,
@@ -229,7 +253,8 @@ struct transport *socket_transport_open(struct socket_job *job, int process,
                                             .receive = sockets_receive,
                                             .test = sockets_test,
                                             .look = sockets_look,
-                                            .close = sockets_close};
+                                            .close = sockets_close,
+                                            .abandon = sockets_abandon};
     sockets->faults = faults != NULL ? *faults : (struct socket_faults){0};
     for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
         for (int peer = 0; peer < job->size; peer++) {

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-enum { SOCKET_PROCESSES = 8 };
+enum { SOCKET_PROCESSES = 8, LAST_WORDS = 1024 };
 
 struct socket_job {
     int size;
@@ -17,12 +17,14 @@ struct socket_job {
     int ends[TRANSPORT_CHANNELS][SOCKET_PROCESSES][SOCKET_PROCESSES];
 };
 
-// What happens to what a process sends on TRANSPORT_RANGES.
+// What happens to a process, and to what it sends on TRANSPORT_RANGES.
 struct socket_faults {
     int64_t
         flip_message; // number of the message, counted from 1, of which a bit is flipped; 0: none
     size_t flip_byte;
-    int seals_again; // so that the checksum fits
+    int seals_again;  // so that the checksum fits
+    int hangs;        // once it has sent a message on TRANSPORT_AGREEMENTS, no call returns
+    char *last_words; // [LAST_WORDS] gets the message of transport->abandon
 };
 
 void socket_job_init(struct socket_job *job, int size);

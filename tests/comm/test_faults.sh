@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # One of two processes of this machine fails, under each MPI: it is stopped, gets a signal, or loses the output folder
 # and so fails alone. The job ends soon, with an error that names the rank, and nothing of it is left; another number of
-# processes resumes it. dev/check-faults does more, on several hosts.
+# processes resumes it. One that is slow is named, and in all other runs none is. dev/check-faults does more, on several
+# hosts.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/launch.sh"
 export OMP_WAIT_POLICY=passive
@@ -25,28 +26,42 @@ find_process() { # PATH
 }
 # Runs a job in which COMMAND happens after the first checkpoint.
 disturb() { # NAME COMMAND...
-    local name=$1 start
+    local name=$1 start job
     shift
     what="$mpi, $name"
     rm -rf "$work/run" "$work/moved"
     timeout 60 $(launcher_of "$mpi") -n 2 "$BERTH" finetune squad $settings --comm_timeout 3 --output "$work/run" \
         >"$out" 2>"$err" </dev/null &
-    until ls -d "$work"/run/checkpoint-* >/dev/null 2>&1 || ! kill -0 $!; do sleep 0.05; done
+    job=$!
+    until ls -d "$work"/run/checkpoint-* >/dev/null 2>&1 || ! kill -0 $job; do sleep 0.05; done
     process=$(find_process "$work/run")
-    start=$(date +%s)
     "$@"
-    wait $!
+    start=$(date +%s)
+    wait $job
     code=$?
     [ $(($(date +%s) - start)) -le 8 ] || fail "it took $(($(date +%s) - start)) s"
     [ -z "$(find_process "$work/run")" ] || fail "a process is left"
 }
+expect_no_slow_rank() {
+    ! grep -qF " is slow: " "$err" || fail "a rank is slow"
+}
 resume() { # PROCESSES
     launch "$mpi" "$1" finetune squad $settings --resume_from_checkpoint auto --output "$work/run"
     expect_code 0
+    expect_no_slow_rank
     cmp -s "$work/undisturbed/model.safetensors" "$work/run/model.safetensors" || fail "other bytes"
 }
 stop_process() { kill -STOP "$process"; }
 signal_process() { kill -TERM "$process"; }
+# Lets the process run for a third of the time, until it is reported; then requests the end.
+slow_process() {
+    local rounds=0
+    until grep -qF " is slow: " "$err" || [ $((rounds += 1)) -gt 120 ]; do
+        kill -STOP "$process" && sleep 0.1
+        kill -CONT "$process" && sleep 0.05
+    done
+    kill -TERM "$process"
+}
 lose_folder() { mv "$work/run" "$work/moved"; }
 
 tried=0
@@ -54,11 +69,12 @@ for mpi in $(find_mpis); do
     tried=1
     disturb "a rank that is stopped" stop_process
     expect_code 69
-    grep -qE 'berth: error: rank 1 on host .* did not arrive at .* in update [0-9]+ \(--comm_timeout 3 s\): it does not answer' \
+    grep -qE 'berth: error: rank 1 on host .* did not arrive at .* (in|saving) update [0-9]+ \(--comm_timeout 3 s\): it does not answer' \
         "$err" || fail "the rank is not named"
     resume 1
     disturb "a signal to one rank" signal_process
     expect_code 75
+    expect_no_slow_rank
     once "stopped on request after update"
     once "everything is saved"
     resume 2
@@ -68,5 +84,13 @@ for mpi in $(find_mpis); do
     [ "$(grep -c "berth: error: " "$err")" -eq 1 ] || fail "not one error"
     expect_err "rank 0: "
 done
+if [ $tried -eq 1 ]; then
+    make_wide_model "$work/wide"
+    settings="$settings --model $work/wide --max_steps 20000 --save_steps 40"
+    disturb "a rank that is slow" slow_process
+    expect_code 75
+    grep -qE 'berth: warning: rank 1 on host .* is slow: it computes [0-9.]+ times as long as others for the same work' \
+        "$err" || fail "the rank is not named"
+fi
 [ $tried -eq 1 ] || { echo "skipped: no mpirun or mpiexec of an MPI that a module was built for"; exit 77; }
 finish

@@ -202,7 +202,10 @@ static void test_a_rank_that_fails_alone_ends_all_long_before_the_deadline(void 
 
 static void test_a_damaged_message_is_found_and_its_sender_named(void **state) {
     // Of the greeting; of the header and of the elements of the first message with any.
-    static const struct socket_faults faults[] = {{1, 3, 0}, {2, 20, 0}, {2, 1000, 0}, {2, 127, 0}};
+    static const struct socket_faults faults[] = {{.flip_message = 1, .flip_byte = 3},
+                                                  {.flip_message = 2, .flip_byte = 20},
+                                                  {.flip_message = 2, .flip_byte = 1000},
+                                                  {.flip_message = 2, .flip_byte = 127}};
     for (enum action action = REDUCE; action <= GATHER; action++) {
         for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
             struct script script = script_of(action);
@@ -227,7 +230,8 @@ static void test_a_sum_without_all_ranks_is_no_sum(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct script script = script_of(REDUCE);
         struct job job = job_of("2x1");
-        job.faults[1] = (struct socket_faults){2, cases[i].byte, 1};
+        job.faults[1] =
+            (struct socket_faults){.flip_message = 2, .flip_byte = cases[i].byte, .seals_again = 1};
         run_script(&job, &script);
         assert_int_equal(script.outcomes[0].status, BERTH_INTERNAL);
         assert_true(says(&script.outcomes[0], cases[i].message));
@@ -288,6 +292,8 @@ struct report {
     int local_size, host_count;
     struct outcome outcome;
     float sums[COUNT];
+    char last_words[LAST_WORDS];
+    int code; // of the process
 };
 
 enum fate { LIVES, CANNOT_OPEN_FILES, IS_STOPPED, IS_KILLED, WORKS, SLEEPS };
@@ -296,6 +302,7 @@ struct processes {
     int size;
     enum fate last; // of the last one
     int apart;      // each on a host of its own
+    int hangs;      // the first one, in its transport
     struct report *reports;
     pid_t pids[SOCKET_PROCESSES];
 };
@@ -334,13 +341,16 @@ static void suffer(struct comm *comm, enum fate fate) {
 static void run_process(struct socket_job *job, int process, const struct processes *processes) {
     struct report *report = &processes->reports[process];
     const enum fate fate = process + 1 == processes->size ? processes->last : LIVES;
-    const int is_late = processes->last != LIVES && processes->last != IS_KILLED;
+    const int is_late =
+        processes->hangs || (processes->last != LIVES && processes->last != IS_KILLED);
     struct comm_settings settings = {.timeout_seconds = is_late ? DEADLINE : 20};
     struct rlimit limit;
     struct comm *comm;
     char host[16];
     socket_job_leave(job, process);
-    struct transport *transport = socket_transport_open(job, process, NULL);
+    const struct socket_faults faults = {.hangs = processes->hangs && process == 0,
+                                         .last_words = report->last_words};
+    struct transport *transport = socket_transport_open(job, process, &faults);
     getrlimit(RLIMIT_NOFILE, &limit);
     const rlim_t usual = limit.rlim_cur;
     if (fate == CANNOT_OPEN_FILES) {
@@ -365,15 +375,25 @@ static void run_process(struct socket_job *job, int process, const struct proces
     comm->close(comm);
 }
 
-static struct processes run_processes(int size, enum fate last, int apart) {
-    struct processes processes = {.size = size, .last = last, .apart = apart};
+static void await(struct processes *processes, int process) {
+    const int is_last = process + 1 == processes->size;
+    int status;
+    if (is_last && processes->last == IS_STOPPED) {
+        kill(processes->pids[process], SIGKILL);
+    }
+    waitpid(processes->pids[process], &status, 0);
+    processes->reports[process].code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static struct processes start_processes(struct processes processes) {
+    const size_t bytes = (size_t)processes.size * sizeof *processes.reports;
     struct socket_job job;
-    processes.reports = mmap(NULL, (size_t)size * sizeof *processes.reports, PROT_READ | PROT_WRITE,
-                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    processes.reports =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(processes.reports != MAP_FAILED);
-    socket_job_init(&job, size);
+    socket_job_init(&job, processes.size);
     fflush(NULL);
-    for (int process = 0; process < size; process++) {
+    for (int process = 0; process < processes.size; process++) {
         processes.pids[process] = fork();
         if (processes.pids[process] == 0) {
             run_process(&job, process, &processes);
@@ -381,13 +401,14 @@ static struct processes run_processes(int size, enum fate last, int apart) {
         }
     }
     socket_job_done(&job);
-    for (int process = 0; process < size; process++) {
-        if (process + 1 == size && last == IS_STOPPED) {
-            kill(processes.pids[process], SIGKILL);
-        }
-        waitpid(processes.pids[process], NULL, 0);
+    for (int process = 0; process < processes.size; process++) {
+        await(&processes, process);
     }
     return processes;
+}
+
+static struct processes run_processes(int size, enum fate last, int apart) {
+    return start_processes((struct processes){.size = size, .last = last, .apart = apart});
 }
 
 static void processes_done(struct processes *processes) {
@@ -436,6 +457,25 @@ static void test_a_process_that_is_stopped_or_killed_ends_the_others_waits(void 
         assert_int_equal(outcome->status, BERTH_UNAVAILABLE);
         assert_true(says(outcome, ends[i].message));
         assert_true(outcome->seconds < 5);
+        processes_done(&processes);
+    }
+}
+
+static void test_a_process_whose_transport_hangs_ends_without_it(void **state) {
+    static const struct {
+        enum fate fate; // of the last of three ranks
+        int apart;
+        const char *message;
+    } ends[] = {{IS_STOPPED, 0, "rank 2 on host host0 does not answer (stopped, or gone): a call"},
+                {LIVES, 1, "rank 0 on host host0 cannot go on: a call of test does not return"}};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const double start = now();
+        struct processes processes = start_processes((struct processes){
+            .size = 3, .last = ends[i].fate, .apart = ends[i].apart, .hangs = 1});
+        const struct report *report = &processes.reports[0];
+        assert_int_equal(report->code, BERTH_UNAVAILABLE);
+        assert_non_null(strstr(report->last_words, ends[i].message));
+        assert_true(now() - start < 15);
         processes_done(&processes);
     }
 }
@@ -593,6 +633,7 @@ int main(void) {
         cmocka_unit_test(test_processes_share_memory),
         cmocka_unit_test(test_processes_that_cannot_share_memory_send_messages),
         cmocka_unit_test(test_a_process_that_is_stopped_or_killed_ends_the_others_waits),
+        cmocka_unit_test(test_a_process_whose_transport_hangs_ends_without_it),
         cmocka_unit_test(test_a_rank_that_works_is_waited_for_longer_than_one_that_does_nothing),
         cmocka_unit_test(test_memory_that_is_out_while_opening),
         cmocka_unit_test(test_ranks_that_work_for_themselves_wait_for_the_last_without_a_deadline),

@@ -5,23 +5,29 @@
 
 #include <stdlib.h>
 
-// A rank is slow when it is in two comparisons in a row: within 20 updates after it has become so.
-enum { UPDATES = 6, TIMES = 2 };
-#define SLOW 1.5
-#define SECONDS 0.01 // of an update: less is noise
+// Ranks tell each other their times every few updates. A stretch is as many of these as take a
+// second. A rank is slow when it is in so many stretches in a row: where an update takes a quarter
+// of a second or more, within 20 updates after it has become so.
+enum { UPDATES = 4, TIMES = 4 };
+#define STRETCH_SECONDS 1.0
+#define SLOW 1.5  // times as long as the others for as much work
+#define DELAY 0.1 // of an update: less is not worth a warning
 
 enum berth_status paces_init(struct paces *paces, struct comm *comm, struct berth_error *error) {
-    const size_t numbers = 2 * (size_t)comm->size;
-    *paces = (struct paces){
-        .comm = comm, .slowest.rank = -1, .reported = -1, .before = comm->stats(comm)};
-    paces->sums = memory_array(numbers, sizeof *paces->sums);
-    return paces->sums != NULL
+    const size_t size = (size_t)comm->size;
+    *paces = (struct paces){.comm = comm, .slowest.rank = -1, .reported = -1};
+    paces->sums = memory_array(size, sizeof *paces->sums);
+    paces->stretch = memory_array_zeroed(size, sizeof *paces->stretch);
+    paces->sorted = memory_array(size, sizeof *paces->sorted);
+    return paces->sums != NULL && paces->stretch != NULL && paces->sorted != NULL
                ? BERTH_OK
-               : error_no_memory(error, numbers * sizeof *paces->sums, "the ranks' speeds");
+               : error_no_memory(error, size * sizeof *paces->sums, "the ranks' speeds");
 }
 
 void paces_done(struct paces *paces) {
     memory_free(paces->sums);
+    memory_free(paces->stretch);
+    memory_free(paces->sorted);
 }
 
 static int by_value(const void *x, const void *y) {
@@ -29,42 +35,76 @@ static int by_value(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
-// From the seconds for the same work of ranks [0, count), of which some have done none.
-static struct slow_rank slowest_of(const double *values, int count, double *sorted) {
-    struct slow_rank slowest = {.rank = -1};
-    int known = 0;
-    for (int rank = 0; rank < count; rank++) {
-        if (values[rank] > 0) {
-            sorted[known++] = values[rank];
-            slowest.rank =
-                slowest.rank < 0 || values[rank] > values[slowest.rank] ? rank : slowest.rank;
+// Seconds for a unit of work: the median of all ranks but one. 0: no other rank has done any.
+static double median_without(const struct paces *paces, int left_out) {
+    size_t known = 0;
+    for (int rank = 0; rank < paces->comm->size; rank++) {
+        const struct pace *pace = &paces->stretch[rank];
+        if (rank != left_out && pace->work > 0) {
+            paces->sorted[known++] = pace->seconds / pace->work;
         }
     }
-    if (known > 0) {
-        qsort(sorted, (size_t)known, sizeof *sorted, by_value);
-        const double median = sorted[(known - 1) / 2];
-        slowest.ratio = values[slowest.rank] / median;
-        slowest.seconds = values[slowest.rank] - median;
+    qsort(paces->sorted, known, sizeof *paces->sorted, by_value);
+    return known > 0 ? paces->sorted[(known - 1) / 2] : 0;
+}
+
+static int longest_without(const struct paces *paces, int left_out) {
+    int longest = -1;
+    for (int rank = 0; rank < paces->comm->size; rank++) {
+        if (rank != left_out &&
+            (longest < 0 || paces->stretch[rank].seconds > paces->stretch[longest].seconds)) {
+            longest = rank;
+        }
+    }
+    return longest;
+}
+
+static struct slow_rank find_slowest(const struct paces *paces) {
+    struct slow_rank slowest = {.rank = longest_without(paces, -1)};
+    const struct pace *own = &paces->stretch[slowest.rank];
+    const double usual = median_without(paces, slowest.rank) * own->work;
+    const double next = paces->stretch[longest_without(paces, slowest.rank)].seconds;
+    const double without = usual > next ? usual : next;
+    if (usual > 0) {
+        slowest.ratio = own->seconds / usual;
+        slowest.delay = own->seconds / without - 1;
     }
     return slowest;
 }
 
-static struct slow_rank compare(struct paces *paces) {
+// 1: the stretch is long enough, which all ranks see alike.
+static int exchange(struct paces *paces) {
     struct comm *comm = paces->comm;
-    double *seconds = paces->sums, *work = paces->sums + comm->size;
     for (int rank = 0; rank < comm->size; rank++) {
-        seconds[rank] = rank == comm->rank ? paces->seconds : 0;
-        work[rank] = rank == comm->rank ? paces->work : 0;
+        paces->sums[rank] = rank == comm->rank ? paces->own : (struct pace){0};
     }
-    comm->sum(comm, paces->sums, 2 * (size_t)comm->size);
-    double all = 0;
+    comm->sum(comm, &paces->sums->seconds, 2 * (size_t)comm->size);
     for (int rank = 0; rank < comm->size; rank++) {
-        all += work[rank];
-        seconds[rank] = work[rank] > 0 ? seconds[rank] / work[rank] : 0;
+        paces->stretch[rank].seconds += paces->sums[rank].seconds;
+        paces->stretch[rank].work += paces->sums[rank].work;
     }
-    struct slow_rank slowest = slowest_of(seconds, comm->size, work);
-    slowest.seconds *= all / comm->size / UPDATES;
-    return slowest;
+    paces->compared += paces->updates;
+    paces->updates = 0;
+    paces->own = (struct pace){0};
+    return paces->stretch[longest_without(paces, -1)].seconds >= STRETCH_SECONDS;
+}
+
+static void compare(struct paces *paces) {
+    const int before = paces->slowest.rank;
+    paces->slowest = find_slowest(paces);
+    const int is_slow = paces->slowest.ratio >= SLOW && paces->slowest.delay >= DELAY;
+    const int goes_on = is_slow && paces->times > 0 && paces->slowest.rank == before;
+    paces->times = is_slow + (goes_on ? paces->times : 0);
+    paces->slow_updates = paces->compared + (goes_on ? paces->slow_updates : 0);
+    paces->slowest.updates = paces->slow_updates;
+    paces->compared = 0;
+    for (int rank = 0; rank < paces->comm->size; rank++) {
+        paces->stretch[rank] = (struct pace){0};
+    }
+}
+
+void paces_begin(struct paces *paces) {
+    paces->before = paces->comm->stats(paces->comm);
 }
 
 int paces_add(struct paces *paces, double seconds, double work, struct slow_rank *found) {
@@ -73,21 +113,14 @@ int paces_add(struct paces *paces, double seconds, double work, struct slow_rank
     if (comm->size == 1) {
         return 0;
     }
-    paces->seconds += seconds - (now.exposed_seconds - paces->before.exposed_seconds) -
-                      (now.call_seconds - paces->before.call_seconds);
-    paces->work += work;
-    paces->before = now;
-    if (++paces->updates < UPDATES) {
+    paces->own.seconds += seconds - (now.exposed_seconds - paces->before.exposed_seconds) -
+                          (now.call_seconds - paces->before.call_seconds);
+    paces->own.work += work;
+    if (++paces->updates < UPDATES || !exchange(paces)) {
         return 0;
     }
-    const int before = paces->slowest.rank;
-    paces->slowest = compare(paces);
-    const int is_slow = paces->slowest.ratio >= SLOW && paces->slowest.seconds >= SECONDS;
-    paces->times = !is_slow ? 0 : paces->slowest.rank == before ? paces->times + 1 : 1;
-    paces->seconds = paces->work = 0;
-    paces->updates = 0;
+    compare(paces);
     *found = paces->slowest;
-    found->updates = TIMES * UPDATES;
     if (paces->times < TIMES || found->rank == paces->reported) {
         return 0;
     }

@@ -579,8 +579,9 @@ static void look_at_paces(struct run *run, const struct update_result *update, d
     if (paces_add(&run->paces, seconds, update->needed_flops, &found)) {
         log_warning(run->loop->log,
                     "rank %d on host %s is slow: it computes %.1f times as long as others for the "
-                    "same work, and all wait for it (updates %" PRId64 " to %" PRId64 ")",
-                    found.rank, comm->host_names[found.rank], found.ratio,
+                    "same work, and all wait for it, so an update takes %.0f %% longer (updates "
+                    "%" PRId64 " to %" PRId64 ")",
+                    found.rank, comm->host_names[found.rank], found.ratio, 100 * found.delay,
                     run->progress->step + 1 - found.updates, run->progress->step);
     }
 }
@@ -590,6 +591,7 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
     struct progress *progress = run->progress;
     int64_t step = own_step(loop, progress->step);
     enter(run, COMM_UPDATE, progress->step + 1);
+    paces_begin(&run->paces);
     double begin = machine_seconds();
     struct feed_update data;
     TRY(loop->feed->kind->take(loop->feed, loop->batching, step, &data, error));
