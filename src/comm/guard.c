@@ -121,13 +121,13 @@ static void give_up(struct guard *guard, int silent) {
     const struct topology *topology = guard->topology;
     const int rank = silent >= 0 ? silent : topology->rank;
     struct berth_error error;
-    error_set(&error, BERTH_UNAVAILABLE,
-              "rank %d on host %s %s: a call of %s does not return on rank %d for %g s "
-              "(--comm_timeout %g s)",
-              rank, topology->names[rank],
-              silent >= 0 ? "does not answer (stopped, or gone)" : "cannot go on",
-              guard->inner->version, topology->rank, guard->timeout_seconds + GRACE_SECONDS,
-              guard->timeout_seconds);
+    (void)error_set(&error, BERTH_UNAVAILABLE,
+                    "rank %d on host %s %s: a call of %s does not return on rank %d for %g s "
+                    "(--comm_timeout %g s)",
+                    rank, topology->names[rank],
+                    silent >= 0 ? "does not answer (stopped, or gone)" : "cannot go on",
+                    guard->inner->version, topology->rank, guard->timeout_seconds + GRACE_SECONDS,
+                    guard->timeout_seconds);
     guard->inner->abandon(guard->inner, &error);
 }
 
