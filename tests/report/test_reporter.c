@@ -343,7 +343,8 @@ static void a_json_file_that_cannot_be_made_is_an_error(void **state) {
     struct berth_error error = {0};
     config.json_summary = "/dev/null/at/all.json";
     assert_int_equal(reporter_open(&config, 2, &reporter, &error), BERTH_CANT_CREATE);
-    assert_non_null(strstr(error.message, "json_summary: /dev/null/at"));
+    assert_non_null(strstr(error.message, "/dev/null"));
+    assert_non_null(strstr(error.message, "json_summary"));
     assert_null(reporter);
 }
 
