@@ -212,13 +212,15 @@ static int has_letters(const struct watch *watch) {
     return 0;
 }
 
-// 0: the thread shall end, and has sent its letters or had the time to.
+// 0: the thread shall end, has announced this rank's error, and has sent its letters or had the
+// time to.
 static int goes_on(const struct watch *watch, double *end) {
     const double now = seconds_of(CLOCK_MONOTONIC);
     if (!watch->shall_end) {
         *end = now + LAST_SECONDS;
     }
-    return !watch->shall_end || (has_letters(watch) && now < *end);
+    const int is_unannounced = fault_is_set(watch->fault) && !watch->is_announced;
+    return !watch->shall_end || is_unannounced || (has_letters(watch) && now < *end);
 }
 
 static void *run(void *context) {
