@@ -139,6 +139,22 @@ static void hang(const struct sockets *sockets) {
     }
 }
 
+// A message that was not sent is its caller's again.
+static void withdraw(struct queue *queue, const struct transport_message *message) {
+    struct transport_message *before = NULL;
+    for (struct transport_message *at = queue->first; at != NULL; at = at->request.pointer) {
+        if (at->request.pointer == message) {
+            before = at;
+        }
+    }
+    if (queue->first == message) {
+        queue->first = NULL;
+    } else if (before != NULL) {
+        before->request.pointer = NULL;
+        queue->last = before;
+    }
+}
+
 static enum berth_status sockets_send(struct transport *transport,
                                       struct transport_message *message,
                                       struct berth_error *error) {
@@ -152,6 +168,9 @@ static enum berth_status sockets_send(struct transport *transport,
     append(&link->out, message);
     const enum berth_status status =
         progress_queue(link, &link->out, move_out, message->peer, error);
+    if (status != BERTH_OK) {
+        withdraw(&link->out, message);
+    }
     if (sockets->faults.hangs && message->channel == TRANSPORT_AGREEMENTS) {
         atomic_store(&sockets->is_hanging, 1);
     }
