@@ -318,8 +318,12 @@ static enum berth_status take_label(struct cli_call *call, struct berth_error *e
         return BERTH_OK; // what is missing is reported when it is needed
     }
     TRY(status);
-    TRY(take_file(call, "config_file", folder, configurations, error));
-    return take_file(call, "vocab_file", folder, vocabularies, error);
+    status = take_file(call, "config_file", folder, configurations, error);
+    if (status == BERTH_OK) {
+        status = take_file(call, "vocab_file", folder, vocabularies, error);
+    }
+    berth_string_free(folder);
+    return status;
 }
 
 enum berth_status cli_find_files(struct cli_call *call, struct berth_error *error) {
