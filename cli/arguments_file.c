@@ -34,7 +34,7 @@ static enum berth_status put_value(struct buffer *word, const json *value, const
     return BERTH_OK;
 }
 
-// "--key=value"; newly allocated.
+// "--key=value"
 static enum berth_status make_word(const char *path, const struct json_walk *walk, char **made,
                                    struct berth_error *error) {
     struct buffer word = {0};
@@ -43,7 +43,7 @@ static enum berth_status make_word(const char *path, const struct json_walk *wal
     buffer_put_text(&word, "=");
     enum berth_status status = put_value(&word, walk->value, path, walk->key, error);
     buffer_put_byte(&word, '\0');
-    *made = status == BERTH_OK && !word.failed ? memory_string(word.bytes) : NULL;
+    *made = status == BERTH_OK && !word.failed ? cli_keep(memory_string(word.bytes)) : NULL;
     buffer_done(&word);
     return status == BERTH_OK && *made == NULL ? error_no_memory(error, 0, path) : status;
 }
@@ -61,7 +61,7 @@ enum berth_status cli_read_arguments_file(const char *path, int *count, char ***
     struct json_walk walk = {.object = root};
     enum berth_status status = BERTH_OK;
     *count = 0;
-    *words = memory_array(json_length(root) + 1, sizeof **words);
+    *words = cli_keep(memory_array(json_length(root) + 1, sizeof **words));
     if (*words == NULL) {
         status = error_no_memory(error, 0, path);
     } else if (!json_is_object_value(root)) {

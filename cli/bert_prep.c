@@ -73,13 +73,13 @@ static enum berth_status find_dataset(const char *name, const struct dataset **d
                      name);
 }
 
-// FOLDER/FIRST/SECOND if it is there, else NULL; used until the end.
+// FOLDER/FIRST/SECOND if it is there, else NULL.
 static const char *find_in(const char *folder, const char *first, const char *second) {
     char *above = path_join(folder, first);
     char *path = above != NULL ? path_join(above, second) : NULL;
     memory_free(above);
     if (path != NULL && (file_exists(path) || dir_exists(path))) {
-        return path;
+        return cli_keep(path);
     }
     memory_free(path);
     return NULL;
@@ -110,13 +110,13 @@ static enum berth_status split_files(struct cli_call *call, const char *list,
     for (const char *at = list; *at != '\0'; at++) {
         count += *at == ',';
     }
-    const char **words = memory_array(count, sizeof *words); // used until the end
+    const char **words = cli_keep(memory_array(count, sizeof *words));
     if (words == NULL) {
         return file_no_path(error);
     }
     for (size_t i = 0; i < count; i++) {
         const size_t length = strcspn(list, ",");
-        words[i] = memory_string_of(list, length);
+        words[i] = cli_keep(memory_string_of(list, length));
         if (words[i] == NULL) {
             return file_no_path(error);
         }

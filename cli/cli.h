@@ -171,6 +171,12 @@ enum berth_status cli_script_conclude(struct cli_call *call, struct berth_error 
 // and finds configuration and vocabulary of weights that lie alone where another model has them. A
 // name found in neither place is left as it is: BERTH_NO_INPUT.
 enum berth_status cli_find_files(struct cli_call *call, struct berth_error *error);
+
+// Owns what a command line makes until its verb ends; returns the block. NULL, with the block
+// freed: out of memory.
+void *cli_keep(void *block);
+// Frees all of them.
+void cli_release(void);
 // Runs --download_only instead of the verb.
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error);
 

@@ -15,6 +15,7 @@
 static enum berth_status take(struct cli_call *call, const char *row, char *text,
                               struct berth_error *error) {
     const struct option_row *found = option_find(row);
+    text = cli_keep(text);
     if (text == NULL) {
         return error_no_memory(error, 0, row);
     }
@@ -80,7 +81,7 @@ static enum berth_status take_file(struct cli_call *call, const json *root,
                                    struct berth_error *error) {
     const char *vocabulary = json_text(json_member(root, "bert_token_file"));
     if (call->tokenizer_name == NULL && vocabulary != NULL) {
-        call->tokenizer_name = memory_string(vocabulary);
+        call->tokenizer_name = cli_keep(memory_string(vocabulary));
     }
     TRY(take(call, "vocab_multiple", memory_string("8"), error));
     TRY(take_settings(call, root, error));

@@ -136,16 +136,12 @@ static const char *value_or_variable(const struct cli_call *call, const char *va
 // The row's value is FOLDER/NAME, if it is not given and there is such a file or folder.
 static enum berth_status set_inside(struct cli_call *call, const char *row, const char *folder,
                                     const char *name, struct berth_error *error) {
-    char *path = path_join(folder, name); // used until the end
+    char *path = cli_keep(path_join(folder, name));
     if (path == NULL) {
         return file_no_path(error);
     }
     const int is_there = file_exists(path) || dir_exists(path);
-    if (is_given(call, row) || !is_there) {
-        memory_free(path);
-        return BERTH_OK;
-    }
-    return set(call, row, path, error);
+    return is_there && !is_given(call, row) ? set(call, row, path, error) : BERTH_OK;
 }
 
 static enum berth_status take_data(struct cli_call *call, const char *folder,

@@ -199,8 +199,8 @@ static enum berth_status take_part(const struct cli_call *call, int *runs,
 static char **command; // all words of the program
 
 // Runs the verb with the words after it.
-static enum berth_status run_words(const struct cli_verb *verb, int count, char **words,
-                                   struct berth_error *error) {
+static enum berth_status run_kept(const struct cli_verb *verb, int count, char **words,
+                                  struct berth_error *error) {
     static struct cli_call call; // static because it is large: it holds a path
     int runs;
     if (count == 0 && (verb->required != NULL || verb->arguments_least > 0)) {
@@ -213,6 +213,13 @@ static enum berth_status run_words(const struct cli_verb *verb, int count, char 
         return BERTH_OK;
     }
     return call.download_only ? cli_download_only(&call, error) : run_with_models(&call, error);
+}
+
+static enum berth_status run_words(const struct cli_verb *verb, int count, char **words,
+                                   struct berth_error *error) {
+    const enum berth_status status = run_kept(verb, count, words, error);
+    cli_release();
+    return status;
 }
 
 static enum berth_status run_verb(const struct cli_verb *verb, int count, char **words,

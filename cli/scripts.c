@@ -122,9 +122,9 @@ static enum berth_status take_training_checkpoint(struct cli_call *call,
     if (folder == NULL || is_given(call, "model_name_or_path")) {
         return BERTH_OK;
     }
-    const char *path = id != NULL ? path_join(folder, id) : folder;
+    const char *path = id != NULL ? cli_keep(path_join(folder, id)) : folder;
     cli_note(call,
-             "--load_training_checkpoint: the weights of %s; its optimizer starts anew, and steps "
+             "--load_training_checkpoint: the weights of %s; the moments start at zero, and steps "
              "count from 0",
              path != NULL ? path : folder);
     return path != NULL ? set(call, "model_name_or_path", path, error) : file_no_path(error);
@@ -237,7 +237,6 @@ enum berth_status cli_script_follow(struct cli_call *call, struct berth_error *e
 
 // --- files that lie elsewhere -------------------------------------------------------------------
 
-// The path is the process's: it is used until the end.
 static enum berth_status find_model(const char **name, struct berth_error *error) {
     char *path;
     if (*name == NULL) {
@@ -248,8 +247,8 @@ static enum berth_status find_model(const char **name, struct berth_error *error
         berth_string_free(path);
         return BERTH_OK;
     }
-    *name = path;
-    return BERTH_OK;
+    *name = cli_keep(path);
+    return *name != NULL ? BERTH_OK : file_no_path(error);
 }
 
 static enum berth_status find_data(const char **name, const char *split,
@@ -259,8 +258,8 @@ static enum berth_status find_data(const char **name, const char *split,
         return BERTH_OK;
     }
     TRY(berth_find_data(*name, split, &path, error));
-    *name = path;
-    return BERTH_OK;
+    *name = cli_keep(path);
+    return *name != NULL ? BERTH_OK : file_no_path(error);
 }
 
 // The first of the files that the folder has, or the path itself if it is a file; NULL: none.
@@ -271,7 +270,7 @@ static const char *file_in(const char *path, const char *const names[2]) {
     for (int i = 0; i < 2; i++) {
         char *file = path_join(path, names[i]);
         if (file != NULL && file_exists(file)) {
-            return file;
+            return cli_keep(file);
         }
         memory_free(file);
     }
