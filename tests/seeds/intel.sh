@@ -52,7 +52,7 @@ setting schedule google
 setting train_batch_size 4
 # As many processes as it says: started, or counted.
 if command -v mpirun.openmpi >/dev/null; then
-    squad_line two --mpi_num_processes=2
+    with_mpi squad_line two --mpi_num_processes=2
     expect_err "mpi_num_processes: mpirun -np 2"
     expect_err "ranks: 2 on 1 host"
     squad_line three --mpi_num_processes=2 --dry-run

@@ -37,12 +37,16 @@ expect_file() { # FILE...
 expect_line() { # EXPRESSION
     cat "$out" "$err" | grep -qE -- "$1" || fail "no line \"$1\""
 }
+# An MPI does not free all of its memory.
+with_mpi() { # COMMAND...
+    ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 "$@"
+}
 # Processes of Open MPI, where it is installed.
 launch() { # COUNT COMMAND...
     local count=$1
     shift
     if command -v mpirun.openmpi >/dev/null; then
-        mpirun.openmpi --oversubscribe --bind-to none -np "$count" "$@"
+        with_mpi mpirun.openmpi --oversubscribe --bind-to none -np "$count" "$@"
     else
         "$@"
     fi
@@ -50,10 +54,12 @@ launch() { # COUNT COMMAND...
 # The commands of a page. Its mpirun starts as many processes as it says, or one where there is no MPI.
 run_page() { # DOCUMENT, at least how many commands
     export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
-    if ! command -v mpirun >/dev/null; then
+    if command -v mpirun >/dev/null; then
+        mpirun() { with_mpi command mpirun "$@"; }
+    else
         mpirun() { [ "$1" != -np ] || shift 2; "$@"; }
-        export -f mpirun
     fi
+    export -f with_mpi mpirun
     run_commands_of "$documents/$1" "$2"
 }
 # What `berth fetch` would have left in the cache: a model, and SQuAD.
