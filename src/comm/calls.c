@@ -142,12 +142,15 @@ enum berth_status calls_sum(struct caller *caller, double *values, size_t count,
     return BERTH_OK;
 }
 
+static int is_same_place(const struct call_place *a, const struct call_place *b) {
+    return a->begun == b->begun && a->phase == b->phase && a->update == b->update;
+}
+
 static void merge_agreements(void *own, const void *higher, size_t bytes) {
     struct agreement *agreement = own;
     const struct agreement *other = higher;
     agreement->stop = agreement->stop > other->stop ? agreement->stop : other->stop;
-    agreement->least = agreement->least < other->least ? agreement->least : other->least;
-    agreement->most = agreement->most > other->most ? agreement->most : other->most;
+    agreement->is_apart |= other->is_apart || !is_same_place(&agreement->place, &other->place);
     agreement->failures += other->failures;
     if (agreement->error.status == BERTH_OK) {
         agreement->rank = other->rank;

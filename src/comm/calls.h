@@ -29,12 +29,18 @@ enum berth_status calls_broadcast(struct caller *caller, void *data, size_t byte
 enum berth_status calls_sum(struct caller *caller, double *values, size_t count,
                             struct berth_error *error);
 
+// Where in the job a rank calls: operations that it has begun, and what it has entered.
+struct call_place {
+    int64_t begun, phase, update;
+};
+
 // What ranks agree on.
 struct agreement {
-    int rank;            // the lowest that did not pass, and its error
-    int failures;        // ranks that did not pass
-    int stop;            // the largest
-    int64_t least, most; // operations that a rank has begun
+    int rank;     // the lowest that did not pass, and its error
+    int failures; // ranks that did not pass
+    int stop;     // the largest
+    struct call_place place;
+    int is_apart; // some are at another place
     struct berth_error error;
 };
 

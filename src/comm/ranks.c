@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #define DEFAULT_WINDOW_BYTES ((size_t)64 << 20)
-#define ALONE_SECONDS 2.0 // that a rank with an error waits for others to meet the same
+// That a rank with an error waits for others to meet the same. At most half of the deadline, so
+// that none of them takes it for late in that time.
+#define ALONE_SECONDS 2.0
 
 struct ranks {
     struct comm comm;
@@ -43,12 +45,12 @@ static void ranks_enter(struct comm *comm, enum comm_phase phase, int64_t update
 
 static struct agreement agreement_of(struct ranks *ranks, enum berth_status own, int stop,
                                      const struct berth_error *error) {
-    const int64_t begun = ranks->call_count + range_thread_begun(&ranks->thread);
-    struct agreement agreement = {.rank = ranks->comm.rank,
-                                  .failures = own != BERTH_OK,
-                                  .stop = stop,
-                                  .least = begun,
-                                  .most = begun};
+    const struct call_place place = {.begun =
+                                         ranks->call_count + range_thread_begun(&ranks->thread),
+                                     .phase = atomic_load(&ranks->watch.phase),
+                                     .update = atomic_load(&ranks->watch.update)};
+    struct agreement agreement = {
+        .rank = ranks->comm.rank, .failures = own != BERTH_OK, .stop = stop, .place = place};
     if (own != BERTH_OK && error != NULL) {
         agreement.error = *error;
     }
@@ -72,7 +74,7 @@ static void agree_on_failure(struct ranks *ranks, struct agreement *agreement) {
                                   .timeout_seconds = courier->timeout_seconds};
     courier->watch = NULL;
     courier->timeout_seconds =
-        usual.timeout_seconds < ALONE_SECONDS ? usual.timeout_seconds : ALONE_SECONDS;
+        usual.timeout_seconds / 2 < ALONE_SECONDS ? usual.timeout_seconds / 2 : ALONE_SECONDS;
     if (calls_agree(&ranks->agreements, agreement, NULL) != BERTH_OK) {
         name_rank(ranks->comm.rank, &own);
         fault_keep(&ranks->fault, own.status, &own);
@@ -81,9 +83,10 @@ static void agree_on_failure(struct ranks *ranks, struct agreement *agreement) {
     courier->timeout_seconds = usual.timeout_seconds;
 }
 
-// An error that ranks met at different places: no exchange that was begun since may be completed.
+// An error that ranks met at different places: no exchange that was begun since may be completed,
+// and no agreement is of the same question.
 static void keep_if_apart(struct ranks *ranks, const struct agreement *agreement) {
-    if (agreement->error.status == BERTH_OK || agreement->least == agreement->most) {
+    if (agreement->error.status == BERTH_OK || !agreement->is_apart) {
         return;
     }
     if (agreement->rank == ranks->comm.rank) {

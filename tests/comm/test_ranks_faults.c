@@ -29,12 +29,12 @@ static double now(void) {
 
 // --- one exchange that something happens to -----------------------------------------------------
 
-enum action { REDUCE, GATHER, AGREE, SUM, BROADCAST, FAIL, NOTHING };
+enum action { REDUCE, GATHER, AGREE, SUM, BROADCAST, FAIL, FAIL_ELSEWHERE, NOTHING };
 
 struct outcome {
     enum berth_status status;
     struct berth_error error;
-    enum berth_status agreed; // by AGREE and FAIL, else as status
+    enum berth_status agreed; // by AGREE and both FAIL, else as status
     double seconds;
 };
 
@@ -78,6 +78,9 @@ static enum berth_status act(struct comm *comm, const struct script *script) {
         break;
     case AGREE:
         return comm->agree(comm, BERTH_OK, &stop, NULL);
+    case FAIL_ELSEWHERE: // having left the update in which the others agree
+        comm->enter(comm, COMM_BETWEEN, 0);
+        return comm->agree(comm, error_set(&error, BERTH_IO, "disk full"), &stop, &error);
     case FAIL:
         return comm->agree(comm, error_set(&error, BERTH_IO, "disk full"), &stop, &error);
     case SUM:
@@ -180,17 +183,23 @@ static void test_the_rank_that_all_wait_for_is_named(void **state) {
 // --- a rank that fails alone --------------------------------------------------------------------
 
 static void test_a_rank_that_fails_alone_ends_all_long_before_the_deadline(void **state) {
-    static const enum action others[] = {REDUCE, GATHER, SUM, AGREE};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        struct script script = script_of(others[i]);
+    static const struct {
+        enum action others, own;
+    } cases[] = {
+        {REDUCE, FAIL}, {GATHER, FAIL}, {SUM, FAIL}, {AGREE, FAIL}, {AGREE, FAIL_ELSEWHERE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct script script = script_of(cases[i].others);
         struct job job = job_of("2x2");
-        script.actions[2] = FAIL;
+        const int is_met_by_all = cases[i].others == AGREE && cases[i].own == FAIL;
+        script.actions[2] = cases[i].own;
         run_script(&job, &script);
         for (int rank = 0; rank < job.size; rank++) {
             const struct outcome *outcome = &script.outcomes[rank];
             assert_true(outcome->seconds < 10);
             assert_int_equal(outcome->agreed, BERTH_IO);
-            if (others[i] != AGREE) {
+            if (is_met_by_all) {
+                assert_int_equal(outcome->status, BERTH_OK);
+            } else {
                 assert_int_equal(outcome->status, BERTH_IO);
                 assert_string_equal(outcome->error.message, rank == 2 ? "rank 2: disk full" : "");
             }

@@ -522,7 +522,8 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
     struct training_result done;
     job->stop = stop;
     log_event(&job->log, "train_start");
-    enum berth_status status = training_loop_run(&loop, &done, error);
+    enum berth_status status =
+        comm_settle(job->comm, training_loop_run(&loop, &done, error), error);
     if (status == BERTH_OK) {
         status = take_best(job, &done, error);
     }

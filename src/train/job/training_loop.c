@@ -222,7 +222,8 @@ static enum berth_status judge(const struct run *run, int64_t step, enum berth_s
     if (status == BERTH_OK) {
         return BERTH_OK;
     }
-    if (status == BERTH_UNAVAILABLE) {
+    struct comm *comm = run->loop->updater->engine->comm;
+    if (status == BERTH_UNAVAILABLE || comm->status(comm, NULL) != BERTH_OK) {
         return error_set(error, status, "%s", own->message);
     }
     const char *outcome =
