@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +23,9 @@ struct mpi_job {
 };
 
 // MPI cannot be initialized twice. What was initialized here is kept for the process's next job and
-// finalized when the process ends, unless that job failed: the others would be waited for.
+// finalized when the process ends, unless a job failed: the others would be waited for.
 static struct mpi_job *_Atomic kept;
+static atomic_int has_failed;
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(((struct transport_message *)0)->request),
                "a message holds any MPI's request");
@@ -257,15 +259,26 @@ static void leave(struct mpi_job *job) {
     free_job(job);
 }
 
-static void leave_at_exit(void) {
+// A launcher that finds out by itself that a process has ended may take seconds, and MPICH's may
+// then return the signal by which it ends the others. An abort ends all at once, with this exit
+// code; also what they print that MPICH's launcher has not read yet.
+static void abort_all(int code) {
+    const struct timespec pause = {.tv_nsec = 500000000};
+    nanosleep(&pause, NULL);
+    MPI_Abort(MPI_COMM_WORLD, code);
+}
+
+static void leave_at_exit(int code, void *context) {
     struct mpi_job *job = atomic_exchange(&kept, NULL);
     if (job != NULL) {
         leave(job);
+    } else if (code != 0 && atomic_load(&has_failed)) {
+        fflush(NULL); // an abort does not
+        abort_all(code);
     }
 }
 
-// The launcher ends all processes when the first one ends without having finalized MPI: that one
-// shall have reported.
+// All processes end when the first one does: that one shall have reported.
 static void let_report(void) {
     const struct timespec pause = {.tv_sec = 3};
     nanosleep(&pause, NULL);
@@ -277,6 +290,7 @@ static void mpi_close(struct transport *transport, enum transport_end end) {
         let_report();
     }
     if (end != TRANSPORT_DONE) {
+        atomic_fetch_or(&has_failed, job->initialized_here);
         free_job(job);
     } else if (job->initialized_here) {
         atomic_store(&kept, job);
@@ -285,14 +299,26 @@ static void mpi_close(struct transport *transport, enum transport_end end) {
     }
 }
 
+// Unless the abort does it.
+static void *end_soon(void *code) {
+    const struct timespec pause = {.tv_sec = 1, .tv_nsec = 500000000};
+    nanosleep(&pause, NULL);
+    _exit(*(int *)code);
+}
+
 static void mpi_abandon(struct transport *transport, const struct berth_error *error) {
+    int code = (int)error->status;
+    pthread_t thread;
     dprintf(STDERR_FILENO, "berth: error: %s\n", error->message);
-    _exit((int)error->status);
+    if (pthread_create(&thread, NULL, end_soon, &code) == 0) {
+        abort_all(code); // may wait for what hangs
+    }
+    _exit(code);
 }
 
 static enum berth_status join(struct mpi_job *job, struct berth_error *error) {
     TRY(initialize(&job->initialized_here, error));
-    if (job->initialized_here && atexit(leave_at_exit) != 0) {
+    if (job->initialized_here && on_exit(leave_at_exit, NULL) != 0) {
         return error_no_memory(error, sizeof(void *), "MPI's end");
     }
     TRY(open_channels(job, error));

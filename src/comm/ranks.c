@@ -107,7 +107,7 @@ static enum berth_status ranks_agree(struct comm *comm, enum berth_status own, i
     } else {
         fault_keep(&ranks->fault, calls_agree(&ranks->agreements, &agreement, &met), &met);
     }
-    if (agreement.failures > 0 && agreement.failures < comm->size) {
+    if (agreement.failures > 0 && (agreement.is_apart || agreement.failures < comm->size)) {
         name_rank(agreement.rank, &agreement.error);
     }
     keep_if_apart(ranks, &agreement);

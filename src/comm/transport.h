@@ -58,8 +58,8 @@ struct transport {
     enum berth_status (*look)(struct transport *transport, enum transport_channel channel,
                               void *data, size_t bytes, int *peer, struct berth_error *error);
     void (*close)(struct transport *transport, enum transport_end end);
-    // Prints the error and ends the process with its status, without help of a library that hangs;
-    // the launcher then ends the others. Does not return.
+    // Prints the error and ends the process with its status, soon, even if the library hangs; the
+    // launcher then ends the others. Does not return.
     void (*abandon)(struct transport *transport, const struct berth_error *error);
 };
 

@@ -66,7 +66,8 @@ struct comm {
     // that did not, with its message in *error (given: this rank's own), which names the rank
     // unless all failed. *stop becomes the largest of all ranks'. A rank that did not pass does not
     // wait long: the others may never come here, because they wait for it. Then its error is the
-    // communicator's.
+    // communicator's; likewise if it meets others that agree on something else, at another place
+    // of the job.
     enum berth_status (*agree)(struct comm *comm, enum berth_status own, int *stop,
                                struct berth_error *error);
     // Every rank gets what `root` holds.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# One of two processes of this machine fails, under each MPI: it is stopped, gets a signal, or loses the output folder
-# and so fails alone. The job ends soon, with an error that names the rank, and nothing of it is left; another number of
+# One of two processes of this machine fails, under each MPI: it is stopped, gets a signal, or loses the lock of the
+# output folder and so fails alone. The job ends soon, with an error that names the rank, and nothing of it is left; another number of
 # processes resumes it. One that is slow is named, and in all other runs none is. dev/check-faults does more, on several
 # hosts.
 . "$(dirname "$0")/../cli/lib.sh"
@@ -29,7 +29,7 @@ disturb() { # NAME COMMAND...
     local name=$1 start job
     shift
     what="$mpi, $name"
-    rm -rf "$work/run" "$work/moved"
+    rm -rf "$work/run"
     timeout 60 $(launcher_of "$mpi") -n 2 "$BERTH" finetune squad $settings --comm_timeout 3 --output "$work/run" \
         >"$out" 2>"$err" </dev/null &
     job=$!
@@ -62,7 +62,7 @@ slow_process() {
     done
     kill -TERM "$process"
 }
-lose_folder() { mv "$work/run" "$work/moved"; }
+lose_lock() { rm "$work/run/.lock"; }
 
 tried=0
 for mpi in $(find_mpis); do
@@ -79,7 +79,7 @@ for mpi in $(find_mpis); do
     once "everything is saved"
     resume 2
     # Only the first rank finds it out. The other may be in any exchange or agreement then.
-    disturb "a rank that fails alone" lose_folder
+    disturb "a rank that fails alone" lose_lock
     expect_code 74
     once "berth: error: "
     once "berth: error: rank 0: "
