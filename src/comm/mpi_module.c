@@ -290,7 +290,7 @@ static void mpi_close(struct transport *transport, enum transport_end end) {
         let_report();
     }
     if (end != TRANSPORT_DONE) {
-        atomic_fetch_or(&has_failed, job->initialized_here);
+        atomic_fetch_or(&has_failed, job->initialized_here && end == TRANSPORT_FAILED);
         free_job(job);
     } else if (job->initialized_here) {
         atomic_store(&kept, job);
