@@ -111,7 +111,7 @@ hosts_list() { # N SLOTS
     seq -s, -f "${lab}h%g:$2" "$1"
 }
 
-# mpirun notices a host without network after seven to eight seconds, instead of never, and kills what it ends at once,
+# mpirun notices a host without network after three to four seconds, instead of never, and kills what it ends at once,
 # instead of within four seconds.
 hosts_openmpi() {
     local n=$1 slots=$2
@@ -121,7 +121,7 @@ hosts_openmpi() {
         --mca plm rsh --mca plm_rsh_agent "$lab_tools/host-shell" --mca plm_rsh_no_tree_spawn 1 \
         --mca oob_tcp_if_include $lab_net.0/24 --mca btl_tcp_if_include $lab_net.0/24 --mca pml ob1 \
         --mca btl self,vader,tcp --mca mpi_yield_when_idle 1 \
-        --mca oob_tcp_keepalive_time 1 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 7 \
+        --mca oob_tcp_keepalive_time 1 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3 \
         --mca odls_base_sigkill_timeout "${lab_kill_seconds:-0}" "$@"
 }
 

@@ -90,6 +90,21 @@ for mpi in $BERTH_MPIS; do
     same alone-adamw $mpi-resumed
 done
 
+# The first process loses the lock of the output folder: srun ends all, with this exit code.
+fail_alone() { # CODE SRUN WORDS...
+    local expected=$1
+    shift
+    rm -rf "$work/lost"
+    (
+        for _ in {1..600}; do [ -d "$work/lost/checkpoint-10" ] && break || sleep 0.1; done
+        rm "$work/lost/.lock"
+    ) &
+    as "srun $1, a rank that fails alone" slurm timeout 60 srun -N2 -n4 --ntasks-per-node=2 "$@" "$BERTH" \
+        finetune squad $settings --max_steps 2000 --save_steps 10 --output "$work/lost"
+    wait $!
+    expect_code "$expected"
+    [ "$(grep -c 'berth: error: rank 0: .*the lock of this run is lost' "$err")" -eq 1 ] || fail "not one error"
+}
 if slurm_up "$work/slurm"; then
     if has openmpi; then
         as "srun --mpi=pmix" slurm timeout 60 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix "$LAUNCHED" auto ranks 10000
@@ -97,6 +112,7 @@ if slurm_up "$work/slurm"; then
         expect_lines 4 '^openmpi rank [0-3] of 4, place [01] of 2 on host [01] of 2, .*: 0 wrong$'
         optimizer=adamw stage=1 train srun-pmix slurm timeout 120 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix
         same alone-adamw srun-pmix
+        fail_alone 74 --mpi=pmix
     fi
     if has mpich; then
         as "srun --mpi=pmi2" slurm timeout 60 srun -N2 -n4 --ntasks-per-node=2 --mpi=pmi2 \
@@ -106,6 +122,7 @@ if slurm_up "$work/slurm"; then
         optimizer=adamw stage=2 train srun-pmi2 slurm timeout 120 srun -N2 -n2 --mpi=pmi2 \
             env UCX_TLS=tcp,self,posix UCX_NET_DEVICES=eth0
         same alone-adamw srun-pmi2
+        fail_alone 137 --mpi=pmi2 env UCX_TLS=tcp,self,posix UCX_NET_DEVICES=eth0 # srun's for those that it kills
         as "srun --mpi=pmix with MPICH" slurm timeout 60 srun -N2 -n2 --mpi=pmix "$BERTH" doctor --comm mpich
         expect_code 78
         expect_err 'connects 1 of the 2 processes that srun of Slurm started'

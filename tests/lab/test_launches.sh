@@ -3,7 +3,8 @@
 # The launch lines of the systems that Berth replaces, on hosts of hosts.sh and under Slurm: 8 hosts with one process
 # (Piz Daint), 2 with 4 (LUMI), one process a socket (Intel) and 4 with 8 (Voyager), each with the variables and files
 # that its scripts set. Every one has the bytes of one process. Not as there: the model is small, four processes share a
-# core of Voyager's sockets instead of having six each, and hwloc is told of two sockets. Skipped without root.
+# core of Voyager's sockets instead of having six each, and the two sockets are a synthetic topology of hwloc. Skipped
+# without root.
 export TMPDIR=/tmp # which the hosts share, unlike /dev/shm
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/hosts.sh"

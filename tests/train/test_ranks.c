@@ -658,6 +658,18 @@ static void check_flip(struct rank *rank, const struct setting *setting, int64_t
     CHECK(try_update(rank, setting, step, &error) == BERTH_OK);
 }
 
+// By the ranks that do not own it, if `target` is not of the owner.
+static int is_kept(const struct target *target, const struct setting *setting) {
+    const int has_copy = setting->compute != DTYPE_F32;
+    if (strcmp(target->name, "compute copy") == 0) {
+        return has_copy;
+    }
+    if (strcmp(target->name, "master weight") == 0 && (!has_copy || target->first == table.word)) {
+        return 1;
+    }
+    return target->is_own || setting->stage == 0;
+}
+
 static void flips(struct comm *comm, const struct transport *transport, void *context) {
     const struct setting *setting = context;
     const struct param_range layer = param_range(&table, 1);
@@ -670,20 +682,17 @@ static void flips(struct comm *comm, const struct transport *transport, void *co
         {"compute copy", 0, layer.first, layer.count},
         {"master weight", 0, layer.first, layer.count},
         {"master weight", 0, table.word, word_count},
+        {"first moment", 0, layer.first, layer.count},
+        {"second moment", 0, layer.first, layer.count},
     };
-    const int has_copy = setting->compute != DTYPE_F32;
     struct rank rank;
     rank_open(&rank, setting, comm);
     int64_t step = UPDATES - 1; // few sequences: one rank may have none
     (void)rank_update(&rank, setting, step++);
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
-        const int is_copy = strcmp(targets[i].name, "compute copy") == 0;
-        const int is_kept =
-            targets[i].is_own || is_copy || targets[i].first == table.word || !has_copy;
-        if ((is_copy && !has_copy) || (!targets[i].is_own && comm->size == 1) || !is_kept) {
-            continue;
+        if (is_kept(&targets[i], setting) && (targets[i].is_own || comm->size > 1)) {
+            check_flip(&rank, setting, step++, (int)i % comm->size, &targets[i]);
         }
-        check_flip(&rank, setting, step++, (int)i % comm->size, &targets[i]);
     }
     rank_close(&rank);
 }
