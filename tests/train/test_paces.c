@@ -74,6 +74,7 @@ static void test_a_rank_is_slow_if_the_run_would_be_faster_without_it(void **sta
         {"all alike", {{.3, 1}, {.3, 1}, {.3, 1}}, 0, 0, 0, 0},
         {"the first", {{.6, 1}, {.3, 1}, {.3, 1}}, 16, 0, 2, 1},
         {"another", {{.3, 1}, {.3, 1}, {.9, 1}}, 16, 2, 3, 2},
+        {"others of two speeds, without the slow one", {{.6, 1}, {.25, 1}, {.3, 1}}, 16, 0, 2.4, 1},
         {"more work", {{.3, 1}, {.6, 2}, {.3, 1}}, 0, 0, 0, 0},
         {"more work and slow", {{.3, 1}, {1.2, 2}, {.3, 1}}, 16, 1, 2, 1},
         {"little work, with what every update takes", {{.3, 1}, {.2, .1}, {.3, 1}}, 0, 0, 0, 0},
