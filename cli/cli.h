@@ -140,12 +140,6 @@ enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error 
 enum berth_status cli_launcher_start(const struct cli_call *call, char **command,
                                      struct berth_error *error);
 
-// --save_format of training (save_format.c): checks the list of formats; writes the result of so
-// many updates in each of them, into the output folder.
-enum berth_status cli_save_format_check(const struct cli_call *call, struct berth_error *error);
-enum berth_status cli_save_formats(const struct cli_call *call, int64_t steps,
-                                   struct berth_error *error);
-
 // bertPrep's and create_pretraining_data's options of `berth prepare` (bert_prep.c): settings,
 // after all words were read; then the input. *is_done: there is nothing to prepare.
 enum berth_status cli_bert_prep_settle(struct cli_call *call, struct berth_error *error);

@@ -151,9 +151,15 @@ static enum berth_status find_named(struct training_job *job, const char *name,
                               : original_find(config->output_dir, config->resume_step, found,
                                               &job->original_step, error);
     }
-    if (status == BERTH_OK && *found == NULL) {
+    if (status == BERTH_OK && *found == NULL && dir_exists(folder)) {
         *found = folder;
         return checkpoint_verify(folder, NULL, error);
+    }
+    if (status == BERTH_OK && *found == NULL) {
+        status = error_set(error, BERTH_NO_INPUT,
+                           "%s: no such checkpoint: expected a folder checkpoint-N, or a file "
+                           "ckpt_N.pt or model.ckpt-N.index",
+                           folder);
     }
     memory_free(folder);
     return status;
