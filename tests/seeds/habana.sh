@@ -155,7 +155,7 @@ phase_in() {
     local folder=$1
     shift
     mkdir -p "$folder"
-    cd "$folder" && ln -sfn ../bare ../prepared . || exit 1
+    cd "$folder" && ln -sfn ../prepared . && ln -sfn ../odd bare || exit 1
     pretraining_line results --warmup_proportion=0.2843 --learning_rate=0.006 --save_format nvidia \
         --num_steps_per_checkpoint=2 "$@"
     cd ..
@@ -168,10 +168,14 @@ same_result() { # FOLDER FOLDER: numbers and history, which names the file it wa
     diff <(grep -v resume_from_checkpoint "$1/results/checkpoints/trainer_state.json") \
         <(grep -v resume_from_checkpoint "$2/results/checkpoints/trainer_state.json") >/dev/null || fail "another history"
 }
+mkdir odd && sed 's/"vocab_size": 128/"vocab_size": 91/' bare/bert_config.json >odd/bert_config.json
 phase_in phase
 saved=phase/results/checkpoints
 expect_file $saved/bert_config.json $saved/ckpt_6.pt $saved/ckpt_8.pt $saved/ckpt_10.pt
 [ "$(find $saved -name 'ckpt_*' | wc -l)" -eq 3 ] || fail "not the three newest"
+run inspect $saved/ckpt_6.pt
+expect_out "cls.predictions.decoder.weight"
+expect_out "[96, 32]"
 mkdir moved && cp $saved/ckpt_6.pt moved
 phase_in resumed --resume_from_checkpoint=../moved/ckpt_6.pt
 expect_err "resumed from ../moved/ckpt_6.pt"
@@ -214,7 +218,8 @@ if python=$(command -v "${BERTH_PYTHON:-python3}") && "$python" -c 'import torch
     expect_err "of which the file has none"
 fi
 pretraining_line moved-on --warmup_proportion=0.128 --learning_rate=0.004 --resume_from_checkpoint=$saved/ckpt_10.pt \
-    --phase1_end_step=10 --phase2 --save_format nvidia
+    --phase1_end_step=10 --phase2 --save_format nvidia --config_file=odd/bert_config.json
+expect_err "second phase, after 10 updates of the first"
 expect_file moved-on/checkpoints/ckpt_20.pt
 
 # --- run_squad.py -----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ other numbers of parameters, and without an optimizer.
 
 Usage: nvidia_checkpoint.py FILE FOLDER
 """
+import json
 import os
 import sys
 
@@ -18,11 +19,13 @@ checkpoint = torch.load(path, weights_only=True)
 assert sorted(checkpoint) == ["berth", "data_loader", "epoch", "files", "model", "optimizer"]
 model = checkpoint["model"]
 words = "bert.embeddings.word_embeddings.weight"
-assert model[words].shape[0] % 8 == 0
+assert model[words].shape[0] == 96 and not model[words][91:].any()
 assert model["cls.predictions.decoder.weight"].data_ptr() == model[words].data_ptr()
 assert "bert.encoder.layer.1.intermediate.dense_act.weight" in model
 current, files = checkpoint["files"][0], checkpoint["files"][1:]
-assert 0 <= current < len(files) and all(os.path.basename(file).endswith(".hdf5") for file in files), files
+data = json.loads(bytes(checkpoint["berth"]["trainer_state"]))["stateful_callbacks"]["Berth"]["attributes"]["data"]
+assert os.path.basename(files[current]) == data["next_file"] and checkpoint["epoch"] == data["next_epoch"]
+assert sorted(os.path.basename(file) for file in files) == [file["name"] for file in data["files"]]
 
 # The order of the module is that of transformers, whose names differ in "dense_act" only.
 try:
