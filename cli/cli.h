@@ -115,7 +115,8 @@ struct cli_call {
     const char *training_checkpoint, *checkpoint_id; // folder of BingBert's checkpoints, and a tag
     const char *config_name, *tokenizer_name; // models with the configuration and the vocabulary
     const char *job_name;   // name of the folder for TensorBoard files; NULL: not given
-    char logging_dir[4096]; // that folder
+    const char *report_to;  // transformers' list of loggers; NULL: not given
+    char logging_dir[4096]; // the folder of one of the two
 };
 
 // Parses the words after the verb and its task. BERTH_USAGE names the word and the nearest known

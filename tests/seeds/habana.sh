@@ -118,11 +118,34 @@ grep -q '"average_perf_per_step"' results/dllog/dllogger.json || fail "no dllogg
 pretraining_line results --warmup_proportion=0.128 --learning_rate=0.004 --resume_from_checkpoint --phase1_end_step=10 \
     --phase2
 expect_file results/checkpoints/checkpoint-20/model.safetensors
+# --use_zero_optimizer divides the optimizer's state.
+pretraining_line zero --warmup_proportion=0.2843 --learning_rate=0.006 --use_zero_optimizer True
+expect_err "zero_stage has no effect in one process"
 # The same numbers as with a vocabulary.
 pretraining_line known --warmup_proportion=0.2843 --learning_rate=0.006 --vocab_file bare-vocab.txt
 cmp -s known/checkpoints/vocab.txt bare-vocab.txt || fail "not the vocabulary given"
 cmp -s known/checkpoints/checkpoint-10/model.safetensors results/checkpoints/checkpoint-10/model.safetensors ||
     fail "other weights without a vocabulary"
+
+# h5py reads the shards, and the same instances in files of h5py train the same model.
+if python=$(command -v "${BERTH_PYTHON:-python3}") && "$python" -c 'import h5py' 2>/dev/null; then
+    what="h5py"
+    for folder in "$input_dir" packed; do
+        "$python" -B "$here/../../dev/check_hdf5.py" --data "$folder" >"$out" 2>"$err" || fail "$folder: another layout"
+    done
+    "$python" -B "$here/nvidia_shards.py" "$input_dir" h5py >"$out" 2>"$err" || fail "not as h5py has them"
+    for folder in h5py/compressed h5py/plain; do
+        original - berth pretrain --config_file bare/bert_config.json --input_dir $folder --output_dir trained/$folder \
+            --train_batch_size 8 --max_steps 3
+        original - berth pretrain --config_file bare/bert_config.json --input_dir "$input_dir" --output_dir trained/own \
+            --train_batch_size 8 --max_steps 3 --overwrite_output_dir
+        cmp -s trained/$folder/model.safetensors trained/own/model.safetensors || fail "another model from $folder"
+    done
+    original - berth pretrain --config_file bare/bert_config.json --input_dir h5py/single.hdf5 --output_dir trained/single \
+        --train_batch_size 8 --max_steps 1
+    original - berth pack --input_dir h5py/compressed --output_dir packed-theirs --max_sequence_length 128 \
+        --max_predictions_per_sequence 20
+fi
 
 # --- a checkpoint that lies alone, in every verb ----------------------------------------------------
 
