@@ -78,12 +78,12 @@ expect_file shown/runs/events.out.tfevents.*
 for names in none all; do
     cat >arguments.json <<END
 {"model_name_or_path": "$work/base", "train_file": "data.json", "output_dir": "to-$names", "report_to": ["$names"],
- "max_seq_length": 64, "max_steps": 2}
+ "max_seq_length": 64, "max_steps": 2, "skip_checkpoint": false}
 END
     original run_qa.py berth finetune squad arguments.json
 done
 [ ! -e to-none/runs ] || fail "files for TensorBoard"
-expect_file to-all/runs/events.out.tfevents.*
+expect_file to-all/runs/events.out.tfevents.* to-all/checkpoint-2/model.safetensors
 original run_qa.py berth finetune squad --model_name_or_path "$work/base" --train_file data.json --output_dir other-logger $small \
     --report_to wandb
 expect_err '--report_to wandb has no effect'
