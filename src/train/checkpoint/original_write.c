@@ -23,6 +23,15 @@ int original_is_written(const struct berth_config *config) {
     return !config->skip_checkpoint && words_have(config->save_format, ',', "nvidia");
 }
 
+size_t original_write_bytes(const struct param_table *table) {
+    int64_t most = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const int64_t elements = table->params[i].rows * table->params[i].cols;
+        most = elements > most ? elements : most;
+    }
+    return (size_t)most * sizeof(float);
+}
+
 // --- tensors ------------------------------------------------------------------------------------
 
 // What the file is made of. Tensors refer to the weights that they are loaded from.

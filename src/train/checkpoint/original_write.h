@@ -17,8 +17,10 @@
 #define BERTH_TRAIN_ORIGINAL_WRITE_H
 
 #include "core/error.h"
+#include "model/params.h"
 #include "train/engine/feed.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 // The name of trainer_state.json among the tensors of the file.
@@ -26,6 +28,9 @@
 
 // Whether a run with these settings writes such files.
 int original_is_written(const struct berth_config *config);
+
+// The most bytes that original_write holds of a model: those of its largest parameter.
+size_t original_write_bytes(const struct param_table *table);
 
 // Writes the file for the complete checkpoint in `folder`; `files` are those of its step.
 enum berth_status original_write(const char *folder, const char *output_dir,
