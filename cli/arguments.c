@@ -173,10 +173,9 @@ static enum berth_status set_row(struct cli_call *call, struct reader *reader,
     const char *value;
     TRY(take_value(call, reader, row, &value, error));
     if (is_mere_label(call, reader->name, value)) {
-        const int is_name = option_same_name(reader->name, "bert_model");
-        cli_note(call, "--%s %s has no effect: %s", reader->name, value,
-                 is_name ? "it is only a name here, unless the checkpoint lies alone"
-                         : "it means none");
+        if (!option_same_name(reader->name, "bert_model")) {
+            cli_note(call, "--%s %s has no effect: it means none", reader->name, value);
+        }
         return BERTH_OK;
     }
     return option_set(&call->config, row, value, error);

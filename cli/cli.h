@@ -115,7 +115,8 @@ struct cli_call {
     const char *training_checkpoint, *checkpoint_id; // folder of BingBert's checkpoints, and a tag
     const char *config_name, *tokenizer_name; // models with the configuration and the vocabulary
     const char *job_name;   // name of the folder for TensorBoard files; NULL: not given
-    char logging_dir[4096]; // that folder
+    const char *report_to;  // transformers' list of loggers; NULL: not given
+    char logging_dir[4096]; // the folder of one of the two
 };
 
 // Parses the words after the verb and its task. BERTH_USAGE names the word and the nearest known
@@ -139,12 +140,6 @@ enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error 
 // this process is to run the verb. BERTH_CONFIG if another number of processes was started.
 enum berth_status cli_launcher_start(const struct cli_call *call, char **command,
                                      struct berth_error *error);
-
-// --save_format of training (save_format.c): checks the list of formats; writes the result of so
-// many updates in each of them, into the output folder.
-enum berth_status cli_save_format_check(const struct cli_call *call, struct berth_error *error);
-enum berth_status cli_save_formats(const struct cli_call *call, int64_t steps,
-                                   struct berth_error *error);
 
 // bertPrep's and create_pretraining_data's options of `berth prepare` (bert_prep.c): settings,
 // after all words were read; then the input. *is_done: there is nothing to prepare.

@@ -4,6 +4,7 @@
 // no effect, which a note says.
 #include "cli.h"
 #include "core/number.h"
+#include "core/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -225,6 +226,9 @@ static const struct legacy legacies[] = {
     {.option = {SWITCH("use_fused_lamb"), GROUP, .help = "--optimizer nvlamb"},
      .setting = "optimizer",
      .on = "nvlamb"},
+    {.option = {SWITCH("use_zero_optimizer"), GROUP, .help = "--zero_stage 1"},
+     .setting = "zero_stage",
+     .on = "1"},
     {.option = {CLI_TEXT("predict_file", NULL), GROUP, .unit = "FILE", .help = "--validation_file"},
      .setting = "validation_file",
      .set = set_validation},
@@ -280,6 +284,9 @@ static const struct legacy legacies[] = {
      .set = set_dataset},
     {.option = {CLI_TEXT("job_name", NULL), GROUP, .offset = offsetof(struct cli_call, job_name),
                 .unit = "NAME", .help = "--logging_dir OUTPUT_DIR/runs/NAME"},
+     .set = set_text},
+    {.option = {CLI_TEXT("report_to", NULL), GROUP, .offset = offsetof(struct cli_call, report_to),
+                .unit = "NAMES", .help = "tensorboard or all: --logging_dir OUTPUT_DIR/runs"},
      .set = set_text},
     {.option = {CLI_TEXT("model_name", NULL), GROUP, .unit = "NAME",
                 .help = "init_checkpoint or --checkpoint names the model"},
@@ -366,13 +373,11 @@ static const struct option_row ignored[] = {
      .help = "Berth does not pad"},
     {SWITCH("optimized_softmax"), IGNORED, .help = "every kernel is optimized"},
     {SWITCH("experimental_gelu"), IGNORED, .help = "hidden_act of config.json determines it"},
-    {SWITCH("use_zero_optimizer"),
-     .aliases = "allreduce_post_accumulation allreduce_post_accumulation_fp16", IGNORED,
-     .help = "there is one process"},
+    {SWITCH("allreduce_post_accumulation"), .aliases = "allreduce_post_accumulation_fp16", IGNORED,
+     .help = "processes exchange gradients once an update, after accumulation"},
     {CLI_TEXT("throughput_warmup_steps", NULL), IGNORED,
      .help = "samples_per_second is of all updates"},
     {CLI_TEXT("eval_script", NULL), IGNORED, .help = "the official metrics are built in"},
-    {CLI_TEXT("report_to", NULL), IGNORED, .help = "--logging_dir DIR writes for TensorBoard"},
     {SWITCH("trust_remote_code"), IGNORED, .help = "no code is ever loaded"},
     {CLI_TEXT("logging_strategy", NULL), IGNORED, .help = "--logging_steps decides"},
     {SWITCH("logging_first_step"), IGNORED, .help = "--logging_steps decides"},
@@ -463,20 +468,37 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
 
 // --- what they mean together ---------------------------------------------------------------------
 
-// BingBertSquad's --job_name NAME: TensorBoard files in OUTPUT_DIR/runs/NAME.
+static int reports_to_tensorboard(const struct cli_call *call) {
+    const char *names = call->report_to;
+    const int reports = words_have(names, ',', "tensorboard") || words_have(names, ',', "all");
+    if (names != NULL && !reports && strcmp(names, "none") != 0) {
+        cli_note(call,
+                 "--report_to %s has no effect: Berth writes for TensorBoard, and --json_summary "
+                 "FILE has every record",
+                 names);
+    }
+    return reports;
+}
+
+// TensorBoard's files: BingBertSquad's --job_name NAME puts them in OUTPUT_DIR/runs/NAME,
+// transformers' --report_to tensorboard in OUTPUT_DIR/runs.
 static void name_runs(struct cli_call *call) {
     const struct berth_config *config = &call->config;
-    if (call->job_name == NULL || config->output_dir == NULL) {
+    const int reports = reports_to_tensorboard(call), trains = (call->verb->jobs & JOB_TRAIN) != 0;
+    const char *option = call->job_name != NULL ? "job_name" : "report_to";
+    if ((call->job_name == NULL && !reports) || config->output_dir == NULL) {
         return;
     }
-    if (config->logging_dir != NULL || (call->verb->jobs & JOB_TRAIN) == 0) {
-        cli_note(call, "--job_name has no effect %s",
-                 config->logging_dir != NULL ? "beside --logging_dir" : "without training");
+    if (!trains || (config->logging_dir != NULL && call->job_name != NULL)) {
+        cli_note(call, "--%s has no effect %s", option,
+                 trains ? "beside --logging_dir" : "without training");
         return;
     }
-    size_t size = sizeof call->logging_dir;
-    int used = snprintf(call->logging_dir, size, "%s/runs/%s", config->output_dir, call->job_name);
-    if (used > 0 && (size_t)used < size) {
+    const size_t size = sizeof call->logging_dir;
+    const int used =
+        snprintf(call->logging_dir, size, "%s/runs%s%s", config->output_dir,
+                 call->job_name != NULL ? "/" : "", call->job_name != NULL ? call->job_name : "");
+    if (config->logging_dir == NULL && used > 0 && (size_t)used < size) {
         call->config.logging_dir = call->logging_dir;
     }
 }

@@ -304,15 +304,28 @@ static int lies_alone(const char *path) {
     return alone;
 }
 
-// --bert_model beside a checkpoint: its configuration and vocabulary, if the model is there.
+static void note_label(const struct cli_call *call, const char *path) {
+    cli_note(call, "--bert_model %s has no effect: %s%s", call->label,
+             path != NULL ? "the weights are those of " : "it is only a name in pre-training",
+             path != NULL ? path : "");
+}
+
+// --bert_model beside a checkpoint that lies alone: its configuration and vocabulary, if the model
+// is there.
 static enum berth_status take_label(struct cli_call *call, struct berth_error *error) {
     const char *path = call->config.model_name_or_path;
     char *folder = NULL;
-    if (call->label == NULL || path == NULL || !lies_alone(path)) {
+    if (call->label == NULL ||
+        (!call->model_is_checkpoint && (call->verb->jobs & JOB_PRETRAIN) == 0)) {
+        return BERTH_OK; // it is the model
+    }
+    if (path == NULL || !lies_alone(path)) {
+        note_label(call, path);
         return BERTH_OK;
     }
     enum berth_status status = berth_find_model(call->label, &folder, error);
     if (status == BERTH_NO_INPUT || (status == BERTH_OK && !dir_exists(folder))) {
+        note_label(call, path);
         berth_string_free(folder);
         return BERTH_OK; // what is missing is reported when it is needed
     }

@@ -70,9 +70,7 @@ static enum berth_status run_job(struct cli_call *call, job_function *job, const
 
 static enum berth_status train(struct cli_call *call, struct berth_error *error) {
     struct berth_run_result result = {0};
-    TRY(cli_save_format_check(call, error));
     TRY(run_job(call, berth_train, "finishing this update and saving", &result, error));
-    TRY(cli_reports() ? cli_save_formats(call, result.steps, error) : BERTH_OK);
     return cli_reports() ? cli_script_conclude(call, error) : BERTH_OK;
 }
 
@@ -134,13 +132,6 @@ static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print the result as one JSON object"},
 };
 
-static const struct option_row train_options[] = {
-    {CLI_FLAG("json"), .help = "print the result as one JSON object"},
-    {CLI_TEXT("save_format", "hf"), .unit = "NAMES",
-     .help = "formats of the result, separated by commas: hf (always), torch (pytorch_model.bin), "
-             "nvidia (ckpt_N.pt), tensorflow (model.ckpt-N)"},
-};
-
 static const struct option_row evaluate_options[] = {
     {CLI_TEXT("null_odds", NULL), .unit = "FILE", .aliases = "null_odds_file na_prob_file",
      .help = "SQuAD 2.0: null_odds.json, for the best thresholds"},
@@ -165,7 +156,7 @@ const struct cli_verb cli_task_verbs[] = {
             "(--do_train, --predict_file, --fp16, ...) are accepted; those without a meaning here "
             "are noted and ignored. Options on the command line override --deepspeed_config.",
         .jobs = JOB_FINETUNE_SQUAD,
-        CLI_OWN_OPTIONS(train_options),
+        CLI_OWN_OPTIONS(options),
         .required = "model_name_or_path train_file output_dir",
         .processes = CLI_DIVIDED,
         .run = train,
@@ -186,7 +177,7 @@ const struct cli_verb cli_task_verbs[] = {
             "model's folder also gets eval_results.txt, eval_results.json and all_results.json. "
             "Signals and --resume_from_checkpoint work as in `berth finetune squad`.",
         .jobs = JOB_FINETUNE_CLASSIFY,
-        CLI_OWN_OPTIONS(train_options),
+        CLI_OWN_OPTIONS(options),
         .required = "model_name_or_path output_dir",
         .processes = CLI_DIVIDED,
         .run = train,
@@ -264,7 +255,7 @@ const struct cli_verb cli_task_verbs[] = {
             "flags of the original scripts are understood; those without a meaning here are noted "
             "and skipped.",
         .jobs = JOB_PRETRAIN,
-        CLI_OWN_OPTIONS(train_options),
+        CLI_OWN_OPTIONS(options),
         .required = "input_dir output_dir",
         .processes = CLI_DIVIDED,
         .run = train,

@@ -217,6 +217,10 @@ struct berth_config {
     double mean_time_to_failure; /* seconds, of the whole job, for save_steps -1 */
     int async_save; /* write checkpoints beside the next updates, where memory allows */
     int64_t save_total_limit;
+    const char *save_format;            /* formats of the result, separated by commas: "hf" (always
+                                           written), "torch" (pytorch_model.bin), "nvidia"
+                                           (ckpt_<step>.pt, also with every checkpoint),
+                                           "tensorflow" (model.ckpt-<step>); NULL: "hf" */
     const char *save_strategy;          /* "no", "epoch", "steps" or "best"; NULL: decided by
                                            save_steps */
     int load_best_model_at_end;         /* the result is the best evaluated model, not the last

@@ -5,6 +5,7 @@
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/json/json.h"
 #include "model/export_gguf.h"
@@ -428,18 +429,6 @@ static enum berth_status find_target(const char *name, const struct convert_targ
     return error_set(error, BERTH_USAGE, "unknown format \"%s\"; expected one of: %s", name, known);
 }
 
-// Whether `word` is in the list, whose words are separated by spaces.
-static int stands_in(const char *word, const char *list) {
-    size_t length = strlen(word);
-    for (const char *at = list; at != NULL && length > 0; at = strchr(at, ' ')) {
-        at += *at == ' ';
-        if (strncmp(at, word, length) == 0 && (at[length] == ' ' || at[length] == '\0')) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 static enum berth_status choose_type(struct conversion *conversion, const char *dtype,
                                      struct berth_error *error) {
     const char *allowed = conversion->target->dtypes;
@@ -448,7 +437,7 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
         return BERTH_OK;
     }
     for (size_t i = 0; i < sizeof dtype_names / sizeof *dtype_names; i++) {
-        if (strcmp(dtype_names[i].name, dtype) == 0 && stands_in(dtype, allowed)) {
+        if (strcmp(dtype_names[i].name, dtype) == 0 && words_have(allowed, ' ', dtype)) {
             conversion->matrices = dtype_names[i].dtype;
             conversion->retypes = conversion->target->keeps;
             return BERTH_OK;
@@ -472,7 +461,7 @@ static enum berth_status choose_optimizer(struct conversion *conversion,
     const char *stage = settings->zero_stage;
     conversion->zero_stage = stage != NULL ? stage[0] - '0' : -1;
     conversion->ranks = settings->ranks > 0 ? settings->ranks : 1;
-    if (stage != NULL && !stands_in(stage, "0 1 2")) {
+    if (stage != NULL && !words_have("0 1 2", ' ', stage)) {
         return error_set(error, BERTH_USAGE, "--zero_stage \"%s\": expected 0, 1 or 2", stage);
     }
     if (settings->ranks < 0 || settings->ranks > DEEPSPEED_MAX_RANKS) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public jobs: train, predict, evaluate, show.
 #include "api/arguments.h"
+#include "api/save_formats.h"
+#include "core/launcher.h"
 #include "core/memory.h"
 #include "metrics/squad_metrics.h"
 #include "train/inference/predict.h"
@@ -56,9 +58,15 @@ enum berth_status berth_train(const char *task, const struct berth_config *confi
                               struct berth_log log, const volatile int *stop,
                               struct berth_run_result *result, struct berth_error *error) {
     const struct task *found;
+    struct berth_run_result ignored;
+    result = result != NULL ? result : &ignored;
     REQUIRE_CONFIG(config, error);
     TRY(find_task(task, &found, error));
+    TRY(save_formats_check(config->save_format, error));
     TRY(workers_train(found, config, log, stop, result, error));
+    if (!config->dry_run && launch_find().rank == 0) {
+        TRY(save_formats_write(config, result->steps, &log, error));
+    }
     return found->predicts_apart && !config->dry_run && task_predicts(config)
                ? predict_trained(found, config, log, stop, error)
                : BERTH_OK;

@@ -420,6 +420,9 @@ const struct option_row option_rows[] = {
     {INTEGER("checkpoints", save_total_limit, "2"), FREE, .jobs = JOB_TRAIN, BETWEEN(1, 1 << 20),
      .unit = "N", .help = "number of checkpoints to keep",
      .job_defaults = {{JOB_PRETRAIN, "3", NULL}}},
+    {TEXT("checkpoints", save_format, "hf"), FREE, .jobs = JOB_TRAIN, .unit = "NAMES",
+     .help = "formats of the result, separated by commas: hf (always), torch (pytorch_model.bin), "
+             "nvidia (ckpt_N.pt, also with every checkpoint), tensorflow (model.ckpt-N)"},
     {TEXT("checkpoints", save_strategy, NULL), FREE, .jobs = JOB_TRAIN, .unit = "WHEN",
      .choices = "no|epoch|steps|best",
      .help = "when to save during training: never, after each epoch, every save_steps updates "

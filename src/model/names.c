@@ -38,6 +38,7 @@ static const struct name_rule rules_to_ours[] = {
     {"^optimizer.", NULL, ONCE},            // of checkpoints: moments and copies
     {"^optimizer_state_dict.", NULL, ONCE}, //
     {"^master params.", NULL, ONCE},        //
+    {"^berth.", NULL, ONCE},                // Berth's own part of ckpt_N.pt
     {"^model_state_dict.", "", ONCE},       // of checkpoints: the model
     {"^state_dict.", "", ONCE},             //
     {"^model.", "", ONCE},                  //

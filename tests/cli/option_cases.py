@@ -228,6 +228,7 @@ CASES = {
     # checkpoints
     "save_steps": "1",
     "async_save": None,
+    "save_format": "torch",
     "mean_time_to_failure": "60", # noted without save_steps auto
     "save_total_limit": "1",
     "save_strategy": "no",

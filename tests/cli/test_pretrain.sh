@@ -31,7 +31,7 @@ run pretrain --do_train --bert_model=bert-large-uncased --config_file=model/conf
     --use_lazy_mode=True --use_habana --enable_packed_data_mode False --autocast \
     --json_summary log.json --disable_progress_bar --json
 expect_code 0
-expect_err "--allreduce_post_accumulation has no effect: there is one process"
+expect_err "--allreduce_post_accumulation has no effect: processes exchange gradients once an update"
 expect_err "masked_lm_loss"
 expect_err "next_sentence_loss"
 expect_err "data_wait_ms"

@@ -20,6 +20,11 @@ END
 MODEL_FILE=checkpoints/training_state_checkpoint_162.tar
 SQUAD_DIR=data
 
+# A model's folder has everything, wherever its name is in the line.
+run finetune squad --bert_model another --model_file pretrained --train_file data/train-v1.1.json --output_dir none --dry_run
+expect_code 0
+expect_err "--bert_model another has no effect: the weights are those of pretrained"
+
 # --- run_squad_deepspeed.sh -----------------------------------------------------------------------
 
 deepspeed_line() { # GPUs, OUTPUT, the engine's flag, LAUNCHER...
@@ -182,6 +187,7 @@ grep -q '"pre_layer_norm": true' bert_model_outputs/config.json || fail "norms c
 expect_file bert_model_outputs/runs/lamb_nvidia_data_64k_seq128/events.out.tfevents.* bert_model_outputs/model.safetensors
 # The second phase, from a checkpoint of DeepSpeed.
 "$BERTH" convert bert_model_outputs saved_models --to deepspeed --names nvidia --step 7500 --quiet
+echo global_step1 >saved_models/latest # the identifier decides
 original deepspeed_train.py berth pretrain \
     --cf bert_large_lamb_nvidia_data.json \
     --max_seq_length 128 \

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Habana's and Voyager's scripts: bertPrep's actions, packing, pre-training without a vocabulary, fine-tuning, and a
 # checkpoint that lies alone.
-. "$(dirname "$0")/lib.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/lib.sh"
 make_model bert-large-uncased
 mkdir data bare
 cp bert-large-uncased/vocab.txt bare-vocab.txt
@@ -117,11 +118,34 @@ grep -q '"average_perf_per_step"' results/dllog/dllogger.json || fail "no dllogg
 pretraining_line results --warmup_proportion=0.128 --learning_rate=0.004 --resume_from_checkpoint --phase1_end_step=10 \
     --phase2
 expect_file results/checkpoints/checkpoint-20/model.safetensors
+# --use_zero_optimizer divides the optimizer's state.
+pretraining_line zero --warmup_proportion=0.2843 --learning_rate=0.006 --use_zero_optimizer True
+expect_err "zero_stage has no effect in one process"
 # The same numbers as with a vocabulary.
 pretraining_line known --warmup_proportion=0.2843 --learning_rate=0.006 --vocab_file bare-vocab.txt
 cmp -s known/checkpoints/vocab.txt bare-vocab.txt || fail "not the vocabulary given"
 cmp -s known/checkpoints/checkpoint-10/model.safetensors results/checkpoints/checkpoint-10/model.safetensors ||
     fail "other weights without a vocabulary"
+
+# h5py reads the shards, and the same instances in files of h5py train the same model.
+if python=$(command -v "${BERTH_PYTHON:-python3}") && "$python" -c 'import h5py' 2>/dev/null; then
+    what="h5py"
+    for folder in "$input_dir" packed; do
+        "$python" -B "$here/../../dev/check_hdf5.py" --data "$folder" >"$out" 2>"$err" || fail "$folder: another layout"
+    done
+    "$python" -B "$here/nvidia_shards.py" "$input_dir" h5py >"$out" 2>"$err" || fail "not as h5py has them"
+    for folder in h5py/compressed h5py/plain; do
+        original - berth pretrain --config_file bare/bert_config.json --input_dir $folder --output_dir trained/$folder \
+            --train_batch_size 8 --max_steps 3
+        original - berth pretrain --config_file bare/bert_config.json --input_dir "$input_dir" --output_dir trained/own \
+            --train_batch_size 8 --max_steps 3 --overwrite_output_dir
+        cmp -s trained/$folder/model.safetensors trained/own/model.safetensors || fail "another model from $folder"
+    done
+    original - berth pretrain --config_file bare/bert_config.json --input_dir h5py/single.hdf5 --output_dir trained/single \
+        --train_batch_size 8 --max_steps 1
+    original - berth pack --input_dir h5py/compressed --output_dir packed-theirs --max_sequence_length 128 \
+        --max_predictions_per_sequence 20
+fi
 
 # --- a checkpoint that lies alone, in every verb ----------------------------------------------------
 
@@ -149,22 +173,76 @@ original - berth inspect checkpoints/ckpt_20.pt
 
 # --- ckpt_N.pt ----------------------------------------------------------------------------------------
 
-pretraining_line phase --warmup_proportion=0.2843 --learning_rate=0.006 --save_format nvidia
-expect_file phase/checkpoints/ckpt_10.pt phase/checkpoints/bert_config.json
+# A phase in a folder of its own, so that the names of its files are the same: FOLDER, WORDS...
+phase_in() {
+    local folder=$1
+    shift
+    mkdir -p "$folder"
+    cd "$folder" && ln -sfn ../prepared . && ln -sfn ../odd bare || exit 1
+    pretraining_line results --warmup_proportion=0.2843 --learning_rate=0.006 --save_format nvidia \
+        --num_steps_per_checkpoint=2 "$@"
+    cd ..
+}
+same_result() { # FOLDER FOLDER: numbers and history, which names the file it was resumed from
+    local file
+    for file in model.safetensors checkpoint-10/optimizer.safetensors; do
+        cmp -s "$1/results/checkpoints/$file" "$2/results/checkpoints/$file" || fail "$file differs"
+    done
+    diff <(grep -v resume_from_checkpoint "$1/results/checkpoints/trainer_state.json") \
+        <(grep -v resume_from_checkpoint "$2/results/checkpoints/trainer_state.json") >/dev/null || fail "another history"
+}
+mkdir odd && sed 's/"vocab_size": 128/"vocab_size": 91/' bare/bert_config.json >odd/bert_config.json
+phase_in phase
+saved=phase/results/checkpoints
+expect_file $saved/bert_config.json $saved/ckpt_6.pt $saved/ckpt_8.pt $saved/ckpt_10.pt
+[ "$(find $saved -name 'ckpt_*' | wc -l)" -eq 3 ] || fail "not the three newest"
+run inspect $saved/ckpt_6.pt
+expect_out "cls.predictions.decoder.weight"
+expect_out "[96, 32]"
+mkdir moved && cp $saved/ckpt_6.pt moved
+phase_in resumed --resume_from_checkpoint=../moved/ckpt_6.pt
+expect_err "resumed from ../moved/ckpt_6.pt"
+same_result phase resumed
+# The output folder has nothing else.
+mkdir -p newest/results/checkpoints && cp $saved/ckpt_6.pt newest/results/checkpoints
+phase_in newest --resume_from_checkpoint
+same_result phase newest
+# Of several processes the first one writes them, beside the updates.
+mkdir shared && cd shared && ln -s ../bare ../prepared . && mkdir one several || exit 1
+launch 2 berth pretrain --config_file bare/bert_config.json --input_dir "${input_dir}" --output_dir several --max_steps 2 \
+    --train_batch_size 8 --virtual_ranks 2 --zero_stage 2 --async_save --save_steps 1 --save_format nvidia --quiet
+berth pretrain --config_file bare/bert_config.json --input_dir "${input_dir}" --output_dir one --max_steps 2 \
+    --train_batch_size 16 --virtual_ranks 2 --resume_from_checkpoint several/ckpt_1.pt --quiet 2>"$err" && fail "another run"
+expect_err "several/ckpt_1.pt: train_batch_size was 8"
+berth pretrain --config_file bare/bert_config.json --input_dir "${input_dir}" --output_dir one --max_steps 2 \
+    --train_batch_size 8 --virtual_ranks 2 --resume_from_checkpoint several/ckpt_1.pt --quiet
+cmp -s one/model.safetensors several/model.safetensors || fail "not the model of two processes"
+cd ..
+# The second phase has files of its own, and leaves those of the first alone.
+cp -r phase second
+cd second && pretraining_line results --warmup_proportion=0.128 --learning_rate=0.004 --resume_from_checkpoint \
+    --phase1_end_step=10 --phase2 --save_format nvidia --num_steps_per_checkpoint=2
+cd ..
+for step in 6 8 10 16 18 20; do
+    expect_file second/results/checkpoints/ckpt_$step.pt
+done
+[ ! -e second/results/checkpoints/ckpt_14.pt ] || fail "more than three of the second phase"
 if python=$(command -v "${BERTH_PYTHON:-python3}") && "$python" -c 'import torch' 2>/dev/null; then
-    what="torch.load"
-    "$python" - phase/checkpoints >"$out" 2>"$err" <<'END' || fail "not NVIDIA's"
-import sys
-import torch
-model = torch.load(sys.argv[1] + "/ckpt_10.pt", weights_only=True)["model"]
-assert model["bert.embeddings.word_embeddings.weight"].shape == (128, 32)
-assert "bert.encoder.layer.1.intermediate.dense_act.weight" in model
-assert model["cls.predictions.decoder.weight"].data_ptr() == model["bert.embeddings.word_embeddings.weight"].data_ptr()
-END
+    what="torch and NVIDIA's rules"
+    "$python" "$here/nvidia_checkpoint.py" $saved/ckpt_6.pt theirs >"$out" 2>"$err" || fail "not NVIDIA's"
+    for file in theirs/{new,old,single}/ckpt_6.pt; do
+        rm -rf from-theirs && phase_in from-theirs "--resume_from_checkpoint=../$file"
+        expect_err "with its weights and the optimizer's moments"
+        cmp -s from-theirs/results/checkpoints/model.safetensors $saved/model.safetensors || fail "other numbers from $file"
+    done
+    rm -rf from-theirs && phase_in from-theirs --resume_from_checkpoint=../theirs/other/ckpt_6.pt
+    expect_err "whose parameters are not numbered as in NVIDIA's scripts"
+    rm -rf from-theirs && phase_in from-theirs --resume_from_checkpoint=../theirs/none/ckpt_6.pt
+    expect_err "of which the file has none"
 fi
-mkdir moved && cp phase/checkpoints/ckpt_10.pt moved
-pretraining_line moved-on --warmup_proportion=0.128 --learning_rate=0.004 --resume_from_checkpoint=moved/ckpt_10.pt \
-    --phase1_end_step=10 --phase2 --save_format nvidia
+pretraining_line moved-on --warmup_proportion=0.128 --learning_rate=0.004 --resume_from_checkpoint=$saved/ckpt_10.pt \
+    --phase1_end_step=10 --phase2 --save_format nvidia --config_file=odd/bert_config.json
+expect_err "second phase, after 10 updates of the first"
 expect_file moved-on/checkpoints/ckpt_20.pt
 
 # --- run_squad.py -----------------------------------------------------------------------------------

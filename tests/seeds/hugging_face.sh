@@ -71,6 +71,27 @@ run finetune squad --model_name_or_path weights/model.safetensors --config_name 
 expect_code 66
 expect_err 'words: neither config.json nor bert_config.json in this folder'
 
+# --report_to and the file of arguments.
+original run_qa.py berth finetune squad --model_name_or_path "$work/base" --train_file data.json --output_dir shown $small \
+    --report_to tensorboard
+expect_file shown/runs/events.out.tfevents.*
+for names in none all; do
+    cat >arguments.json <<END
+{"model_name_or_path": "$work/base", "train_file": "data.json", "output_dir": "to-$names", "report_to": ["$names"],
+ "max_seq_length": 64, "max_steps": 2, "skip_checkpoint": false}
+END
+    original run_qa.py berth finetune squad arguments.json
+done
+[ ! -e to-none/runs ] || fail "files for TensorBoard"
+expect_file to-all/runs/events.out.tfevents.* to-all/checkpoint-2/model.safetensors
+original run_qa.py berth finetune squad --model_name_or_path "$work/base" --train_file data.json --output_dir other-logger $small \
+    --report_to wandb
+expect_err '--report_to wandb has no effect'
+original run_qa.py berth finetune squad --model_name_or_path "$work/base" --train_file data.json --output_dir placed $small \
+    --report_to tensorboard --logging_dir scalars
+expect_file scalars/events.out.tfevents.*
+[ ! -e placed/runs ] || fail "two folders for TensorBoard"
+
 # --- run_glue ---------------------------------------------------------------------------------------
 
 cat >train.csv <<'END'

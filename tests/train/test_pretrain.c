@@ -322,7 +322,7 @@ static void test_phases_that_cannot_be(void **state) {
     alone.config.resume_from_checkpoint = "auto"; // no random weights if no checkpoint is found
     expect(&alone, BERTH_CONFIG, "--phase2 continues from a checkpoint");
     alone.config.resume_from_checkpoint = fixture_keep("none");
-    expect(&alone, BERTH_NO_INPUT, "none: no such folder");
+    expect(&alone, BERTH_NO_INPUT, "none: no such checkpoint: expected a folder");
     assert_false(dir_exists(in_folder("alone")));
 }
 

@@ -277,6 +277,48 @@ static void test_async_saves_have_the_same_bytes(void **state) {
     assert_same_run("waits", "beside");
 }
 
+// A run resumed from a file in NVIDIA's form alone is the run that was not interrupted; the newest
+// of them are kept.
+static void resume_from_nvidias_form(const char *optimizer, enum berth_precision precision) {
+    char kept[64], again[64], file[96];
+    snprintf(kept, sizeof kept, "%s-kept", optimizer);
+    snprintf(again, sizeof again, "%s-again", optimizer);
+    snprintf(file, sizeof file, "%s/ckpt_6.pt", kept);
+    struct fixture_run run = fixture_default(kept);
+    run.config.optimizer = optimizer;
+    run.config.precision = precision;
+    run.config.save_format = "torch,nvidia";
+    run.config.save_total_limit = 3;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_true(file_exists(fixture_path(kept, "pytorch_model.bin")));
+    for (int step = 1; step <= FIXTURE_UPDATES; step++) {
+        char name[32];
+        snprintf(name, sizeof name, "ckpt_%d.pt", step);
+        assert_int_equal(file_exists(fixture_path(kept, name)), step > FIXTURE_UPDATES - 3);
+    }
+    assert_int_equal(dir_make(in_folder("alone"), NULL), BERTH_OK);
+    assert_int_equal(rename(in_folder(file), in_folder("alone/ckpt_6.pt")), 0);
+    struct fixture_run resumed = run;
+    resumed.config.output_dir = fixture_keep(again);
+    resumed.config.resume_from_checkpoint = fixture_keep("alone/ckpt_6.pt");
+    assert_int_equal(fixture_execute(&resumed), BERTH_OK);
+    assert_same_run(kept, again);
+}
+
+static void test_from_nvidias_form(void **state) {
+    resume_from_nvidias_form("nvlamb", BERTH_FP32);
+    resume_from_nvidias_form("adamw", BERTH_BF16);
+    resume_from_nvidias_form("adam", BERTH_FP32); // in which everything decays
+}
+
+// What has no effect on the numbers is refused before anything is computed.
+static void test_unknown_format(void **state) {
+    struct fixture_run run = fixture_default("none");
+    run.config.save_format = "hf,h5";
+    assert_int_equal(fixture_execute(&run), BERTH_USAGE);
+    assert_false(dir_exists(in_folder("none")));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_async_saves_have_the_same_bytes),
@@ -291,6 +333,8 @@ int main(void) {
         FIXTURE_TEST(test_rewarmup),
         FIXTURE_TEST(test_auto_without_checkpoints_starts_anew),
         FIXTURE_TEST(test_finished_run),
+        FIXTURE_TEST(test_from_nvidias_form),
+        FIXTURE_TEST(test_unknown_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,7 +234,7 @@ static int64_t turn_of(const struct shard_stream *stream, int64_t visit) {
     return (round * ranks + stream->settings.rank + shift) % count;
 }
 
-static size_t file_of(struct shard_stream *stream, int64_t visit) {
+size_t shard_stream_file(struct shard_stream *stream, int64_t visit) {
     const int64_t epoch = visit / (int64_t)stream->list->count;
     if (epoch != stream->files_epoch) {
         shuffle_files(stream, epoch);
@@ -268,7 +268,7 @@ int64_t shard_stream_sequences(const struct shard_list *list,
 }
 
 static int64_t sequences_of(struct shard_stream *stream, int64_t visit) {
-    return stream->list->items[file_of(stream, visit)].sequences;
+    return stream->list->items[shard_stream_file(stream, visit)].sequences;
 }
 
 // The sequences of a visit that are not left out.
@@ -323,7 +323,7 @@ struct shard_place shard_stream_place(struct shard_stream *stream, int64_t index
     int64_t visit = visit_of(stream, index, &place.row);
     place.epoch = visit / (int64_t)stream->list->count;
     place.visit = (size_t)(visit % (int64_t)stream->list->count);
-    place.file = file_of(stream, visit);
+    place.file = shard_stream_file(stream, visit);
     return place;
 }
 
@@ -381,7 +381,7 @@ static enum berth_status make_room(struct shard_stream *stream, struct berth_err
 
 static enum berth_status add_visit(struct shard_stream *stream, int64_t number, double *waited,
                                    struct berth_error *error) {
-    size_t file = file_of(stream, number);
+    size_t file = shard_stream_file(stream, number);
     struct loaded *loaded = find_loaded(stream, file);
     TRY(make_room(stream, error));
     if (loaded == NULL) {
@@ -402,7 +402,7 @@ static enum berth_status add_visit(struct shard_stream *stream, int64_t number, 
 }
 
 static void read_ahead(struct shard_stream *stream, int64_t visit) {
-    size_t file = file_of(stream, visit);
+    size_t file = shard_stream_file(stream, visit);
     if (find_loaded(stream, file) == NULL) {
         want(&stream->reader, file);
     }

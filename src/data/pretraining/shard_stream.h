@@ -62,6 +62,8 @@ struct shard_place {
     int64_t row;   // index of the sequence in the file
 };
 struct shard_place shard_stream_place(struct shard_stream *stream, int64_t index);
+// The file, as its index in the list, of a visit, counted over all epochs.
+size_t shard_stream_file(struct shard_stream *stream, int64_t visit);
 
 // The maximum memory in bytes of a stream whose calls request `sequences` sequences.
 uint64_t shard_stream_bytes(const struct shard_list *list, int64_t sequences);

@@ -6,7 +6,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/deepspeed/deepspeed.h"
-#include "format/torch/torch.h"
+#include "format/torch/torch_nodes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,37 +14,6 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 #define VERSION "0.19.8"
-
-// --- values -------------------------------------------------------------------------------------
-
-static struct torch_node none(const char *key) {
-    return (struct torch_node){.key = key, .kind = TORCH_NONE};
-}
-
-static struct torch_node truth(const char *key, int value) {
-    return (struct torch_node){.key = key, .kind = TORCH_TRUTH, .integer = value};
-}
-
-static struct torch_node integer(const char *key, int64_t value) {
-    return (struct torch_node){.key = key, .kind = TORCH_INTEGER, .integer = value};
-}
-
-static struct torch_node real(const char *key, double value) {
-    return (struct torch_node){.key = key, .kind = TORCH_REAL, .real = value};
-}
-
-static struct torch_node text(const char *key, const char *value) {
-    return (struct torch_node){.key = key, .kind = TORCH_TEXT, .text = value};
-}
-
-static struct torch_node many(const char *key, enum torch_kind kind,
-                              const struct torch_node *children, size_t count) {
-    return (struct torch_node){.key = key, .kind = kind, .count = count, .children = children};
-}
-
-static struct torch_node tensor(const char *key, const struct tensor_out *tensor) {
-    return (struct torch_node){.key = key, .kind = TORCH_TENSOR, .count = 1, .tensors = tensor};
-}
 
 // --- groups of parameters -----------------------------------------------------------------------
 
@@ -78,19 +47,19 @@ enum { GROUP_NODES = 14 };
 static void fill_group(struct torch_node nodes[GROUP_NODES], const struct torch_node betas[2],
                        const struct deepspeed_optimizer *optimizer, double weight_decay) {
     const struct torch_node all[GROUP_NODES - 1] = {
-        real("lr", optimizer->learning_rate),
-        many("betas", TORCH_LIST, betas, 2),
-        real("eps", optimizer->epsilon),
-        real("weight_decay", weight_decay),
-        truth("bias_correction", optimizer->bias_correction),
-        truth("amsgrad", 0),
-        truth("maximize", 0),
-        none("foreach"),
-        truth("capturable", 0),
-        truth("differentiable", 0),
-        none("fused"),
-        real("max_coeff", optimizer->max_coeff),
-        real("min_coeff", optimizer->min_coeff),
+        node_real("lr", optimizer->learning_rate),
+        node_many("betas", TORCH_LIST, betas, 2),
+        node_real("eps", optimizer->epsilon),
+        node_real("weight_decay", weight_decay),
+        node_truth("bias_correction", optimizer->bias_correction),
+        node_truth("amsgrad", 0),
+        node_truth("maximize", 0),
+        node_none("foreach"),
+        node_truth("capturable", 0),
+        node_truth("differentiable", 0),
+        node_none("fused"),
+        node_real("max_coeff", optimizer->max_coeff),
+        node_real("min_coeff", optimizer->min_coeff),
     };
     memcpy(nodes, all, sizeof all);
 }
@@ -104,12 +73,12 @@ struct group_list {
 
 static void fill_groups(struct group_list *list, const struct deepspeed_optimizer *optimizer,
                         const struct torch_node *params) {
-    list->betas[0] = real(NULL, optimizer->beta1);
-    list->betas[1] = real(NULL, optimizer->beta2);
+    list->betas[0] = node_real(NULL, optimizer->beta1);
+    list->betas[1] = node_real(NULL, optimizer->beta2);
     for (size_t i = 0; i < optimizer->group_count; i++) {
         fill_group(list->members[i], list->betas, optimizer, optimizer->groups[i].weight_decay);
         list->members[i][GROUP_NODES - 1] = params[i];
-        list->groups[i] = many(NULL, TORCH_DICT, list->members[i], GROUP_NODES);
+        list->groups[i] = node_many(NULL, TORCH_DICT, list->members[i], GROUP_NODES);
     }
 }
 
@@ -132,14 +101,14 @@ static void fill_states(struct whole_state *whole, const struct deepspeed_optimi
     size_t at = 0;
     for (size_t g = 0; g < optimizer->group_count; g++) {
         const struct deepspeed_group *group = &optimizer->groups[g];
-        whole->params[g] = many("params", TORCH_LIST, numbers + at, group->count);
+        whole->params[g] = node_many("params", TORCH_LIST, numbers + at, group->count);
         for (size_t i = 0; i < group->count; i++, at++) {
             struct torch_node *state = members + at * STATE_NODES;
-            state[0] = integer("step", optimizer->updates);
-            state[1] = tensor("exp_avg", &group->rows[DEEPSPEED_EXP_AVG][i]);
-            state[2] = tensor("exp_avg_sq", &group->rows[DEEPSPEED_EXP_AVG_SQ][i]);
-            states[at] = many(NULL, TORCH_DICT, state, STATE_NODES);
-            numbers[at] = integer(NULL, (int64_t)at);
+            state[0] = node_integer("step", optimizer->updates);
+            state[1] = node_tensor("exp_avg", &group->rows[DEEPSPEED_EXP_AVG][i]);
+            state[2] = node_tensor("exp_avg_sq", &group->rows[DEEPSPEED_EXP_AVG_SQ][i]);
+            states[at] = node_many(NULL, TORCH_DICT, state, STATE_NODES);
+            numbers[at] = node_integer(NULL, (int64_t)at);
         }
     }
 }
@@ -155,9 +124,9 @@ static enum berth_status fill_whole(struct whole_state *whole,
     }
     fill_states(whole, optimizer);
     fill_groups(&whole->groups, optimizer, whole->params);
-    whole->children[0] = many("state", TORCH_DICT, whole->memory, total);
+    whole->children[0] = node_many("state", TORCH_DICT, whole->memory, total);
     whole->children[1] =
-        many("param_groups", TORCH_LIST, whole->groups.groups, optimizer->group_count);
+        node_many("param_groups", TORCH_LIST, whole->groups.groups, optimizer->group_count);
     return BERTH_OK;
 }
 
@@ -179,7 +148,7 @@ static enum berth_status fill_shapes(struct shapes *shapes, const struct deepspe
     }
     for (size_t g = 0; g < optimizer->group_count; g++) {
         const struct deepspeed_group *group = &optimizer->groups[g];
-        shapes->groups[g] = many(NULL, TORCH_DICT, next, group->count);
+        shapes->groups[g] = node_many(NULL, TORCH_DICT, next, group->count);
         for (size_t i = 0; i < group->count; i++) {
             const struct tensor_out *param = &group->rows[DEEPSPEED_MASTER][i];
             *next++ = (struct torch_node){.key = param->name,
@@ -189,7 +158,7 @@ static enum berth_status fill_shapes(struct shapes *shapes, const struct deepspe
         }
     }
     for (size_t i = 0; i < out->tie_count; i++) {
-        *next++ = text(out->ties[i].copy, out->ties[i].source);
+        *next++ = node_text(out->ties[i].copy, out->ties[i].source);
     }
     return BERTH_OK;
 }
@@ -200,28 +169,29 @@ struct model_parts {
 
 static enum berth_status write_model(const char *folder, const struct deepspeed_out *out,
                                      const struct model_parts *parts, struct berth_error *error) {
-    const struct torch_node last = integer("last_batch_iteration", out->step - 1);
+    const struct torch_node last = node_integer("last_batch_iteration", out->step - 1);
     const struct torch_node children[] = {
         {.key = "module", .kind = TORCH_TENSORS, .count = out->count, .tensors = out->module},
-        many("buffer_names", TORCH_LIST, NULL, 0),
+        node_many("buffer_names", TORCH_LIST, NULL, 0),
         parts->optimizer,
         parts->shapes,
-        none("frozen_param_shapes"),
+        node_none("frozen_param_shapes"),
         parts->ties,
-        none("frozen_param_fragments"),
-        out->optimizer != NULL ? many("lr_scheduler", TORCH_DICT, &last, 1) : none("lr_scheduler"),
-        none("data_sampler"),
-        none("random_ltd"),
-        many("sparse_tensor_module_names", TORCH_LIST, NULL, 0),
-        integer("skipped_steps", out->skipped),
-        integer("global_steps", out->step),
-        integer("global_samples", out->samples),
-        integer("dp_world_size", out->ranks),
-        integer("mp_world_size", 1),
-        many("ds_config", TORCH_DICT, NULL, 0),
-        text("ds_version", VERSION),
+        node_none("frozen_param_fragments"),
+        out->optimizer != NULL ? node_many("lr_scheduler", TORCH_DICT, &last, 1)
+                               : node_none("lr_scheduler"),
+        node_none("data_sampler"),
+        node_none("random_ltd"),
+        node_many("sparse_tensor_module_names", TORCH_LIST, NULL, 0),
+        node_integer("skipped_steps", out->skipped),
+        node_integer("global_steps", out->step),
+        node_integer("global_samples", out->samples),
+        node_integer("dp_world_size", out->ranks),
+        node_integer("mp_world_size", 1),
+        node_many("ds_config", TORCH_DICT, NULL, 0),
+        node_text("ds_version", VERSION),
     };
-    const struct torch_node root = many(NULL, TORCH_DICT, children, LENGTH(children));
+    const struct torch_node root = node_many(NULL, TORCH_DICT, children, LENGTH(children));
     char *path = path_join(folder, DEEPSPEED_STATES);
     enum berth_status status = path != NULL ? torch_write(path, &root, error) : file_no_path(error);
     memory_free(path);
@@ -234,9 +204,9 @@ static enum berth_status write_whole(const char *folder, const struct deepspeed_
     enum berth_status status = fill_whole(&whole, out->optimizer, error);
     if (status == BERTH_OK) {
         const struct model_parts parts = {
-            .optimizer = many("optimizer", TORCH_DICT, whole.children, LENGTH(whole.children)),
-            .shapes = none("param_shapes"),
-            .ties = none("shared_params")};
+            .optimizer = node_many("optimizer", TORCH_DICT, whole.children, LENGTH(whole.children)),
+            .shapes = node_none("param_shapes"),
+            .ties = node_none("shared_params")};
         status = write_model(folder, out, &parts, error);
     }
     memory_free(whole.memory);
@@ -250,9 +220,10 @@ static enum berth_status write_with_shapes(const char *folder, const struct deep
     if (status == BERTH_OK) {
         const struct torch_node *ties = shapes.memory + parameter_count(out->optimizer);
         const struct model_parts parts = {
-            .optimizer = none("optimizer"),
-            .shapes = many("param_shapes", TORCH_LIST, shapes.groups, out->optimizer->group_count),
-            .ties = many("shared_params", TORCH_DICT, ties, out->tie_count)};
+            .optimizer = node_none("optimizer"),
+            .shapes =
+                node_many("param_shapes", TORCH_LIST, shapes.groups, out->optimizer->group_count),
+            .ties = node_many("shared_params", TORCH_DICT, ties, out->tie_count)};
         status = write_model(folder, out, &parts, error);
     }
     memory_free(shapes.memory);
@@ -329,7 +300,7 @@ static void fill_tensors(struct shard *shard, const struct rows *rows, size_t gr
                                 .shape = {row == DEEPSPEED_MASTER ? own : rows->part[group]},
                                 .data = rows->data[row][group] + first};
     }
-    shard->padding[group] = integer(NULL, rows->part[group] - own);
+    shard->padding[group] = node_integer(NULL, rows->part[group] - own);
 }
 
 static void fill_shard(struct shard *shard, const struct deepspeed_out *out,
@@ -337,14 +308,14 @@ static void fill_shard(struct shard *shard, const struct deepspeed_out *out,
     for (size_t g = 0; g < out->optimizer->group_count; g++) {
         fill_tensors(shard, rows, g, rank);
         struct torch_node *members = shard->members[g];
-        members[0] = integer("step", out->optimizer->updates);
-        members[1] = tensor("exp_avg", &shard->tensors[DEEPSPEED_EXP_AVG][g]);
-        members[2] = tensor("exp_avg_sq", &shard->tensors[DEEPSPEED_EXP_AVG_SQ][g]);
-        shard->states[g] = many(NULL, TORCH_DICT, members, STATE_NODES);
-        shard->master[g] = tensor(NULL, &shard->tensors[DEEPSPEED_MASTER][g]);
-        shard->number[g] = integer(NULL, (int64_t)g);
-        shard->params[g] = many("params", TORCH_LIST, &shard->number[g], 1);
-        shard->count[g] = integer(NULL, out->ranks);
+        members[0] = node_integer("step", out->optimizer->updates);
+        members[1] = node_tensor("exp_avg", &shard->tensors[DEEPSPEED_EXP_AVG][g]);
+        members[2] = node_tensor("exp_avg_sq", &shard->tensors[DEEPSPEED_EXP_AVG_SQ][g]);
+        shard->states[g] = node_many(NULL, TORCH_DICT, members, STATE_NODES);
+        shard->master[g] = node_tensor(NULL, &shard->tensors[DEEPSPEED_MASTER][g]);
+        shard->number[g] = node_integer(NULL, (int64_t)g);
+        shard->params[g] = node_many("params", TORCH_LIST, &shard->number[g], 1);
+        shard->count[g] = node_integer(NULL, out->ranks);
     }
     fill_groups(&shard->groups, out->optimizer, shard->params);
 }
@@ -354,22 +325,22 @@ static enum berth_status write_shard_file(const char *path, const struct deepspe
     const struct deepspeed_optimizer *optimizer = out->optimizer;
     const size_t groups = optimizer->group_count;
     const struct torch_node base[] = {
-        many("state", TORCH_DICT, shard->states, groups),
-        many("param_groups", TORCH_LIST, shard->groups.groups, groups)};
+        node_many("state", TORCH_DICT, shard->states, groups),
+        node_many("param_groups", TORCH_LIST, shard->groups.groups, groups)};
     const struct torch_node state[] = {
-        truth("dynamic_loss_scale", 0),
-        truth("overflow", 0),
-        real("clip_grad", optimizer->max_grad_norm),
-        many("base_optimizer_state", TORCH_DICT, base, LENGTH(base)),
-        many("single_partition_of_fp32_groups", TORCH_LIST, shard->master, groups),
-        integer("zero_stage", optimizer->stage),
-        many("group_paddings", TORCH_LIST, shard->padding, groups),
-        many("partition_count", TORCH_LIST, shard->count, groups),
-        text("ds_version", VERSION)};
+        node_truth("dynamic_loss_scale", 0),
+        node_truth("overflow", 0),
+        node_real("clip_grad", optimizer->max_grad_norm),
+        node_many("base_optimizer_state", TORCH_DICT, base, LENGTH(base)),
+        node_many("single_partition_of_fp32_groups", TORCH_LIST, shard->master, groups),
+        node_integer("zero_stage", optimizer->stage),
+        node_many("group_paddings", TORCH_LIST, shard->padding, groups),
+        node_many("partition_count", TORCH_LIST, shard->count, groups),
+        node_text("ds_version", VERSION)};
     const struct torch_node children[] = {
-        many("optimizer_state_dict", TORCH_DICT, state, LENGTH(state)),
-        many("ds_config", TORCH_DICT, NULL, 0), text("ds_version", VERSION)};
-    const struct torch_node root = many(NULL, TORCH_DICT, children, LENGTH(children));
+        node_many("optimizer_state_dict", TORCH_DICT, state, LENGTH(state)),
+        node_many("ds_config", TORCH_DICT, NULL, 0), node_text("ds_version", VERSION)};
+    const struct torch_node root = node_many(NULL, TORCH_DICT, children, LENGTH(children));
     return torch_write(path, &root, error);
 }
 
@@ -407,8 +378,8 @@ static enum berth_status write_tag(const char *folder, const struct deepspeed_ou
                                    struct berth_error *error) {
     TRY(dir_make(folder, error));
     if (out->optimizer == NULL) {
-        const struct model_parts parts = {none("optimizer"), none("param_shapes"),
-                                          none("shared_params")};
+        const struct model_parts parts = {node_none("optimizer"), node_none("param_shapes"),
+                                          node_none("shared_params")};
         return write_model(folder, out, &parts, error);
     }
     if (out->optimizer->stage == 0) {

@@ -461,3 +461,9 @@ const struct tensor_format torch_legacy_format = {.name = "PyTorch (before 1.6)"
                                                   .open = open_file,
                                                   .read = read_file,
                                                   .close = close_file};
+
+const struct torch_file *torch_of(const struct tensor_file *file) {
+    return file->format == &torch_zip_format || file->format == &torch_legacy_format
+               ? file->container
+               : NULL;
+}

@@ -67,9 +67,13 @@ enum berth_status torch_read(const struct torch_file *file, const struct tensor_
 // Finds the ckpt_<step>.pt of the highest step in the folder, as NVIDIA's and Habana's scripts name
 // their checkpoints. Otherwise as find of tensor_format.
 enum berth_status torch_find(const char *folder, char **path, struct berth_error *error);
+// The step in such a name; -1: another name.
+int64_t torch_find_step(const char *name);
 
 // The two formats for tensor_file.h, opened with PICKLE_OBJECTS.
 extern const struct tensor_format torch_zip_format, torch_legacy_format;
+// The container of an open file of one of them; NULL: it has another format.
+const struct torch_file *torch_of(const struct tensor_file *file);
 
 // --- writing -------------------------------------------------------------------------------------
 
@@ -97,6 +101,11 @@ struct torch_node {
     const int64_t *shape;
     const struct torch_node *children;
     const struct tensor_out *tensors;
+    // Writes the numbers of a tensor to to[bytes], so that one tensor at a time is in memory; its
+    // `data` then only says which tensors are the same. NULL: the numbers are at `data`.
+    enum berth_status (*load)(const struct torch_node *node, const struct tensor_out *tensor,
+                              void *to, size_t bytes, struct berth_error *error);
+    const void *source; // for `load`
 };
 // Writes the zip archive atomically; torch.load(weights_only=True) accepts it. Tensors of one list
 // with the same data share a storage. BERTH_CANT_CREATE: a data type without a torch storage, or a

@@ -11,8 +11,7 @@
 #define ENDING ".pt"
 #define STEP_DIGITS ((size_t)18)
 
-// The step in "ckpt_<step>.pt", -1 for any other name.
-static int64_t step_of(const char *name) {
+int64_t torch_find_step(const char *name) {
     char digits[STEP_DIGITS + 1];
     int64_t step;
     size_t length = strlen(name), around = strlen(PREFIX) + strlen(ENDING);
@@ -34,7 +33,7 @@ enum berth_status torch_find(const char *folder, char **path, struct berth_error
     *path = NULL;
     TRY(dir_list(folder, &names, error));
     for (size_t i = 0; names[i] != NULL; i++) {
-        int64_t step = step_of(names[i]);
+        int64_t step = torch_find_step(names[i]);
         if (step > highest) {
             highest = step;
             newest = names[i];

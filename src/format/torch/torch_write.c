@@ -247,19 +247,38 @@ static enum berth_status add(struct archive *archive, const char *name, const vo
     return zip_writer_add(&archive->zip, path, data, size, archive->error);
 }
 
+static enum berth_status add_loaded(struct archive *archive, const char *name,
+                                    const struct torch_node *node, const struct tensor_out *tensor,
+                                    size_t bytes) {
+    void *block = memory_pages(bytes);
+    if (block == NULL) {
+        return error_no_memory(archive->error, bytes, tensor->name);
+    }
+    enum berth_status status = node->load(node, tensor, block, bytes, archive->error);
+    if (status == BERTH_OK) {
+        status = add(archive, name, block, bytes);
+    }
+    memory_pages_free(block, bytes);
+    return status;
+}
+
+static enum berth_status add_tensor(struct archive *archive, const struct torch_node *node,
+                                    const struct tensor_out *tensor, size_t number) {
+    const size_t bytes = (size_t)count_elements(tensor) * tensor_dtype_size(tensor->dtype);
+    char name[32];
+    snprintf(name, sizeof name, "data/%zu", number);
+    return node->load != NULL ? add_loaded(archive, name, node, tensor, bytes)
+                              : add(archive, name, tensor->data, bytes);
+}
+
 static enum berth_status add_data(struct archive *archive, const struct torch_node *node) {
     size_t tensors = node->kind == TORCH_TENSORS ? node->count : node->kind == TORCH_TENSOR ? 1 : 0;
     size_t children = node->kind == TORCH_DICT || node->kind == TORCH_LIST ? node->count : 0;
     for (size_t i = 0; i < tensors; i++) {
-        const struct tensor_out *tensor = &node->tensors[i];
         size_t number = archive->tensors++;
-        if (find_storage(node->tensors, i) != i) {
-            continue;
+        if (find_storage(node->tensors, i) == i) {
+            TRY(add_tensor(archive, node, &node->tensors[i], number));
         }
-        char name[32];
-        snprintf(name, sizeof name, "data/%zu", number);
-        uint64_t elements = (uint64_t)count_elements(tensor);
-        TRY(add(archive, name, tensor->data, elements * tensor_dtype_size(tensor->dtype)));
     }
     for (size_t i = 0; i < children; i++) {
         TRY(add_data(archive, &node->children[i]));

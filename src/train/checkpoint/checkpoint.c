@@ -7,6 +7,7 @@
 #include "core/number.h"
 #include "model/folder.h"
 #include "train/checkpoint/manifest.h"
+#include "train/checkpoint/original_write.h"
 #include "train/checkpoint/state_file.h"
 
 #include <inttypes.h>
@@ -136,15 +137,14 @@ struct checkpoint_writing {
     char *path;                         // of the published folder, or file of weights
     enum state_file files[STATE_FILES]; // to fill
     size_t file_count;
+    struct feed_files shards; // for original_write; empty where it is not called
     // What the first rank writes beside those files, before and after they are filled.
-    enum berth_status (*create)(const struct checkpoint_writing *writing,
-                                struct berth_error *error);
+    enum berth_status (*create)(struct checkpoint_writing *writing, struct berth_error *error);
     enum berth_status (*publish)(const struct checkpoint_writing *writing,
                                  struct berth_error *error);
 };
 
-static enum berth_status create(const struct checkpoint_writing *writing,
-                                struct berth_error *error) {
+static enum berth_status create(struct checkpoint_writing *writing, struct berth_error *error) {
     if (writing->content->comm->rank > 0) {
         return BERTH_OK;
     }
@@ -159,15 +159,24 @@ static enum berth_status create(const struct checkpoint_writing *writing,
     return writing->create != NULL ? writing->create(writing, error) : BERTH_OK;
 }
 
-static enum berth_status create_checkpoint(const struct checkpoint_writing *writing,
+static enum berth_status create_checkpoint(struct checkpoint_writing *writing,
                                            struct berth_error *error) {
-    TRY(write_config(writing->content, writing->temporary, error));
+    const struct checkpoint_content *content = writing->content;
+    const struct progress *progress = content->progress;
+    if (original_is_written(content->config)) {
+        TRY(feed_files_of(progress->feed, content->batching, progress->step - progress->phase_start,
+                          &writing->shards, error));
+    }
+    TRY(write_config(content, writing->temporary, error));
     return write_tokenizer_and_state(writing->content, writing->temporary, error);
 }
 
 static enum berth_status publish_checkpoint(const struct checkpoint_writing *writing,
                                             struct berth_error *error) {
     TRY(manifest_write(writing->temporary, error));
+    if (original_is_written(writing->content->config)) {
+        TRY(original_write(writing->temporary, writing->output_dir, &writing->shards, error));
+    }
     if (dir_exists(writing->path)) {
         TRY(remove_checkpoint(writing->output_dir, writing->step, error));
     }
@@ -212,6 +221,7 @@ void checkpoint_end(struct checkpoint_writing *writing, enum berth_status status
     }
     memory_free(writing->temporary);
     memory_free(writing->path);
+    memory_free(writing->shards.paths);
     memory_free(writing);
 }
 
@@ -336,7 +346,11 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
         }
     }
     memory_free(steps);
-    return status;
+    const struct original_limits originals = {limits->originals_after, limits->newest,
+                                              limits->limit, limits->best};
+    return status == BERTH_OK && limit > 0 && limits->originals_after >= 0
+               ? original_rotate(output_dir, &originals, error)
+               : status;
 }
 
 enum berth_status checkpoint_remove_all(const char *output_dir, struct berth_error *error) {

@@ -68,6 +68,7 @@ enum berth_status checkpoint_write_model(const struct checkpoint_content *conten
 // step `best` (-1: none). The best one is kept in addition if it would be the only one.
 struct checkpoint_limits {
     int64_t newest, limit, best;
+    int64_t originals_after; // not -1: the same for files of original_write.h with higher steps
 };
 // Removes the others. Checkpoints after `newest`, of a run that had gone further, are left alone.
 // Removes nothing unless checkpoint `newest` verifies.

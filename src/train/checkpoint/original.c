@@ -4,6 +4,9 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "model/weights.h"
+#include "train/checkpoint/original_moments.h"
+#include "train/checkpoint/original_write.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -117,18 +120,87 @@ static enum berth_status find_phase(const struct berth_config *config, const cha
                                       file, step, *start);
 }
 
+// The bytes of the trainer_state.json in one of Berth's own files (original_write.h); *state is
+// NULL if there are none.
+static enum berth_status read_state(const struct weights *weights, json **state,
+                                    struct berth_error *error) {
+    const struct tensor_entry *entry = tensor_file_find(&weights->file, ORIGINAL_STATE_NAME);
+    *state = NULL;
+    if (entry == NULL || entry->dtype != TENSOR_U8) {
+        return BERTH_OK;
+    }
+    const size_t length = (size_t)(entry->end - entry->begin);
+    char *bytes = memory_new(length + 1);
+    if (bytes == NULL) {
+        return error_no_memory(error, length, entry->name);
+    }
+    enum berth_status status = tensor_file_read(&weights->file, entry, bytes, error);
+    if (status == BERTH_OK) {
+        status = json_read_memory(weights->file.path, bytes, length, state, error);
+    }
+    memory_free(bytes);
+    return status;
+}
+
+// One of Berth's own files: everything is restored.
+static enum berth_status restore(const struct checkpoint_content *content, const json *state,
+                                 const char *missing, const char *file, const struct berth_log *log,
+                                 struct berth_error *error) {
+    const struct progress_source source = {state, file, content->config, content->batching, log};
+    TRY(progress_restore(content->progress, &source, error));
+    if (missing != NULL) {
+        return error_set(error, BERTH_BAD_DATA, "%s: missing %s", file, missing);
+    }
+    log_note(log, "resumed from %s", file);
+    return BERTH_OK;
+}
+
+// Another program's file: only what it has.
+static enum berth_status begin_after(const struct checkpoint_content *content, const char *file,
+                                     const struct original_moments *from, int64_t updates,
+                                     const char *missing, const struct berth_log *log,
+                                     struct berth_error *error) {
+    struct progress *progress = content->progress;
+    const int64_t step = from->step;
+    TRY(find_phase(content->config, file, step, &progress->phase_start, error));
+    progress->step = step;
+    progress->moments_start = missing != NULL ? step : updates < step ? step - updates : 0;
+    log_warning(log,
+                "%s: resuming after update %" PRId64
+                " with its weights%s; not restored: %s%sthe loss scale, the order of the data and "
+                "dropout",
+                file, step, missing == NULL ? " and the optimizer's moments" : "",
+                missing != NULL ? missing : "", missing != NULL ? "; " : "");
+    return BERTH_OK;
+}
+
+static enum berth_status read_open(const struct checkpoint_content *content,
+                                   const struct weights *weights, int64_t step,
+                                   const struct berth_log *log, struct berth_error *error) {
+    const struct optimizer optimizer = optimizer_of(content->config);
+    const struct original_moments from = {weights, &optimizer, step};
+    const char *file = weights->file.path, *missing;
+    int64_t updates;
+    json *state;
+    TRY(read_state(weights, &state, error));
+    enum berth_status status =
+        original_moments_read(&from, content->state, &updates, &missing, error);
+    if (status == BERTH_OK) {
+        status = state != NULL ? restore(content, state, missing, file, log, error)
+                               : begin_after(content, file, &from, updates, missing, log, error);
+    }
+    json_free(state);
+    return status;
+}
+
 enum berth_status original_read(const struct checkpoint_content *content, const char *file,
                                 int64_t step, const struct berth_log *log,
                                 struct berth_error *error) {
-    struct progress *progress = content->progress;
-    TRY(find_phase(content->config, file, step, &progress->phase_start, error));
+    struct weights weights;
     TRY(model_files_load(content->files, file, (uint64_t)content->config->seed, log, content->state,
                          error));
-    progress->step = progress->moments_start = step;
-    log_warning(log,
-                "%s: resuming after update %" PRId64
-                " with its weights; not restored: the optimizer's moments, which start at zero, "
-                "the loss scale, the order of the data and dropout",
-                file, step);
-    return BERTH_OK;
+    TRY(weights_open(&weights, file, content->files->shape.vocab_size, error));
+    const enum berth_status status = read_open(content, &weights, step, log, error);
+    weights_close(&weights);
+    return status;
 }

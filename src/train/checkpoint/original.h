@@ -2,10 +2,10 @@
 // Checkpoints of the original programs from which a run can resume: ckpt_<step>.pt of NVIDIA's and
 // Habana's scripts, model.ckpt-<step> of Google's and Intel's.
 //
-// Only weights and step are read. Moments are not, because they are in the order of another
-// optimizer's groups (ckpt) or in slots of another optimizer (model.ckpt); they start at zero, and
-// bias correction with them. Dropout, the order of data within the epoch, and the loss scale are
-// Berth's own and start over.
+// A ckpt_<step>.pt of Berth (original_write.h) restores everything. Of another program's, weights,
+// step and, if it is a pre-training program's, the optimizer's moments are read. model.ckpt has
+// moments in slots of another optimizer: they start at zero, and bias correction with them.
+// Dropout, the order of data within the epoch, and the loss scale are Berth's own and start over.
 #ifndef BERTH_TRAIN_ORIGINAL_H
 #define BERTH_TRAIN_ORIGINAL_H
 
@@ -24,7 +24,8 @@ enum berth_status original_at(const char *path, char **file, int64_t *step,
 enum berth_status original_find(const char *folder, int64_t wanted, char **file, int64_t *step,
                                 struct berth_error *error);
 
-// Reads state and progress from such a file, and warns of what is not restored.
+// Reads state and progress from such a file, and warns of what is not restored. BERTH_CONFIG as
+// progress_restore.
 enum berth_status original_read(const struct checkpoint_content *content, const char *file,
                                 int64_t step, const struct berth_log *log,
                                 struct berth_error *error);

@@ -90,7 +90,8 @@ struct moving {
     struct file_ranges ranges; // for writing
     float *staging;            // [PIECE_COUNT]; NULL if the host can access the device's memory
     move_piece *move;
-    int fills; // 1: write, 0: read
+    int fills;                           // 1: write, 0: read
+    const struct moments_source *source; // read from it instead of `file`; NULL: from `file`
 };
 
 static enum berth_status fill_piece(struct moving *moving, const struct tensor_entry *entry,
@@ -105,6 +106,12 @@ static enum berth_status read_piece(struct moving *moving, const struct tensor_e
                                     int64_t first, int64_t count, float *values,
                                     struct berth_error *error) {
     return safetensors_read_f32(&moving->file, entry, first, count, values, error);
+}
+
+static enum berth_status take_piece(struct moving *moving, const struct tensor_entry *entry,
+                                    int64_t first, int64_t count, float *values,
+                                    struct berth_error *error) {
+    return tensor_file_read_f32(moving->source->file, entry, first, count, values, error);
 }
 
 // Copies elements [first, first + count) of the tensor, which are at `held` on the device.
@@ -133,6 +140,11 @@ static enum berth_status find_tensor(const struct moving *moving, size_t buffer,
                                      const struct param *param, const struct tensor_entry **found,
                                      struct berth_error *error) {
     char name[NAME_SIZE];
+    if (moving->source != NULL) {
+        const struct param_table *table = moving->state->table;
+        *found = moving->source->entries[buffer * table->count + (size_t)(param - table->params)];
+        return BERTH_OK;
+    }
     tensor_name(name, contents[moving->kind].prefixes[buffer], param);
     const struct tensor_entry *entry = *found = safetensors_find(&moving->file, name);
     if (entry == NULL) {
@@ -235,4 +247,13 @@ enum berth_status state_file_read_moments(struct state *state, const char *folde
                             .ranges = {.descriptor = -1},
                             .move = read_piece};
     return move_in(&moving, folder, error);
+}
+
+enum berth_status state_file_take_moments(struct state *state, const struct moments_source *source,
+                                          struct berth_error *error) {
+    struct moving moving = {
+        .state = state, .kind = STATE_FILE_MOMENTS, .move = take_piece, .source = source};
+    const enum berth_status status = move_all(&moving, error);
+    memory_free(moving.staging);
+    return status;
 }

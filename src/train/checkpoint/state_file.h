@@ -10,6 +10,7 @@
 #define BERTH_TRAIN_STATE_FILE_H
 
 #include "core/error.h"
+#include "format/tensors/tensor_file.h"
 #include "train/optimizer/state.h"
 
 enum state_file { STATE_FILE_WEIGHTS, STATE_FILE_MOMENTS, STATE_FILES };
@@ -27,6 +28,15 @@ enum berth_status state_file_fill(enum state_file file, const struct state *stat
 // Reads the moments that `state` holds. A missing tensor, or another shape or type, is
 // BERTH_BAD_DATA, naming file, tensor and shapes.
 enum berth_status state_file_read_moments(struct state *state, const char *folder,
+                                          struct berth_error *error);
+
+// The moments in a file of another form: the tensors of all first moments, then of all second ones,
+// in the table's order. Each has at least its parameter's elements, of which the first ones count.
+struct moments_source {
+    const struct tensor_file *file;
+    const struct tensor_entry *const *entries; // [2 * table->count]
+};
+enum berth_status state_file_take_moments(struct state *state, const struct moments_source *source,
                                           struct berth_error *error);
 
 #endif

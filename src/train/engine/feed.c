@@ -249,6 +249,29 @@ void feed_open_shards(struct feed *feed, const struct shard_list *shards,
     };
 }
 
+enum berth_status feed_files_of(struct feed *feed, const struct batching *batching, int64_t step,
+                                struct feed_files *files, struct berth_error *error) {
+    *files = (struct feed_files){0};
+    if (feed->shards == NULL) {
+        return BERTH_OK;
+    }
+    const size_t count = feed->shards->count;
+    const struct shard_place place =
+        shard_stream_place(feed->stream, step * own_sequences(feed, batching));
+    files->paths = memory_array(count, sizeof *files->paths);
+    if (files->paths == NULL) {
+        return error_no_memory(error, count * sizeof *files->paths, "the list of shards");
+    }
+    files->epoch = place.epoch;
+    files->current = place.visit;
+    files->count = count;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t visit = place.epoch * (int64_t)count + (int64_t)i;
+        files->paths[i] = feed->shards->items[shard_stream_file(feed->stream, visit)].path;
+    }
+    return BERTH_OK;
+}
+
 // --- both ---------------------------------------------------------------------------------------
 
 void feed_done(struct feed *feed) {

@@ -68,6 +68,17 @@ void feed_open_shards(struct feed *feed, const struct shard_list *shards,
                       const struct shard_stream_settings *settings);
 void feed_done(struct feed *feed);
 
+// The shards of an epoch in their order, and which of them an update begins with.
+struct feed_files {
+    int64_t epoch;
+    size_t current;
+    const char **paths; // [count]; memory_free; the strings are borrowed
+    size_t count;       // 0: the features are in memory
+};
+// Of update `step` of the phase.
+enum berth_status feed_files_of(struct feed *feed, const struct batching *batching, int64_t step,
+                                struct feed_files *files, struct berth_error *error);
+
 // The most bytes that the updates will allocate in addition to what is already in memory.
 uint64_t feed_bytes(const struct feed *feed, const struct batching *batching);
 

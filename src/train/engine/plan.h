@@ -20,7 +20,8 @@ struct plan_memory {
     uint64_t resident; // already in use: program, libraries, text and features
     uint64_t exchange; // with other ranks, and sums of parts of updates
     uint64_t shared;   // with the ranks of the host, for exchanges: what this rank uses
-    uint64_t saving;   // copy of the state while a checkpoint is written beside the updates
+    uint64_t saving;   // while a checkpoint is written: the copy of the state beside the updates,
+                       // and a tensor of another program's form
     uint64_t data;     // data that the run will read later
     uint64_t staging;  // for loading weights, if the device has its own memory
     uint64_t total;    // peak of the process in the host's memory

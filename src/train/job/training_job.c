@@ -8,6 +8,7 @@
 #include "model/folder.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/original.h"
+#include "train/checkpoint/original_write.h"
 #include "train/checkpoint/saver.h"
 #include "train/engine/plan.h"
 #include "train/job/training_loop.h"
@@ -151,9 +152,15 @@ static enum berth_status find_named(struct training_job *job, const char *name,
                               : original_find(config->output_dir, config->resume_step, found,
                                               &job->original_step, error);
     }
-    if (status == BERTH_OK && *found == NULL) {
+    if (status == BERTH_OK && *found == NULL && dir_exists(folder)) {
         *found = folder;
         return checkpoint_verify(folder, NULL, error);
+    }
+    if (status == BERTH_OK && *found == NULL) {
+        status = error_set(error, BERTH_NO_INPUT,
+                           "%s: no such checkpoint: expected a folder checkpoint-N, or a file "
+                           "ckpt_N.pt or model.ckpt-N.index",
+                           folder);
     }
     memory_free(folder);
     return status;
@@ -308,6 +315,13 @@ static int takes_copy(const struct training_job *job) {
     return job->config.async_save && !job->config.skip_checkpoint;
 }
 
+static size_t saving_bytes(const struct training_job *job) {
+    const struct param_table *table = &job->files.table;
+    const size_t copy = takes_copy(job) ? saver_bytes(table, &job->share) : 0;
+    return copy +
+           (is_first(job) && original_is_written(&job->config) ? original_write_bytes(table) : 0);
+}
+
 static struct plan_args memory_of(const struct training_job *job) {
     const struct update_rules rules =
         update_rules_of(&job->config, &job->files.shape, job->state.compute);
@@ -320,14 +334,14 @@ static struct plan_args memory_of(const struct training_job *job) {
         .exchange = job->comm->bytes + level_bytes(job),
         .shared = all_reduce_shared_bytes(job->comm, &job->share, update_wire(&rules)),
         .data = feed_bytes(&job->feed, &job->batching),
-        .saving = takes_copy(job) ? saver_bytes(&job->files.table, &job->share) : 0,
+        .saving = saving_bytes(job),
         .log = &job->log};
 }
 
 // All ranks write checkpoints beside the updates, or none does.
 static enum berth_status settle_saving(struct training_job *job, struct berth_error *error) {
     const struct plan_args memory = memory_of(job);
-    int is_short = memory.saving > 0 && !plan_memory_fits(&memory);
+    int is_short = takes_copy(job) && !plan_memory_fits(&memory);
     if (job->config.async_save && job->config.skip_checkpoint) {
         log_note(&job->log, "async_save has no effect without checkpoints");
     }

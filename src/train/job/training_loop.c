@@ -4,6 +4,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
+#include "train/checkpoint/original_write.h"
 #include "train/job/paces.h"
 #include "train/machine/machine.h"
 
@@ -188,9 +189,11 @@ static int goes_on_after_save_error(const struct training_loop *loop) {
 static struct checkpoint_limits limits_of(const struct run *run, int64_t newest) {
     const struct berth_config *config = run->loop->config;
     const int keeps = strategy_keeps_best(config) && !isnan(run->progress->best_metric);
-    return (struct checkpoint_limits){.newest = newest,
-                                      .limit = config->save_total_limit,
-                                      .best = keeps ? run->progress->best_step : -1};
+    return (struct checkpoint_limits){
+        .newest = newest,
+        .limit = config->save_total_limit,
+        .best = keeps ? run->progress->best_step : -1,
+        .originals_after = original_is_written(config) ? run->progress->phase_start : -1};
 }
 
 static enum berth_status rotate(const struct run *run, struct berth_error *error) {

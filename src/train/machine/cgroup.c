@@ -9,6 +9,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -120,17 +121,6 @@ static const struct version processor_versions[] = {
 
 // --- finding the groups --------------------------------------------------------------------------
 
-static int has_word(const char *list, const char *word) {
-    size_t length = strlen(word);
-    for (const char *at = list; at != NULL; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (strncmp(at, word, length) == 0 && (at[length] == ',' || at[length] == '\0')) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 // The group's path in its hierarchy: the third field of "4:memory:/path" or "0::/path". Modifies
 // `text`; NULL: the process is in no group.
 static const char *find_group(const struct version *version, char *text) {
@@ -144,8 +134,9 @@ static const char *find_group(const struct version *version, char *text) {
         }
         *path++ = '\0';
         controllers++;
-        int found = version->controller[0] == '\0' ? controllers[0] == '\0'
-                                                   : has_word(controllers, version->controller);
+        int found = version->controller[0] == '\0'
+                        ? controllers[0] == '\0'
+                        : words_have(controllers, ',', version->controller);
         if (found) {
             return path;
         }
@@ -172,7 +163,7 @@ static int is_mount(const struct version *version, char *line, struct mount *mou
     const char *options = strtok_r(NULL, " ", &rest);
     if (fields[4] == NULL || source == NULL || options == NULL ||
         strcmp(type, version->type) != 0 ||
-        (version->controller[0] != '\0' && !has_word(options, version->controller))) {
+        (version->controller[0] != '\0' && !words_have(options, ',', version->controller))) {
         return 0;
     }
     *mount = (struct mount){.group = fields[3], .folder = fields[4]};

@@ -213,15 +213,6 @@ enum berth_status progress_write(const struct progress *progress, const struct b
 
 // --- reading ------------------------------------------------------------------------------------
 
-// A file, and the run that resumes from it.
-struct reading {
-    const json *state, *own;
-    const char *path;
-    const struct berth_config *config;
-    const struct batching *batching;
-    const struct berth_log *log;
-};
-
 static enum berth_status check_number(const json *state, const char *path, const char *key,
                                       int64_t expected, struct berth_error *error) {
     int64_t found = -1;
@@ -235,13 +226,14 @@ static enum berth_status check_number(const json *state, const char *path, const
     return BERTH_OK;
 }
 
-static enum berth_status check_settings(const struct reading *reading, struct berth_error *error) {
-    const json *settings = json_member(reading->own, "settings");
+static enum berth_status check_settings(const struct progress_source *source,
+                                        struct berth_error *error) {
+    const json *settings = json_member(progress_own_keys(source->state), "settings");
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         const char *then = json_text(json_member(settings, row->name));
         char now[4096];
-        option_print(reading->config, row, now, sizeof now);
+        option_print(source->config, row, now, sizeof now);
         if (then == NULL || strcmp(then, now) == 0 || row->resume == OPTION_FREE) {
             continue;
         }
@@ -249,9 +241,9 @@ static enum berth_status check_settings(const struct reading *reading, struct be
             return error_set(
                 error, BERTH_CONFIG,
                 "%s: the run to resume had %s %s, not %s; resume with the same value or start over",
-                reading->path, row->name, then, now);
+                source->path, row->name, then, now);
         }
-        log_note(reading->log, "resume: %s was %s and is now %s", row->name, then, now);
+        log_note(source->log, "resume: %s was %s and is now %s", row->name, then, now);
     }
     return BERTH_OK;
 }
@@ -303,10 +295,11 @@ static enum berth_status read_if_number(const json *state, const char *path, con
                : BERTH_OK;
 }
 
-static enum berth_status read_numbers(struct progress *progress, const struct reading *reading,
+static enum berth_status read_numbers(struct progress *progress,
+                                      const struct progress_source *source,
                                       struct berth_error *error) {
-    const json *state = reading->state, *own = reading->own;
-    const char *path = reading->path;
+    const json *state = source->state, *own = progress_own_keys(source->state);
+    const char *path = source->path;
     int64_t format = 0;
     TRY(json_get_integer(own, path, "format_version", &format, error));
     if (format < 1 || format > HISTORY_FORMAT) {
@@ -337,36 +330,40 @@ static enum berth_status read_numbers(struct progress *progress, const struct re
 }
 
 // Whether a flag was set in the run to resume.
-static int had(const struct reading *reading, const char *flag) {
-    const char *then = json_text(json_member(json_member(reading->own, "settings"), flag));
+static int had(const struct progress_source *source, const char *flag) {
+    const char *then =
+        json_text(json_member(json_member(progress_own_keys(source->state), "settings"), flag));
     return then != NULL && strcmp(then, "true") == 0;
 }
 
 // Settings and data of a run must be the same as at its start.
-static enum berth_status check_same_run(struct progress *found, const struct reading *reading,
+static enum berth_status check_same_run(struct progress *found,
+                                        const struct progress_source *source,
                                         struct berth_error *error) {
-    const json *state = reading->state;
-    const char *path = reading->path;
-    const struct batching *batching = reading->batching;
+    const json *state = source->state;
+    const char *path = source->path;
+    const struct batching *batching = source->batching;
     TRY(check_number(state, path, "train_batch_size", batching->update_sequences, error));
-    TRY(check_number(reading->own, path, "train_features", batching->features, error));
-    TRY(check_settings(reading, error));
+    TRY(check_number(progress_own_keys(source->state), path, "train_features", batching->features,
+                     error));
+    TRY(check_settings(source, error));
     if (found->feed != NULL) {
-        const json *record = json_member(reading->own, "data");
+        const json *record = json_member(progress_own_keys(source->state), "data");
         TRY(found->feed->kind->check(found->feed, record, path, error));
     }
     // If the run restarted its schedule and is itself resumed, that schedule continues.
-    if (reading->config->rewarmup && !had(reading, "rewarmup")) {
+    if (source->config->rewarmup && !had(source, "rewarmup")) {
         found->schedule_start = found->step - found->phase_start - found->skipped;
     }
     return BERTH_OK;
 }
 
-static enum berth_status check_phase(const struct progress *found, const struct reading *reading,
+static enum berth_status check_phase(const struct progress *found,
+                                     const struct progress_source *source,
                                      struct berth_error *error) {
-    const struct berth_config *config = reading->config;
-    const char *path = reading->path;
-    const int in_second = had(reading, "phase2");
+    const struct berth_config *config = source->config;
+    const char *path = source->path;
+    const int in_second = had(source, "phase2");
     int64_t first = in_second ? found->phase_start : found->step;
     if (!config->phase2 && in_second) {
         return error_set(error, BERTH_CONFIG,
@@ -394,36 +391,38 @@ static void begin_phase(struct progress *progress) {
                                   .log = progress->log};
 }
 
+enum berth_status progress_restore(struct progress *progress, const struct progress_source *source,
+                                   struct berth_error *error) {
+    struct progress found = *progress;
+    TRY(read_numbers(&found, source, error));
+    TRY(check_phase(&found, source, error));
+    if (source->config->phase2 && !had(source, "phase2")) {
+        begin_phase(&found);
+        log_note(source->log, "second phase, after %" PRId64 " updates of the first", found.step);
+    } else {
+        TRY(check_same_run(&found, source, error));
+    }
+    const json *entries = json_member(source->state, "log_history");
+    if (!json_is_array_value(entries)) {
+        return error_set(error, BERTH_BAD_DATA, "%s: key \"log_history\": expected an array",
+                         source->path);
+    }
+    found.log = json_copy_deep(entries);
+    if (found.log == NULL) {
+        return error_no_memory(error, 0, "the log's progress");
+    }
+    json_free(progress->log);
+    *progress = found;
+    return BERTH_OK;
+}
+
 enum berth_status progress_read(struct progress *progress, const struct berth_config *config,
                                 const struct batching *batching, const struct berth_log *log,
                                 const char *path, struct berth_error *error) {
     json *state;
     TRY(json_read_file(path, &state, error));
-    enum berth_status status;
-    struct progress found = *progress;
-    const struct reading reading = {state, progress_own_keys(state), path, config, batching, log};
-    TRY_DONE(read_numbers(&found, &reading, error));
-    TRY_DONE(check_phase(&found, &reading, error));
-    if (config->phase2 && !had(&reading, "phase2")) {
-        begin_phase(&found);
-        log_note(log, "second phase, after %" PRId64 " updates of the first", found.step);
-    } else {
-        TRY_DONE(check_same_run(&found, &reading, error));
-    }
-    const json *entries = json_member(state, "log_history");
-    if (!json_is_array_value(entries)) {
-        status =
-            error_set(error, BERTH_BAD_DATA, "%s: key \"log_history\": expected an array", path);
-        goto done;
-    }
-    found.log = json_copy_deep(entries);
-    if (found.log == NULL) {
-        status = error_no_memory(error, 0, "the log's progress");
-        goto done;
-    }
-    json_free(progress->log);
-    *progress = found;
-done:
+    const struct progress_source source = {state, path, config, batching, log};
+    const enum berth_status status = progress_restore(progress, &source, error);
     json_free(state);
     return status;
 }

@@ -62,11 +62,22 @@ enum berth_status progress_write(const struct progress *progress, const struct b
                                  const struct batching *batching, const char *path,
                                  struct berth_error *error);
 
-// Reads the file. Settings and data that determine the sequences of an update must equal those of
-// `config` and the feed; otherwise BERTH_CONFIG names the difference, both values and the remedy.
-// Other differences are logged. If config->phase2 is set and was not before, a new phase starts:
-// data, sizes and settings may differ, and updates, their losses and the best score are counted
-// from zero. On failure the progress is unchanged.
+// A trainer_state.json, and the run that resumes from it.
+struct progress_source {
+    const json *state;
+    const char *path; // for messages
+    const struct berth_config *config;
+    const struct batching *batching;
+    const struct berth_log *log;
+};
+// Settings and data that determine the sequences of an update must equal those of `config` and the
+// feed; otherwise BERTH_CONFIG names the difference, both values and the remedy. Other differences
+// are logged. If config->phase2 is set and was not before, a new phase starts: data, sizes and
+// settings may differ, and updates, their losses and the best score are counted from zero. On
+// failure the progress is unchanged.
+enum berth_status progress_restore(struct progress *progress, const struct progress_source *source,
+                                   struct berth_error *error);
+// The same from the file `path`.
 enum berth_status progress_read(struct progress *progress, const struct berth_config *config,
                                 const struct batching *batching, const struct berth_log *log,
                                 const char *path, struct berth_error *error);

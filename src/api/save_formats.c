@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// --save_format of the verbs that train: the result also in the formats of other programs, under
-// the names that their programs give it. Checkpoints during the run are Berth's own.
-#include "cli.h"
+#include "api/save_formats.h"
+
 #include "core/file.h"
 #include "core/memory.h"
+#include "model/folder.h"
+#include "train/checkpoint/original_write.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_SIZE = 96, FILES_MAX = 4 };
@@ -45,12 +47,12 @@ static enum berth_status next_format(const char **list, const struct format **fo
                      (int)(length < 80 ? length : 80), *list);
 }
 
-enum berth_status cli_save_format_check(const struct cli_call *call, struct berth_error *error) {
-    const char *list = cli_value(call, "save_format");
+enum berth_status save_formats_check(const char *list, struct berth_error *error) {
     const struct format *format;
-    do {
+    while (list != NULL) {
         TRY(next_format(&list, &format, error));
-    } while (*list != '\0');
+        list = *list != '\0' ? list : NULL;
+    }
     return BERTH_OK;
 }
 
@@ -92,13 +94,11 @@ static enum berth_status name_newest(const char *folder, const char *step,
     return status;
 }
 
-static enum berth_status save(const struct cli_call *call, const struct format *format,
-                              int64_t steps, struct berth_error *error) {
-    const char *output = call->config.output_dir;
-    const struct berth_convert_settings settings = {.to = format->name, .step = steps};
+static enum berth_status save(const struct format *format, const char *output, const char *step,
+                              struct berth_error *error) {
+    const struct berth_convert_settings settings = {.to = format->name, .step = atoll(step)};
     const struct berth_log silent = {0}; // names and types are those of the result
-    char step[32], name[NAME_SIZE];
-    snprintf(step, sizeof step, "%" PRId64, steps);
+    char name[NAME_SIZE];
     // As a half-written checkpoint is named, which the next run in the folder removes.
     snprintf(name, sizeof name, ".tmp-checkpoint-%s-%s", step, format->name);
     char *folder = path_join(output, name);
@@ -119,20 +119,44 @@ static enum berth_status save(const struct cli_call *call, const struct format *
     return status;
 }
 
-enum berth_status cli_save_formats(const struct cli_call *call, int64_t steps,
-                                   struct berth_error *error) {
-    const char *list = cli_value(call, "save_format");
-    if (call->config.dry_run) {
-        return BERTH_OK;
+// Whether the last checkpoint was also written in NVIDIA's form.
+static int has_original(const struct berth_config *config, const char *step) {
+    char *path = place(config->output_dir, "ckpt_%s.pt", step);
+    const int has = path != NULL && original_is_written(config) && file_exists(path);
+    memory_free(path);
+    return has;
+}
+
+// What is missing beside it.
+static enum berth_status save_configuration(const char *output, struct berth_error *error) {
+    struct bert_config config;
+    char *path = path_join(output, "bert_config.json");
+    enum berth_status status =
+        path != NULL ? folder_read_config(output, &config, error) : file_no_path(error);
+    if (status == BERTH_OK) {
+        status = bert_config_write_google(&config, path, error);
+        bert_config_done(&config);
     }
-    while (*list != '\0') {
+    memory_free(path);
+    return status;
+}
+
+enum berth_status save_formats_write(const struct berth_config *config, int64_t steps,
+                                     const struct berth_log *log, struct berth_error *error) {
+    const char *list = config->save_format;
+    char step[32];
+    snprintf(step, sizeof step, "%" PRId64, steps);
+    while (list != NULL && *list != '\0') {
         const struct format *format;
         TRY(next_format(&list, &format, error));
-        if (format->files[0].from != NULL) {
-            TRY(save(call, format, steps, error));
-            cli_note(call, "%s also contains the result as %s", call->config.output_dir,
-                     format->name);
+        if (format->files[0].from == NULL) {
+            continue;
         }
+        const int is_nvidia = strcmp(format->name, "nvidia") == 0;
+        TRY(is_nvidia && has_original(config, step)
+                ? save_configuration(config->output_dir, error)
+                : save(format, config->output_dir, step, error));
+        log_note(log, "%s also contains the result as %s", config->output_dir, format->name);
     }
     return BERTH_OK;
 }

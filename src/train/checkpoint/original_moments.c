@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint/original_moments.h"
+
+#include "core/memory.h"
+#include "format/torch/torch.h"
+#include "train/checkpoint/state_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOMENTS = 2, GROUPS_MAX = 2 };
+
+static const char no_optimizer[] = "the optimizer's moments, of which the file has none";
+static const char other_numbers[] =
+    "the optimizer's moments, whose parameters are not numbered as in NVIDIA's scripts";
+
+// Parts of the names of parameters that do not decay in NVIDIA's scripts.
+static const char *const undecayed[] = {"bias", "gamma", "beta", "LayerNorm"};
+
+struct reading {
+    const struct original_moments *from;
+    const struct torch_file *torch;
+    const struct weight **parameters; // in the order of their numbers
+    size_t count;
+    const struct tensor_entry **entries; // as in struct moments_source
+};
+
+// --- the numbers of the parameters --------------------------------------------------------------
+
+static int compare_entries(const void *a, const void *b) {
+    const struct tensor_entry *left = (*(const struct weight *const *)a)->entry;
+    const struct tensor_entry *right = (*(const struct weight *const *)b)->entry;
+    return (left > right) - (left < right);
+}
+
+// The model's parameters in the order of the file, which is the module's.
+static enum berth_status list_parameters(struct reading *reading, struct berth_error *error) {
+    const struct weights *weights = reading->from->weights;
+    reading->parameters = memory_array(weights->count, sizeof *reading->parameters);
+    if (reading->parameters == NULL) {
+        return error_no_memory(error, weights->count * sizeof *reading->parameters, "a list");
+    }
+    for (size_t i = 0; i < weights->count; i++) {
+        if (weights->list[i].use != NAME_BUFFER && !weights->list[i].tied) {
+            reading->parameters[reading->count++] = &weights->list[i];
+        }
+    }
+    qsort(reading->parameters, reading->count, sizeof *reading->parameters, compare_entries);
+    return BERTH_OK;
+}
+
+static int decays_by_run(const struct reading *reading, const struct weight *weight) {
+    return optimizer_decays(reading->from->optimizer, weight->name);
+}
+
+static int decays_by_script(const struct reading *reading, const struct weight *weight) {
+    (void)reading;
+    int found = 0;
+    for (size_t i = 0; i < sizeof undecayed / sizeof *undecayed; i++) {
+        found |= strstr(weight->entry->name, undecayed[i]) != NULL;
+    }
+    return !found;
+}
+
+typedef int decay_rule(const struct reading *reading, const struct weight *weight);
+
+static size_t count_decaying(const struct reading *reading, decay_rule *decays) {
+    size_t count = 0;
+    for (size_t i = 0; i < reading->count; i++) {
+        count += (size_t)decays(reading, reading->parameters[i]);
+    }
+    return count;
+}
+
+// Moves those that decay to the front; the order is otherwise unchanged.
+static enum berth_status divide(struct reading *reading, decay_rule *decays,
+                                struct berth_error *error) {
+    const struct weight **sorted = memory_array(reading->count, sizeof *sorted);
+    size_t used = 0;
+    if (sorted == NULL) {
+        return error_no_memory(error, reading->count * sizeof *sorted, "a list");
+    }
+    for (int group = 1; group >= 0; group--) {
+        for (size_t i = 0; i < reading->count; i++) {
+            if (decays(reading, reading->parameters[i]) == group) {
+                sorted[used++] = reading->parameters[i];
+            }
+        }
+    }
+    memory_free(reading->parameters);
+    reading->parameters = sorted;
+    return BERTH_OK;
+}
+
+static const struct pickle_value *optimizer_member(const struct reading *reading,
+                                                   const char *name) {
+    const struct pickle *pickle = &reading->torch->pickle;
+    return pickle_member(pickle, pickle_member(pickle, pickle->root, "optimizer"), name);
+}
+
+// Sets *is_known if the groups of the file are those of a rule.
+static enum berth_status number_parameters(struct reading *reading, int *is_known,
+                                           struct berth_error *error) {
+    decay_rule *const rules[] = {decays_by_run, decays_by_script};
+    const struct pickle *pickle = &reading->torch->pickle;
+    const struct pickle_value *groups = optimizer_member(reading, "param_groups");
+    const size_t count = pickle_length(groups);
+    size_t sizes[GROUPS_MAX] = {0}, all = 0;
+    for (size_t g = 0; g < count && g < GROUPS_MAX; g++) {
+        sizes[g] = pickle_length(pickle_member(pickle, pickle_item(pickle, groups, g), "params"));
+        all += sizes[g];
+    }
+    *is_known = count == 1 && all == reading->count;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules && !*is_known; i++) {
+        if (count == GROUPS_MAX && all == reading->count &&
+            count_decaying(reading, rules[i]) == sizes[0]) {
+            *is_known = 1;
+            return divide(reading, rules[i], error);
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- the tensors --------------------------------------------------------------------------------
+
+static size_t number_of(const struct reading *reading, const char *name) {
+    size_t i = 0;
+    while (i < reading->count && strcmp(reading->parameters[i]->name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+// The moment, in the shape that its parameter has in the file; NULL: there is none.
+static const struct tensor_entry *find_moment(const struct reading *reading, size_t number,
+                                              const char *moment) {
+    char name[64];
+    snprintf(name, sizeof name, "optimizer.state.%zu.%s", number, moment);
+    const struct weight *weight = reading->parameters[number];
+    const struct tensor_entry *found = tensor_file_find(&reading->from->weights->file, name);
+    const int fits = found != NULL && weight->use == NAME_KEPT &&
+                     found->rank == weight->entry->rank &&
+                     memcmp(found->shape, weight->entry->shape, sizeof found->shape) == 0 &&
+                     tensor_is_convertible(found->dtype);
+    return fits ? found : NULL;
+}
+
+// Sets *is_found if every parameter of the table has both moments.
+static enum berth_status find_all(struct reading *reading, const struct param_table *table,
+                                  int *is_found, struct berth_error *error) {
+    static const char *const moments[MOMENTS] = {"exp_avg", "exp_avg_sq"};
+    reading->entries = memory_array(table->count * MOMENTS, sizeof *reading->entries);
+    if (reading->entries == NULL) {
+        return error_no_memory(error, table->count * sizeof *reading->entries, "a list");
+    }
+    *is_found = 1;
+    for (size_t i = 0; i < table->count && *is_found; i++) {
+        const size_t number = number_of(reading, table->params[i].name);
+        for (size_t k = 0; k < MOMENTS && *is_found; k++) {
+            const struct tensor_entry *found =
+                number < reading->count ? find_moment(reading, number, moments[k]) : NULL;
+            reading->entries[k * table->count + i] = found;
+            *is_found = found != NULL;
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- the number of updates ----------------------------------------------------------------------
+
+// Of a group (FusedLAMB, FusedAdam), or of the first parameter, where torch has a tensor.
+static enum berth_status read_updates(const struct reading *reading, int64_t *updates,
+                                      struct berth_error *error) {
+    const struct pickle *pickle = &reading->torch->pickle;
+    const struct pickle_value *group =
+        pickle_item(pickle, optimizer_member(reading, "param_groups"), 0);
+    const struct pickle_value *first = pickle_item(pickle, optimizer_member(reading, "state"), 0);
+    const struct pickle_value *step = pickle_member(pickle, group, "step");
+    step = step != NULL ? step : pickle_member(pickle, first, "step");
+    const struct tensor_entry *tensor = torch_tensor(reading->torch, step);
+    float number;
+    if (tensor != NULL && tensor->dtype == TENSOR_F32 && tensor->end - tensor->begin == 4) {
+        TRY(tensor_file_read_f32(&reading->from->weights->file, tensor, 0, 1, &number, error));
+        *updates = number >= 0 && number < 1e9F ? (int64_t)number : reading->from->step;
+    } else if (!pickle_integer(step, updates)) {
+        *updates = reading->from->step;
+    }
+    return BERTH_OK;
+}
+
+// --- all of it ----------------------------------------------------------------------------------
+
+static enum berth_status read_all(struct reading *reading, struct state *state, int64_t *updates,
+                                  const char **missing, struct berth_error *error) {
+    int is_found = 0;
+    if (optimizer_member(reading, "state") == NULL) {
+        *missing = no_optimizer;
+        return BERTH_OK;
+    }
+    TRY(list_parameters(reading, error));
+    TRY(number_parameters(reading, &is_found, error));
+    if (is_found) {
+        TRY(find_all(reading, state->table, &is_found, error));
+    }
+    if (!is_found) {
+        *missing = other_numbers;
+        return BERTH_OK;
+    }
+    const struct moments_source source = {&reading->from->weights->file, reading->entries};
+    TRY(read_updates(reading, updates, error));
+    return state_file_take_moments(state, &source, error);
+}
+
+enum berth_status original_moments_read(const struct original_moments *from, struct state *state,
+                                        int64_t *updates, const char **missing,
+                                        struct berth_error *error) {
+    struct reading reading = {.from = from, .torch = torch_of(&from->weights->file)};
+    *updates = from->step;
+    *missing = NULL;
+    if (reading.torch == NULL) {
+        *missing = no_optimizer;
+        return BERTH_OK;
+    }
+    const enum berth_status status = read_all(&reading, state, updates, missing, error);
+    memory_free(reading.parameters);
+    memory_free(reading.entries);
+    return status;
+}

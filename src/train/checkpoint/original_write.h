@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// ckpt_<step>.pt, a checkpoint in the form of NVIDIA's and Habana's run_pretraining, beside each of
+// Berth's own (--save_format nvidia). It is a dictionary:
+//
+//   model        the weights in fp32, in the order and under the names of NVIDIA's module; rows of
+//                zeros pad the vocabulary to a multiple of 8
+//   optimizer    FusedLAMB's state: `state`, the moments of each parameter by its number, and
+//                `param_groups`, of which the first decays
+//   files        which of the shards the next update begins with, and their paths in the order of
+//                the epoch
+//   epoch        the epoch, from 0
+//   data_loader  None
+//   berth        trainer_state.json as bytes, with which Berth resumes exactly; others ignore it
+//
+// Reads the files of Berth's checkpoint, one tensor at a time. original.h resumes from the result.
+#ifndef BERTH_TRAIN_ORIGINAL_WRITE_H
+#define BERTH_TRAIN_ORIGINAL_WRITE_H
+
+#include "core/error.h"
+#include "model/params.h"
+#include "train/engine/feed.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// The name of trainer_state.json among the tensors of the file.
+#define ORIGINAL_STATE_NAME "berth.trainer_state"
+
+// Whether a run with these settings writes such files.
+int original_is_written(const struct berth_config *config);
+
+// The most bytes that original_write holds of a model: those of its largest parameter.
+size_t original_write_bytes(const struct param_table *table);
+
+// Writes the file for the complete checkpoint in `folder`; `files` are those of its step.
+enum berth_status original_write(const char *folder, const char *output_dir,
+                                 const struct feed_files *files, struct berth_error *error);
+
+// Which of them to keep: of those with a step above `after` and up to `newest`, the `limit` newest
+// and that of step `best` (-1: none). Removes the others.
+struct original_limits {
+    int64_t after, newest, limit, best;
+};
+enum berth_status original_rotate(const char *output_dir, const struct original_limits *limits,
+                                  struct berth_error *error);
+
+#endif
