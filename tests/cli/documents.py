@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-FOLDERS = "bench|cli|demo|dev|doc|examples|fuzz|include|src|tests"
+FOLDERS = "bench|cli|demo|deploy|dev|doc|examples|fuzz|include|src|tests"
 ROOMS = "api|comm|core|cpu|data|format|metrics|model|net|report|text|train"
 PATH = re.compile(rf"(?<![\w./<-])(?:(?:{FOLDERS})/[\w./*-]*\w|(?:{ROOMS})/[\w/*]+\.[ch]\b)")
 FILE = re.compile(r"`([\w*-]+\.(?:c|h|py|sh))`")
