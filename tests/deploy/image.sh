@@ -88,6 +88,7 @@ pod() { # TAG K [NAME=VALUE...] WORDS...
         for name in proc dev tmp work data output; do mkdir -p "$root/$name"; done
         mount -t proc proc "$root/proc"
         mount --rbind /dev "$root/dev"
+        mount --rbind /sys "$root/sys"
         for name in tmp work; do mount -t tmpfs -o mode=1777 tmpfs "$root/$name"; done
         mount --bind "$work/data" "$root/data"
         mount -o remount,bind,ro "$root/data"

@@ -64,5 +64,16 @@ if "$python" -c "import kubernetes_validate" 2>/dev/null; then
 else
     echo "no kubernetes-validate in BERTH_KUBERNETES_PYTHON ($python): the schemas of Kubernetes were not tried"
 fi
+
+# The definition for Apptainer copies and installs what the Dockerfile does.
+container=$here/../../deploy/container
+words_of() { # FILE EXPRESSION
+    grep -oE -e "$2" "$1" | sort -u
+}
+for expression in 'lib[a-z]+[0-9.]*(-dev)?' '-D[A-Z_]+=[^ ]+' 'dev/install-dependencies' \
+    '\b(CMakeLists.txt|CMakePresets.json|include|src|cli|demo|deploy/scripts)\b' '/usr/local/(bin|lib)/berth'; do
+    diff <(words_of "$container/Dockerfile" "$expression") <(words_of "$container/berth.def" "$expression") ||
+        fail "Dockerfile and berth.def differ"
+done
 [ $failures -eq 0 ] || exit 1
 echo "all good"

@@ -5,7 +5,7 @@
 # Needs root and minutes. Not as there: the hosts share this machine's processors.
 export TMPDIR=/tmp # which the hosts share, unlike /dev/shm
 scripts=$(cd "$(dirname "$0")/../../deploy/slurm" && pwd)
-. "$(dirname "$0")/../cli/lib.sh"
+. "$(dirname "$0")/../seeds/lib.sh"
 . "$(dirname "$0")/../lab/hosts.sh"
 . "$(dirname "$0")/../lab/slurm.sh"
 . "$(dirname "$0")/../comm/launch.sh"
@@ -13,7 +13,7 @@ export LAB=$lab BERTH OMP_NUM_THREADS=1 BERTH_MODULE_PATH
 BERTH_MODULE_PATH=$(cd "$(dirname "$BERTH")" && pwd)
 # Processes share few processors, and run as root.
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export UCX_TLS=tcp,self,posix UCX_NET_DEVICES=eth0
+export UCX_TLS=tcp,self,posix UCX_NET_DEVICES=eth0 HYDRA_IFACE=eth0
 trap '[ "$BASHPID" -ne $$ ] || { slurm_down; hosts_down; rm -rf "$work"; }' EXIT
 slurm_dir=$work/slurm
 hosts_up 8 || exit
@@ -121,27 +121,27 @@ expect_log "saved, queued again" 2
 expect_log "start 3: exit code 0" 1
 cmp -s unbroken/model.safetensors chain/model.safetensors || fail "not the bytes of an unbroken run"
 
-# Its time is almost up: what `--signal` sends, at a moment of the test's choice; then Slurm's own, if the run lasts that long.
+# Its time is almost up: what `sbatch --signal` sends, at a moment of the test's choice; then Slurm's own, if the run lasts
+# that long.
 start_chain limited --time=10
 wait_for "step [0-9]+/" 10
 slurm scancel --batch --signal=USR1 "$job"
 wait_for "start 2: exit code" 1
-expect_log "the time is almost up" 1
+expect_log "signal USR1" 1
 expect_log "saved, queued again" 1
 expect_log "start 2: exit code 0" 1
 cmp -s unbroken/model.safetensors limited/model.safetensors || fail "not the bytes of an unbroken run"
 start_chain minutes --time=1 --signal=B:USR1@50
-wait_for "exit code" 1
-echo "Slurm stopped the run $(grep -c "the time is almost up" "$log") times"
-expect_log "saved, queued again" "$(grep -c "the time is almost up" "$log")"
-expect_log "exit code 0" 1
+wait_for "start [0-9]+: exit code" 1
+echo "the time of a job was up $(grep -c "saved, queued again" "$log") times"
+expect_log "start [0-9]+: exit code 0" 1
 cmp -s unbroken/model.safetensors minutes/model.safetensors || fail "not the bytes of an unbroken run"
 
 # Cancelled: it saves, but does not come back.
 start_chain cancelled --time=10
 wait_for "step [0-9]+/" 10
 slurm scancel "$job"
-wait_for "exit code 75" 1
+wait_for "start 1: exit code 75" 1
 expect_log "queued again" 0
 sleep 8 # longer than a job that is queued again waits
 [ "$(state_of "$job")" = CANCELLED ] || fail "the job is $(state_of "$job")"
@@ -155,5 +155,31 @@ expect_code 0
 for seed in 3 4 5; do
     run finetune squad --model model --train train-v1.1.json --max_steps 4 --threads 1 --seed $seed --output_dir "seed-$seed"
     cmp -s "seed-$seed/model.safetensors" "seeds/seed-$seed/model.safetensors" || fail "not the model of seed $seed"
+done
+
+# --- the page about them --------------------------------------------------------------------------------
+
+[[ $mpis == *openmpi* ]] || finish
+mkdir page bin
+fill_cache
+cp -r model page
+cp -r "$shards" page/data
+cp train-v1.1.json page
+cp train-v1.1.json page/dev-v1.1.json
+sed 's/"train_batch_size": 16/"train_batch_size": 8/' ds_config.json >page/ds_config.json
+ln -s "$(dirname "$scripts")" page/deploy
+# As a user's sbatch, but it waits, and the jobs are small.
+cat >bin/sbatch <<END_OF_FILE
+#!/bin/bash
+LAB=$lab exec "$lab_tools/host-shell" sw "$(command -v sbatch) --wait \$(printf '%q ' "\$@") --threads 1"
+END_OF_FILE
+chmod +x bin/sbatch
+PATH=$work/bin:$PATH
+sed -n '/^## Slurm$/,/^## Containers$/p' "$documents/cluster.md" | sed 's/--max_steps 7038/--max_steps 8/' >slurm.md
+unset LAUNCH
+cd page || exit 1
+run_commands_of "$work/slurm.md" 0
+for file in pretrained/model.safetensors seeds/seed-{1,2,3}/eval_results.json cache/model_trained_deepspeed_*/model.safetensors; do
+    [ -s "$file" ] || fail "no $file"
 done
 finish
