@@ -4,6 +4,7 @@
 
     manifests.py check FOLDER     FOLDER/NAME.yaml for each overlay and FOLDER/namespace.yaml, with UID 4321 and GID 8765
     manifests.py validate FOLDER  against Kubernetes' own schemas, by the Python package kubernetes-validate
+    manifests.py commands FILE    prints what the pods run, a shell's line each, with their variables
 
 check: every pod is one that the restricted profile of PodSecurity admits, has its user, paths and volumes from
 settings.env, mounts what it names, keeps its root file system, may save before it is killed, and names existing scripts and
@@ -12,6 +13,7 @@ Exits 1 and names each problem.
 """
 import pathlib
 import re
+import shlex
 import sys
 
 import jsonschema
@@ -151,7 +153,20 @@ def validate(folder: pathlib.Path):
                     yield f"{path.stem}: {document['kind']}: {'.'.join(map(str, error.path))}: {error.message}"
 
 
+def command_lines(path: pathlib.Path):
+    for resource in resources(path):
+        for pod in templates(resource).values():
+            for container in pod["spec"]["containers"]:
+                variables = {entry["name"]: entry["value"] for entry in container["env"]}
+                words = [re.sub(r"\$\((\w+)\)", lambda match: variables[match[1]], word)
+                         for word in container.get("command", ["berth"]) + container.get("args", [])]
+                yield shlex.join(["env", *(f"{name}={value}" for name, value in variables.items()), *words])
+
+
 def main(verb: str, folder: str) -> int:
+    if verb == "commands":
+        print("\n".join(command_lines(pathlib.Path(folder))))
+        return 0
     source = pathlib.Path(__file__).resolve().parents[2]
     problems = list(check(pathlib.Path(folder), source) if verb == "check" else validate(pathlib.Path(folder)))
     for problem in problems:

@@ -54,7 +54,7 @@ expect_problem "a folder of the host" mpijob-v2beta1.yaml '0,/persistentVolumeCl
 expect_problem "an unknown field" mpijob-v2beta1.yaml 's/cleanPodPolicy/cleanPolicy/' "cleanPolicy"
 expect_problem "a field of the other version" mpijob-v1alpha2.yaml 's/  cleanPodPolicy: Running/  runPolicy: {}/' runPolicy
 expect_problem "a claim in an overlay" job.yaml 's/^kind: Job/kind: PersistentVolumeClaim/' "belongs elsewhere"
-expect_problem "a misspelt variable" prepare.yaml 's/(DATASET_DIR)/(DATA_DIR)/' DATA_DIR
+expect_problem "a misspelt variable" job.yaml 's/(DATASET_DIR)/(DATA_DIR)/' DATA_DIR
 expect_problem "a missing script" pod.yaml 's/fp32_training_single_node/fp32_training/' "no program"
 
 if "$python" -c "import kubernetes_validate" 2>/dev/null; then

@@ -3,6 +3,7 @@
 # deploy/scripts: the example scripts of Intel's package and of BingBertSquad, with the originals' variables, arguments
 # and checks. Each plans (--dry-run) and trains.
 scripts=$(cd "$(dirname "$0")/../../deploy/scripts" && pwd)
+tests=$(cd "$(dirname "$0")" && pwd)
 . "$(dirname "$0")/../seeds/lib.sh"
 unset CHECKPOINT_DIR DATASET_DIR OUTPUT_DIR MPI_NUM_PROCESSES MODEL_DIR BATCH_SIZE
 # Processes share the processors of this machine.
@@ -162,4 +163,35 @@ expect_code 0
 setting optimizer adamw
 setting learning_rate 3e-05
 expect_file base/predictions.json base/runs/baseline_${processes}GPUs_24batch_size/events.out.tfevents.*
+
+# --- what the pods of the manifests run -------------------------------------------------------------
+
+render=$(command -v kustomize >/dev/null && echo kustomize build || echo kubectl kustomize)
+cp -r "$scripts/../kubernetes" kubernetes
+if ! $render kubernetes/overlays/job >rendered 2>&1 || ! python3 -c "import yaml, jsonschema" 2>/dev/null; then
+    echo "no kubectl 1.22, kustomize, python3-yaml or python3-jsonschema: the manifests' commands were not tried"
+    finish
+fi
+mkdir datasets
+cp -r squad/* glue/MRPC datasets
+make_dump >datasets/enwiki-latest-pages-articles.xml
+bzip2 datasets/enwiki-latest-pages-articles.xml
+sed -i -e "s|^DATASET_DIR=.*|DATASET_DIR=$PWD/datasets|" -e "s|^CHECKPOINT_DIR=.*|CHECKPOINT_DIR=$PWD/bert-base-uncased|" \
+    -e "s|^OUTPUT_DIR=.*|OUTPUT_DIR=$PWD/pods|" kubernetes/base/settings.env
+tried=0
+for name in prepare indexed-job job mpijob-v1alpha2 mpijob-v2beta1 pod; do # all but the download; the first makes data
+    overlay=kubernetes/overlays/$name
+    what=$overlay
+    $render "$overlay" >rendered 2>"$err" || fail "not rendered"
+    # Of mpirun and of the pods of an Indexed Job, what a process runs. Workers run only sshd.
+    python3 -B "$tests/manifests.py" commands rendered >lines
+    sed -i -E 's/ berth-mpirun .* berth / berth /; s/ berth-indexed-job / berth /; /sshd/d; /^env( [A-Z_]+=\S+)* berth$/d' lines
+    [ "$name" = prepare ] || sed -i 's/$/ --dry-run/' lines
+    rm -rf pods
+    tried=$((tried + $(grep -cE '(^| )(berth|fp32_\S+) ' lines)))
+    PATH=$scripts:$PATH with_mpi bash -eu lines >"$out" 2>"$err" </dev/null
+    code=$?
+    expect_code 0
+done
+[ $tried -eq 6 ] || fail "only $tried commands"
 finish

@@ -5,10 +5,11 @@
 # Needs root and minutes. Not as there: the hosts share this machine's processors.
 export TMPDIR=/tmp # which the hosts share, unlike /dev/shm
 scripts=$(cd "$(dirname "$0")/../../deploy/slurm" && pwd)
-. "$(dirname "$0")/../seeds/lib.sh"
-. "$(dirname "$0")/../lab/hosts.sh"
-. "$(dirname "$0")/../lab/slurm.sh"
-. "$(dirname "$0")/../comm/launch.sh"
+tests=$(cd "$(dirname "$0")/.." && pwd)
+. "$tests/seeds/lib.sh"
+. "$tests/lab/hosts.sh"
+. "$tests/lab/slurm.sh"
+. "$tests/comm/launch.sh"
 export LAB=$lab BERTH OMP_NUM_THREADS=1 BERTH_MODULE_PATH
 BERTH_MODULE_PATH=$(cd "$(dirname "$BERTH")" && pwd)
 # Processes share few processors, and run as root.
