@@ -188,7 +188,7 @@ for name in prepare indexed-job job mpijob-v1alpha2 mpijob-v2beta1 pod; do # all
     sed -i -E 's/ berth-mpirun .* berth / berth /; s/ berth-indexed-job / berth /; /sshd/d; /^env( [A-Z_]+=\S+)* berth$/d' lines
     [ "$name" = prepare ] || sed -i 's/$/ --dry-run/' lines
     rm -rf pods
-    tried=$((tried + $(grep -cE '(^| )(berth|fp32_\S+) ' lines)))
+    tried=$((tried + $(grep -cE "(^|[ '])(berth|fp32_\S+) " lines)))
     PATH=$scripts:$PATH with_mpi bash -eu lines >"$out" 2>"$err" </dev/null
     code=$?
     expect_code 0
