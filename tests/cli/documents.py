@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 
-FOLDERS = "bench|cli|demo|dev|doc|examples|fuzz|include|src|tests"
+FOLDERS = "bench|cli|demo|deploy|dev|doc|examples|fuzz|include|src|tests"
 ROOMS = "api|comm|core|cpu|data|format|metrics|model|net|report|text|train"
 PATH = re.compile(rf"(?<![\w./<-])(?:(?:{FOLDERS})/[\w./*-]*\w|(?:{ROOMS})/[\w/*]+\.[ch]\b)")
 FILE = re.compile(r"`([\w*-]+\.(?:c|h|py|sh))`")
@@ -21,7 +21,8 @@ OPTION = re.compile(r"(?<![\w-])--([a-z][\w-]*)")
 COMMAND = re.compile(r"(?<![\w/-])berth ([a-z][^|;&<>`\n]*)")
 # Files that other programs write or that the text calls elsewhere.
 FOREIGN_FILES = {"zero_to_fp32.py", "run_classifier.py", "evaluate-v2.0.py"}
-FOREIGN_OPTIONS = {  # cmake, ctest, WikiExtractor, mpirun, srun, sbatch, deepspeed
+FOREIGN_OPTIONS = {  # cmake, ctest, WikiExtractor, mpirun, srun, sbatch, deepspeed, docker, apptainer, sarus, kubectl
+    "rm", "build_arg", "privileged", "entrypoint", "namespace", "bind", "mount", "for", "dependency",
     "nodes", "ntasks_per_node", "time", "num_nodes", "num_gpus",
     "bind_to", "map_by", "mpi", "cpus_per_task", "cpu_bind", "build", "preset", "test_dir", "output_on_failure", "no_templates"}
 
@@ -115,7 +116,7 @@ def main(berth: str, build: str, source: str) -> int:
     tests = set(re.findall(r"Test +#\d+: (\S+)", run("ctest", "--test-dir", build, "-N")))
     tests |= {path.stem for path in (root / "fuzz").glob("fuzz_*.c")}
     sources = "\n".join(path.read_text(encoding="utf-8", errors="replace")
-                        for pattern in ("src/**/*.[ch]", "cli/*.c", "tests/**/*.*[chy]", "dev/**/*", "bench/*", "run-*",
+                        for pattern in ("src/**/*.[ch]", "cli/*.c", "tests/**/*.*[chy]", "dev/**/*", "deploy/**/*", "bench/*", "run-*",
                                         "examples/*", "CMakeLists.txt")
                         for path in root.glob(pattern) if path.is_file())
     elsewhere = FOREIGN_OPTIONS | options_in(sources) | {normal(name) for name in re.findall(r"[a-z][\w-]*", originals)}

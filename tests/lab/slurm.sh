@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Slurm on the hosts of hosts.sh, which are up. Sourced after it.
 #
-#   slurm_up FOLDER    munge, the controller and a daemon for each host; 77 where a package is missing
+#   slurm_up FOLDER    munge, the controller and a daemon for each host; 77 where a package is missing.
+#                      A job of the partition "urgent" takes the nodes of those of the partition "all", which
+#                      have a minute to stop
 #   slurm WORDS...     srun, salloc, sinfo ... on the bridge's host
 #   slurm_down
 slurm_up() {
@@ -28,7 +30,7 @@ SlurmctldHost=${lab}sw($lab_net.254)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket=$slurm_dir/munge
+AuthInfo=socket=$slurm_dir/munge,cred_expire=5
 StateSaveLocation=$slurm_dir/state
 SlurmdSpoolDir=$slurm_dir/%n
 SlurmctldPidFile=$slurm_dir/slurmctld.pid
@@ -44,13 +46,17 @@ ReturnToService=2
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+SchedulerParameters=sched_interval=2,bf_interval=2
 KillWait=5
 SlurmdTimeout=30
 END
         for k in $(seq "$lab_hosts"); do
             echo "NodeName=${lab}h$k NodeAddr=$lab_net.$k CPUs=8 RealMemory=1000 State=UNKNOWN"
         done
-        echo "PartitionName=all Nodes=${lab}h[1-$lab_hosts] Default=YES State=UP"
+        echo "PartitionName=all Nodes=${lab}h[1-$lab_hosts] Default=YES State=UP PriorityTier=1 GraceTime=60 PreemptMode=REQUEUE"
+        echo "PartitionName=urgent Nodes=${lab}h[1-$lab_hosts] State=UP PriorityTier=2 PreemptMode=OFF"
     } >"$SLURM_CONF"
     hosts_exec sw slurmctld -c || return 1
     for k in $(seq "$lab_hosts"); do

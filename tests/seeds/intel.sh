@@ -20,14 +20,7 @@ expect_code 0
 records=$(dirname "$(find prepared -name '*training_0.tfrecord')")
 
 task=data/MRPC
-mkdir $task
-printf 'Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n' | tee $task/train.tsv >$task/dev.tsv
-printf 'index\t#1 ID\t#2 ID\t#1 String\t#2 String\n' >$task/test.tsv
-for i in 1 2 3 4 5 6 7 8 9 10; do
-    printf '1\t1\t2\tada lived in oslo %s\tada lived in oslo\n0\t1\t2\tada lived in rome\thugo %s\n' "$i" "$i" |
-        tee -a $task/train.tsv >>$task/dev.tsv
-    printf '%s\t1\t2\tada lived in oslo\thugo lived in riga\n' "$i" >>$task/test.tsv
-done
+make_mrpc $task
 setting() { # NAME VALUE
     grep -qE "^  $1 +$2\$" "$err" || fail "not $1 $2"
 }

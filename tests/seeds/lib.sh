@@ -75,3 +75,14 @@ fill_cache() {
     make_dataset "$data/snapshots/$commit/train-v1.1.json"
     make_dataset "$data/snapshots/$commit/dev-v1.1.json"
 }
+# Twenty pairs of MRPC to train on and to evaluate, and ten to predict.
+make_mrpc() { # FOLDER
+    mkdir "$1"
+    printf 'Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n' | tee "$1/train.tsv" >"$1/dev.tsv"
+    printf 'index\t#1 ID\t#2 ID\t#1 String\t#2 String\n' >"$1/test.tsv"
+    for i in 1 2 3 4 5 6 7 8 9 10; do
+        printf '1\t1\t2\tada lived in oslo %s\tada lived in oslo\n0\t1\t2\tada lived in rome\thugo %s\n' "$i" "$i" |
+            tee -a "$1/train.tsv" >>"$1/dev.tsv"
+        printf '%s\t1\t2\tada lived in oslo\thugo lived in riga\n' "$i" >>"$1/test.tsv"
+    done
+}

@@ -1,0 +1,1 @@
+fp32_squad_training_demo.sh

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+# What Intel's example scripts have in common: their variables and the checks of them. Sourced.
+#
+#   CHECKPOINT_DIR     folder of a pre-trained BERT: Google's files, or Hugging Face's
+#   DATASET_DIR        folder of the data
+#   OUTPUT_DIR         folder of the results; made if it does not exist
+#   MPI_NUM_PROCESSES  number of processes; Berth reads it itself
+#   BATCH_SIZE         sequences an update
+#   BERTH              the program, if it is not in the path
+#
+# Options after the script's name go to Berth, for example --dry-run.
+set -euo pipefail
+
+die() {
+    echo "$1" >&2
+    exit 1
+}
+
+[ -n "${OUTPUT_DIR:-}" ] || die "The required environment variable OUTPUT_DIR has not been set"
+for name in CHECKPOINT_DIR DATASET_DIR; do
+    [ -n "${!name:-}" ] || die "The required environment variable $name has not been set"
+    [ -d "${!name}" ] || die "The $name '${!name}' does not exist"
+done
+mkdir -p "$OUTPUT_DIR"
+[ -z "${MODEL_DIR:-}" ] || echo "note: MODEL_DIR has no effect: the program is ${BERTH:-berth}" >&2
+export CHECKPOINT_DIR DATASET_DIR OUTPUT_DIR
+
+# Arguments: the words before "--" of the launcher, "--", and the others.
+launch_benchmark() {
+    exec "${BERTH:-berth}" --precision=fp32 --mode=training --framework=tensorflow "$@"
+}
