@@ -12,7 +12,8 @@
 struct gpu {
     struct device device;
     gpu_stream stream;
-    char description[160];
+    bool is_open;          // the stream
+    char description[200]; // "cuda:1, NVIDIA H200, ..."
 
     float *partials; // sums of blocks of threads, of the operation that runs
     size_t partial_bytes;
@@ -30,8 +31,12 @@ static inline struct gpu *gpu_of(struct device *dev) {
     return (struct gpu *)dev->state;
 }
 
-// Keeps the first error: what was called, and what is wrong with it.
+// Keeps the first error of a call (faults.h), if it is one.
 void gpu_fail(struct gpu *gpu, const char *call, gpu_error error);
+// The same for what the device cannot compute.
+static inline void gpu_fail(struct gpu *gpu, const char *call, const char *unsupported) {
+    gpu_fail(gpu, call, gpu_error{GPU_NOT_SUPPORTED, unsupported});
+}
 // Room for that many floats, until the next call; NULL after an error. Within what was reserved it
 // allocates nothing.
 float *gpu_partials(struct gpu *gpu, int64_t count);
@@ -60,11 +65,9 @@ static inline void gpu_run(struct gpu *gpu, struct gpu_shape shape, void (*kerne
     if (gpu->status != BERTH_OK || shape.blocks <= 0) {
         return;
     }
-    gpu_error error = gpu_launch(shape.kernel, dim3((unsigned)shape.blocks), shape.threads,
-                                 shape.shared, gpu->stream, kernel, Parameters(arguments)...);
-    if (error != NULL) {
-        gpu_fail(gpu, shape.kernel, error);
-    }
+    gpu_fail(gpu, shape.kernel,
+             gpu_launch(shape.kernel, dim3((unsigned)shape.blocks), shape.threads, shape.shared,
+                        gpu->stream, kernel, Parameters(arguments)...));
 }
 
 // --- operations ---------------------------------------------------------------------------------

@@ -297,9 +297,15 @@ static size_t level_bytes(const struct training_job *job) {
 }
 
 // What the plan is made of, of this rank.
+static struct state planned_state(const struct training_job *job) {
+    return (struct state){.device = job->device,
+                          .table = &job->files.table,
+                          .compute = job->state.compute,
+                          .share = job->share};
+}
+
 static enum berth_status measure_plan(struct training_job *job, struct berth_error *error) {
-    job->state =
-        (struct state){.device = job->device, .table = &job->files.table, .share = job->share};
+    job->state = planned_state(job);
     TRY(machine_compute_dtype(&job->config, job->device, &job->log, &job->state.compute, error));
     return find_shape(job, &job->micro_batches, error);
 }
@@ -378,6 +384,18 @@ static enum berth_status keep_tokenizer(struct training_job *job, struct berth_e
     memory_free(job->files.vocab_path);
     job->files.vocab_path = path_join(folder, "vocab.txt");
     return job->files.vocab_path != NULL ? BERTH_OK : file_no_path(error);
+}
+
+// Gives back what fill_state took, complete or not.
+static void empty_state(struct training_job *job) {
+    saver_done(&job->saver);
+    updater_done(&job->updater);
+    engine_done(&job->engine);
+    if (job->state.master != NULL) {
+        const struct state planned = planned_state(job);
+        state_done(&job->state);
+        job->state = planned;
+    }
 }
 
 static enum berth_status fill_state(struct training_job *job, struct berth_error *error) {
@@ -574,7 +592,7 @@ static enum berth_status share_resume(struct training_job *job, struct berth_err
 static enum berth_status prepare(struct training_job *job, struct berth_error *error) {
     TRY(machine_start_threads(&job->config, error));
     TRY(read_inputs(job, error));
-    TRY(machine_device_open(&job->config, &job->log, &job->device, error));
+    TRY(machine_device_open(&job->config, job->comm, &job->log, &job->device, error));
     return measure_plan(job, error);
 }
 
@@ -582,7 +600,13 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
     TRY(progress_init(&job->progress, error));
     job->progress.jobs = job->task->jobs;
     job->progress.feed = &job->feed;
-    return fill_state(job, error);
+    enum berth_status status = fill_state(job, error);
+    if (status == BERTH_NO_MEMORY && !job->device->is_host) {
+        empty_state(job);
+        const struct plan_args memory = memory_of(job);
+        plan_memory_advise(&memory, error);
+    }
+    return status;
 }
 
 // Created only now, so that unusable input leaves no folder. Another run may have filled it in the
@@ -648,10 +672,7 @@ void training_job_close(struct training_job *job) {
     saver_done(&job->saver);
     updater_done(&job->updater);
     job->comm->close(job->comm); // before the memory that it may still exchange
-    engine_done(&job->engine);
-    if (job->state.master != NULL) {
-        state_done(&job->state);
-    }
+    empty_state(job);
     progress_done(&job->progress);
     if (job->device != NULL) {
         job->device->close(job->device);
