@@ -40,12 +40,12 @@ inline gpu_error emulated_fault(const char *call) {
     return gpu_error{code, NULL};
 }
 
-// As much as the host has, or BERTH_EMULATION_MEMORY in MiB, less what is in use.
+// As much as the host has, or BERTH_EMULATION_MEMORY in KiB, less what is in use.
 inline uint64_t emulated_memory_used;
 
 static inline gpu_error gpu_memory_left(uint64_t *bytes) {
     static const char *const limit = getenv("BERTH_EMULATION_MEMORY");
-    const uint64_t all = limit != NULL ? strtoull(limit, NULL, 10) << 20 : 0;
+    const uint64_t all = limit != NULL ? strtoull(limit, NULL, 10) << 10 : 0;
     *bytes = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     if (limit != NULL) {
         *bytes = all > emulated_memory_used ? all - emulated_memory_used : 0;

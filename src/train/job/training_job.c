@@ -297,15 +297,9 @@ static size_t level_bytes(const struct training_job *job) {
 }
 
 // What the plan is made of, of this rank.
-static struct state planned_state(const struct training_job *job) {
-    return (struct state){.device = job->device,
-                          .table = &job->files.table,
-                          .compute = job->state.compute,
-                          .share = job->share};
-}
-
 static enum berth_status measure_plan(struct training_job *job, struct berth_error *error) {
-    job->state = planned_state(job);
+    job->state =
+        (struct state){.device = job->device, .table = &job->files.table, .share = job->share};
     TRY(machine_compute_dtype(&job->config, job->device, &job->log, &job->state.compute, error));
     return find_shape(job, &job->micro_batches, error);
 }
@@ -392,9 +386,7 @@ static void empty_state(struct training_job *job) {
     updater_done(&job->updater);
     engine_done(&job->engine);
     if (job->state.master != NULL) {
-        const struct state planned = planned_state(job);
         state_done(&job->state);
-        job->state = planned;
     }
 }
 
@@ -600,9 +592,11 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
     TRY(progress_init(&job->progress, error));
     job->progress.jobs = job->task->jobs;
     job->progress.feed = &job->feed;
+    const struct state planned = job->state;
     enum berth_status status = fill_state(job, error);
     if (status == BERTH_NO_MEMORY && !job->device->is_host) {
         empty_state(job);
+        job->state = planned;
         const struct plan_args memory = memory_of(job);
         plan_memory_advise(&memory, error);
     }
