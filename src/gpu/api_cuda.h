@@ -18,6 +18,9 @@
     extern __shared__ __align__(16) unsigned char gpu_dynamic_shared[];                            \
     type *const name = (type *)gpu_dynamic_shared
 
+// Before a loop over an array that must stay in registers.
+#define GPU_UNROLL _Pragma("unroll")
+
 // --- numbers ------------------------------------------------------------------------------------
 
 static __device__ __forceinline__ float gpu_float(uint32_t bits) {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define GPU_KIND "emulated"
+#define GPU_UNROLL
 
 struct gpu_stream {
     int threads; // of the host

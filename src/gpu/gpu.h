@@ -45,6 +45,14 @@ float *gpu_partials(struct gpu *gpu, int64_t count);
 void gpu_add_partials(struct gpu *gpu, float *to, const float *partials, int64_t blocks,
                       int64_t stride, int64_t count);
 
+// Writes zeros to the rows from `first` on.
+void gpu_zero_rows(struct gpu *gpu, struct mat m, int64_t first);
+
+// Whether kernels may read eight neighbouring numbers of a row at once.
+static inline bool gpu_is_vectorizable(const struct mat &m) {
+    return (uintptr_t)m.data % 16 == 0 && m.stride % 8 == 0 && m.cols % 8 == 0;
+}
+
 static inline int64_t gpu_blocks(int64_t count, int64_t block) {
     return (count + block - 1) / block;
 }
