@@ -269,5 +269,7 @@ static enum berth_status open_device(const struct device_options *options, struc
     return BERTH_OK;
 }
 
+#ifndef __HIP_DEVICE_COMPILE__ // hipcc would put a constant on the GPU, too
 extern "C" __attribute__((visibility("default"))) const struct device_module berth_device_module = {
     BERTH_VERSION, sizeof(struct device), open_device, describe_device};
+#endif
