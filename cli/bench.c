@@ -108,7 +108,7 @@ static enum berth_status run_peak(struct cli_call *call, struct berth_error *err
     struct json_line line = {0};
     int json = cli_flag(call, "json");
     double seconds = cli_real(call, "seconds");
-    TRY(machine_device_open(&call->config, NULL, &device, error));
+    TRY(machine_device_open(&call->config, comm_self(), NULL, &device, error));
     double fp32 = peak_of(device, DTYPE_F32, seconds);
     double bf16 = peak_of(device, DTYPE_BF16, seconds);
     double bandwidth = bandwidth_of(call, device, seconds);
@@ -210,7 +210,7 @@ static enum berth_status measure_table(struct cli_call *call, int products_only,
                                        struct bench_geometry *geometry, struct table *table,
                                        struct berth_error *error) {
     struct device *device;
-    TRY(machine_device_open(&call->config, NULL, &device, error));
+    TRY(machine_device_open(&call->config, comm_self(), NULL, &device, error));
     enum berth_status status = measure_on(call, device, products_only, geometry, table, error);
     device->close(device);
     return status;

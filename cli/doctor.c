@@ -128,13 +128,41 @@ static void put_instructions(struct facts *facts) {
     put_text(facts, "instruction_sets", usable);
 }
 
+// What there is of a kind of GPU: "no berth-device-hip.so in ...", or "cuda:0, NVIDIA H200, ...;
+// ...".
+static void describe_gpus(const char *kind, char *text, size_t size) {
+    char gpu[160];
+    struct berth_error error;
+    int count = 1;
+    size_t used = 0;
+    for (int i = 0; i < count && used < size; i++) {
+        const char *separator = i > 0 ? "; " : "";
+        const int is_fine = device_gpu_describe(kind, i, &count, gpu, &error) == BERTH_OK;
+        used += (size_t)(is_fine ? snprintf(text + used, size - used, "%s%s:%d, %s", separator,
+                                            kind, i, gpu)
+                                 : snprintf(text + used, size - used, "%s%s", separator,
+                                            error.message));
+    }
+}
+
+// One line for each kind: what is there, or why it is not.
+static void put_gpus(struct facts *facts) {
+    char key[32], text[2048];
+    for (const char *const *kind = device_gpu_kinds; *kind != NULL; kind++) {
+        snprintf(key, sizeof key, "device_%s", *kind);
+        describe_gpus(*kind, text, sizeof text);
+        put_text(facts, key, text);
+    }
+}
+
 static enum berth_status put_device(struct facts *facts, struct berth_config *config,
                                     struct berth_error *error) {
     struct device *device;
     enum dtype compute;
     char processors[1024] = "unknown";
-    TRY(machine_device_open(config, NULL, &device, error));
+    TRY(machine_device_open(config, comm_self(), NULL, &device, error));
     put_text(facts, "device", device->describe(device));
+    put_gpus(facts);
     find_proc_line("/proc/self/status", "Cpus_allowed_list", processors, sizeof processors);
     put_text(facts, "processors_usable", processors);
     put_integer(facts, "threads", machine_threads(config));

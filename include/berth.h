@@ -236,7 +236,7 @@ struct berth_config {
     double null_score_diff_threshold;
 
     /* machine */
-    const char *device;       /* "cpu", "cuda" or "auto" */
+    const char *device;       /* "auto", "cpu", "cuda", "cuda:1", "hip", "emulated" */
     int64_t threads;          /* 0: all that the process may use */
     const char *instructions; /* "auto", "generic", "avx2", "avx512", "avx512bf16" */
 

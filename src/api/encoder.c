@@ -53,8 +53,7 @@ static enum berth_status load(struct berth_encoder *encoder, struct comm *comm,
         settle_casing(config, &encoder->sentence);
     }
     TRY(predictor_open(&inference->predictor, config, PARAM_HEAD_NONE,
-                       usual_length(&encoder->sentence), log, error));
-    inference->predictor.comm = comm;
+                       usual_length(&encoder->sentence), comm, log, error));
     note_other_length(config, &encoder->sentence,
                       inference->predictor.files.shape.max_position_embeddings, log);
     int64_t tokens = config->predict_batch_size * config->max_seq_length;

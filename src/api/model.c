@@ -25,7 +25,8 @@ static enum berth_status load(struct berth_model *model, const struct berth_log 
                               struct berth_error *error) {
     struct inference *inference = &model->inference;
     const struct berth_config *config = &inference->config;
-    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_SPAN, 0, log, error));
+    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_SPAN, 0, comm_self(),
+                       log, error));
     TRY(squad_input_feature_options(config, &model->features, error));
     model->answers = squad_input_answer_options(config);
     int64_t length = config->max_seq_length, windows = config->predict_batch_size;

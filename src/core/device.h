@@ -379,14 +379,31 @@ struct device {
 struct device_options {
     int threads;              // 0: all processors that the process may use
     const char *instructions; // NULL or "auto"; "generic", "avx2", "avx512", "avx512bf16" force one
+    int index;      // of the GPU among those of its kind that the process sees; -1: one of them for
+    int local_rank; // each rank of the host, in turn
 };
+
+// What to return after memory_new(bytes) has failed: the device's error, or BERTH_NO_MEMORY with
+// its name and the memory that it still has.
+enum berth_status device_no_memory(struct device *device, size_t bytes, const char *purpose,
+                                   struct berth_error *error);
 
 // Opens the device of that kind; the caller closes it with device->close.
 enum berth_status device_cpu_open(const struct device_options *options, struct device **device,
                                   struct berth_error *error);
-// "cuda", "hip" or "emulated" (the GPU's kernels run by the host, slowly). BERTH_UNAVAILABLE: there
-// is no such device, or no module for it.
-enum berth_status device_gpu_open(const char *name, const struct device_options *options,
+
+// Kinds of GPUs: "cuda", "hip", and "emulated" (the GPU's kernels run by the host, slowly); the
+// last is NULL.
+extern const char *const device_gpu_kinds[];
+// BERTH_UNAVAILABLE: there is no such device, no driver for it, or no module of Berth.
+enum berth_status device_gpu_open(const char *kind, const struct device_options *options,
                                   struct device **device, struct berth_error *error);
+// Why there is no GPU of that kind to compute on, as far as this can be said without opening the
+// kind's module; NULL: there may be one. That of the emulation is for those who ask for it.
+const char *device_gpu_missing(const char *kind);
+// Describes the GPU with that index; *count = the number of them. Errors as those of
+// device_gpu_open.
+enum berth_status device_gpu_describe(const char *kind, int index, int *count, char text[160],
+                                      struct berth_error *error);
 
 #endif

@@ -10,7 +10,7 @@ enum berth_status device_batch_init(struct device_batch *copy, struct device *de
     copy->bytes = batch_carve(&copy->arrays, NULL, extent);
     copy->block = device->memory_new(device, copy->bytes);
     if (copy->block == NULL) {
-        return error_no_memory(error, copy->bytes, "the device's copy of a batch");
+        return device_no_memory(device, copy->bytes, "the device's copy of a batch", error);
     }
     batch_carve(&copy->arrays, copy->block, extent);
     return BERTH_OK;

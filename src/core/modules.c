@@ -87,6 +87,12 @@ static int find(struct search *search) {
 
 // --- loading ------------------------------------------------------------------------------------
 
+int module_exists(const char *kind, const char *name) {
+    const struct module_request request = {.kind = kind, .name = name};
+    struct search search = {.request = &request};
+    return find(&search);
+}
+
 enum berth_status module_open(const struct module_request *request, const void **object,
                               struct berth_error *error) {
     struct search search = {.request = request};

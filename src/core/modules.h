@@ -18,6 +18,9 @@ struct module_request {
     const char *if_broken;   // and when it does not open
 };
 
+// Whether there is a file of that module.
+int module_exists(const char *kind, const char *name);
+
 // *object = the module's object. Modules are never unloaded: libraries leave handlers and threads
 // in the process. BERTH_UNAVAILABLE: no such module, or it does not open.
 enum berth_status module_open(const struct module_request *request, const void **object,

@@ -455,7 +455,8 @@ const struct option_row option_rows[] = {
              "answer by more than this"},
 
     {TEXT("machine", device, "auto"), FREE, .jobs = MACHINE_JOBS, .unit = "NAME",
-     .choices = "auto|cpu|cuda|emulated", .help = "device to compute on"},
+     .choices = "auto|cpu|cuda[:N]|hip[:N]|emulated",
+     .help = "device to compute on; auto: a GPU if there is one, else the CPU"},
     {INTEGER("machine", threads, "0"), FREE, COMMON,
      .jobs = MACHINE_JOBS | JOB_FEATURES | DATA_JOBS, BETWEEN(0, 4096), .unit = "N",
      .aliases = "n_processes num_threads num_intra_threads intra_op preprocessing_num_workers",

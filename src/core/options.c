@@ -174,13 +174,29 @@ static enum berth_status parse_flag(const struct option_row *row, const char *te
                                            : bad_value(row, text, "true or false", error);
 }
 
+// A choice that ends in "[:N]" stands for itself with and without an index, "cuda" and "cuda:12".
+static int is_choice(const char *choice, size_t size, const char *value) {
+    static const char suffix[] = "[:N]";
+    const size_t indexed = sizeof suffix - 1, most_digits = 4;
+    const size_t length = strlen(value);
+    if (size < indexed || memcmp(choice + size - indexed, suffix, indexed) != 0) {
+        return length == size && memcmp(choice, value, size) == 0;
+    }
+    const size_t stem = size - indexed;
+    if (strncmp(value, choice, stem) != 0) {
+        return 0;
+    }
+    const size_t digits = value[stem] == ':' ? strspn(value + stem + 1, "0123456789") : 0;
+    return length == stem || (digits > 0 && digits <= most_digits && length == stem + 1 + digits);
+}
+
 // The index of `value` among the choices; -1: not found. *choice and *length: its text.
 static int find_choice(const char *choices, const char *value, const char **choice,
                        size_t *length) {
     const char *at = choices;
     for (int number = 0;; number++) {
         size_t size = strcspn(at, "|");
-        if (strlen(value) == size && memcmp(at, value, size) == 0) {
+        if (is_choice(at, size, value)) {
             *choice = at;
             *length = size;
             return number;

@@ -18,6 +18,9 @@
     extern __shared__ __align__(16) unsigned char gpu_dynamic_shared[];                            \
     type *const name = (type *)gpu_dynamic_shared
 
+// Before a loop over an array that must stay in registers.
+#define GPU_UNROLL _Pragma("unroll")
+
 // --- numbers ------------------------------------------------------------------------------------
 
 static __device__ __forceinline__ float gpu_float(uint32_t bits) {
@@ -59,36 +62,47 @@ struct gpu_stream {
     cudaStream_t stream;
 };
 
-// NULL: no error, else what went wrong.
-typedef const char *gpu_error;
-
 static inline gpu_error gpu_error_of(cudaError_t error) {
-    return error == cudaSuccess ? NULL : cudaGetErrorString(error);
+    return error == cudaSuccess ? GPU_NO_ERROR : gpu_error{(int)error, cudaGetErrorString(error)};
 }
 
-// The first device that CUDA shows (CUDA_VISIBLE_DEVICES).
-static inline gpu_error gpu_open(const struct device_options *options, gpu_stream *stream,
-                                 char description[160]) {
+static_assert((int)cudaErrorMemoryAllocation == GPU_OUT_OF_MEMORY &&
+                  (int)cudaErrorInsufficientDriver == GPU_NO_DRIVER &&
+                  (int)cudaErrorNoDevice == GPU_NO_DEVICE &&
+                  (int)cudaErrorInvalidDevice == GPU_WRONG_INDEX &&
+                  (int)cudaErrorNotSupported == GPU_NOT_SUPPORTED,
+              "CUDA's numbers");
+
+// Devices that CUDA shows (CUDA_VISIBLE_DEVICES).
+static inline gpu_error gpu_count(int *count) {
+    int driver = 0;
+    *count = 0;
+    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
+        return gpu_error{GPU_NO_DRIVER, "no NVIDIA driver is installed"};
+    }
+    return gpu_error_of(cudaGetDeviceCount(count));
+}
+
+static inline gpu_error gpu_describe(int index, char text[160]) {
     const int oldest = 8; // compute capability: bf16, asynchronous copies
     struct cudaDeviceProp properties;
-    int driver = 0, count = 0;
-    if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
-        return "no driver of NVIDIA is installed";
-    }
-    gpu_error error = gpu_error_of(cudaGetDeviceCount(&count));
-    if (error != NULL) {
+    gpu_error error = gpu_error_of(cudaGetDeviceProperties(&properties, index));
+    if (error.code != 0) {
         return error;
     }
-    error = gpu_error_of(cudaGetDeviceProperties(&properties, 0));
-    if (error == NULL && properties.major < oldest) {
-        return "the GPU is older than compute capability 8.0";
-    }
-    if (error == NULL) {
-        error = gpu_error_of(cudaStreamCreateWithFlags(&stream->stream, cudaStreamNonBlocking));
-    }
-    snprintf(description, 160, "%.100s, compute capability %d.%d, %zu MiB", properties.name,
+    snprintf(text, 160, "%.100s, compute capability %d.%d, %zu MiB", properties.name,
              properties.major, properties.minor, properties.totalGlobalMem >> 20);
-    return error;
+    return properties.major >= oldest
+               ? GPU_NO_ERROR
+               : gpu_error{GPU_NOT_SUPPORTED, "compute capability 8.0 or higher is needed"};
+}
+
+static inline gpu_error gpu_open(int index, const struct device_options *options,
+                                 gpu_stream *stream) {
+    gpu_error error = gpu_error_of(cudaSetDevice(index));
+    return error.code != 0
+               ? error
+               : gpu_error_of(cudaStreamCreateWithFlags(&stream->stream, cudaStreamNonBlocking));
 }
 
 static inline void gpu_close(gpu_stream stream) {
@@ -127,7 +141,7 @@ static inline gpu_error gpu_wait(gpu_stream stream) {
 static inline gpu_error gpu_memory_left(uint64_t *bytes) {
     size_t left, all;
     gpu_error error = gpu_error_of(cudaMemGetInfo(&left, &all));
-    *bytes = error == NULL ? left : 0;
+    *bytes = error.code == 0 ? left : 0;
     return error;
 }
 
@@ -140,7 +154,7 @@ static inline gpu_error gpu_launch(const char *name, dim3 grid, unsigned threads
     if (dynamic_shared > usual_shared) {
         gpu_error error = gpu_error_of(cudaFuncSetAttribute(
             kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)dynamic_shared));
-        if (error != NULL) {
+        if (error.code != 0) {
             return error;
         }
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPU device: opening, memory, errors, and the table of operations.
+#include "gpu/faults.h"
 #include "gpu/gemm.h"
 #include "gpu/gpu.h"
 #include "gpu/module.h"
@@ -14,10 +15,17 @@ extern "C" {
 
 // --- errors -------------------------------------------------------------------------------------
 
+// "device cuda:0, NVIDIA H200, ...: adamw: an illegal memory access (error 700): remedy"
+static enum berth_status report(const char *device, const char *call, gpu_error given,
+                                struct berth_error *error) {
+    const struct fault *fault = fault_of(given.code);
+    return error_set(error, fault->status, "device %s: %s: %s (error %d): %s", device, call,
+                     given.text != NULL ? given.text : fault->text, given.code, fault->remedy);
+}
+
 void gpu_fail(struct gpu *gpu, const char *call, gpu_error error) {
-    if (gpu->status == BERTH_OK && error != NULL) {
-        gpu->status =
-            error_set(&gpu->error, BERTH_UNAVAILABLE, "device " GPU_KIND ": %s: %s", call, error);
+    if (gpu->status == BERTH_OK && error.code != 0) {
+        gpu->status = report(gpu->description, call, error, &gpu->error);
     }
 }
 
@@ -37,7 +45,7 @@ static enum berth_status status(struct device *dev, struct berth_error *error) {
 static void *memory_new_zeroed(struct device *dev, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
     void *block;
-    if (gpu_memory_new(&block, bytes) != NULL) {
+    if (gpu_memory_new(&block, bytes).code != 0) {
         return NULL;
     }
     gpu_fail(gpu, "zeroing memory", gpu_zero(block, bytes, gpu->stream));
@@ -83,7 +91,7 @@ float *gpu_partials(struct gpu *gpu, int64_t count) {
         gpu->partials = NULL;
         void *block;
         gpu_error error = gpu_memory_new(&block, bytes);
-        if (error != NULL) {
+        if (error.code != 0) {
             gpu_fail(gpu, "scratch memory", error);
             return NULL;
         }
@@ -145,7 +153,9 @@ static void close_device(struct device *dev) {
     struct gpu *gpu = gpu_of(dev);
     gpu_memory_free(gpu->partials);
     gemm_close(gpu->gemm);
-    gpu_close(gpu->stream);
+    if (gpu->is_open) {
+        gpu_close(gpu->stream);
+    }
     memory_free(gpu);
 }
 
@@ -199,30 +209,67 @@ static void fill_table(struct device *device) {
     device->convert = gpu_convert;
 }
 
+static enum berth_status count_devices(int *count, struct berth_error *error) {
+    gpu_error failure = gpu_count(count);
+    if (failure.code == 0 && *count == 0) {
+        failure = gpu_error{GPU_NO_DEVICE, NULL};
+    }
+    return failure.code == 0 ? BERTH_OK : report(GPU_KIND, "opening", failure, error);
+}
+
+static enum berth_status describe_device(int index, int *count, char text[160],
+                                         struct berth_error *error) {
+    TRY(count_devices(count, error));
+    if (index >= *count) {
+        return error_set(error, BERTH_UNAVAILABLE,
+                         "device " GPU_KIND ":%d: there is no such GPU; the last one that this "
+                         "process sees is " GPU_KIND ":%d",
+                         index, *count - 1);
+    }
+    gpu_error failure = gpu_describe(index, text);
+    char name[32];
+    snprintf(name, sizeof name, GPU_KIND ":%d", index);
+    return failure.code == 0 ? BERTH_OK : report(name, "opening", failure, error);
+}
+
+// What is opened so far is the caller's.
+static enum berth_status open_parts(struct gpu *gpu, const struct device_options *options,
+                                    struct berth_error *error) {
+    int count, index = options->index;
+    char text[160];
+    TRY(count_devices(&count, error));
+    if (index < 0) {
+        index = options->local_rank % count;
+    }
+    TRY(describe_device(index, &count, text, error));
+    snprintf(gpu->description, sizeof gpu->description, GPU_KIND ":%d, %s", index, text);
+    gpu_error failure = gpu_open(index, options, &gpu->stream);
+    gpu->is_open = failure.code == 0;
+    if (failure.code == 0) {
+        failure = gemm_open(&gpu->gemm);
+    }
+    return failure.code == 0 ? BERTH_OK : report(gpu->description, "opening", failure, error);
+}
+
 static enum berth_status open_device(const struct device_options *options, struct device **device,
                                      struct berth_error *error) {
     struct gpu *gpu = (struct gpu *)memory_array_zeroed(1, sizeof *gpu);
     if (gpu == NULL) {
         return error_no_memory(error, sizeof *gpu, "the device");
     }
-    gpu_error failure = gpu_open(options, &gpu->stream, gpu->description);
-    if (failure != NULL) {
-        memory_free(gpu);
-        return error_set(error, BERTH_UNAVAILABLE, "device " GPU_KIND ": %s; use --device cpu",
-                         failure);
-    }
-    failure = gemm_open(&gpu->gemm);
-    if (failure != NULL) {
-        gpu_close(gpu->stream);
-        memory_free(gpu);
-        return error_set(error, BERTH_UNAVAILABLE, "device " GPU_KIND ": %s", failure);
+    gpu->device.state = gpu;
+    enum berth_status status = open_parts(gpu, options, error);
+    if (status != BERTH_OK) {
+        close_device(&gpu->device);
+        return status;
     }
     fill_table(&gpu->device);
-    gpu->device.state = gpu;
     clock_gettime(CLOCK_MONOTONIC, &gpu->marked);
     *device = &gpu->device;
     return BERTH_OK;
 }
 
+#ifndef __HIP_DEVICE_COMPILE__ // hipcc would put a constant on the GPU, too
 extern "C" __attribute__((visibility("default"))) const struct device_module berth_device_module = {
-    BERTH_VERSION, sizeof(struct device), open_device};
+    BERTH_VERSION, sizeof(struct device), open_device, describe_device};
+#endif

@@ -40,27 +40,30 @@ static cudaDataType_t type_of(enum dtype dtype) {
 }
 
 static gpu_error text_of(cublasStatus_t status) {
-    return status == CUBLAS_STATUS_SUCCESS ? NULL : cublasLtGetStatusString(status);
+    const int code =
+        status == CUBLAS_STATUS_ALLOC_FAILED ? GPU_OUT_OF_MEMORY : (int)cudaErrorUnknown;
+    return status == CUBLAS_STATUS_SUCCESS ? GPU_NO_ERROR
+                                           : gpu_error{code, cublasLtGetStatusString(status)};
 }
 
 gpu_error gemm_open(struct gemm **gemm) {
     struct gemm *opened = (struct gemm *)calloc(1, sizeof *opened);
     if (opened == NULL) {
-        return "out of memory";
+        return gpu_error{GPU_OUT_OF_MEMORY, NULL};
     }
     gpu_error error = text_of(cublasLtCreate(&opened->library));
-    if (error == NULL) {
+    if (error.code == 0) {
         error = gpu_memory_new(&opened->workspace, WORKSPACE_BYTES);
     }
-    if (error == NULL) {
+    if (error.code == 0) {
         error = gpu_memory_new(&opened->bias, BIAS_MOST * sizeof(uint16_t));
     }
-    if (error != NULL) {
+    if (error.code != 0) {
         gemm_close(opened);
         return error;
     }
     *gemm = opened;
-    return NULL;
+    return GPU_NO_ERROR;
 }
 
 static void close_plan(struct plan *plan) {

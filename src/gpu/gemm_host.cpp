@@ -7,7 +7,7 @@
 
 gpu_error gemm_open(struct gemm **gemm) {
     *gemm = NULL;
-    return NULL;
+    return GPU_NO_ERROR;
 }
 
 void gemm_close(struct gemm *gemm) {

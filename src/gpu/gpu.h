@@ -12,7 +12,8 @@
 struct gpu {
     struct device device;
     gpu_stream stream;
-    char description[160];
+    bool is_open;          // the stream
+    char description[200]; // "cuda:1, NVIDIA H200, ..."
 
     float *partials; // sums of blocks of threads, of the operation that runs
     size_t partial_bytes;
@@ -30,8 +31,12 @@ static inline struct gpu *gpu_of(struct device *dev) {
     return (struct gpu *)dev->state;
 }
 
-// Keeps the first error: what was called, and what is wrong with it.
+// Keeps the first error of a call (faults.h), if it is one.
 void gpu_fail(struct gpu *gpu, const char *call, gpu_error error);
+// The same for what the device cannot compute.
+static inline void gpu_fail(struct gpu *gpu, const char *call, const char *unsupported) {
+    gpu_fail(gpu, call, gpu_error{GPU_NOT_SUPPORTED, unsupported});
+}
 // Room for that many floats, until the next call; NULL after an error. Within what was reserved it
 // allocates nothing.
 float *gpu_partials(struct gpu *gpu, int64_t count);
@@ -39,6 +44,14 @@ float *gpu_partials(struct gpu *gpu, int64_t count);
 // that their number determines.
 void gpu_add_partials(struct gpu *gpu, float *to, const float *partials, int64_t blocks,
                       int64_t stride, int64_t count);
+
+// Writes zeros to the rows from `first` on.
+void gpu_zero_rows(struct gpu *gpu, struct mat m, int64_t first);
+
+// Whether kernels may read eight neighbouring numbers of a row at once.
+static inline bool gpu_is_vectorizable(const struct mat &m) {
+    return (uintptr_t)m.data % 16 == 0 && m.stride % 8 == 0 && m.cols % 8 == 0;
+}
 
 static inline int64_t gpu_blocks(int64_t count, int64_t block) {
     return (count + block - 1) / block;
@@ -60,11 +73,9 @@ static inline void gpu_run(struct gpu *gpu, struct gpu_shape shape, void (*kerne
     if (gpu->status != BERTH_OK || shape.blocks <= 0) {
         return;
     }
-    gpu_error error = gpu_launch(shape.kernel, dim3((unsigned)shape.blocks), shape.threads,
-                                 shape.shared, gpu->stream, kernel, Parameters(arguments)...);
-    if (error != NULL) {
-        gpu_fail(gpu, shape.kernel, error);
-    }
+    gpu_fail(gpu, shape.kernel,
+             gpu_launch(shape.kernel, dim3((unsigned)shape.blocks), shape.threads, shape.shared,
+                        gpu->stream, kernel, Parameters(arguments)...));
 }
 
 // --- operations ---------------------------------------------------------------------------------

@@ -7,6 +7,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// What went wrong in a call: CUDA's number of it, which HIP and the emulation share; 0: nothing.
+struct gpu_error {
+    int code;
+    const char *text; // NULL: as faults.h says
+};
+
+#define GPU_NO_ERROR (gpu_error{0, NULL})
+
+enum { // of the numbers
+    GPU_OUT_OF_MEMORY = 2,
+    GPU_NO_DRIVER = 35,
+    GPU_NO_DEVICE = 100,
+    GPU_WRONG_INDEX = 101,
+    GPU_NOT_SUPPORTED = 801
+};
+
 #if defined(__CUDACC__)
 #include "gpu/api_cuda.h"
 #elif defined(__HIPCC__)

@@ -86,6 +86,7 @@ template <int N>
 DEVICE void load_added(float (&x)[N], const struct mat &m, int64_t row, int64_t column) {
     float more[N];
     load(more, m, row, column);
+    GPU_UNROLL
     for (int i = 0; i < N; i++) {
         x[i] += more[i];
     }
@@ -94,6 +95,15 @@ DEVICE void load_added(float (&x)[N], const struct mat &m, int64_t row, int64_t 
 template <int N>
 DEVICE void store(const struct mat &m, int64_t row, int64_t column, const float (&x)[N]) {
     vector_io<N>::store(m, row * m.stride + column, x);
+}
+
+// N neighbouring numbers of an array; where N is 8, `at` is a multiple of 16 bytes.
+template <int N> DEVICE void load_run(float (&x)[N], const float *at) {
+    vector_io<N>::load(x, mat{(void *)at, 1, N, N, DTYPE_F32}, 0);
+}
+
+template <int N> DEVICE void store_run(float *at, const float (&x)[N]) {
+    vector_io<N>::store(mat{at, 1, N, N, DTYPE_F32}, 0, x);
 }
 
 DEVICE float number_at(const struct mat &m, int64_t row, int64_t column) {
@@ -250,6 +260,7 @@ template <int N> DEVICE void apply_mask(float (&x)[N], const struct mask_row &ro
     if (row.threshold == 0) {
         return;
     }
+    GPU_UNROLL
     for (int i = 0; i < N; i++) {
         x[i] = bits >> i & 1 ? x[i] * row.scale : 0.0f;
     }

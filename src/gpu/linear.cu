@@ -31,6 +31,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     for (int64_t row = place.first; place.column < u.cols && row < place.past; row++) {
         float x[VEC];
         load(x, u, row, place.column);
+        GPU_UNROLL
         for (int i = 0; i < VEC; i++) {
             x[i] = activation_of(x[i], activation);
         }
@@ -47,6 +48,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
         return;
     }
     float sums[VEC];
+    GPU_UNROLL
     for (int i = 0; i < VEC; i++) {
         sums[i] = 0.0f;
     }
@@ -55,15 +57,18 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
         load(x, g, row, place.column);
         if (is_given(u)) {
             load(slope, u, row, place.column);
+            GPU_UNROLL
             for (int i = 0; i < VEC; i++) {
                 x[i] *= activation_slope(slope[i], activation);
             }
             store(g, row, place.column, x);
         }
+        GPU_UNROLL
         for (int i = 0; i < VEC; i++) {
             sums[i] += x[i];
         }
     }
+    GPU_UNROLL
     for (int i = 0; i < VEC; i++) {
         partials[place.block * g.cols + place.column + i] = sums[i];
     }
@@ -99,16 +104,12 @@ void gpu_add_partials(struct gpu *gpu, float *to, const float *partials, int64_t
             add_partials_kernel, to, partials, blocks, stride, count);
 }
 
-static bool is_vectorizable(struct mat m) {
-    return (uintptr_t)m.data % 16 == 0 && m.stride % 8 == 0 && m.cols % 8 == 0;
-}
-
 static int64_t column_blocks(struct mat m, int vec) {
     return gpu_blocks(m.rows, COLUMN_ROWS) * gpu_blocks(m.cols, COLUMN_THREADS * vec);
 }
 
 static void activate(struct gpu *gpu, struct mat y, struct mat u, enum activation activation) {
-    if (is_vectorizable(y) && is_vectorizable(u)) {
+    if (gpu_is_vectorizable(y) && gpu_is_vectorizable(u)) {
         gpu_run(gpu, {"activation", column_blocks(u, 8), COLUMN_THREADS}, activation_kernel<8>, y,
                 u, activation);
     } else {
@@ -122,7 +123,7 @@ static void add_column_sums(struct gpu *gpu, float *dbias, struct mat g, struct 
                             enum activation activation) {
     const int64_t blocks = gpu_blocks(g.rows, COLUMN_ROWS);
     float *partials = gpu_partials(gpu, blocks * g.cols);
-    if (is_vectorizable(g) && (is_vectorizable(u) || mat_is_empty(u))) {
+    if (gpu_is_vectorizable(g) && (gpu_is_vectorizable(u) || mat_is_empty(u))) {
         gpu_run(gpu, {"column_sums", column_blocks(g, 8), COLUMN_THREADS}, column_sums_kernel<8>,
                 partials, g, u, activation);
     } else {

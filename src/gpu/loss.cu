@@ -11,15 +11,9 @@ DEVICE void set_gradient(const struct mat &m, int64_t row, int64_t column, doubl
     }
 }
 
-__global__ void __launch_bounds__(LOSS_THREADS) zero_columns_kernel(struct mat m, int64_t first) {
-    for (int64_t column = threadIdx.x; column < m.cols; column += LOSS_THREADS) {
-        set_number(m, first + blockIdx.x, column, 0.0f);
-    }
-}
-
 static void zero_from(struct gpu *gpu, struct mat m, int64_t first) {
     if (!mat_is_empty(m)) {
-        gpu_run(gpu, {"zero_columns", m.rows - first, LOSS_THREADS}, zero_columns_kernel, m, first);
+        gpu_zero_rows(gpu, m, first);
     }
 }
 
@@ -73,7 +67,7 @@ void gpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct
 // --- classes and words --------------------------------------------------------------------------
 
 // A block has one row of any number of columns.
-__global__ void __launch_bounds__(LOSS_THREADS)
+__global__ void __launch_bounds__(LOSS_THREADS, 4)
     class_loss_kernel(struct mat dlogits, float *losses, unsigned char *hits, struct mat logits,
                       float scale, const int32_t *labels) {
     const int64_t row = blockIdx.x;

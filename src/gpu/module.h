@@ -18,6 +18,8 @@ struct device_module {
     // BERTH_UNAVAILABLE: no such device, no driver, or one that is too old.
     enum berth_status (*open)(const struct device_options *options, struct device **device,
                               struct berth_error *error);
+    // As device_gpu_describe.
+    enum berth_status (*describe)(int index, int *count, char text[160], struct berth_error *error);
 };
 
 #ifdef __cplusplus

@@ -2,27 +2,115 @@
 # The device modules berth-device-NAME.so: the same kernels for each kind of GPU, and for the
 # emulation. Nothing else of Berth is C++, and a build without it is complete but for these files.
 option(BERTH_EMULATED_DEVICE "Build the emulated GPU (needs a C++ compiler)" ON)
+set(BERTH_CUDA AUTO CACHE STRING "Build the device module for NVIDIA's GPUs: ON, OFF, or AUTO (if there is nvcc)")
+set_property(CACHE BERTH_CUDA PROPERTY STRINGS AUTO ON OFF)
+# Machine code for each of these, and PTX of the last one for GPUs that are newer.
+set(BERTH_CUDA_ARCHITECTURES 80 86 89 90 100 CACHE STRING "Compute capabilities to build for")
 
 set(gpu_sources attention.cu device.cu linear.cu loss.cu norm.cu optimizer.cu rows.cu)
 list(TRANSFORM gpu_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
 
 set(BERTH_DEVICES)
-if(BERTH_EMULATED_DEVICE)
-  include(CheckLanguage)
-  check_language(CXX)
-  if(CMAKE_CXX_COMPILER)
-    enable_language(CXX)
-    find_package(OpenMP REQUIRED COMPONENTS CXX)
-    set_source_files_properties(${gpu_sources} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
-    add_library(berth-device-emulated MODULE ${gpu_sources} ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation.cpp
-                                             ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
-    target_compile_features(berth-device-emulated PRIVATE cxx_std_17)
-    target_compile_options(berth-device-emulated PRIVATE -fno-exceptions -fno-rtti)
-    target_link_libraries(berth-device-emulated PRIVATE OpenMP::OpenMP_CXX)
-    berth_module(berth-device-emulated berth_device_module)
-    list(APPEND BERTH_DEVICES emulated)
+include(CheckLanguage)
+check_language(CXX)
+if(CMAKE_CXX_COMPILER)
+  enable_language(CXX)
+endif()
+
+# --- the emulation --------------------------------------------------------------------------------
+if(BERTH_EMULATED_DEVICE AND CMAKE_CXX_COMPILER)
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  set_source_files_properties(${gpu_sources} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
+  add_library(berth-device-emulated MODULE ${gpu_sources} ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation.cpp
+                                           ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
+  target_compile_features(berth-device-emulated PRIVATE cxx_std_17)
+  target_compile_options(berth-device-emulated PRIVATE -fno-exceptions -fno-rtti)
+  target_link_libraries(berth-device-emulated PRIVATE OpenMP::OpenMP_CXX)
+  berth_module(berth-device-emulated berth_device_module)
+  list(APPEND BERTH_DEVICES emulated)
+endif()
+
+# --- a GPU's compiler -----------------------------------------------------------------------------
+# Sets `objects` to those of the sources, which the words of `command` compile; the compiler launcher
+# of C++ (ccache) is for it, too.
+function(berth_gpu_objects kind objects command sources)
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/gpu-${kind})
+  file(MAKE_DIRECTORY ${folder})
+  set(made)
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME)
+    set(object ${folder}/${name}.o)
+    add_custom_command(
+      OUTPUT ${object}
+      COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${command} -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/include
+              -c ${source} -o ${object} -MD -MF ${object}.d
+      DEPENDS ${source} DEPFILE ${object}.d COMMENT "Building ${kind} object ${name}" VERBATIM)
+    list(APPEND made ${object})
+  endforeach()
+  set(${objects} "${made}" PARENT_SCOPE)
+endfunction()
+
+# --- CUDA -----------------------------------------------------------------------------------------
+# Sets BERTH_CUDA_MISSING to what is missing to build the module, and where the toolkit's parts are.
+function(berth_find_cuda)
+  find_program(BERTH_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
+  mark_as_advanced(BERTH_NVCC)
+  set(missing)
+  if(NOT CMAKE_CXX_COMPILER)
+    set(missing "no C++ compiler")
+  elseif(NOT BERTH_NVCC)
+    set(missing "no nvcc")
+  else()
+    file(REAL_PATH ${BERTH_NVCC} nvcc)
+    get_filename_component(root ${nvcc}/../.. ABSOLUTE)
+    find_path(BERTH_CUBLAS_INCLUDE_DIR cublasLt.h HINTS ${root}/include)
+    find_library(BERTH_CUBLASLT cublasLt HINTS ${root} PATH_SUFFIXES lib64 lib)
+    find_library(BERTH_CUDART cudart_static HINTS ${root} PATH_SUFFIXES lib64 lib)
+    mark_as_advanced(BERTH_CUBLAS_INCLUDE_DIR BERTH_CUBLASLT BERTH_CUDART)
+    if(NOT BERTH_CUBLASLT OR NOT BERTH_CUBLAS_INCLUDE_DIR OR NOT BERTH_CUDART)
+      set(missing "no cuBLASLt or CUDA runtime beside ${BERTH_NVCC}")
+    endif()
+  endif()
+  set(BERTH_CUDA_MISSING "${missing}" PARENT_SCOPE)
+endfunction()
+
+# CUDA's runtime is linked statically and finds the driver (libcuda) itself when it is first called.
+function(berth_cuda_module)
+  set(command ${BERTH_NVCC} -ccbin ${CMAKE_CXX_COMPILER} -std=c++17 -O3
+              -Xcompiler=-fPIC,-fno-exceptions,-fno-rtti,-Wall,-Wno-unused-parameter -isystem=${BERTH_CUBLAS_INCLUDE_DIR})
+  foreach(architecture IN LISTS BERTH_CUDA_ARCHITECTURES)
+    list(APPEND command -gencode=arch=compute_${architecture},code=sm_${architecture})
+  endforeach()
+  list(GET BERTH_CUDA_ARCHITECTURES -1 newest)
+  list(APPEND command -gencode=arch=compute_${newest},code=compute_${newest})
+  if(BERTH_WERROR)
+    list(APPEND command -Werror=all-warnings -Xcompiler=-Werror)
+  endif()
+  berth_gpu_objects(cuda objects "${command}" "${gpu_sources};${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_cuda.cu")
+  add_library(berth-device-cuda MODULE ${objects})
+  set_target_properties(berth-device-cuda PROPERTIES LINKER_LANGUAGE CXX)
+  get_filename_component(folder ${BERTH_CUBLASLT} DIRECTORY)
+  target_link_libraries(berth-device-cuda PRIVATE ${BERTH_CUBLASLT} ${BERTH_CUDART} Threads::Threads rt)
+  if(NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES) # found without LD_LIBRARY_PATH
+    target_link_options(berth-device-cuda PRIVATE -Wl,-rpath,${folder})
+  endif()
+  berth_module(berth-device-cuda berth_device_module)
+endfunction()
+
+if(BERTH_CUDA)
+  berth_find_cuda()
+  if(NOT BERTH_CUDA_MISSING)
+    berth_cuda_module()
+    list(APPEND BERTH_DEVICES cuda)
+    list(JOIN BERTH_CUDA_ARCHITECTURES ", " names)
+    message(STATUS "  CUDA: ${BERTH_NVCC} for compute capabilities ${names}; ${BERTH_CUBLASLT}")
+  elseif(BERTH_CUDA STREQUAL AUTO)
+    message(STATUS "  CUDA: ${BERTH_CUDA_MISSING}, so --device cuda is not built")
+  else()
+    message(FATAL_ERROR "BERTH_CUDA=${BERTH_CUDA}: ${BERTH_CUDA_MISSING}; install the CUDA toolkit, or set BERTH_CUDA=OFF")
   endif()
 endif()
+
 set(BERTH_DEVICES ${BERTH_DEVICES} PARENT_SCOPE) # for the tests
 list(JOIN BERTH_DEVICES " and " names)
 message(STATUS "  device modules: ${names}")

@@ -22,22 +22,31 @@ DEVICE void normalize(const struct norm_outputs &out, int64_t row, float (&s)[G:
                       const struct mask_row &mask) {
     const int64_t columns = out.y.cols;
     float sum = 0.0f, squares = 0.0f;
+    GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
-        for (int i = 0; G::column(k) < columns && i < G::VEC; i++) {
-            sum += s[k][i];
+        if (G::column(k) < columns) {
+            GPU_UNROLL
+            for (int i = 0; i < G::VEC; i++) {
+                sum += s[k][i];
+            }
         }
     }
     const float mean = G::sum(sum) / (float)columns;
+    GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
-        for (int i = 0; G::column(k) < columns && i < G::VEC; i++) {
-            s[k][i] -= mean;
-            squares += s[k][i] * s[k][i];
+        if (G::column(k) < columns) {
+            GPU_UNROLL
+            for (int i = 0; i < G::VEC; i++) {
+                s[k][i] -= mean;
+                squares += s[k][i] * s[k][i];
+            }
         }
     }
     const float rstd = 1.0f / sqrtf(G::sum(squares) / (float)columns + out.epsilon);
     if (out.rstd != NULL && G::thread() == 0) {
         out.rstd[row] = rstd;
     }
+    GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
         const int64_t column = G::column(k);
         const uint32_t bits = mask_bits<G>(mask, k);
@@ -45,6 +54,7 @@ DEVICE void normalize(const struct norm_outputs &out, int64_t row, float (&s)[G:
             continue;
         }
         float y[G::VEC];
+        GPU_UNROLL
         for (int i = 0; i < G::VEC; i++) {
             s[k][i] *= rstd;
             y[i] = s[k][i] * out.gamma[column + i] + out.beta[column + i];
@@ -68,7 +78,8 @@ __global__ void __launch_bounds__(G::BLOCK)
         return;
     }
     const struct mask_row mask = mask_row_of_batch(a.dropout, batch, row);
-    float s[G::CHUNKS][G::VEC];
+    float s[G::CHUNKS][G::VEC] = {};
+    GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
         const int64_t column = G::column(k);
         const uint32_t bits = is_given(a.x) ? mask_bits<G>(mask, k) : 0;
@@ -80,6 +91,7 @@ __global__ void __launch_bounds__(G::BLOCK)
             float x[G::VEC];
             load(x, a.x, row, column);
             apply_mask(x, mask, bits);
+            GPU_UNROLL
             for (int i = 0; i < G::VEC; i++) {
                 s[k][i] += x[i];
             }
@@ -99,7 +111,8 @@ __global__ void __launch_bounds__(G::BLOCK)
     if (row >= a.y.rows) {
         return;
     }
-    float s[G::CHUNKS][G::VEC];
+    float s[G::CHUNKS][G::VEC] = {};
+    GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
         const int64_t column = G::column(k);
         if (column < columns) {
@@ -122,7 +135,9 @@ template <class G> struct parameter_sums {
 };
 
 template <class G> DEVICE void clear(float (&x)[G::CHUNKS][G::VEC]) {
+    GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
+        GPU_UNROLL
         for (int i = 0; i < G::VEC; i++) {
             x[k][i] = 0.0f;
         }
@@ -134,9 +149,13 @@ template <class G>
 DEVICE void add_groups(float *partial, const float (&x)[G::CHUNKS][G::VEC], int64_t columns) {
     GPU_DYNAMIC_SHARED(float, rows); // [GROUPS, columns]
     __syncthreads();
+    GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
-        for (int i = 0; G::column(k) < columns && i < G::VEC; i++) {
-            rows[G::group() * columns + G::column(k) + i] = x[k][i];
+        if (G::column(k) < columns) {
+            GPU_UNROLL
+            for (int i = 0; i < G::VEC; i++) {
+                rows[G::group() * columns + G::column(k) + i] = x[k][i];
+            }
         }
     }
     __syncthreads();
@@ -155,13 +174,15 @@ DEVICE void normalize_gradient(float (&g)[G::CHUNKS][G::VEC], struct parameter_s
                                const struct mat &xhat, float rstd, const float *gamma,
                                int64_t row) {
     const int64_t columns = xhat.cols;
-    float sum = 0.0f, dot = 0.0f, x[G::CHUNKS][G::VEC];
+    float sum = 0.0f, dot = 0.0f, x[G::CHUNKS][G::VEC] = {};
+    GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
         const int64_t column = G::column(k);
         if (column >= columns) {
             continue;
         }
         load(x[k], xhat, row, column);
+        GPU_UNROLL
         for (int i = 0; i < G::VEC; i++) {
             sums.gamma[k][i] += g[k][i] * x[k][i];
             sums.beta[k][i] += g[k][i];
@@ -171,15 +192,19 @@ DEVICE void normalize_gradient(float (&g)[G::CHUNKS][G::VEC], struct parameter_s
         }
     }
     const float mean = G::sum(sum) / (float)columns, mean_dot = G::sum(dot) / (float)columns;
+    GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
-        for (int i = 0; G::column(k) < columns && i < G::VEC; i++) {
-            g[k][i] = rstd * (g[k][i] - mean - x[k][i] * mean_dot);
+        if (G::column(k) < columns) {
+            GPU_UNROLL
+            for (int i = 0; i < G::VEC; i++) {
+                g[k][i] = rstd * (g[k][i] - mean - x[k][i] * mean_dot);
+            }
         }
     }
 }
 
 template <class G>
-__global__ void __launch_bounds__(G::BLOCK)
+__global__ void __launch_bounds__(G::BLOCK, 1)
     norm_backward_kernel(struct norm_grad_args a, struct batch batch, float *partials) {
     const int64_t columns = a.dy.cols, first = (int64_t)blockIdx.x * GRADIENT_ROWS;
     const bool has_x = is_given(a.dx);
@@ -190,7 +215,8 @@ __global__ void __launch_bounds__(G::BLOCK)
     for (int64_t row = first + G::group(); row < first + GRADIENT_ROWS && row < a.dy.rows;
          row += G::GROUPS) {
         const struct mask_row mask = mask_row_of_batch(a.dropout, batch, row);
-        float g[G::CHUNKS][G::VEC];
+        float g[G::CHUNKS][G::VEC] = {};
+        GPU_UNROLL
         for (int k = 0; k < G::CHUNKS; k++) {
             if (G::column(k) < columns) {
                 load(g[k], a.dy, row, G::column(k));
@@ -200,6 +226,7 @@ __global__ void __launch_bounds__(G::BLOCK)
             }
         }
         normalize_gradient<G>(g, sums, a.xhat, a.rstd[row], a.gamma, row);
+        GPU_UNROLL
         for (int k = 0; k < G::CHUNKS; k++) {
             const int64_t column = G::column(k);
             const uint32_t bits = has_x ? mask_bits<G>(mask, k) : 0;
@@ -215,6 +242,7 @@ __global__ void __launch_bounds__(G::BLOCK)
             }
             apply_mask(g[k], mask, bits);
             store(a.dx, row, column, g[k]);
+            GPU_UNROLL
             for (int i = 0; i < G::VEC; i++) {
                 sums.bias[k][i] += g[k][i];
             }
@@ -238,7 +266,8 @@ __global__ void __launch_bounds__(G::BLOCK)
     for (int64_t row = first + G::group(); row < first + GRADIENT_ROWS && row < a.dy.rows;
          row += G::GROUPS) {
         const struct mask_row mask = mask_row_of_batch(a.dropout, batch, row);
-        float g[G::CHUNKS][G::VEC];
+        float g[G::CHUNKS][G::VEC] = {};
+        GPU_UNROLL
         for (int k = 0; k < G::CHUNKS; k++) {
             const uint32_t bits = mask_bits<G>(mask, k);
             if (G::column(k) < columns) {
@@ -250,6 +279,7 @@ __global__ void __launch_bounds__(G::BLOCK)
             }
         }
         normalize_gradient<G>(g, sums, a.xhat, a.rstd[row], a.gamma, row);
+        GPU_UNROLL
         for (int k = 0; k < G::CHUNKS; k++) {
             if (G::column(k) < columns) {
                 store(a.scratch, row, G::column(k), g[k]);
@@ -322,7 +352,7 @@ __global__ void __launch_bounds__(TABLE_THREADS)
 
 static bool is_vectorizable(const struct mat *mats, int count) {
     for (int i = 0; i < count; i++) {
-        if ((uintptr_t)mats[i].data % 16 != 0 || mats[i].stride % 8 != 0 || mats[i].cols % 8 != 0) {
+        if (!gpu_is_vectorizable(mats[i])) {
             return false;
         }
     }

@@ -3,11 +3,17 @@
 #include "core/modules.h"
 #include "gpu/module.h"
 
-enum berth_status device_gpu_open(const char *name, const struct device_options *options,
-                                  struct device **device, struct berth_error *error) {
+#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const device_gpu_kinds[] = {"cuda", "hip", "emulated", NULL};
+
+static enum berth_status open_module(const char *kind, const struct device_module **module,
+                                     struct berth_error *error) {
     const struct module_request request = {
         .kind = "device",
-        .name = name,
+        .name = kind,
         .symbol = DEVICE_MODULE_SYMBOL,
         .if_missing =
             "this build has no such device; use --device cpu, or name the module's folder "
@@ -15,9 +21,47 @@ enum berth_status device_gpu_open(const char *name, const struct device_options 
         .if_broken = "install the GPU's libraries that it was built with, or use --device cpu",
     };
     const void *object;
-    *device = NULL;
     TRY(module_open(&request, &object, error));
-    const struct device_module *module = object;
-    TRY(module_check(&request, module->berth, module->device_size, sizeof(struct device), error));
+    *module = object;
+    return module_check(&request, (*module)->berth, (*module)->device_size, sizeof(struct device),
+                        error);
+}
+
+enum berth_status device_gpu_open(const char *kind, const struct device_options *options,
+                                  struct device **device, struct berth_error *error) {
+    const struct device_module *module;
+    *device = NULL;
+    TRY(open_module(kind, &module, error));
     return module->open(options, device, error);
+}
+
+enum berth_status device_gpu_describe(const char *kind, int index, int *count, char text[160],
+                                      struct berth_error *error) {
+    const struct device_module *module;
+    *count = 0;
+    TRY(open_module(kind, &module, error));
+    return module->describe(index, count, text, error);
+}
+
+// What shows that there is a driver: its library, or the file of its devices. A module loads
+// libraries of hundreds of megabytes, which a machine without a GPU should not do each time.
+static const struct {
+    const char *kind, *sign, *missing;
+} drivers[] = {{"cuda", "libcuda.so.1", "no NVIDIA driver is installed (libcuda.so.1)"},
+               {"hip", "/dev/kfd", "no AMD GPU driver is loaded (/dev/kfd)"}};
+
+static int is_there(const char *sign) {
+    return sign[0] == '/' ? access(sign, F_OK) == 0 : dlopen(sign, RTLD_LAZY) != NULL;
+}
+
+const char *device_gpu_missing(const char *kind) {
+    if (!module_exists("device", kind)) {
+        return "this build has no device for GPUs";
+    }
+    for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++) {
+        if (strcmp(drivers[i].kind, kind) == 0 && !is_there(drivers[i].sign)) {
+            return drivers[i].missing;
+        }
+    }
+    return NULL;
 }

@@ -46,6 +46,40 @@ DEVICE bool next_piece(struct piece_walk &walk, struct piece &piece) {
     return false;
 }
 
+// Elements that a thread has at once: 16 bytes of the compute copy, 32 of the other arrays.
+enum { UPDATE_VECTOR = 8 };
+
+// The bits of addresses that say whether all of them are multiples of 16.
+DEVICE uintptr_t bits_of_address(const void *at) {
+    return at != NULL ? (uintptr_t)at : 0;
+}
+
+DEVICE bool is_wide(uintptr_t addresses, int64_t count) {
+    return addresses % 16 == 0 && count % UPDATE_VECTOR == 0;
+}
+
+DEVICE int64_t first_of(const struct piece &piece) {
+    return piece.range->first + piece.first;
+}
+
+// Calls visit(i, j, x) with the place of each group of neighbours of a piece that the thread has: i
+// in the whole table, j in the moments; x has room for them. `wide`: they may be more than one.
+template <class Visit> DEVICE void for_elements(const struct piece &piece, bool wide, Visit visit) {
+    const int64_t i = first_of(piece), j = piece.range->at + piece.first;
+    if (wide) {
+        for (int64_t k = (int64_t)threadIdx.x * UPDATE_VECTOR; k < piece.count;
+             k += UPDATE_THREADS * UPDATE_VECTOR) {
+            float x[UPDATE_VECTOR];
+            visit(i + k, j + k, x);
+        }
+    } else {
+        for (int64_t k = threadIdx.x; k < piece.count; k += UPDATE_THREADS) {
+            float x[1];
+            visit(i + k, j + k, x);
+        }
+    }
+}
+
 // --- the norm -----------------------------------------------------------------------------------
 
 __global__ void __launch_bounds__(UPDATE_THREADS)
@@ -54,11 +88,15 @@ __global__ void __launch_bounds__(UPDATE_THREADS)
     struct piece_walk walk = pieces_of(ranges, range_count);
     struct piece piece;
     while (next_piece(walk, piece)) {
-        const float *x = values + piece.range->first + piece.first;
         double sum = 0.0;
-        for (int64_t i = threadIdx.x; i < piece.count; i += UPDATE_THREADS) {
-            sum += (double)x[i] * (double)x[i];
-        }
+        const bool wide = is_wide(bits_of_address(values + first_of(piece)), piece.count);
+        for_elements(piece, wide, [&](int64_t i, int64_t, auto &x) {
+            load_run(x, values + i);
+            GPU_UNROLL
+            for (int k = 0; k < (int)(sizeof x / sizeof *x); k++) {
+                sum += (double)x[k] * (double)x[k];
+            }
+        });
         sum = block_sum<UPDATE_THREADS>(sum);
         if (threadIdx.x == 0) {
             sums[piece.range->block + piece.index] = sum;
@@ -153,11 +191,53 @@ DEVICE void update_moments(const struct factors &f, float p, float g, float &m, 
     v = f.beta2 * v + f.rest2 * gradient * gradient;
 }
 
-DEVICE void set_parameter(const struct adamw_args &args, int64_t i, float p) {
-    args.parameters[i] = p;
+template <int N>
+DEVICE void set_parameters(const struct adamw_args &args, int64_t i, const float (&p)[N]) {
+    store_run(args.parameters + i, p);
     if (is_given(args.compute) && i < args.compute.cols) {
-        set_number(args.compute, 0, i, p);
+        store(args.compute, 0, i, p);
     }
+}
+
+DEVICE bool is_wide(const struct adamw_args &args, const struct piece &piece) {
+    const int64_t i = first_of(piece), j = piece.range->at + piece.first;
+    const bool has_copy = is_given(args.compute) && i < args.compute.cols;
+    const void *copy = has_copy ? (const uint16_t *)args.compute.data + i : NULL;
+    return is_wide(bits_of_address(args.parameters + i) | bits_of_address(args.gradients + i) |
+                       bits_of_address(args.first_moment + j) |
+                       bits_of_address(args.second_moment + j) | bits_of_address(copy),
+                   piece.count);
+}
+
+// The first half of an update: the moments of a piece, and its gradients cleared.
+// finish(i, p, update) gets the parameters of each group of neighbours, and the update to multiply
+// by the rate, unless the update is skipped.
+template <class Finish>
+DEVICE void update_piece(const struct adamw_args &args, const struct factors &f,
+                         const struct piece &piece, Finish finish) {
+    for_elements(piece, is_wide(args, piece), [&](int64_t i, int64_t j, auto &p) {
+        constexpr int N = sizeof p / sizeof *p;
+        float g[N], m[N], v[N];
+        if (!f.skips) {
+            load_run(p, args.parameters + i);
+            load_run(g, args.gradients + i);
+            load_run(m, args.first_moment + j);
+            load_run(v, args.second_moment + j);
+            GPU_UNROLL
+            for (int k = 0; k < N; k++) {
+                update_moments(f, p[k], g[k], m[k], v[k]);
+                g[k] = update_of(f, p[k], m[k], v[k]);
+            }
+            store_run(args.first_moment + j, m);
+            store_run(args.second_moment + j, v);
+            finish(i, p, g);
+        }
+        GPU_UNROLL
+        for (int k = 0; k < N; k++) {
+            g[k] = 0.0f;
+        }
+        store_run(args.gradients + i, g);
+    });
 }
 
 __global__ void __launch_bounds__(UPDATE_THREADS) adamw_kernel(struct adamw_args args) {
@@ -165,19 +245,13 @@ __global__ void __launch_bounds__(UPDATE_THREADS) adamw_kernel(struct adamw_args
     struct piece piece;
     while (next_piece(walk, piece)) {
         const struct factors f = factors_of(args, piece.range);
-        const int64_t first = piece.range->first + piece.first;
-        float *moment1 = args.first_moment + piece.range->at + piece.first;
-        float *moment2 = args.second_moment + piece.range->at + piece.first;
-        for (int64_t i = threadIdx.x; i < piece.count; i += UPDATE_THREADS) {
-            if (!f.skips) {
-                float p = args.parameters[first + i], m = moment1[i], v = moment2[i];
-                update_moments(f, p, args.gradients[first + i], m, v);
-                moment1[i] = m;
-                moment2[i] = v;
-                set_parameter(args, first + i, p - f.rate * update_of(f, p, m, v));
+        update_piece(args, f, piece, [&](int64_t i, auto &p, const auto &update) {
+            GPU_UNROLL
+            for (int k = 0; k < (int)(sizeof p / sizeof *p); k++) {
+                p[k] -= f.rate * update[k];
             }
-            args.gradients[first + i] = 0.0f;
-        }
+            set_parameters(args, i, p);
+        });
     }
 }
 
@@ -194,23 +268,14 @@ __global__ void __launch_bounds__(UPDATE_THREADS)
     struct piece piece;
     while (next_piece(walk, piece)) {
         const struct factors f = factors_of(args, piece.range);
-        const int64_t first = piece.range->first + piece.first;
-        float *moment1 = args.first_moment + piece.range->at + piece.first;
-        float *moment2 = args.second_moment + piece.range->at + piece.first;
         double parameters = 0.0, updates = 0.0;
-        for (int64_t i = threadIdx.x; i < piece.count; i += UPDATE_THREADS) {
-            if (!f.skips) {
-                const float p = args.parameters[first + i];
-                float m = moment1[i], v = moment2[i];
-                update_moments(f, p, args.gradients[first + i], m, v);
-                const double update = (double)update_of(f, p, m, v);
-                moment1[i] = m;
-                moment2[i] = v;
-                parameters += (double)p * (double)p;
-                updates += update * update;
+        update_piece(args, f, piece, [&](int64_t, const auto &p, const auto &update) {
+            GPU_UNROLL
+            for (int k = 0; k < (int)(sizeof p / sizeof *p); k++) {
+                parameters += (double)p[k] * (double)p[k];
+                updates += (double)update[k] * (double)update[k];
             }
-            args.gradients[first + i] = 0.0f;
-        }
+        });
         parameters = block_sum<UPDATE_THREADS>(parameters);
         updates = block_sum<UPDATE_THREADS>(updates);
         if (threadIdx.x == 0 && !f.skips) {
@@ -259,13 +324,18 @@ __global__ void __launch_bounds__(UPDATE_THREADS) lamb_apply_kernel(struct lamb_
         }
         __syncthreads();
         const float rate = (float)(args.adam.learning_rate * coefficient[0]);
-        const int64_t first = piece.range->first + piece.first;
-        const float *moment1 = args.adam.first_moment + piece.range->at + piece.first;
-        const float *moment2 = args.adam.second_moment + piece.range->at + piece.first;
-        for (int64_t i = threadIdx.x; i < piece.count; i += UPDATE_THREADS) {
-            const float p = args.adam.parameters[first + i];
-            set_parameter(args.adam, first + i, p - rate * update_of(f, p, moment1[i], moment2[i]));
-        }
+        for_elements(piece, is_wide(args.adam, piece), [&](int64_t i, int64_t j, auto &p) {
+            constexpr int N = sizeof p / sizeof *p;
+            float m[N], v[N];
+            load_run(p, args.adam.parameters + i);
+            load_run(m, args.adam.first_moment + j);
+            load_run(v, args.adam.second_moment + j);
+            GPU_UNROLL
+            for (int k = 0; k < N; k++) {
+                p[k] -= rate * update_of(f, p[k], m[k], v[k]);
+            }
+            set_parameters(args.adam, i, p);
+        });
     }
 }
 
@@ -277,29 +347,56 @@ void gpu_lamb_apply(struct device *dev, const struct lamb_args *args) {
 
 // --- buffers ------------------------------------------------------------------------------------
 
-__global__ void __launch_bounds__(UPDATE_THREADS)
-    add_kernel(float *to, const float *from, int64_t count) {
-    const int64_t i = (int64_t)blockIdx.x * UPDATE_THREADS + threadIdx.x;
-    if (i < count) {
-        to[i] += from[i];
+// A thread has UPDATE_VECTOR neighbours: at once where `wide`, else, and at the end, one by one.
+template <class Visit> DEVICE void for_buffer(int64_t count, bool wide, Visit visit) {
+    const int64_t i = ((int64_t)blockIdx.x * UPDATE_THREADS + threadIdx.x) * UPDATE_VECTOR;
+    if (wide && i + UPDATE_VECTOR <= count) {
+        float x[UPDATE_VECTOR];
+        visit(i, x);
+        return;
+    }
+    for (int64_t k = i; k < i + UPDATE_VECTOR && k < count; k++) {
+        float x[1];
+        visit(k, x);
     }
 }
 
+static int64_t buffer_blocks(int64_t count) {
+    return gpu_blocks(count, UPDATE_THREADS * UPDATE_VECTOR);
+}
+
+__global__ void __launch_bounds__(UPDATE_THREADS)
+    add_kernel(float *to, const float *from, int64_t count) {
+    const bool wide = is_wide(bits_of_address(to) | bits_of_address(from), 0);
+    for_buffer(count, wide, [&](int64_t i, auto &x) {
+        constexpr int N = sizeof x / sizeof *x;
+        float sum[N];
+        load_run(x, from + i);
+        load_run(sum, to + i);
+        GPU_UNROLL
+        for (int k = 0; k < N; k++) {
+            sum[k] += x[k];
+        }
+        store_run(to + i, sum);
+    });
+}
+
 void gpu_add(struct device *dev, float *to, const float *from, int64_t count) {
-    gpu_run(gpu_of(dev), {"add", gpu_blocks(count, UPDATE_THREADS), UPDATE_THREADS}, add_kernel, to,
-            from, count);
+    gpu_run(gpu_of(dev), {"add", buffer_blocks(count), UPDATE_THREADS}, add_kernel, to, from,
+            count);
 }
 
 __global__ void __launch_bounds__(UPDATE_THREADS)
     convert_kernel(struct mat to, const float *from, int64_t count) {
-    const int64_t i = (int64_t)blockIdx.x * UPDATE_THREADS + threadIdx.x;
-    if (i < count) {
-        set_number(to, 0, i, from[i]);
-    }
+    const bool wide = is_wide(bits_of_address(to.data) | bits_of_address(from), 0);
+    for_buffer(count, wide, [&](int64_t i, auto &x) {
+        load_run(x, from + i);
+        store(to, 0, i, x);
+    });
 }
 
 void gpu_convert(struct device *dev, struct mat to, const float *from) {
     const int64_t count = to.rows * to.cols;
-    gpu_run(gpu_of(dev), {"convert", gpu_blocks(count, UPDATE_THREADS), UPDATE_THREADS},
-            convert_kernel, to, from, count);
+    gpu_run(gpu_of(dev), {"convert", buffer_blocks(count), UPDATE_THREADS}, convert_kernel, to,
+            from, count);
 }

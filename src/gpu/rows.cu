@@ -6,27 +6,44 @@
 
 enum { ROW_THREADS = 128 };
 
+// The columns of a row that a thread has, VEC neighbours at a time.
+template <int VEC, class Visit> DEVICE void for_columns(int64_t columns, Visit visit) {
+    for (int64_t column = (int64_t)threadIdx.x * VEC; column < columns;
+         column += ROW_THREADS * VEC) {
+        float x[VEC] = {};
+        visit(column, x);
+    }
+}
+
+template <int VEC>
 __global__ void __launch_bounds__(ROW_THREADS)
     gather_rows_kernel(struct mat y, struct mat x, const int32_t *rows, int64_t count) {
     const int64_t row = blockIdx.x;
-    for (int64_t column = threadIdx.x; column < y.cols; column += ROW_THREADS) {
-        set_number(y, row, column, row < count ? number_at(x, rows[row], column) : 0.0f);
-    }
+    for_columns<VEC>(y.cols, [&](int64_t column, auto &values) {
+        if (row < count) {
+            load(values, x, rows[row], column);
+        }
+        store(y, row, column, values);
+    });
 }
 
+template <int VEC>
 __global__ void __launch_bounds__(ROW_THREADS) zero_rows_kernel(struct mat m, int64_t first) {
-    for (int64_t column = threadIdx.x; column < m.cols; column += ROW_THREADS) {
-        set_number(m, first + blockIdx.x, column, 0.0f);
-    }
+    for_columns<VEC>(
+        m.cols, [&](int64_t column, auto &zeros) { store(m, first + blockIdx.x, column, zeros); });
 }
 
+template <int VEC>
 __global__ void __launch_bounds__(ROW_THREADS)
     scatter_rows_kernel(struct mat dx, struct mat dy, const int32_t *rows, bool adds) {
     const int64_t row = rows[blockIdx.x];
-    for (int64_t column = threadIdx.x; column < dx.cols; column += ROW_THREADS) {
-        const float base = adds ? number_at(dx, row, column) : 0.0f;
-        set_number(dx, row, column, base + number_at(dy, blockIdx.x, column));
-    }
+    for_columns<VEC>(dx.cols, [&](int64_t column, auto &values) {
+        load(values, dy, blockIdx.x, column);
+        if (adds) {
+            load_added(values, dx, row, column);
+        }
+        store(dx, row, column, values);
+    });
 }
 
 // The factor of the row's column in the mask of position 0 of its sequence.
@@ -72,21 +89,32 @@ __global__ void __launch_bounds__(ROW_THREADS)
 
 void gpu_gather_rows(struct device *dev, struct mat y, struct mat x, const int32_t *rows,
                      int64_t count) {
-    gpu_run(gpu_of(dev), {"gather_rows", y.rows, ROW_THREADS}, gather_rows_kernel, y, x, rows,
-            count);
+    const bool wide = gpu_is_vectorizable(y) && gpu_is_vectorizable(x);
+    gpu_run(gpu_of(dev), {"gather_rows", y.rows, ROW_THREADS},
+            wide ? gather_rows_kernel<8> : gather_rows_kernel<1>, y, x, rows, count);
+}
+
+void gpu_zero_rows(struct gpu *gpu, struct mat m, int64_t first) {
+    gpu_run(gpu, {"zero_rows", m.rows - first, ROW_THREADS},
+            gpu_is_vectorizable(m) ? zero_rows_kernel<8> : zero_rows_kernel<1>, m, first);
+}
+
+static void scatter(struct gpu *gpu, struct mat dx, struct mat dy, const int32_t *rows,
+                    int64_t count, bool adds) {
+    const bool wide = gpu_is_vectorizable(dx) && gpu_is_vectorizable(dy);
+    gpu_run(gpu, {adds ? "scatter_add_rows" : "scatter_rows", count, ROW_THREADS},
+            wide ? scatter_rows_kernel<8> : scatter_rows_kernel<1>, dx, dy, rows, adds);
 }
 
 void gpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                       int64_t count) {
-    gpu_run(gpu_of(dev), {"zero_rows", dx.rows, ROW_THREADS}, zero_rows_kernel, dx, (int64_t)0);
-    gpu_run(gpu_of(dev), {"scatter_rows", count, ROW_THREADS}, scatter_rows_kernel, dx, dy, rows,
-            false);
+    gpu_zero_rows(gpu_of(dev), dx, 0);
+    scatter(gpu_of(dev), dx, dy, rows, count, false);
 }
 
 void gpu_scatter_add_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                           int64_t count) {
-    gpu_run(gpu_of(dev), {"scatter_add_rows", count, ROW_THREADS}, scatter_rows_kernel, dx, dy,
-            rows, true);
+    scatter(gpu_of(dev), dx, dy, rows, count, true);
 }
 
 void gpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,

@@ -8,14 +8,14 @@
 #include <string.h>
 
 static struct device *open_auto(void) {
-    const struct device_options options = {2, NULL};
+    const struct device_options options = {.threads = 2, .instructions = NULL};
     struct device *dev = NULL;
     assert_int_equal(device_cpu_open(&options, &dev, NULL), BERTH_OK);
     return dev;
 }
 
 static void unknown_instructions(void **state) {
-    const struct device_options options = {1, "mmx"};
+    const struct device_options options = {.threads = 1, .instructions = "mmx"};
     struct device *dev = NULL;
     struct berth_error error;
     assert_int_equal(device_cpu_open(&options, &dev, &error), BERTH_USAGE);
@@ -25,7 +25,7 @@ static void unknown_instructions(void **state) {
 }
 
 static void thread_count_out_of_range(void **state) {
-    const struct device_options options = {-1, NULL};
+    const struct device_options options = {.threads = -1, .instructions = NULL};
     struct device *dev = NULL;
     struct berth_error error;
     assert_int_equal(device_cpu_open(&options, &dev, &error), BERTH_USAGE);

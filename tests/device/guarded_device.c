@@ -108,7 +108,20 @@ static void close(struct device *dev) {
     free(dev->state);
 }
 
-enum berth_status device_gpu_open(const char *name, const struct device_options *options,
+const char *const device_gpu_kinds[] = {"cuda", NULL};
+
+const char *device_gpu_missing(const char *kind) {
+    return NULL;
+}
+
+enum berth_status device_gpu_describe(const char *kind, int index, int *count, char text[160],
+                                      struct berth_error *error) {
+    *count = 1;
+    snprintf(text, 160, "guarded memory");
+    return BERTH_OK;
+}
+
+enum berth_status device_gpu_open(const char *kind, const struct device_options *options,
                                   struct device **device, struct berth_error *error) {
     struct device *cpu;
     TRY(device_cpu_open(options, &cpu, error));

@@ -18,7 +18,7 @@ static const struct bench_geometry geometry = {.rows = 128,
 static const struct bench_timing timing = {CLOCK_MONOTONIC, 1};
 
 static struct device *opened(void) {
-    const struct device_options options = {1, NULL};
+    const struct device_options options = {.threads = 1, .instructions = NULL};
     struct device *dev = NULL;
     assert_int_equal(device_gpu_open("guarded", &options, &dev, NULL), BERTH_OK);
     assert_true(bench_clock(dev, 1) == CLOCK_MONOTONIC);

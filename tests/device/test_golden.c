@@ -590,7 +590,7 @@ static int run_case(int index, struct device *dev, const struct safetensors *fil
 
 static void against_pytorch(void **state) {
     const char *instructions = *state;
-    const struct device_options options = {2, instructions};
+    const struct device_options options = {.threads = 2, .instructions = instructions};
     struct device *dev = NULL;
     struct berth_error error;
     enum berth_status status = device_cpu_open(&options, &dev, &error);

@@ -14,7 +14,7 @@
 enum { COUNT = 64 };
 
 static struct device *opened(void) {
-    const struct device_options options = {1, NULL};
+    const struct device_options options = {.threads = 1, .instructions = NULL};
     struct device *dev = NULL;
     assert_int_equal(device_gpu_open("guarded", &options, &dev, NULL), BERTH_OK);
     return dev;

@@ -15,7 +15,7 @@ typedef enum berth_status open_function(const struct device_options *options,
                                         struct device **device, struct berth_error *error);
 
 static struct device *open_device(open_function *open, const char *instructions, int threads) {
-    const struct device_options options = {threads, instructions};
+    const struct device_options options = {.threads = threads, .instructions = instructions};
     struct device *dev = NULL;
     struct berth_error error;
     enum berth_status status = open(&options, &dev, &error);

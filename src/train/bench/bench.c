@@ -145,7 +145,7 @@ static enum berth_status open_data(struct bench *bench, struct berth_error *erro
     struct bench_data *data = &bench->data;
     enum dtype compute;
     TRY(bench_data_open(data, bench->settings, bench->parts, error));
-    TRY(machine_device_open(config, &bench->log, &bench->device, error));
+    TRY(machine_device_open(config, bench->comm, &bench->log, &bench->device, error));
     TRY(machine_compute_dtype(config, bench->device, &bench->log, &compute, error));
     bench->state = (struct state){.device = bench->device,
                                   .table = &data->files.table,

@@ -88,7 +88,8 @@ static enum berth_status take_batches(struct engine *engine, const struct engine
     TRY(device_batch_init(&engine->batch, device, &worst, error));
     const size_t bytes = ENGINE_LOSSES * sizeof *engine->losses;
     engine->losses = device->memory_new(device, bytes);
-    return engine->losses != NULL ? BERTH_OK : error_no_memory(error, bytes, "sums of losses");
+    return engine->losses != NULL ? BERTH_OK
+                                  : device_no_memory(device, bytes, "sums of losses", error);
 }
 
 enum berth_status engine_init(struct engine *engine, struct state *state, struct comm *comm,
@@ -104,7 +105,7 @@ enum berth_status engine_init(struct engine *engine, struct state *state, struct
     engine->activations = device->memory_new(device, bytes.activations);
     engine->activation_bytes = bytes.activations;
     if (engine->activations == NULL) {
-        return error_no_memory(error, bytes.activations, "the activations");
+        return device_no_memory(device, bytes.activations, "the activations", error);
     }
     TRY(take_batches(engine, shape, error));
     struct arena arena = {.base = engine->activations, .size = bytes.activations};

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 // Memory that the process uses and the plan does not count: thread stacks, library tables, small
 // blocks.
@@ -131,12 +132,10 @@ static int64_t fitting(const struct plan_limit_args *args, int64_t sequences) {
     return sequences;
 }
 
-enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error) {
-    const uint64_t mebibyte = 1 << 20;
-    const struct need need = find_lack(args, args->memory);
-    if (need.room == NULL) {
-        return BERTH_OK;
-    }
+#define ADVICE_SIZE 160
+
+// "--predict_batch_size 8 would fit"
+static void advise(const struct plan_limit_args *args, char text[ADVICE_SIZE]) {
     int training = args->shape->train.tokens > 0;
     int64_t most = training ? args->shape->train.sequences
                             : args->shape->infer.tokens / args->shape->infer.max_length;
@@ -144,17 +143,25 @@ enum berth_status plan_memory_check(const struct plan_limit_args *args, struct b
     const char *option = training ? "per_device_train_batch_size" : "predict_batch_size";
     const char *also = fits_checkpointing(args) ? ", and so would --gradient_checkpointing" : "";
     if (fit > 0) {
-        return error_set(error, BERTH_CONFIG,
-                         "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64
-                         " MiB; --%s %" PRId64 " would fit%s",
-                         need.bytes / mebibyte, need.room->limit, need.room->available / mebibyte,
-                         option, fit, also);
+        snprintf(text, ADVICE_SIZE, "--%s %" PRId64 " would fit%s", option, fit, also);
+    } else {
+        snprintf(text, ADVICE_SIZE,
+                 "not even --%s 1 would fit: use a smaller model or fewer threads", option);
     }
+}
+
+enum berth_status plan_memory_check(const struct plan_limit_args *args, struct berth_error *error) {
+    const uint64_t mebibyte = 1 << 20;
+    const struct need need = find_lack(args, args->memory);
+    char advice[ADVICE_SIZE];
+    if (need.room == NULL) {
+        return BERTH_OK;
+    }
+    advise(args, advice);
     return error_set(error, BERTH_CONFIG,
-                     "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64
-                     " MiB; not even --%s 1 would fit: use a smaller model or fewer threads",
+                     "the plan needs %" PRIu64 " MiB more memory and %s leaves %" PRIu64 " MiB; %s",
                      need.bytes / mebibyte, need.room->limit, need.room->available / mebibyte,
-                     option);
+                     advice);
 }
 
 // --- several ranks ------------------------------------------------------------------------------
@@ -302,4 +309,17 @@ int plan_memory_fits(const struct plan_args *args) {
     const struct plan_limit_args limit =
         limit_of(args, &memory, processes > 1 ? 1.0 / processes : 1);
     return find_lack(&limit, &memory).room == NULL;
+}
+
+void plan_memory_advise(const struct plan_args *args, struct berth_error *error) {
+    struct plan_memory memory;
+    char advice[ADVICE_SIZE];
+    if (error == NULL || plan_memory_make(&memory, args->state, args->config, args->shape, NULL)) {
+        return;
+    }
+    add_parts(&memory, args);
+    const struct plan_limit_args limit = limit_of(args, &memory, 1);
+    advise(&limit, advice);
+    const size_t used = strlen(error->message);
+    snprintf(error->message + used, sizeof error->message - used, "; %s", advice);
 }

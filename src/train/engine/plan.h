@@ -66,5 +66,8 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
                                     struct berth_error *error);
 // Whether this machine has enough memory for the plan, by this rank's alone and without a report.
 int plan_memory_fits(const struct plan_args *args);
+// Appends to the message of an allocation that failed although the plan was admitted: a smaller
+// batch that would fit. Called when what was allocated is freed again.
+void plan_memory_advise(const struct plan_args *args, struct berth_error *error);
 
 #endif

@@ -64,8 +64,9 @@ static enum berth_status take_levels(struct updater *updater, struct berth_error
         updater->levels != NULL ? BERTH_OK : error_no_memory(error, bytes, "sums of gradients");
     for (int i = 0; i < updater->level_count && status == BERTH_OK; i++) {
         updater->levels[i] = state->device->memory_new(state->device, bytes);
-        status = updater->levels[i] != NULL ? BERTH_OK
-                                            : error_no_memory(error, bytes, "sums of gradients");
+        status = updater->levels[i] != NULL
+                     ? BERTH_OK
+                     : device_no_memory(state->device, bytes, "sums of gradients", error);
     }
     return status;
 }

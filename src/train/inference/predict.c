@@ -16,9 +16,9 @@
 // --- a model ready to answer --------------------------------------------------------------------
 
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
-                                 enum param_head head, int64_t usual_length,
+                                 enum param_head head, int64_t usual_length, struct comm *comm,
                                  const struct berth_log *log, struct berth_error *error) {
-    *predictor = (struct predictor){.comm = comm_self()};
+    *predictor = (struct predictor){.comm = comm};
     if (config->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "--model_name_or_path is missing");
     }
@@ -30,7 +30,7 @@ enum berth_status predictor_open(struct predictor *predictor, struct berth_confi
     if (head == PARAM_HEAD_SPAN) {
         TRY(squad_input_follow_model(config, &predictor->files, log, error));
     }
-    TRY(machine_device_open(config, log, &predictor->device, error));
+    TRY(machine_device_open(config, predictor->comm, log, &predictor->device, error));
     predictor->state =
         (struct state){.device = predictor->device, .table = &predictor->files.table};
     return machine_compute_dtype(config, predictor->device, log, &predictor->state.compute, error);
@@ -165,9 +165,8 @@ static enum berth_status make_output(struct predict_job *job, struct berth_error
 static enum berth_status prepare(struct predict_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     TRY(predictor_open(&job->predictor, config, job->task->head,
-                       option_default_integer("max_seq_length", job->task->defaults), &job->log,
-                       error));
-    job->predictor.comm = job->comm;
+                       option_default_integer("max_seq_length", job->task->defaults), job->comm,
+                       &job->log, error));
     struct task_open args = {
         .use = job->use, .config = config, .files = &job->predictor.files, .log = &job->log};
     return evaluation_open(&job->evaluation, job->task, &args, error);

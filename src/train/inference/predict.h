@@ -20,12 +20,12 @@ struct predictor {
     struct engine engine;
 };
 
-// For comm_self unless the caller sets another communicator before predictor_load, which all ranks
-// then call. Opens files and device of config->model_name_or_path; fits max_seq_length to the model
-// and the usual length (inputs_fit_length). predictor_load then checks the plan, allocates memory
-// for batches of that shape, and reads the weights.
+// Called by all ranks of `comm`, and so is predictor_load. Opens files and device of
+// config->model_name_or_path; fits max_seq_length to the model and the usual length
+// (inputs_fit_length). predictor_load then checks the plan, allocates memory for batches of that
+// shape, and reads the weights.
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
-                                 enum param_head head, int64_t usual_length,
+                                 enum param_head head, int64_t usual_length, struct comm *comm,
                                  const struct berth_log *log, struct berth_error *error);
 enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
                                  const struct batch_extent *extent, const struct berth_log *log,

@@ -394,6 +394,16 @@ static enum berth_status keep_tokenizer(struct training_job *job, struct berth_e
     return job->files.vocab_path != NULL ? BERTH_OK : file_no_path(error);
 }
 
+// Gives back what fill_state took, complete or not.
+static void empty_state(struct training_job *job) {
+    saver_done(&job->saver);
+    updater_done(&job->updater);
+    engine_done(&job->engine);
+    if (job->state.master != NULL) {
+        state_done(&job->state);
+    }
+}
+
 static enum berth_status fill_state(struct training_job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
     const struct update_rules rules = update_rules_of(&job->config, &job->files.shape, compute);
@@ -589,7 +599,7 @@ static enum berth_status share_resume(struct training_job *job, struct berth_err
 static enum berth_status prepare(struct training_job *job, struct berth_error *error) {
     TRY(machine_start_threads(&job->config, error));
     TRY(read_inputs(job, error));
-    TRY(machine_device_open(&job->config, &job->log, &job->device, error));
+    TRY(machine_device_open(&job->config, job->comm, &job->log, &job->device, error));
     return measure_plan(job, error);
 }
 
@@ -597,7 +607,15 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
     TRY(progress_init(&job->progress, error));
     job->progress.jobs = job->task->jobs;
     job->progress.feed = &job->feed;
-    return fill_state(job, error);
+    const struct state planned = job->state;
+    enum berth_status status = fill_state(job, error);
+    if (status == BERTH_NO_MEMORY && !job->device->is_host) {
+        empty_state(job);
+        job->state = planned;
+        const struct plan_args memory = memory_of(job);
+        plan_memory_advise(&memory, error);
+    }
+    return status;
 }
 
 // Created only now, so that unusable input leaves no folder. Another run may have filled it in the
@@ -663,10 +681,7 @@ void training_job_close(struct training_job *job) {
     saver_done(&job->saver);
     updater_done(&job->updater);
     job->comm->close(job->comm); // before the memory that it may still exchange
-    engine_done(&job->engine);
-    if (job->state.master != NULL) {
-        state_done(&job->state);
-    }
+    empty_state(job);
     progress_done(&job->progress);
     if (job->device != NULL) {
         job->device->close(job->device);

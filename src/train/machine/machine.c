@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/options.h"
 #include "train/machine/cgroup.h"
 #include "train/machine/cores.h"
 
@@ -154,32 +155,68 @@ double machine_mfu(struct device *device, enum dtype dtype, double flops, double
                : NAN;
 }
 
-enum berth_status machine_device_open(const struct berth_config *config,
+// --- the device ---------------------------------------------------------------------------------
+
+// The best GPU, or else the CPU, with a reason.
+static enum berth_status open_best(const struct device_options *options,
+                                   const struct berth_log *log, struct device **device,
+                                   struct berth_error *error) {
+    struct berth_error refusal;
+    const char *why = NULL;
+    for (const char *const *kind = device_gpu_kinds; *kind != NULL; kind++) {
+        if (strcmp(*kind, "emulated") == 0) {
+            continue;
+        }
+        const char *missing = device_gpu_missing(*kind);
+        if (missing == NULL && device_gpu_open(*kind, options, device, &refusal) == BERTH_OK) {
+            log_note(log, "device: %s (auto)", (*device)->describe(*device));
+            return BERTH_OK;
+        }
+        if (missing == NULL) {
+            log_warning(log, "%s", refusal.message);
+        }
+        why = why == NULL || missing == NULL ? missing : why;
+    }
+    TRY(device_cpu_open(options, device, error));
+    log_note(log, "device: %s (auto: %s)", (*device)->describe(*device),
+             why != NULL ? why : "no GPU can be used");
+    return BERTH_OK;
+}
+
+// "cuda:1": kind "cuda", index 1; "cuda": index -1. NULL: no GPU's name.
+static const char *gpu_kind_of(const char *name, int *index) {
+    const size_t length = strcspn(name, ":");
+    const char *const *kind = device_gpu_kinds;
+    while (*kind != NULL && (strlen(*kind) != length || strncmp(*kind, name, length) != 0)) {
+        kind++;
+    }
+    *index = name[length] == ':' ? atoi(name + length + 1) : -1;
+    return *kind;
+}
+
+enum berth_status machine_device_open(const struct berth_config *config, const struct comm *comm,
                                       const struct berth_log *log, struct device **device,
                                       struct berth_error *error) {
     const char *name = config->device != NULL ? config->device : "auto";
     struct device_options options = {.threads = machine_threads(config),
-                                     .instructions = config->instructions};
-    enum berth_status status;
-    if (strcmp(name, "cpu") == 0) {
-        status = device_cpu_open(&options, device, error);
-    } else if (strcmp(name, "auto") == 0) {
-        status = device_gpu_open("cuda", &options, device, NULL);
-        if (status != BERTH_OK) {
-            status = device_cpu_open(&options, device, error);
-        }
-    } else if (strcmp(name, "cuda") == 0 || strcmp(name, "emulated") == 0) {
-        status = device_gpu_open(name, &options, device, error);
+                                     .instructions = config->instructions,
+                                     .index = -1,
+                                     .local_rank = comm->local_rank};
+    TRY(option_check_choice(config, "device", error));
+    if (strcmp(name, "auto") == 0) {
+        return open_best(&options, log, device, error);
+    }
+    const char *kind = gpu_kind_of(name, &options.index);
+    if (kind != NULL) {
+        TRY(device_gpu_open(kind, &options, device, error));
     } else {
-        return error_set(error, BERTH_USAGE,
-                         "--device: unknown device '%s'; expected auto, cpu, cuda or emulated",
-                         name);
+        TRY(device_cpu_open(&options, device, error));
     }
-    if (status == BERTH_OK) {
-        log_note(log, "device: %s", (*device)->describe(*device));
-    }
-    return status;
+    log_note(log, "device: %s", (*device)->describe(*device));
+    return BERTH_OK;
 }
+
+// --- the other processes ------------------------------------------------------------------------
 
 enum berth_status machine_comm_open(const struct berth_config *config, struct berth_log *log,
                                     struct comm **comm, struct berth_error *error) {

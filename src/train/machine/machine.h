@@ -31,8 +31,9 @@ enum berth_status machine_start_threads(const struct berth_config *config,
                                         struct berth_error *error);
 
 // Opens the device config->device ("auto": a GPU if there is one, else the CPU) with the threads
-// and instructions of the config.
-enum berth_status machine_device_open(const struct berth_config *config,
+// and instructions of the config. The ranks of a host have its GPUs in turn, unless the name has an
+// index ("cuda:1").
+enum berth_status machine_device_open(const struct berth_config *config, const struct comm *comm,
                                       const struct berth_log *log, struct device **device,
                                       struct berth_error *error);
 

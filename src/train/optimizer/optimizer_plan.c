@@ -196,7 +196,7 @@ enum berth_status optimizer_plan_init(struct optimizer_plan *plan,
     plan->block = state->device->memory_new(state->device, arena.used);
     plan->bytes = arena.used;
     if (plan->block == NULL) {
-        return error_no_memory(error, plan->bytes, "the optimizer's ranges");
+        return device_no_memory(state->device, plan->bytes, "the optimizer's ranges", error);
     }
     arena = (struct arena){.base = plan->block, .size = plan->bytes};
     carve_plan(plan, &arena);

@@ -69,7 +69,7 @@ static enum berth_status take(struct state *state, void *pointer, size_t bytes, 
                               struct berth_error *error) {
     void **block = pointer;
     *block = state->device->memory_new(state->device, bytes);
-    return *block != NULL ? BERTH_OK : error_no_memory(error, bytes, purpose);
+    return *block != NULL ? BERTH_OK : device_no_memory(state->device, bytes, purpose, error);
 }
 
 static size_t moment_bytes(const struct state *state) {

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the numbers of errors of gpu_api.h mean to a user: the status, and what can be done. An Xid
+// is the number under which NVIDIA's driver writes a fault to the system's log.
+#ifndef BERTH_GPU_FAULTS_H
+#define BERTH_GPU_FAULTS_H
+
+#include "berth.h"
+#include "gpu/gpu_api.h"
+
+struct fault {
+    int code;
+    enum berth_status status;
+    const char *text; // where the GPU's library has none
+    const char *remedy;
+};
+
+#define FAULT_DRIVER "install or update the GPU's driver, or use --device cpu"
+#define FAULT_HARDWARE(xid)                                                                        \
+    "the GPU is faulty (" xid                                                                      \
+    " in the system's log): take it out of use; checkpoints are intact, "                          \
+    "--resume_from_checkpoint auto continues on another one"
+#define FAULT_PROGRAM(xid)                                                                         \
+    "this is a bug of Berth or of the driver (" xid " in the system's log); checkpoints are "      \
+    "intact, --resume_from_checkpoint auto continues"
+
+// The last row is for all other numbers.
+static const struct fault faults[] = {
+    {GPU_OUT_OF_MEMORY, BERTH_NO_MEMORY, "out of memory",
+     "use smaller batches, or end what else uses the GPU"},
+    {GPU_NO_DRIVER, BERTH_UNAVAILABLE, "the driver is missing or too old", FAULT_DRIVER},
+    {3, BERTH_UNAVAILABLE, "the driver cannot be initialized", FAULT_DRIVER},
+    {46, BERTH_UNAVAILABLE, "the GPU is busy or unavailable",
+     "end what uses it, choose another one with --device, or use --device cpu"},
+    {GPU_NO_DEVICE, BERTH_UNAVAILABLE, "there is no GPU that this process sees",
+     "check CUDA_VISIBLE_DEVICES, or use --device cpu"},
+    {GPU_WRONG_INDEX, BERTH_UNAVAILABLE, "there is no such GPU", "choose another one"},
+    {209, BERTH_UNAVAILABLE, "the module has no code for this GPU",
+     "build it with the GPU's compute capability in BERTH_CUDA_ARCHITECTURES"},
+    {214, BERTH_UNAVAILABLE, "uncorrectable ECC error", FAULT_HARDWARE("Xid 48, 63, 64 or 95")},
+    {220, BERTH_UNAVAILABLE, "uncorrectable NVLink error", FAULT_HARDWARE("Xid 74")},
+    {226, BERTH_UNAVAILABLE, "contained memory error", FAULT_HARDWARE("Xid 94")},
+    {700, BERTH_INTERNAL, "illegal memory access", FAULT_PROGRAM("Xid 31")},
+    {702, BERTH_UNAVAILABLE, "a kernel ran longer than this GPU allows",
+     "use a GPU that drives no display (Xid 8 in the system's log)"},
+    {714, BERTH_INTERNAL, "hardware stack error", FAULT_PROGRAM("Xid 13")},
+    {715, BERTH_INTERNAL, "illegal instruction", FAULT_PROGRAM("Xid 13")},
+    {716, BERTH_INTERNAL, "misaligned address", FAULT_PROGRAM("Xid 13")},
+    {717, BERTH_INTERNAL, "wrong address space", FAULT_PROGRAM("Xid 13")},
+    {718, BERTH_INTERNAL, "invalid program counter", FAULT_PROGRAM("Xid 13")},
+    {719, BERTH_INTERNAL, "a kernel failed", FAULT_PROGRAM("Xid 13, or 79 where the GPU is lost")},
+    {GPU_NOT_SUPPORTED, BERTH_UNAVAILABLE, "not supported", "use --device cpu"},
+    {802, BERTH_UNAVAILABLE, "the system's GPUs are not ready",
+     "start the fabric manager, or use --device cpu"},
+    {803, BERTH_UNAVAILABLE, "driver and library are of different versions", FAULT_DRIVER},
+    {804, BERTH_UNAVAILABLE, "the driver is too old for this GPU", FAULT_DRIVER},
+    {0, BERTH_INTERNAL, "unknown error",
+     "look for an Xid in the system's log; checkpoints are intact, "
+     "--resume_from_checkpoint auto continues"},
+};
+
+static inline const struct fault *fault_of(int code) {
+    const struct fault *fault = faults;
+    while (fault->code != code && fault->code != 0) {
+        fault++;
+    }
+    return fault;
+}
+
+#endif

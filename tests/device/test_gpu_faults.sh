@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What a GPU's errors become: the emulation makes a call of its fail as BERTH_EMULATION_FAULT=CALL:N:CODE says, with
+# CUDA's numbers. The message names the device, the call and what can be done; the exit code tells a missing or faulty
+# GPU (69) from a fault of the program (70); checkpoints of before are complete and the run continues from them
+# to the same bytes. BERTH: the program.
+. "$(dirname "$0")/../cli/lib.sh"
+BERTH_MODULE_PATH=$(dirname "$BERTH")
+export BERTH_MODULE_PATH
+cd "$work" || exit 1
+make_model start 64
+make_dataset train.json
+
+train() { # OUTPUT [ARGUMENT...]
+    run finetune squad --model start --train train.json --max_seq_length 40 --doc_stride 16 --max_query_length 16 --seed 42 \
+        --train_batch_size 4 --per_device_train_batch_size 2 --max_steps 4 --save_steps 2 --learning_rate 1e-3 \
+        --precision fp32 --device emulated --threads 1 --output "$@"
+}
+train whole --quiet
+expect_code 0
+
+# The N-th call of CALL fails in the third update, or as the checkpoint of the fourth is written.
+fault() { # CALL N CODE EXIT TEXT...
+    local text
+    rm -rf broken
+    what="$1 $2 fails with $3"
+    BERTH_EMULATION_FAULT=$1:$2:$3 train broken --quiet
+    expect_code "$4"
+    expect_err "device emulated:0, kernels run by the host, warps of 32: "
+    for text in "${@:5}"; do
+        expect_err "$text"
+    done
+    [ "$(ls -d broken/checkpoint-*)" = broken/checkpoint-2 ] || fail "checkpoints: $(ls broken)"
+    train broken --resume_from_checkpoint auto --quiet
+    expect_code 0
+    cmp -s broken/model.safetensors whole/model.safetensors || fail "other bytes when resumed"
+}
+hardware="take it out of use; checkpoints are intact, --resume_from_checkpoint auto continues"
+fault norms 3 214 69 "norms: uncorrectable ECC error (error 214): the GPU is faulty (Xid 48" "$hardware"
+fault norms 4 719 70 "norms: a kernel failed (error 719)" "Xid 13"
+fault span_loss 6 226 69 "span_loss: contained memory error (error 226)" "Xid 94" "$hardware"
+fault embed_forward 5 700 70 "embed_forward: illegal memory access (error 700)" "Xid 31"
+
+# Before anything is computed there is nothing to leave behind.
+early() { # CALL N CODE EXIT TEXT...
+    local text
+    what="$1 $2 fails with $3"
+    BERTH_EMULATION_FAULT=$1:$2:$3 train early --quiet
+    expect_code "$4"
+    for text in "${@:5}"; do
+        expect_err "$text"
+    done
+    [ ! -e early ] || fail "an output folder is left"
+}
+early open 1 46 69 "opening: the GPU is busy or unavailable (error 46)" "use --device cpu"
+early open 1 209 69 "no code for this GPU" "BERTH_CUDA_ARCHITECTURES"
+early memory 3 999 70 "unknown error (error 999)"
+early memory 1 2 70 "out of memory: " "MiB left; --per_device_train_batch_size 1 would fit"
+early memory 7 2 70 "out of memory: " "MiB left; --per_device_train_batch_size 1 would fit"
+
+# The plan knows how much memory the device has.
+plan_of() { # SEQUENCES: KiB of the device
+    train planned --dry_run --train_batch_size 8 --per_device_train_batch_size "$1"
+    awk '$1 == "device_plan_bytes" { printf "%d\n", $2 * ($3 == "MiB" ? 1024 : 1) + 16 }' "$out"
+}
+small=$(plan_of 2)
+large=$(plan_of 8)
+what="plans of $small and $large KiB"
+[ "$small" -lt "$large" ] || fail "expected the second to be larger"
+what="a batch that does not fit"
+BERTH_EMULATION_MEMORY=$small train planned --train_batch_size 8 --per_device_train_batch_size 8
+expect_code 78
+expect_err "the GPU's memory leaves $((small / 1024)) MiB"
+expect_err "; --per_device_train_batch_size 2 would fit"
+what="a batch that fits"
+BERTH_EMULATION_MEMORY=$small train planned --train_batch_size 8 --per_device_train_batch_size 2 --max_steps 1
+expect_code 0
+finish
