@@ -3,7 +3,7 @@
 # emulation. Nothing else of Berth is C++, and a build without it is complete but for these files.
 option(BERTH_EMULATED_DEVICE "Build the emulated GPU (needs a C++ compiler)" ON)
 
-set(gpu_sources attention.cu device.cu linear.cu loss.cu norm.cu optimizer.cu rows.cu)
+set(gpu_sources attention.cu attention_mma.cu device.cu linear.cu loss.cu norm.cu optimizer.cu rows.cu)
 list(TRANSFORM gpu_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
 
 set(BERTH_DEVICES)

@@ -7,12 +7,15 @@
 #include <stdlib.h>
 
 // Rows of one, two, four and more chunks of a warp's columns, with and without vectors; head sizes
-// up to the largest.
+// up to the largest, and several tiles of those that tensor cores take.
 static const struct case_shape wide_shapes[] = {
-    {"two chunks", {2, 9}, 384, 12, 64, 1032},
-    {"four chunks", {5}, 768, 6, 64, 1032},
-    {"a block a row", {3, 1}, 1104, 12, 64, 1032},
-    {"a block a row, no vectors", {3, 1}, 301, 7, 33, 1032},
+    {"two chunks", {2, 9}, 384, 12, 72, 1032, NULL},
+    {"four chunks", {5}, 768, 6, 72, 1032, NULL},
+    {"a block a row", {3, 1}, 1104, 12, 72, 1032, NULL},
+    {"a block a row, no vectors", {3, 1}, 301, 7, 67, 1032, NULL},
+    {"heads of 32", {70, 1}, 64, 2, 64, 50, "attention"},
+    {"heads of 64", {131, 64, 7}, 128, 2, 64, 50, "attention"},
+    {"heads of 128", {67, 33}, 256, 2, 64, 50, "attention"},
 };
 enum { WIDE_SHAPES = sizeof wide_shapes / sizeof *wide_shapes };
 
