@@ -227,7 +227,7 @@ static enum berth_status run_table(struct cli_call *call, int products_only,
     if (json) {
         json_line_open(&line, NULL, '{');
     }
-    put_words(&line, json, "precision", geometry.compute == DTYPE_BF16 ? "bf16" : "fp32");
+    put_words(&line, json, "precision", machine_precision_name(call->config.precision));
     put_number(&line, json, "peak_gflops", table.peak / 1e9, "GFLOP/s");
     put_number(&line, json, "bandwidth_gigabytes", table.bandwidth / 1e9, "GB/s");
     if (json) {
@@ -340,7 +340,7 @@ static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
         json_line_open(&line, NULL, '{');
     }
     put_words(&line, json, "config", settings.geometry);
-    put_words(&line, json, "precision", call->config.precision == BERTH_BF16 ? "bf16" : "fp32");
+    put_words(&line, json, "precision", machine_precision_name(call->config.precision));
     put_figures(&line, json, &figures);
     return end_object(&line, json, error);
 }
@@ -428,7 +428,7 @@ static enum berth_status put_forecast(const struct cli_call *call,
         struct json_line line = {0};
         json_line_open(&line, NULL, '{');
         json_line_text(&line, "config", cli_value(call, "config"));
-        json_line_text(&line, "precision", call->config.precision == BERTH_BF16 ? "bf16" : "fp32");
+        json_line_text(&line, "precision", machine_precision_name(call->config.precision));
         json_line_integer(&line, "hosts", cluster->hosts);
         json_line_integer(&line, "ranks_per_host", cluster->ranks_per_host);
         json_line_real(&line, "link_gbit", gbit);

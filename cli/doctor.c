@@ -167,7 +167,7 @@ static enum berth_status put_device(struct facts *facts, struct berth_config *co
     put_text(facts, "processors_usable", processors);
     put_integer(facts, "threads", machine_threads(config));
     enum berth_status status = machine_compute_dtype(config, device, NULL, &compute, error);
-    put_text(facts, "precision", config->precision == BERTH_BF16 ? "bf16" : "fp32");
+    put_text(facts, "precision", machine_precision_name(config->precision));
     device->close(device);
     return status;
 }

@@ -71,7 +71,7 @@ const char *berth_version(void);
  * borrowed only for the duration of the call that receives the struct.
  */
 /* BERTH_PRECISION_AUTO: the faster precision of the opened device; the log says which one it is. */
-enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_PRECISION_AUTO };
+enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_FP16, BERTH_PRECISION_AUTO };
 
 struct berth_config {
     /* files */

@@ -3,7 +3,7 @@
 # core it has what it needs, visible to itself alone.
 add_library(berth_core_archive STATIC $<TARGET_OBJECTS:berth_core>)
 
-function(berth_module module symbol)
+function(berth_module_not_installed module symbol)
   set(map ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.map)
   file(CONFIGURE OUTPUT ${map} CONTENT "{ global: @symbol@; local: *; };\n" @ONLY)
   set_target_properties(${module} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
@@ -11,5 +11,9 @@ function(berth_module module symbol)
   target_include_directories(${module} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
   target_link_options(${module} PRIVATE -Wl,--version-script=${map})
   target_link_libraries(${module} PRIVATE berth_core_archive ${CMAKE_DL_LIBS} m)
+endfunction()
+
+function(berth_module module symbol)
+  berth_module_not_installed(${module} ${symbol})
   install(TARGETS ${module} LIBRARY DESTINATION ${BERTH_MODULE_DIR})
 endfunction()

@@ -350,14 +350,15 @@ const struct option_row option_rows[] = {
      .shown = "global, for bertadam tensor"},
 
     {CHOICE("precision", precision, "auto"), KEPT, COMMON, .jobs = MACHINE_JOBS, .unit = "TYPE",
-     .choices = "fp32|bf16|auto", DEEPSPEED("bf16.enabled", NULL), .aliases = "dtype",
-     .help = "number format of activations and matrix products",
+     .choices = "fp32|bf16|fp16|auto", DEEPSPEED("bf16.enabled", NULL), .aliases = "dtype",
+     .help = "number format of activations and matrix products; fp16 only on a GPU",
      .shown = "auto: bf16 if the device has instructions for it, else fp32",
      .job_defaults = {{JOB_EMBED, "fp32", NULL}}},
-    {TEXT("precision", loss_scale, "none"), NOTED, .jobs = JOB_TRAIN, .unit = "X",
+    {TEXT("precision", loss_scale, NULL), NOTED, .jobs = JOB_TRAIN, .unit = "X",
      DEEPSPEED("fp16.loss_scale", NULL),
      .help = "factor of the loss in the backward pass; updates whose gradient overflows are "
-             "skipped: a number, static (init_loss_scale), dynamic (or 0), or none"},
+             "skipped: a number, static (init_loss_scale), dynamic (or 0), or none",
+     .shown = "none; with fp16 dynamic"},
     {TEXT("precision", loss_scaler, "zero"), NOTED, .jobs = JOB_TRAIN, .unit = "RULE",
      .choices = "zero|plain",
      .help = "rules of a dynamic loss_scale: DeepSpeed's with ZeRO or without it; zero tolerates "

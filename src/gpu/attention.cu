@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over sequences of any lengths without a matrix of scores in memory, for every dtype and
-// head size: dot products by ordinary arithmetic.
+// Attention over sequences of any lengths without a matrix of scores in memory: for every dtype and
+// head size, with dot products by ordinary arithmetic. What tensor cores can do goes to
+// attention_mma.cu.
 //
 // A block has OWN_ROWS rows of one head of one sequence, shared by its warps: queries in the
 // forward pass and for dQ, keys for dK and dV. It walks through the other rows in tiles of
@@ -9,8 +10,7 @@
 //
 //   P = softmax(q k^T / sqrt(D)); O = dropout(P) v; delta = rowsum(dO * O)
 //   dS = P * (dropout'(dO v^T) - delta) / sqrt(D); dQ = dS K; dK = dS^T Q; dV = dropout(P)^T dO
-#include "gpu/gpu.h"
-#include "gpu/kernel.h"
+#include "gpu/attention.h"
 
 #include <math.h>
 
@@ -24,47 +24,6 @@ enum {
     HEAD_SIZE_MOST = 128,
     LANE_COLUMNS = HEAD_SIZE_MOST / GPU_WARP,
 };
-
-// --- the block's place --------------------------------------------------------------------------
-
-struct head_place {
-    int64_t first, length; // the sequence's rows of the batch
-    int64_t own;           // the first own row, within the sequence
-    int64_t sequence, head, head_size, hidden;
-    float scale; // 1 / sqrt(D)
-};
-
-// Blocks are numbered by groups of rows, then heads, then sequences.
-DEVICE struct head_place head_place_of(const struct batch &batch, int64_t hidden, int64_t heads) {
-    const int64_t groups = (batch.max_length + OWN_ROWS - 1) / OWN_ROWS;
-    struct head_place place;
-    place.own = blockIdx.x % groups * OWN_ROWS;
-    place.head = blockIdx.x / groups % heads;
-    place.sequence = blockIdx.x / groups / heads;
-    place.first = batch.cu_seqlens[place.sequence];
-    place.length = batch.cu_seqlens[place.sequence + 1] - place.first;
-    place.hidden = hidden;
-    place.head_size = hidden / heads;
-    place.scale = 1.0f / sqrtf((float)place.head_size);
-    return place;
-}
-
-static int64_t attention_blocks(const struct batch *batch, int64_t heads) {
-    return gpu_blocks(batch->max_length, OWN_ROWS) * heads * batch->sequence_count;
-}
-
-// The head's columns of part `part` of a row: q, k and v are parts 0, 1 and 2 of qkv.
-DEVICE float head_number(const struct mat &m, const struct head_place &place, int part, int64_t row,
-                         int64_t column) {
-    return number_at(m, place.first + row,
-                     part * place.hidden + place.head * place.head_size + column);
-}
-
-DEVICE void set_head_number(const struct mat &m, const struct head_place &place, int part,
-                            int64_t row, int64_t column, float x) {
-    set_number(m, place.first + row, part * place.hidden + place.head * place.head_size + column,
-               x);
-}
 
 // --- shared memory ------------------------------------------------------------------------------
 
@@ -102,8 +61,11 @@ DEVICE void fetch(float *to, int64_t rows, const struct tiles &t, const struct m
                   const struct head_place &place, int part, int64_t first) {
     for (int64_t i = threadIdx.x; i < rows * place.head_size; i += ATTENTION_THREADS) {
         const int64_t row = i / place.head_size, column = i % place.head_size;
-        to[row * t.stride + column] =
-            first + row < place.length ? head_number(m, place, part, first + row, column) : 0.0f;
+        float number[1] = {0.0f};
+        if (first + row < place.length) {
+            vector_io<1>::load(number, m, head_index(m, place, part, first + row, column));
+        }
+        to[row * t.stride + column] = number[0];
     }
 }
 
@@ -138,15 +100,32 @@ DEVICE int64_t tile_rows(const struct head_place &place, int64_t first) {
     return place.length - first < TILE_ROWS ? place.length - first : (int64_t)TILE_ROWS;
 }
 
+DEVICE void clear(float (&sums)[WARP_ROWS][LANE_COLUMNS]) {
+    for (int i = 0; i < WARP_ROWS * LANE_COLUMNS; i++) {
+        sums[i / LANE_COLUMNS][i % LANE_COLUMNS] = 0.0f;
+    }
+}
+
+// The lane's columns of one of the warp's own rows.
+DEVICE void store_row(const struct mat &m, const struct head_place &place, int part, int64_t row,
+                      const float (&x)[LANE_COLUMNS]) {
+    const int lane = (int)threadIdx.x % GPU_WARP;
+    for (int c = 0; row < place.length && c < LANE_COLUMNS && lane + c * GPU_WARP < place.head_size;
+         c++) {
+        const float number[1] = {x[c]};
+        vector_io<1>::store(m, head_index(m, place, part, row, lane + c * GPU_WARP), number);
+    }
+}
+
 // --- forward ------------------------------------------------------------------------------------
 
-// A query's running softmax: the largest score, the sum of exponentials, the sum of values.
+// A query's running softmax: the largest score and the sum of exponentials.
 struct running {
-    float most, sum, out[LANE_COLUMNS];
+    float most, sum;
 };
 
 // The lanes' scores of a tile become probabilities relative to the largest so far.
-DEVICE void take_tile(struct running &r, float (&scores)[LANE_ROWS]) {
+DEVICE void take_tile(struct running &r, float (&out)[LANE_COLUMNS], float (&scores)[LANE_ROWS]) {
     float most = r.most, sum = 0.0f;
     for (int i = 0; i < LANE_ROWS; i++) {
         most = fmaxf(most, scores[i]);
@@ -160,13 +139,8 @@ DEVICE void take_tile(struct running &r, float (&scores)[LANE_ROWS]) {
     r.most = most;
     r.sum = r.sum * shrink + warp_sum(sum);
     for (int c = 0; c < LANE_COLUMNS; c++) {
-        r.out[c] *= shrink;
+        out[c] *= shrink;
     }
-}
-
-DEVICE struct mask_row query_mask(const struct dropout &dropout, const struct batch &batch,
-                                  const struct head_place &place, int64_t query) {
-    return mask_row_of(dropout, (uint32_t)place.head, batch.places[place.sequence], (int32_t)query);
 }
 
 // The factors of the lane's rows of a tile of keys.
@@ -187,7 +161,7 @@ DEVICE void mask_factors(float (&factors)[LANE_ROWS], const struct mask_row &mas
 __global__ void __launch_bounds__(ATTENTION_THREADS)
     attention_forward_kernel(struct attention_args a, struct batch batch) {
     GPU_DYNAMIC_SHARED(float, memory);
-    const struct head_place place = head_place_of(batch, a.context.cols, a.heads);
+    const struct head_place place = head_place_of<OWN_ROWS>(batch, a.context.cols, a.heads);
     const int64_t size = place.head_size;
     if (place.own >= place.length) {
         return;
@@ -196,13 +170,11 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
     const int warp = (int)threadIdx.x / GPU_WARP, lane = (int)threadIdx.x % GPU_WARP;
     float *found = t.found + warp * 2 * TILE_ROWS;
     struct running r[WARP_ROWS];
+    float out[WARP_ROWS][LANE_COLUMNS];
     for (int q = 0; q < WARP_ROWS; q++) {
-        r[q].most = -INFINITY;
-        r[q].sum = 0.0f;
-        for (int c = 0; c < LANE_COLUMNS; c++) {
-            r[q].out[c] = 0.0f;
-        }
+        r[q] = {-INFINITY, 0.0f};
     }
+    clear(out);
     fetch(t.own[0], OWN_ROWS, t, a.qkv, place, 0, place.own);
     for (int64_t first = 0; first < place.length; first += TILE_ROWS) {
         const int64_t rows = tile_rows(place, first);
@@ -219,26 +191,24 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
                                 ? place.scale * dot(t.own[0] + own * t.stride, key, size)
                                 : -INFINITY;
             }
-            take_tile(r[q], scores);
+            take_tile(r[q], out[q], scores);
             mask_factors(factors, query_mask(a.dropout, batch, place, place.own + own), first);
             __syncwarp();
             for (int i = 0; i < LANE_ROWS; i++) {
                 found[lane_row(i)] = scores[i] * factors[i];
             }
             __syncwarp();
-            add_rows(r[q].out, found, t.tile[1], t, size, rows);
+            add_rows(out[q], found, t.tile[1], t, size, rows);
         }
     }
     for (int q = 0; q < WARP_ROWS; q++) {
         const int64_t row = place.own + warp * WARP_ROWS + q;
-        if (row >= place.length) {
-            continue;
+        for (int c = 0; c < LANE_COLUMNS; c++) {
+            out[q][c] /= r[q].sum;
         }
-        for (int c = 0; c < LANE_COLUMNS && lane + c * GPU_WARP < size; c++) {
-            set_head_number(a.context, place, 0, row, lane + c * GPU_WARP, r[q].out[c] / r[q].sum);
-        }
-        if (a.lse != NULL && lane == 0) {
-            a.lse[(place.first + row) * a.heads + place.head] = r[q].most + logf(r[q].sum);
+        store_row(a.context, place, 0, row, out[q]);
+        if (a.lse != NULL && lane == 0 && row < place.length) {
+            a.lse[head_number_index(place, row)] = r[q].most + logf(r[q].sum);
         }
     }
 }
@@ -275,64 +245,7 @@ DEVICE struct pair_gradient pair_gradient_of(float score, float lse, float dprob
     return pair_gradient{p * factor, p * (dprobability * factor - delta) * scale};
 }
 
-__global__ void __launch_bounds__(ATTENTION_THREADS)
-    attention_dquery_kernel(struct attention_grad_args a, struct batch batch, const float *delta) {
-    GPU_DYNAMIC_SHARED(float, memory);
-    const struct head_place place = head_place_of(batch, a.context.cols, a.heads);
-    const int64_t size = place.head_size;
-    if (place.own >= place.length) {
-        return;
-    }
-    const struct tiles t = tiles_of(memory, size);
-    const int warp = (int)threadIdx.x / GPU_WARP, lane = (int)threadIdx.x % GPU_WARP;
-    float *found = t.found + warp * 2 * TILE_ROWS, sums[WARP_ROWS][LANE_COLUMNS];
-    for (int q = 0; q < WARP_ROWS; q++) {
-        for (int c = 0; c < LANE_COLUMNS; c++) {
-            sums[q][c] = 0.0f;
-        }
-    }
-    fetch(t.own[0], OWN_ROWS, t, a.qkv, place, 0, place.own);
-    fetch(t.own[1], OWN_ROWS, t, a.dcontext, place, 0, place.own);
-    for (int64_t first = 0; first < place.length; first += TILE_ROWS) {
-        const int64_t rows = tile_rows(place, first);
-        __syncthreads();
-        fetch(t.tile[0], rows, t, a.qkv, place, 1, first);
-        fetch(t.tile[1], rows, t, a.qkv, place, 2, first);
-        __syncthreads();
-        for (int q = 0; q < WARP_ROWS; q++) {
-            const int own = warp * WARP_ROWS + q;
-            const int64_t query = place.own + own;
-            const bool used = query < place.length;
-            const int64_t at = (place.first + query) * a.heads + place.head;
-            const float lse = used ? a.lse[at] : 0.0f, sum = used ? delta[at] : 0.0f;
-            float factors[LANE_ROWS];
-            mask_factors(factors, query_mask(a.dropout, batch, place, query), first);
-            __syncwarp();
-            for (int i = 0; i < LANE_ROWS; i++) {
-                const int64_t row = lane_row(i);
-                const float score =
-                    row < rows ? dot(t.own[0] + own * t.stride, t.tile[0] + row * t.stride, size)
-                               : 0.0f;
-                const float dp =
-                    row < rows ? dot(t.own[1] + own * t.stride, t.tile[1] + row * t.stride, size)
-                               : 0.0f;
-                found[row] =
-                    used ? pair_gradient_of(score, lse, dp, sum, factors[i], place.scale).score
-                         : 0.0f;
-            }
-            __syncwarp();
-            add_rows(sums[q], found, t.tile[0], t, size, rows);
-        }
-    }
-    for (int q = 0; q < WARP_ROWS; q++) {
-        const int64_t row = place.own + warp * WARP_ROWS + q;
-        for (int c = 0; row < place.length && c < LANE_COLUMNS && lane + c * GPU_WARP < size; c++) {
-            set_head_number(a.dqkv, place, 0, row, lane + c * GPU_WARP, sums[q][c]);
-        }
-    }
-}
-
-// A lane has queries, so each draws its own block of the mask.
+// Each query draws a block of the mask of its own.
 DEVICE float pair_factor(const struct dropout &dropout, const struct batch &batch,
                          const struct head_place &place, int64_t query, int64_t key) {
     if (dropout.threshold == 0) {
@@ -344,60 +257,67 @@ DEVICE float pair_factor(const struct dropout &dropout, const struct batch &batc
                : 0.0f;
 }
 
+// dQ of own queries, or dK and dV of own keys. A query's rows are those of q and dO, a key's those
+// of k and v.
+template <bool KEYS>
 __global__ void __launch_bounds__(ATTENTION_THREADS)
-    attention_dkey_kernel(struct attention_grad_args a, struct batch batch, const float *delta) {
+    attention_backward_kernel(struct attention_grad_args a, struct batch batch,
+                              const float *delta) {
     GPU_DYNAMIC_SHARED(float, memory);
-    const struct head_place place = head_place_of(batch, a.context.cols, a.heads);
+    const struct head_place place = head_place_of<OWN_ROWS>(batch, a.context.cols, a.heads);
     const int64_t size = place.head_size;
     if (place.own >= place.length) {
         return;
     }
     const struct tiles t = tiles_of(memory, size);
-    const int warp = (int)threadIdx.x / GPU_WARP, lane = (int)threadIdx.x % GPU_WARP;
-    float *probabilities = t.found + warp * 2 * TILE_ROWS, *scores = probabilities + TILE_ROWS;
-    float dkey[WARP_ROWS][LANE_COLUMNS], dvalue[WARP_ROWS][LANE_COLUMNS];
-    for (int k = 0; k < WARP_ROWS; k++) {
-        for (int c = 0; c < LANE_COLUMNS; c++) {
-            dkey[k][c] = dvalue[k][c] = 0.0f;
-        }
-    }
-    fetch(t.own[0], OWN_ROWS, t, a.qkv, place, 1, place.own);
-    fetch(t.own[1], OWN_ROWS, t, a.qkv, place, 2, place.own);
+    const int warp = (int)threadIdx.x / GPU_WARP;
+    float *scores = t.found + warp * 2 * TILE_ROWS, *probabilities = scores + TILE_ROWS;
+    float sums[WARP_ROWS][LANE_COLUMNS], value_sums[WARP_ROWS][LANE_COLUMNS];
+    clear(sums);
+    clear(value_sums);
+    fetch(t.own[0], OWN_ROWS, t, a.qkv, place, KEYS ? 1 : 0, place.own);
+    fetch(t.own[1], OWN_ROWS, t, KEYS ? a.qkv : a.dcontext, place, KEYS ? 2 : 0, place.own);
     for (int64_t first = 0; first < place.length; first += TILE_ROWS) {
         const int64_t rows = tile_rows(place, first);
         __syncthreads();
-        fetch(t.tile[0], rows, t, a.qkv, place, 0, first);
-        fetch(t.tile[1], rows, t, a.dcontext, place, 0, first);
+        fetch(t.tile[0], rows, t, a.qkv, place, KEYS ? 0 : 1, first);
+        fetch(t.tile[1], rows, t, KEYS ? a.dcontext : a.qkv, place, KEYS ? 0 : 2, first);
         __syncthreads();
-        for (int k = 0; k < WARP_ROWS; k++) {
-            const int own = warp * WARP_ROWS + k;
-            __syncwarp();
-            for (int i = 0; i < LANE_ROWS; i++) {
-                const int64_t row = lane_row(i), query = first + row;
-                const int64_t at = (place.first + query) * a.heads + place.head;
-                struct pair_gradient pair = {0.0f, 0.0f};
-                if (row < rows && place.own + own < place.length) {
-                    const float score =
-                        dot(t.own[0] + own * t.stride, t.tile[0] + row * t.stride, size);
-                    const float dp =
-                        dot(t.own[1] + own * t.stride, t.tile[1] + row * t.stride, size);
-                    const float factor =
-                        pair_factor(a.dropout, batch, place, query, place.own + own);
-                    pair = pair_gradient_of(score, a.lse[at], dp, delta[at], factor, place.scale);
-                }
-                probabilities[row] = pair.probability;
-                scores[row] = pair.score;
+        for (int i = 0; i < WARP_ROWS; i++) {
+            const int64_t in_block = warp * WARP_ROWS + i, own = place.own + in_block;
+            float factors[LANE_ROWS];
+            if (!KEYS) {
+                mask_factors(factors, query_mask(a.dropout, batch, place, own), first);
             }
             __syncwarp();
-            add_rows(dkey[k], scores, t.tile[0], t, size, rows);
-            add_rows(dvalue[k], probabilities, t.tile[1], t, size, rows);
+            for (int k = 0; k < LANE_ROWS; k++) {
+                const int64_t row = lane_row(k), query = KEYS ? first + row : own;
+                struct pair_gradient pair = {0.0f, 0.0f};
+                if (row < rows && own < place.length) {
+                    const int64_t at = head_number_index(place, query);
+                    const float score =
+                        dot(t.own[0] + in_block * t.stride, t.tile[0] + row * t.stride, size);
+                    const float dp =
+                        dot(t.own[1] + in_block * t.stride, t.tile[1] + row * t.stride, size);
+                    const float factor =
+                        KEYS ? pair_factor(a.dropout, batch, place, query, own) : factors[k];
+                    pair = pair_gradient_of(score, a.lse[at], dp, delta[at], factor, place.scale);
+                }
+                scores[row] = pair.score;
+                probabilities[row] = pair.probability;
+            }
+            __syncwarp();
+            add_rows(sums[i], scores, t.tile[0], t, size, rows);
+            if (KEYS) {
+                add_rows(value_sums[i], probabilities, t.tile[1], t, size, rows);
+            }
         }
     }
-    for (int k = 0; k < WARP_ROWS; k++) {
-        const int64_t row = place.own + warp * WARP_ROWS + k;
-        for (int c = 0; row < place.length && c < LANE_COLUMNS && lane + c * GPU_WARP < size; c++) {
-            set_head_number(a.dqkv, place, 1, row, lane + c * GPU_WARP, dkey[k][c]);
-            set_head_number(a.dqkv, place, 2, row, lane + c * GPU_WARP, dvalue[k][c]);
+    for (int i = 0; i < WARP_ROWS; i++) {
+        const int64_t row = place.own + warp * WARP_ROWS + i;
+        store_row(a.dqkv, place, KEYS ? 1 : 0, row, sums[i]);
+        if (KEYS) {
+            store_row(a.dqkv, place, 2, row, value_sums[i]);
         }
     }
 }
@@ -431,13 +351,15 @@ static void clear_slack(struct gpu *gpu, struct mat m, float *lse, int64_t heads
 void gpu_attention_forward(struct device *dev, const struct attention_args *args,
                            const struct batch *batch) {
     struct gpu *gpu = gpu_of(dev);
+    const int64_t blocks = attention_blocks<OWN_ROWS>(batch, args->heads);
     const size_t shared = shared_bytes(args->context.cols / args->heads);
     if (!fits(gpu, args->context.cols / args->heads)) {
         return;
     }
-    gpu_run(gpu,
-            {"attention_forward", attention_blocks(batch, args->heads), ATTENTION_THREADS, shared},
-            attention_forward_kernel, *args, *batch);
+    if (!attention_mma_forward(gpu, args, batch)) {
+        gpu_run(gpu, {"attention_forward", blocks, ATTENTION_THREADS, shared},
+                attention_forward_kernel, *args, *batch);
+    }
     clear_slack(gpu, args->context, args->lse, args->heads, batch);
 }
 
@@ -448,7 +370,7 @@ size_t gpu_attention_partial_bytes(const struct device_shape *shape) {
 void gpu_attention_backward(struct device *dev, const struct attention_grad_args *args,
                             const struct batch *batch) {
     struct gpu *gpu = gpu_of(dev);
-    const int64_t heads = args->heads, blocks = attention_blocks(batch, heads);
+    const int64_t heads = args->heads, blocks = attention_blocks<OWN_ROWS>(batch, heads);
     const size_t shared = shared_bytes(args->context.cols / heads);
     if (!fits(gpu, args->context.cols / heads)) {
         return;
@@ -457,9 +379,11 @@ void gpu_attention_backward(struct device *dev, const struct attention_grad_args
     gpu_run(
         gpu, {"attention_delta", gpu_blocks(batch->token_count * heads, WARPS), ATTENTION_THREADS},
         attention_delta_kernel, delta, args->dcontext, args->context, heads, batch->token_count);
-    gpu_run(gpu, {"attention_dquery", blocks, ATTENTION_THREADS, shared}, attention_dquery_kernel,
-            *args, *batch, (const float *)delta);
-    gpu_run(gpu, {"attention_dkey", blocks, ATTENTION_THREADS, shared}, attention_dkey_kernel,
-            *args, *batch, (const float *)delta);
+    if (!attention_mma_backward(gpu, args, batch, delta)) {
+        gpu_run(gpu, {"attention_dquery", blocks, ATTENTION_THREADS, shared},
+                attention_backward_kernel<false>, *args, *batch, (const float *)delta);
+        gpu_run(gpu, {"attention_dkey", blocks, ATTENTION_THREADS, shared},
+                attention_backward_kernel<true>, *args, *batch, (const float *)delta);
+    }
     clear_slack(gpu, args->dqkv, NULL, heads, batch);
 }

@@ -14,7 +14,7 @@
 #include <ucontext.h>
 #endif
 
-enum { MAX_THREADS = 1024, MAX_VARIABLES = 16, STACK_BYTES = 256 * 1024 };
+enum { MAX_THREADS = 1024, MAX_VARIABLES = 16, MAX_COPIES = 64, STACK_BYTES = 256 * 1024 };
 enum fiber_state { FIBER_READY, FIBER_AT_BARRIER, FIBER_IN_WARP, FIBER_DONE };
 enum order { ORDER_FORWARD, ORDER_REVERSE, ORDER_RANDOM };
 
@@ -23,6 +23,18 @@ typedef void *context;
 #else
 typedef ucontext_t context;
 #endif
+
+// A copy to shared memory that was started; from NULL: zeros.
+struct copy {
+    unsigned char *to;
+    const void *from;
+    size_t bytes;
+};
+
+// What a lane gives to an operation of its warp.
+struct given {
+    uint64_t word[3];
+};
 
 struct fiber {
     context saved;
@@ -34,6 +46,8 @@ struct fiber {
     int lane, warp;
     unsigned phase; // operations of its warp so far
     struct emulated_place place;
+    struct copy copies[MAX_COPIES];
+    int copy_count;
 };
 
 struct variable {
@@ -54,7 +68,7 @@ struct emulator {
     struct fiber *fibers, *current;
     int count; // threads of the block
     // The values that the lanes of a warp exchange, of even and odd operations.
-    uint64_t (*slots)[2][GPU_WARP];
+    struct given (*slots)[2][GPU_WARP];
     unsigned char *shared;
     size_t shared_used;
     struct variable variables[MAX_VARIABLES];
@@ -193,10 +207,10 @@ static uint64_t lanes_of(const struct emulator *e, int warp, uint64_t mask) {
     return lanes < GPU_WARP ? mask & ((UINT64_C(1) << lanes) - 1) : mask & GPU_ALL_LANES;
 }
 
-static uint64_t *meet(uint64_t mask, uint64_t value, struct emulated_site site) {
+static const struct given *meet(uint64_t mask, struct given value, struct emulated_site site) {
     struct emulator *e = &emulator;
     struct fiber *fiber = e->current;
-    uint64_t *slots = e->slots[fiber->warp][fiber->phase++ & 1];
+    struct given *slots = e->slots[fiber->warp][fiber->phase++ & 1];
     fiber->mask = lanes_of(e, fiber->warp, mask);
     if ((fiber->mask >> fiber->lane & 1) == 0) {
         refuse("%s:%d: lane %d is not in its own mask", site.file, site.line, fiber->lane);
@@ -207,20 +221,20 @@ static uint64_t *meet(uint64_t mask, uint64_t value, struct emulated_site site) 
 }
 
 uint64_t emulated_exchange(uint64_t mask, uint64_t value, int source, struct emulated_site site) {
-    const uint64_t *slots = meet(mask, value, site);
+    const struct given *slots = meet(mask, given{{value, 0, 0}}, site);
     if (source < 0 || source >= GPU_WARP || (emulator.current->mask >> source & 1) == 0) {
         refuse("%s:%d: lane %d reads lane %d, which is not in the mask", site.file, site.line,
                emulator.current->lane, source);
     }
-    return slots[source];
+    return slots[source].word[0];
 }
 
 uint64_t emulated_ballot(uint64_t mask, int predicate, struct emulated_site site) {
-    const uint64_t *slots = meet(mask, predicate != 0, site);
+    const struct given *slots = meet(mask, given{{(uint64_t)(predicate != 0), 0, 0}}, site);
     uint64_t votes = 0;
     for (int lane = 0; lane < GPU_WARP; lane++) {
         if (emulator.current->mask >> lane & 1) {
-            votes |= slots[lane] << lane;
+            votes |= slots[lane].word[0] << lane;
         }
     }
     return votes;
@@ -261,18 +275,102 @@ void emulated_check_vector(const void *address) {
     }
 }
 
+// --- tensor cores (mma.h) -----------------------------------------------------------------------
+
+// A number of 16 bits of a warp's fragments; lanes and pairs as mma.h says.
+static float number_in(const struct given *slots, int lane, int pair, int half, int is_bf16) {
+    const uint32_t bits = (uint32_t)(slots[lane].word[pair / 2] >> (32 * (pair % 2)));
+    const uint16_t number = (uint16_t)(bits >> (16 * half));
+    return is_bf16 ? gpu_float((uint32_t)number << 16) : emulated_from_f16(number);
+}
+
+static float a_at(const struct given *slots, int row, int k, int is_bf16) {
+    return number_in(slots, row % 8 * 4 + k % 8 / 2, row / 8 + k / 8 * 2, k % 2, is_bf16);
+}
+
+static float b_at(const struct given *slots, int k, int column, int is_bf16) {
+    return number_in(slots, column * 4 + k % 8 / 2, 4 + k / 8, k % 2, is_bf16);
+}
+
+void emulated_mma(float c[4], const struct emulated_fragments *own, int is_bf16,
+                  struct emulated_site site) {
+    struct given words;
+    static_assert(sizeof words == sizeof *own, "a lane's fragments");
+    memcpy(&words, own, sizeof words);
+    const struct given *slots = meet(GPU_ALL_LANES, words, site);
+    const int lane = emulated_lane();
+    for (int i = 0; i < 4; i++) {
+        const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+        float sum = 0.0f;
+        for (int k = 0; k < 16; k++) {
+            sum += a_at(slots, row, k, is_bf16) * b_at(slots, k, column, is_bf16);
+        }
+        c[i] += sum;
+    }
+}
+
+void emulated_load_matrices(uint32_t r[4], const uint16_t *row, int is_transposed,
+                            struct emulated_site site) {
+    emulated_check_vector(row);
+    const struct given *slots = meet(GPU_ALL_LANES, given{{(uint64_t)(uintptr_t)row, 0, 0}}, site);
+    const int lane = emulated_lane();
+    for (int i = 0; i < 4; i++) {
+        uint32_t pair[2];
+        for (int half = 0; half < 2; half++) {
+            const int from = is_transposed ? lane % 4 * 2 + half : lane / 4;
+            const int column = is_transposed ? lane / 4 : lane % 4 * 2 + half;
+            pair[half] = ((const uint16_t *)(uintptr_t)slots[i * 8 + from].word[0])[column];
+        }
+        r[i] = pair[0] | pair[1] << 16;
+    }
+}
+
+void emulated_copy_start(void *to, const void *from, size_t bytes) {
+    struct fiber *fiber = emulator.current;
+    if ((uintptr_t)to % bytes != 0 || (uintptr_t)from % bytes != 0) {
+        refuse("a copy of %zu bytes from %p to %p", bytes, from, to);
+    }
+    if (fiber->copy_count == MAX_COPIES) {
+        refuse("more than %d copies of a thread are under way", MAX_COPIES);
+    }
+    fiber->copies[fiber->copy_count++] = copy{(unsigned char *)to, from, bytes};
+}
+
+void emulated_copies_wait(void) {
+    struct fiber *fiber = emulator.current;
+    for (int i = 0; i < fiber->copy_count; i++) {
+        const struct copy *copy = &fiber->copies[i];
+        if (copy->from != NULL) {
+            memcpy(copy->to, copy->from, copy->bytes);
+        } else {
+            memset(copy->to, 0, copy->bytes);
+        }
+    }
+    fiber->copy_count = 0;
+}
+
 // --- a block ------------------------------------------------------------------------------------
 
-// The turn of number i of `count`: of the warps of a block, or the lanes of a warp.
-static int turn(const struct emulator *e, int i, int count) {
+// An order of the warps of a block, or of the lanes of a warp: whose turn is it as the i-th of
+// `count`.
+struct turns {
+    int count, first, step;
+};
+
+static struct turns turns_of(struct emulator *e, int count) {
+    e->random = e->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     switch (e->order) {
     case ORDER_FORWARD:
-        return i;
+        return {count, 0, 1};
     case ORDER_REVERSE:
-        return count - 1 - i;
+        return {count, count - 1, count - 1};
     default:
-        return (int)((uint32_t)((uint32_t)i + (e->random >> 40)) % (uint32_t)count);
+        return {count, (int)((e->random >> 33) % (uint64_t)count), e->random >> 63 ? 1 : count - 1};
     }
+}
+
+static int turn(const struct turns *turns, int i) {
+    return (turns->first + i * turns->step) % turns->count;
 }
 
 static int lanes_in(const struct emulator *e, int warp) {
@@ -282,11 +380,10 @@ static int lanes_in(const struct emulator *e, int warp) {
 
 // Lets every lane that can go until it waits; the number that could.
 static int run_lanes(struct emulator *e, int warp) {
-    const int lanes = lanes_in(e, warp);
+    const struct turns turns = turns_of(e, lanes_in(e, warp));
     int ran = 0;
-    e->random = e->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    for (int i = 0; i < lanes; i++) {
-        struct fiber *fiber = &e->fibers[warp * GPU_WARP + turn(e, i, lanes)];
+    for (int i = 0; i < turns.count; i++) {
+        struct fiber *fiber = &e->fibers[warp * GPU_WARP + turn(&turns, i)];
         if (fiber->state == FIBER_READY) {
             run_fiber(e, fiber);
             ran++;
@@ -375,7 +472,7 @@ static int is_done(const struct emulator *e) {
 
 static void begin_block(struct emulator *e, dim3 index) {
     const dim3 size = e->launch->block;
-    memset(e->shared, 0xFF, GPU_SHARED_MOST); // not-a-number
+    memset(e->shared, 0xFF, e->shared_used); // not-a-number, as in the rest
     e->shared_used = 0;
     e->variable_count = 0;
     (void)take_shared(e, e->launch->dynamic_shared);
@@ -385,6 +482,7 @@ static void begin_block(struct emulator *e, dim3 index) {
         fiber->state = FIBER_READY;
         fiber->sanitizer = NULL;
         fiber->phase = 0;
+        fiber->copy_count = 0;
         fiber->lane = i % GPU_WARP;
         fiber->warp = i / GPU_WARP;
         fiber->place.thread =
@@ -402,9 +500,10 @@ static void run_block(struct emulator *e, dim3 index) {
     const int warps = (e->count + GPU_WARP - 1) / GPU_WARP;
     begin_block(e, index);
     while (!is_done(e)) {
+        const struct turns turns = turns_of(e, warps);
         int moved = 0;
         for (int i = 0; i < warps; i++) {
-            const int warp = turn(e, i, warps);
+            const int warp = turn(&turns, i);
             do {
                 moved += run_lanes(e, warp);
             } while (release_warp(e, warp));
@@ -431,7 +530,7 @@ static void prepare(struct emulator *e) {
         return;
     }
     e->fibers = (struct fiber *)calloc(MAX_THREADS, sizeof *e->fibers);
-    e->slots = (uint64_t(*)[2][GPU_WARP])calloc(MAX_THREADS / GPU_WARP, sizeof *e->slots);
+    e->slots = (struct given(*)[2][GPU_WARP])calloc(MAX_THREADS / GPU_WARP, sizeof *e->slots);
     e->shared = (unsigned char *)aligned_alloc(1024, GPU_SHARED_MOST);
     e->stacks = (char *)mmap(NULL, (size_t)MAX_THREADS * STACK_BYTES, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -439,6 +538,7 @@ static void prepare(struct emulator *e) {
         fputs("emulated GPU: out of memory\n", stderr);
         abort();
     }
+    e->shared_used = GPU_SHARED_MOST;
     for (int i = 0; i < MAX_THREADS; i++) {
         e->fibers[i].stack = e->stacks + (size_t)i * STACK_BYTES;
     }

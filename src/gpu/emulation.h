@@ -141,6 +141,20 @@ static inline float gpu_exp(float x) {
     return expf(x);
 }
 
+// --- tensor cores (mma.h) -----------------------------------------------------------------------
+
+struct emulated_fragments {
+    uint32_t a[4], b[2];
+};
+
+void emulated_mma(float c[4], const struct emulated_fragments *own, int is_bf16,
+                  struct emulated_site site);
+void emulated_load_matrices(uint32_t r[4], const uint16_t *row, int is_transposed,
+                            struct emulated_site site);
+// from NULL: zeros.
+void emulated_copy_start(void *to, const void *from, size_t bytes);
+void emulated_copies_wait(void);
+
 // --- launches -----------------------------------------------------------------------------------
 
 struct emulated_launch {

@@ -7,8 +7,16 @@ set_property(CACHE BERTH_CUDA PROPERTY STRINGS AUTO ON OFF)
 # Machine code for each of these, and PTX of the last one for GPUs that are newer.
 set(BERTH_CUDA_ARCHITECTURES 80 86 89 90 100 CACHE STRING "Compute capabilities to build for")
 
-set(gpu_sources attention.cu device.cu linear.cu loss.cu norm.cu optimizer.cu rows.cu)
+set(gpu_sources attention.cu attention_mma.cu device.cu linear.cu loss.cu norm.cu optimizer.cu rows.cu)
 list(TRANSFORM gpu_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
+
+function(add_emulated_device target)
+  add_library(${target} MODULE ${gpu_sources} ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation.cpp
+                               ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
+  target_compile_features(${target} PRIVATE cxx_std_17)
+  target_compile_options(${target} PRIVATE -fno-exceptions -fno-rtti)
+  target_link_libraries(${target} PRIVATE OpenMP::OpenMP_CXX)
+endfunction()
 
 set(BERTH_DEVICES)
 include(CheckLanguage)
@@ -21,13 +29,16 @@ endif()
 if(BERTH_EMULATED_DEVICE AND CMAKE_CXX_COMPILER)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   set_source_files_properties(${gpu_sources} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
-  add_library(berth-device-emulated MODULE ${gpu_sources} ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation.cpp
-                                           ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
-  target_compile_features(berth-device-emulated PRIVATE cxx_std_17)
-  target_compile_options(berth-device-emulated PRIVATE -fno-exceptions -fno-rtti)
-  target_link_libraries(berth-device-emulated PRIVATE OpenMP::OpenMP_CXX)
+  add_emulated_device(berth-device-emulated)
   berth_module(berth-device-emulated berth_device_module)
   list(APPEND BERTH_DEVICES emulated)
+  if(BERTH_BUILD_TESTS) # warps of 64 threads, as AMD's GPUs have; the same file in its own folder
+    add_emulated_device(berth-device-emulated-64)
+    berth_module_not_installed(berth-device-emulated-64 berth_device_module)
+    target_compile_definitions(berth-device-emulated-64 PRIVATE GPU_WARP=64)
+    set_target_properties(berth-device-emulated-64 PROPERTIES OUTPUT_NAME berth-device-emulated
+                          LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/warps_of_64)
+  endif()
 endif()
 
 # --- a GPU's compiler -----------------------------------------------------------------------------

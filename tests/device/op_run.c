@@ -105,6 +105,34 @@ void op_batch(struct op_run *run, const int32_t *lengths, int count) {
     b->end_positions = labels[1];
 }
 
+// --- half precision -----------------------------------------------------------------------------
+
+enum { F16_INFINITE = 0x7C00, F16_LEAST = -14, F16_FRACTION = 10 }; // least exponent, fraction bits
+
+double op_from_f16(uint16_t bits) {
+    const int exponent = bits >> F16_FRACTION & 31, fraction = bits & 1023;
+    const uint64_t wide = (uint64_t)(exponent + 1023 - 15) << 52 | (uint64_t)fraction << 42;
+    double x;
+    memcpy(&x, &wide, sizeof x);
+    x = exponent == 31  ? (fraction != 0 ? (double)NAN : (double)INFINITY)
+        : exponent == 0 ? fraction * 0x1p-24
+                        : x;
+    return bits & 0x8000 ? -x : x;
+}
+
+uint16_t op_to_f16(double x) {
+    const uint16_t sign = signbit(x) ? 0x8000 : 0;
+    int exponent;
+    if (isnan(x)) {
+        return 0x7E00;
+    }
+    (void)frexp(x, &exponent);
+    exponent = x != 0 && exponent - 1 > F16_LEAST ? exponent - 1 : F16_LEAST;
+    const double units = nearbyint(ldexp(fabs(x), F16_FRACTION - exponent));
+    const double bits = units + ldexp(exponent - F16_LEAST, F16_FRACTION);
+    return sign | (bits < F16_INFINITE ? (uint16_t)bits : F16_INFINITE);
+}
+
 // --- inputs and outputs -------------------------------------------------------------------------
 
 enum { SENTINEL = 0x5A }; // the bytes between the rows of every matrix

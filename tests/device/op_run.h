@@ -20,6 +20,7 @@ struct case_shape {
     const char *name;
     int32_t lengths[SEQUENCES_MAX]; // ends at 0
     int64_t hidden, heads, intermediate, vocabulary;
+    const char *only; // what the names of its operations begin with; NULL: all
 };
 
 struct op_run {
@@ -53,11 +54,18 @@ void *op_keep(struct op_run *run, size_t bytes); // an operand, zeroed
 double op_random(struct op_run *run);            // in [-1, 1)
 // A matrix without numbers yet.
 struct mat op_matrix(struct op_run *run, int64_t rows, int64_t cols, enum dtype dtype);
+double op_from_f16(uint16_t bits);
+uint16_t op_to_f16(double x); // to nearest, ties to even
+
 static inline double op_number_at(struct mat m, int64_t row, int64_t col) {
     if (m.dtype == DTYPE_F32) {
         return (double)((const float *)m.data)[row * m.stride + col];
     }
-    uint32_t bits = (uint32_t)((const uint16_t *)m.data)[row * m.stride + col] << 16;
+    const uint16_t number = ((const uint16_t *)m.data)[row * m.stride + col];
+    if (m.dtype == DTYPE_F16) {
+        return op_from_f16(number);
+    }
+    uint32_t bits = (uint32_t)number << 16;
     float x;
     memcpy(&x, &bits, sizeof x);
     return (double)x;
@@ -69,6 +77,8 @@ static inline void op_set_number(struct mat m, int64_t row, int64_t col, double 
     memcpy(&bits, &x, sizeof bits);
     if (m.dtype == DTYPE_F32) {
         ((float *)m.data)[row * m.stride + col] = x;
+    } else if (m.dtype == DTYPE_F16) {
+        ((uint16_t *)m.data)[row * m.stride + col] = op_to_f16(value);
     } else { // round to nearest, ties to even
         ((uint16_t *)m.data)[row * m.stride + col] =
             (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);

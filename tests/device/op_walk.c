@@ -4,12 +4,16 @@
 #include "core/harness.h"
 #include "op_gradients.h"
 
+#include <string.h>
+
 const struct case_shape shapes[SHAPES] = {
-    {"one token", {1}, 10, 1, 21, 1031},
-    {"few, odd sizes", {1, 2, 3, 17}, 22, 2, 40, 1032},
-    {"one full block", {64}, 128, 4, 256, 1034},
-    {"several tiles", {260, 7, 129, 128}, 190, 5, 200, 50},
+    {"one token", {1}, 10, 1, 21, 1031, NULL},
+    {"few, odd sizes", {1, 2, 3, 17}, 22, 2, 40, 1032, NULL},
+    {"one full block", {64}, 128, 4, 256, 1034, NULL},
+    {"several tiles", {260, 7, 129, 128}, 190, 5, 200, 50, NULL},
 };
+enum { DTYPES = DTYPE_F16 + 1 };
+
 void op_walk_begin(struct op_run *run) {
     int count = 0;
     while (count < SEQUENCES_MAX && run->shape->lengths[count] > 0) {
@@ -52,24 +56,31 @@ static void for_each_number(struct device *dev, const struct case_shape *shape,
     const int activations = !v->row->activates         ? 1
                             : shape->intermediate > 64 ? ACTIVATION_GELU_TANH + 1
                                                        : ACTIVATION_COUNT;
-    for (int i = 0; i < 4 * activations; i++) {
-        const int drop = i & 1, half = i >> 1 & 1;
+    for (int i = 0; i < 2 * DTYPES * activations; i++) {
+        const int drop = i & 1;
         struct op_run run = {.dev = dev,
                              .shape = shape,
-                             .compute = half ? DTYPE_BF16 : DTYPE_F32,
+                             .compute = (enum dtype)(i / 2 % DTYPES),
                              .threshold = drop ? rng_dropout_threshold(0.1) : 0,
-                             .activation = (enum activation)(i >> 2),
+                             .activation = (enum activation)(i / (2 * DTYPES)),
                              .hash_only = each != op_walk_report};
-        if (!drop || v->row->drops) {
+        if ((dev->dtypes >> run.compute & 1) && (!drop || v->row->drops)) {
             run_variant(&run, v);
             each(&run, v, context);
         }
     }
 }
 
+static int has_operation(const struct case_shape *shape, const char *name) {
+    return shape->only == NULL || strncmp(name, shape->only, strlen(shape->only)) == 0;
+}
+
 void op_walk(struct device *dev, const struct case_shape *shape, each_function *each,
              void *context) {
     for (int i = 0; i < op_row_count; i++) {
+        if (!has_operation(shape, op_rows[i].name)) {
+            continue;
+        }
         const struct op *op = op_find(op_rows[i].name);
         const int variants = at_least_one(op->variants), modes = at_least_one(op_rows[i].modes);
         for (const struct op_use *use = op->uses; use->name != NULL; use++) {
@@ -93,7 +104,7 @@ int op_walk_complaints(struct device *dev, const struct case_shape *shape) {
 
 // --- gradients ----------------------------------------------------------------------------------
 
-static const struct case_shape small = {"gradients", {2, 1, 3}, 6, 2, 5, 50};
+static const struct case_shape small = {"gradients", {2, 1, 3}, 6, 2, 5, 50, NULL};
 
 static void gradients_of_row(struct device *dev, const struct op_row *row, int exact,
                              int *complaints) {

@@ -23,7 +23,7 @@ extern const struct case_shape shapes[SHAPES];
 
 // A batch for the run's shape.
 void op_walk_begin(struct op_run *run);
-// All variants of all operations for one shape; all uses for the small ones.
+// All variants of the shape's operations; all uses for the small shapes.
 void op_walk(struct device *dev, const struct case_shape *shape, each_function *each,
              void *context);
 // Prints what a run complains of; `context` is the int that counts.

@@ -9,12 +9,19 @@
 // Rows of one, two, four and more chunks of a warp's columns, with and without vectors; head sizes
 // up to the largest.
 static const struct case_shape wide_shapes[] = {
-    {"two chunks", {2, 9}, 384, 12, 64, 1032},
-    {"four chunks", {5}, 768, 6, 64, 1032},
-    {"a block a row", {3, 1}, 1104, 12, 64, 1032},
-    {"a block a row, no vectors", {3, 1}, 301, 7, 33, 1032},
+    {"two chunks", {2, 9}, 384, 12, 72, 1032, NULL},
+    {"four chunks", {5}, 768, 6, 72, 1032, NULL},
+    {"a block a row", {3, 1}, 1104, 12, 72, 1032, NULL},
+    {"a block a row, no vectors", {3, 1}, 301, 7, 67, 1032, NULL},
 };
-enum { WIDE_SHAPES = sizeof wide_shapes / sizeof *wide_shapes };
+
+// Several tiles of each head size that tensor cores take.
+static const struct case_shape attention_shapes[] = {
+    {"heads of 32", {70, 1}, 64, 2, 64, 50, "attention"},
+    {"heads of 64", {197, 64, 7}, 128, 2, 64, 50, "attention"},
+    {"heads of 128", {67, 33}, 256, 2, 64, 50, "attention"},
+};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static struct device *open_emulated(void) {
     const struct device_options options = {.threads = 2};
@@ -28,29 +35,42 @@ static struct device *open_emulated(void) {
     return dev;
 }
 
-static void against_reference(void **state) {
+static void walk(const struct case_shape *first, size_t count) {
     struct device *dev = open_emulated();
     int complaints = 0;
-    for (int s = 0; s < SHAPES; s++) {
-        complaints += op_walk_complaints(dev, &shapes[s]);
-    }
-    for (int s = 0; s < WIDE_SHAPES; s++) {
-        complaints += op_walk_complaints(dev, &wide_shapes[s]);
+    for (size_t s = 0; s < count; s++) {
+        complaints += op_walk_complaints(dev, &first[s]);
     }
     dev->close(dev);
     assert_int_equal(complaints, 0);
 }
 
-static void gradients(void **state) {
+static void operations(void **state) {
+    walk(shapes, SHAPES);
+}
+
+static void operations_on_wide_rows(void **state) {
+    walk(wide_shapes, COUNT(wide_shapes));
+}
+
+static void attention(void **state) {
+    walk(attention_shapes, COUNT(attention_shapes));
+}
+
+static void operations_have_their_gradients(void **state) {
     struct device *dev = open_emulated();
     assert_int_equal(op_walk_gradients(dev, 0), 0);
     dev->close(dev);
 }
 
-int main(void) {
+// With an argument, only the tests whose names it matches.
+int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_reference),
-        cmocka_unit_test(gradients),
+        cmocka_unit_test(operations),
+        cmocka_unit_test(operations_on_wide_rows),
+        cmocka_unit_test(operations_have_their_gradients),
+        cmocka_unit_test(attention),
     };
+    cmocka_set_test_filter(count > 1 ? arguments[1] : NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,6 +53,19 @@ static void *floats(struct harness *harness, int64_t count, size_t size) {
     return block;
 }
 
+// BERTH_TEST_DEVICE: the GPU device instead of the CPU, for those tests that do not ask for
+// instructions of one.
+static enum berth_status open_device(const struct device_options *options, struct device **device,
+                                     struct berth_error *error) {
+    const char *name = getenv("BERTH_TEST_DEVICE");
+    if (name == NULL) {
+        return device_cpu_open(options, device, error);
+    }
+    return options->instructions == NULL || strcmp(options->instructions, "generic") == 0
+               ? device_gpu_open(name, options, device, error)
+               : error_set(error, BERTH_UNAVAILABLE, "the CPU's %s", options->instructions);
+}
+
 int harness_open(struct harness *harness, const struct bert_config *config,
                  const struct harness_options *options) {
     const int training = !options->inference;
@@ -63,7 +76,7 @@ int harness_open(struct harness *harness, const struct bert_config *config,
     struct berth_error error = {0};
     struct device_options machine = {.threads = options->threads,
                                      .instructions = options->instructions};
-    enum berth_status status = device_cpu_open(&machine, &harness->device, &error);
+    enum berth_status status = open_device(&machine, &harness->device, &error);
     if (status == BERTH_UNAVAILABLE) {
         print_message("not on this machine: %s\n", error.message);
         return 0;
@@ -208,11 +221,29 @@ void assert_sink(struct harness *harness, const struct batch *batch,
 
 struct packed {
     struct batch batch;
-    int32_t *numbers; // all the int32 arrays
+    int32_t *numbers;   // all the int32 arrays
+    int32_t *word_rows; // rows by their ids
     int64_t *places;
     float *targets, *shares;
     int32_t *masked; // rows, then labels
 };
+
+static int32_t *sorted_rows(const int32_t *ids, int64_t count) {
+    int32_t *rows = malloc((size_t)count * sizeof *rows), most = 0;
+    int64_t put = 0;
+    assert_non_null(rows);
+    for (int64_t i = 0; i < count; i++) {
+        most = ids[i] > most ? ids[i] : most;
+    }
+    for (int32_t id = 0; id <= most; id++) {
+        for (int64_t i = 0; i < count; i++) {
+            if (ids[i] == id) {
+                rows[put++] = (int32_t)i;
+            }
+        }
+    }
+    return rows;
+}
 
 static void pack_sequence(const struct packed *packed, int32_t *const arrays[4],
                           const struct reference_sequence *sequence, int64_t s, int64_t first) {
@@ -271,6 +302,7 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
             packed->masked[masked_count + masked] = sequences[s].masked_labels[i];
         }
     }
+    packed->word_rows = sorted_rows(arrays[0], tokens);
     packed->batch = (struct batch){
         .token_count = tokens,
         .row_count = rows,
@@ -280,6 +312,7 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
         .type_ids = arrays[1],
         .positions = arrays[2],
         .sequences = arrays[3],
+        .word_rows = packed->word_rows,
         .cu_seqlens = cu_seqlens,
         .places = packed->places,
         .start_positions = starts,
@@ -304,6 +337,7 @@ void packed_weigh_masked(struct packed *packed, float weight) {
 
 void packed_free(struct packed *packed) {
     free(packed->numbers);
+    free(packed->word_rows);
     free(packed->places);
     free(packed->targets);
     free(packed->shares);

@@ -292,7 +292,19 @@ static void test_loss_scaling(void **state) {
     assert_string_equal(config.loss_scaler, "plain");
     assert_true(config.init_loss_scale == 0x1p16);
     config = good("{\"train_batch_size\":8,\"fp16\":{\"enabled\":false,\"loss_scale\":128}}");
-    assert_string_equal(config.loss_scale, "none");
+    assert_null(config.loss_scale);
+}
+
+static void test_fp16_runs_as_such_on_a_gpu(void **state) {
+    struct berth_config config;
+    struct berth_error error;
+    option_defaults(&config);
+    set(&config, "device", "cuda");
+    assert_int_equal(apply(&config, "{\"train_batch_size\":8,\"fp16\":{\"enabled\":true}}", &error),
+                     BERTH_OK);
+    assert_int_equal(config.precision, BERTH_FP16);
+    assert_string_equal(config.loss_scale, "dynamic");
+    assert_null(strstr(notes, "bf16"));
 }
 
 static void test_command_line_wins_and_says_so(void **state) {
@@ -549,6 +561,7 @@ int main(void) {
         SCRATCH_TEST(test_lamb),
         SCRATCH_TEST(test_schedules),
         SCRATCH_TEST(test_loss_scaling),
+        SCRATCH_TEST(test_fp16_runs_as_such_on_a_gpu),
         SCRATCH_TEST(test_command_line_wins_and_says_so),
         SCRATCH_TEST(test_scalars_go_where_the_section_says),
         SCRATCH_TEST(test_without_a_scheduler),

@@ -20,8 +20,8 @@ struct model_files {
     struct param_table table;
     struct tokenizer *tokenizer; // NULL: pre-training without a vocabulary
     char *vocab_path;            // NULL: likewise
-    struct text_rules rules; // rules with which the tokenizer was opened
-    int strict;              // the weights must be exactly the model's tensors
+    struct text_rules rules;     // rules with which the tokenizer was opened
+    int strict;                  // the weights must be exactly the model's tensors
 };
 
 // Reads config.json and the vocabulary of `folder` (config->vocab_file, do_lower_case,

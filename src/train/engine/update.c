@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
+// Messages have no f16: a sum over ranks overflows it where no rank's gradient does.
 static enum dtype wire_of(const struct berth_config *config, enum dtype compute) {
     const char *name = config->communication_data_type;
-    return name == NULL ? compute : strcmp(name, "bf16") == 0 ? DTYPE_BF16 : DTYPE_F32;
+    const int is_bf16 = name == NULL ? compute == DTYPE_BF16 : strcmp(name, "bf16") == 0;
+    return is_bf16 ? DTYPE_BF16 : DTYPE_F32;
 }
 
 struct update_rules update_rules_of(const struct berth_config *config,

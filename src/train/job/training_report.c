@@ -6,6 +6,7 @@
 #include "core/options.h"
 #include "metrics/results.h"
 #include "train/machine/machine.h"
+#include "train/optimizer/loss_scale.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static void report_model(const struct training_plan *plan, const struct berth_lo
         log_integer("num_attention_heads", shape->num_attention_heads),
         log_integer("intermediate_size", shape->intermediate_size),
         log_integer("vocab_size", shape->vocab_size),
-        log_text("precision", plan->config->precision == BERTH_BF16 ? "bf16" : "fp32"),
+        log_text("precision", machine_precision_name(plan->config->precision)),
     };
     log_fields(log, BERTH_RECORD_PLAN, "model", fields, COUNT(fields));
 }
@@ -99,7 +100,7 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
         log_text("no_decay", config->no_decay),
         log_real("max_grad_norm", config->max_grad_norm),
         log_text("clip_by", config->clip_by),
-        log_text("loss_scale", config->loss_scale),
+        log_text("loss_scale", loss_scale_text(config)),
         log_integer("seed", config->seed),
     };
     log_fields(log, BERTH_RECORD_PLAN, "optimizer", fields, COUNT(fields));

@@ -243,7 +243,14 @@ enum berth_status machine_comm_open(const struct berth_config *config, struct be
 static const struct {
     const char *name;
     enum dtype dtype;
-} precisions[] = {[BERTH_FP32] = {"fp32", DTYPE_F32}, [BERTH_BF16] = {"bf16", DTYPE_BF16}};
+} precisions[] = {[BERTH_FP32] = {"fp32", DTYPE_F32},
+                  [BERTH_BF16] = {"bf16", DTYPE_BF16},
+                  [BERTH_FP16] = {"fp16", DTYPE_F16},
+                  [BERTH_PRECISION_AUTO] = {"auto", DTYPE_F32}};
+
+const char *machine_precision_name(enum berth_precision precision) {
+    return precisions[precision].name;
+}
 
 enum berth_status machine_compute_dtype(struct berth_config *config, const struct device *device,
                                         const struct berth_log *log, enum dtype *compute,

@@ -44,6 +44,9 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
 enum berth_status machine_comm_open(const struct berth_config *config, struct berth_log *log,
                                     struct comm **comm, struct berth_error *error);
 
+// As --precision names it.
+const char *machine_precision_name(enum berth_precision precision);
+
 // The dtype to compute in: what config->precision says, or where that is auto, the device's fast
 // one, which is logged. config->precision then names it. BERTH_CONFIG: the device lacks it.
 enum berth_status machine_compute_dtype(struct berth_config *config, const struct device *device,

@@ -14,10 +14,16 @@ static enum loss_scale_kind dynamic_kind(const struct berth_config *config) {
     return plain ? LOSS_SCALE_PLAIN : LOSS_SCALE_ZERO;
 }
 
+const char *loss_scale_text(const struct berth_config *config) {
+    return config->loss_scale != NULL        ? config->loss_scale
+           : config->precision == BERTH_FP16 ? "dynamic"
+                                             : "none";
+}
+
 // *fixed: the scale if it is static.
 static enum berth_status read_kind(const struct berth_config *config, enum loss_scale_kind *kind,
                                    double *fixed, struct berth_error *error) {
-    const char *text = config->loss_scale != NULL ? config->loss_scale : "none";
+    const char *text = loss_scale_text(config);
     *fixed = 1;
     if (strcmp(text, "none") == 0) {
         *kind = LOSS_SCALE_NONE;

@@ -53,6 +53,9 @@ enum loss_scale_event {
     SCALE_AT_FLOOR   // overflow, and the scale cannot be lowered: end the run
 };
 
+// The setting loss_scale; where it is not given, "dynamic" in fp16 and "none" else.
+const char *loss_scale_text(const struct berth_config *config);
+
 // Initialises from the settings loss_scale ("none", "dynamic" or 0, a number), loss_scaler,
 // init_loss_scale, loss_scale_window, hysteresis, consecutive_hysteresis, min_loss_scale. The
 // changing part gets its initial values unless it was restored. Another loss_scale is BERTH_USAGE,

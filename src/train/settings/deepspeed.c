@@ -385,8 +385,10 @@ static enum berth_status take_static_scale(struct reading *r, struct berth_error
 
 static enum berth_status take_loss_scale(struct reading *r, struct berth_error *error) {
     const json *fixed = deepspeed_value(r->root, "fp16.loss_scale");
-    log_note(r->log, "%s: fp16 runs as bf16 on the CPU, with the loss scaling of the file",
-             r->path);
+    if (r->config->precision == BERTH_BF16) {
+        log_note(r->log, "%s: fp16 runs as bf16 on the CPU, with the loss scaling of the file",
+                 r->path);
+    }
     return fixed != NULL && json_as_real(fixed) != 0 ? take_static_scale(r, error)
                                                      : take_dynamic_scale(r, error);
 }
@@ -398,8 +400,14 @@ static int has_auto_precision(const struct reading *r) {
            deepspeed_is_auto(r->root, "bfloat16.enabled");
 }
 
+// Only GPUs have it.
+static int has_fp16(const struct reading *r) {
+    const char *device = r->config->device;
+    return device != NULL && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0;
+}
+
 static enum berth_status take_precision(struct reading *r, struct berth_error *error) {
-    const char *names[] = {"fp32", "bf16", "auto"};
+    const char *names[] = {"fp32", "bf16", "fp16", "auto"};
     int half = json_truth(deepspeed_value(r->root, "fp16.enabled"));
     int brain = json_truth(deepspeed_value(r->root, "bf16.enabled")) ||
                 json_truth(deepspeed_value(r->root, "bfloat16.enabled"));
@@ -416,8 +424,10 @@ static enum berth_status take_precision(struct reading *r, struct berth_error *e
         return BERTH_OK;
     }
     const char *key = half ? "fp16.enabled" : "bf16.enabled";
-    TRY(set_row(r, "precision", key, names[half || brain], error));
-    if (half && r->config->precision == BERTH_BF16) {
+    const enum berth_precision half_runs_as = has_fp16(r) ? BERTH_FP16 : BERTH_BF16;
+    const enum berth_precision precision = half ? half_runs_as : brain ? BERTH_BF16 : BERTH_FP32;
+    TRY(set_row(r, "precision", key, names[precision], error));
+    if (half && r->config->precision == half_runs_as) {
         return take_loss_scale(r, error);
     }
     if (!half && !brain && !is_given(r, "precision")) {
