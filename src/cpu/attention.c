@@ -15,7 +15,7 @@
 
 // The shapes of products over a rounded length n: scores [n, n] = x[n, D] y[n, D]^T;
 // apply [n, D] = p[n, n] x[n, D]; apply transposed [n, D] = p[n, n]^T x[n, D].
-enum product { PRODUCT_SCORES, PRODUCT_APPLY, PRODUCT_APPLY_TRANSPOSED, PRODUCT_COUNT };
+enum attention_product { PRODUCT_SCORES, PRODUCT_APPLY, PRODUCT_APPLY_TRANSPOSED, PRODUCT_COUNT };
 
 // One thread's buffers for one task.
 struct task {
@@ -27,7 +27,7 @@ struct task {
     struct mat dout;                      // [padded, D], backward only
     struct mat p, ds;                     // [padded, padded]
     float *scores, *dp, *delta;           // [padded, padded] twice, [padded]
-    const struct gemm_plan *const *plans; // by enum product
+    const struct gemm_plan *const *plans; // by enum attention_product
 };
 
 static int64_t round_length(int64_t length) {
@@ -83,7 +83,7 @@ static void carve_task(const struct cpu *cpu, struct task *task, enum dtype dtyp
     task->delta = carve(&memory, round64(n * 4));
 }
 
-static struct gemm_shape product_shape(enum product product, int64_t n, int64_t head_size,
+static struct gemm_shape product_shape(enum attention_product product, int64_t n, int64_t head_size,
                                        enum dtype dtype) {
     const int scores = product == PRODUCT_SCORES;
     return (struct gemm_shape){
@@ -128,9 +128,10 @@ static int prepare(struct cpu *cpu, const struct batch *batch, int64_t head_size
     return 1;
 }
 
-static void multiply(struct cpu *cpu, const struct task *t, enum product product, const void *a,
-                     const void *b, void *c) {
-    int status = gemm_run(cpu->gemm, t->plans[product], omp_get_thread_num(), a, b, c, NULL);
+static void multiply(struct cpu *cpu, const struct task *t, enum attention_product product,
+                     const void *a, const void *b, void *c) {
+    const struct gemm_operands operands = {.a = a, .b = b, .c = c};
+    int status = gemm_run(cpu->gemm, t->plans[product], omp_get_thread_num(), &operands);
     if (status != 0) {
         struct berth_error error;
         (void)error_set(&error, BERTH_INTERNAL,
@@ -221,7 +222,7 @@ void cpu_attention_forward(struct device *dev, const struct attention_args *args
 
 // Computes part `part` of dqkv, a product.
 static void give(struct cpu *cpu, const struct task *t, struct mat dqkv, int part,
-                 enum product product, struct mat a, struct mat b) {
+                 enum attention_product product, struct mat a, struct mat b) {
     multiply(cpu, t, product, a.data, b.data, t->out.data);
     cpu->kernels->copy(slice(t, dqkv, part), mat_rows(t->out, 0, t->length));
 }

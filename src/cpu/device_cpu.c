@@ -88,7 +88,7 @@ static size_t product_bytes(const struct cpu *cpu, const struct device_shape *sh
 static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape) {
     const int converts = shape->compute != DTYPE_F32 && cpu->kernels != CPU_NATIVE_BF16;
     return shape->training && (shape->compute == DTYPE_F32 || converts)
-               ? gemm_heap_bytes(widest(shape))
+               ? gemm_heap_bytes(cpu->gemm, widest(shape))
                : 0;
 }
 
