@@ -126,8 +126,8 @@ const char *gemm_library(void) {
     return library_name();
 }
 
-size_t gemm_heap_bytes(const struct gemm *gemm, int64_t columns) {
-    return gemm->kernels->product_f32 != NULL ? 0 : library_heap_bytes(columns);
+size_t gemm_heap_bytes(int64_t columns) {
+    return library_heap_bytes(columns);
 }
 
 // --- creating a plan -----------------------------------------------------------------------------
@@ -264,10 +264,10 @@ int gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, vo
     if (plan->kernel == NULL) {
         return library_pack(gemm->library, plan->library, b, packed);
     }
-    const int64_t n = plan->shape.n;
+    const int64_t n = plan->shape.n, panel = product_panel(n);
 #pragma omp parallel for num_threads(gemm->threads) schedule(dynamic)
-    for (int64_t first = 0; first < n; first += PRODUCT_COLUMNS) {
-        const int64_t last = first + PRODUCT_COLUMNS < n ? first + PRODUCT_COLUMNS : n;
+    for (int64_t first = 0; first < n; first += panel) {
+        const int64_t last = first + panel < n ? first + panel : n;
         pack_panels(gemm, &plan->shape, b, packed, first, last);
     }
     return 0;
@@ -295,6 +295,7 @@ static struct product product_of(const struct gemm *gemm, const struct gemm_shap
         .a_row = row,
         .a_step = WORD_BYTES,
         .b = operands->b,
+        .panel = product_panel(s->n),
         .bias = s->bias ? operands->bias : NULL,
         .accumulate = s->accumulate,
     };

@@ -14,6 +14,11 @@
 #define PRODUCT_ROWS 8
 #define PRODUCT_COLUMNS 48
 
+// Columns of a panel of b, which has n columns: two equal panels where the second would be narrow.
+static inline int64_t product_panel(int64_t n) {
+    return n > PRODUCT_COLUMNS && n <= 64 ? 32 : PRODUCT_COLUMNS;
+}
+
 // c[m, n] = a[m, k] b[k, n] (+ bias[n]) (+ c). A word is one f32, or two bf16 neighbours of the
 // depth k; a step is one word of the depth.
 struct product {
@@ -24,18 +29,19 @@ struct product {
     int64_t a_strip;     // bytes from a strip to the next,
     int64_t a_row;       // from a row of a strip to the next,
     int64_t a_step;      // from a step to the next
-    const void *b;       // packed panels of PRODUCT_COLUMNS columns
+    const void *b;       // packed
+    int64_t panel;       // columns of its panels
     const float *bias;   // NULL: none
     int accumulate;
 };
 
-// One head of one sequence, as the attention kernels see it.
+// Some query rows of one head of one sequence, as the attention kernels see them.
 struct attention_rows {
-    int64_t length; // L, real rows and columns
-    int64_t stride; // row stride of the square matrices: L rounded up to 16
-    int64_t first;  // first query row handled
-    int64_t last;   // one past the last query row
-    float scale;    // 1 / sqrt(D)
+    int64_t length; // L, the columns
+    int64_t stride; // row stride of the matrices: L rounded up to 16
+    int64_t first;  // the sequence's row that is row 0 of the matrices and vectors
+    int64_t count;
+    float scale; // 1 / sqrt(D)
     uint32_t head;
     int64_t place; // keys the dropout
     const struct dropout *dropout;

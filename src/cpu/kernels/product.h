@@ -106,7 +106,7 @@ ALWAYS void panel_of(const struct product *p, int64_t column, int vectors, int p
                           .panel =
                               (const float *)p->b + column * p->depth + p->first * vectors * VECTOR,
                           .steps = p->last - p->first,
-                          .columns = piece(column, p->c.cols, PRODUCT_COLUMNS)};
+                          .columns = piece(column, p->c.cols, p->panel)};
     for (int64_t row = 0; row < p->c.rows; row += PRODUCT_ROWS) {
         const char *strip =
             (const char *)p->a + row / PRODUCT_ROWS * p->a_strip + p->first * p->a_step;
@@ -119,8 +119,8 @@ ALWAYS void panel_of(const struct product *p, int64_t column, int vectors, int p
 }
 
 ALWAYS void product_of(const struct product *p, int pairs) {
-    for (int64_t column = 0; column < p->c.cols; column += PRODUCT_COLUMNS) {
-        const int64_t left = p->c.cols - column;
+    for (int64_t column = 0; column < p->c.cols; column += p->panel) {
+        const int64_t left = piece(column, p->c.cols, p->panel);
         if (left > 2 * VECTOR) {
             panel_of(p, column, 3, pairs);
         } else if (left > VECTOR) {
@@ -149,19 +149,21 @@ ALWAYS __m512i words_of(struct mat x, int64_t step, int64_t column, __mmask16 ma
         return _mm512_maskz_loadu_epi32(mask, row_at(x, step, column));
     }
     const __m256i even = _mm256_maskz_loadu_epi16(mask, row_at(x, 2 * step, column));
-    const __m256i odd = _mm256_maskz_loadu_epi16(mask, row_at(x, 2 * step + 1, column));
+    const __m256i odd = 2 * step + 1 < x.rows
+                            ? _mm256_maskz_loadu_epi16(mask, row_at(x, 2 * step + 1, column))
+                            : _mm256_setzero_si256();
     return _mm512_or_si512(_mm512_cvtepu16_epi32(even),
                            _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
 }
 
 ALWAYS int64_t steps_of(int64_t depth, enum dtype dtype) {
-    return dtype == DTYPE_F32 ? depth : depth / 2;
+    return dtype == DTYPE_F32 ? depth : (depth + 1) / 2;
 }
 
 static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last) {
-    const int64_t steps = steps_of(x.rows, x.dtype);
-    for (int64_t column = first; column < last; column += PRODUCT_COLUMNS) {
-        const int64_t width = lanes_of(piece(column, x.cols, PRODUCT_COLUMNS));
+    const int64_t steps = steps_of(x.rows, x.dtype), panel = product_panel(x.cols);
+    for (int64_t column = first; column < last; column += panel) {
+        const int64_t width = lanes_of(piece(column, x.cols, panel));
         uint32_t *to = (uint32_t *)packed + column * steps;
         for (int64_t step = 0; step < steps; step++, to += width) {
             for (int64_t j = 0; j < width; j += VECTOR) {
@@ -238,9 +240,9 @@ ALWAYS void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t c
 }
 
 static void pack_rows(void *packed, struct mat x, int64_t first, int64_t last) {
-    const int64_t steps = steps_of(x.cols, x.dtype);
-    for (int64_t column = first; column < last; column += PRODUCT_COLUMNS) {
-        const int64_t width = lanes_of(piece(column, x.rows, PRODUCT_COLUMNS));
+    const int64_t steps = steps_of(x.cols, x.dtype), panel = product_panel(x.rows);
+    for (int64_t column = first; column < last; column += panel) {
+        const int64_t width = lanes_of(piece(column, x.rows, panel));
         uint32_t *to = (uint32_t *)packed + column * steps;
         for (int64_t j = 0; j < width; j += VECTOR) {
             pack_transposed(to + j, width, x, column + j, steps);
