@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention, one (sequence, head) per task. Queries, keys and values of the head are copied side by
-// side with the length rounded up (zero rows), so that products have few shapes; scores are f32,
+// Attention, one (sequence, head) per task, block by block of query rows; scores are f32,
 // probabilities have the compute dtype. The forward pass keeps only the log-sum-exps, the backward
 // pass computes the probabilities and the dropout mask again:
 //
 //   Pd = dropout(P); O = Pd V; delta = rowsum(dO * O); dPd = dO V^T
 //   dS = P * (dropout'(dPd) - delta) / sqrt(D); dQ = dS K; dK = dS^T Q; dV = Pd^T dO
+//
+// Where the device has kernels for products, they read the head's columns where they are, and a
+// block has so few rows that its scores stay in the first-level cache. Elsewhere the columns are
+// first copied side by side with the length rounded up (zero rows), so that the library's products
+// have few shapes, and a block has all rows.
 #include "core/error.h"
 #include "cpu/cpu.h"
 
@@ -13,9 +17,18 @@
 #include <omp.h>
 #include <string.h>
 
-// The shapes of products over a rounded length n: scores [n, n] = x[n, D] y[n, D]^T;
+#define BLOCK_ROWS 16
+
+// The library's products over a rounded length n: scores [n, n] = x[n, D] y[n, D]^T;
 // apply [n, D] = p[n, n] x[n, D]; apply transposed [n, D] = p[n, n]^T x[n, D].
-enum product { PRODUCT_SCORES, PRODUCT_APPLY, PRODUCT_APPLY_TRANSPOSED, PRODUCT_COUNT };
+enum attention_product { PRODUCT_SCORES, PRODUCT_APPLY, PRODUCT_APPLY_TRANSPOSED, PRODUCT_COUNT };
+
+// A matrix [L, D] of the head, and its packed forms as the b of products: rows for [*, D] x [D, L],
+// columns for [*, L] x [L, D].
+struct head {
+    struct mat m;
+    void *rows, *columns;
+};
 
 // One thread's buffers for one task.
 struct task {
@@ -23,30 +36,90 @@ struct task {
     int64_t first, length; // the sequence's rows of the batch
     int64_t padded;        // the length rounded up
     int64_t hidden, head_size;
-    struct mat q, k, v, out;              // [padded, D]
-    struct mat dout;                      // [padded, D], backward only
+    struct head q, k, v, dout;
+    struct mat out;                       // [padded, D], for the library
     struct mat p, ds;                     // [padded, padded]
-    float *scores, *dp, *delta;           // [padded, padded] twice, [padded]
-    const struct gemm_plan *const *plans; // by enum product
+    struct mat scores, dp;                // [rows of a block, padded] f32
+    void *strips;                         // a transposed p or ds
+    float *delta;                         // [padded]
+    const struct gemm_plan *const *plans; // by enum attention_product; NULL: the kernels
 };
 
 static int64_t round_length(int64_t length) {
     return (length + CPU_ATTENTION_ROUND - 1) / CPU_ATTENTION_ROUND * CPU_ATTENTION_ROUND;
 }
 
-static size_t round64(int64_t bytes) {
-    return (size_t)(bytes + 63) / 64 * 64;
+static int64_t round64(int64_t bytes) {
+    return (bytes + 63) / 64 * 64;
 }
 
-static size_t task_bytes(int64_t max_length, int64_t head_size, enum dtype dtype) {
-    int64_t n = round_length(max_length), size = (int64_t)dtype_size(dtype);
-    return 5 * round64(n * head_size * size) + 2 * round64(n * n * size) + 2 * round64(n * n * 4) +
-           round64(n * 4);
+// The kernel of products of this type; NULL: the library.
+static void (*kernel_of(const struct cpu *cpu, int64_t head_size,
+                        enum dtype dtype))(const struct product *) {
+    if (dtype == DTYPE_F32) {
+        return cpu->kernels->product_f32;
+    }
+    return head_size % 2 == 0 ? cpu->kernels->product_bf16 : NULL;
+}
+
+// --- buffers ------------------------------------------------------------------------------------
+
+// Memory that is handed out piece by piece, or only counted (NULL).
+struct carver {
+    char *memory;
+    size_t used;
+};
+
+static void *carve(struct carver *carver, int64_t bytes) {
+    void *block = carver->memory == NULL ? NULL : carver->memory + carver->used;
+    carver->used += (size_t)round64(bytes);
+    return block;
+}
+
+static struct mat carve_mat(struct carver *carver, int64_t rows, int64_t cols, enum dtype dtype) {
+    return mat_of(carve(carver, rows * cols * (int64_t)dtype_size(dtype)), rows, cols, dtype);
+}
+
+static void carve_head(struct carver *carver, struct head *head, const struct task *t,
+                       enum dtype dtype, int kernels) {
+    const int64_t n = t->padded, size = (int64_t)dtype_size(dtype);
+    if (kernels) {
+        head->rows = carve(carver, n * t->head_size * size);
+        head->columns = carve(carver, n * round_length(t->head_size) * size);
+    } else {
+        head->m = carve_mat(carver, n, t->head_size, dtype);
+    }
+}
+
+static void carve_task(struct task *t, struct carver *carver, enum dtype dtype, int kernels) {
+    const int64_t n = t->padded, rows = kernels && n > BLOCK_ROWS ? BLOCK_ROWS : n;
+    carve_head(carver, &t->q, t, dtype, kernels);
+    carve_head(carver, &t->k, t, dtype, kernels);
+    carve_head(carver, &t->v, t, dtype, kernels);
+    carve_head(carver, &t->dout, t, dtype, kernels);
+    t->p = carve_mat(carver, n, n, dtype);
+    t->ds = carve_mat(carver, n, n, dtype);
+    t->scores = carve_mat(carver, rows, n, DTYPE_F32);
+    t->dp = carve_mat(carver, rows, n, DTYPE_F32);
+    t->delta = carve(carver, n * 4);
+    if (kernels) {
+        t->strips = carve(carver, n * n * (int64_t)dtype_size(dtype));
+    } else {
+        t->out = carve_mat(carver, n, t->head_size, dtype);
+    }
+}
+
+static size_t task_bytes(const struct cpu *cpu, int64_t max_length, int64_t head_size,
+                         enum dtype dtype) {
+    struct task task = {.padded = round_length(max_length), .head_size = head_size};
+    struct carver counted = {.memory = NULL};
+    carve_task(&task, &counted, dtype, kernel_of(cpu, head_size, dtype) != NULL);
+    return counted.used;
 }
 
 size_t cpu_attention_bytes(const struct cpu *cpu, const struct device_shape *shape) {
     return (size_t)cpu->threads *
-           task_bytes(shape->batch.max_length, shape->hidden / shape->heads, shape->compute);
+           task_bytes(cpu, shape->batch.max_length, shape->hidden / shape->heads, shape->compute);
 }
 
 size_t cpu_attention_plan_bytes(int64_t max_length) {
@@ -54,36 +127,7 @@ size_t cpu_attention_plan_bytes(int64_t max_length) {
            sizeof(struct gemm_plan *);
 }
 
-static void *carve(char **next, size_t bytes) {
-    void *block = *next;
-    *next += bytes;
-    return block;
-}
-
-static struct mat carve_mat(char **next, int64_t rows, int64_t cols, enum dtype dtype) {
-    void *block = carve(next, round64(rows * cols * (int64_t)dtype_size(dtype)));
-    return mat_of(block, rows, cols, dtype);
-}
-
-// Carves the task's buffers out of the calling thread's slice.
-static void carve_task(const struct cpu *cpu, struct task *task, enum dtype dtype) {
-    const int64_t n = task->padded, head_size = task->head_size;
-    char *memory = cpu->attention + (size_t)omp_get_thread_num() *
-                                        (cpu->attention_bytes / (size_t)cpu->threads / 64 * 64);
-    task->plans = cpu->plans + n / CPU_ATTENTION_ROUND * PRODUCT_COUNT;
-    task->q = carve_mat(&memory, n, head_size, dtype);
-    task->k = carve_mat(&memory, n, head_size, dtype);
-    task->v = carve_mat(&memory, n, head_size, dtype);
-    task->out = carve_mat(&memory, n, head_size, dtype);
-    task->dout = carve_mat(&memory, n, head_size, dtype);
-    task->p = carve_mat(&memory, n, n, dtype);
-    task->ds = carve_mat(&memory, n, n, dtype);
-    task->scores = carve(&memory, round64(n * n * 4));
-    task->dp = carve(&memory, round64(n * n * 4));
-    task->delta = carve(&memory, round64(n * 4));
-}
-
-static struct gemm_shape product_shape(enum product product, int64_t n, int64_t head_size,
+static struct gemm_shape product_shape(enum attention_product product, int64_t n, int64_t head_size,
                                        enum dtype dtype) {
     const int scores = product == PRODUCT_SCORES;
     return (struct gemm_shape){
@@ -100,17 +144,10 @@ static struct gemm_shape product_shape(enum product product, int64_t n, int64_t 
     };
 }
 
-// Gets the plans of every length in the batch and allocates the buffers; 0 after an error.
-static int prepare(struct cpu *cpu, const struct batch *batch, int64_t head_size,
-                   enum dtype dtype) {
+// Gets the plans of every length in the batch; 0 after an error.
+static int prepare_plans(struct cpu *cpu, const struct batch *batch, int64_t head_size,
+                         enum dtype dtype) {
     const int64_t lengths = round_length(batch->max_length) / CPU_ATTENTION_ROUND + 1;
-    if (cpu->status != BERTH_OK ||
-        !cpu_grow(cpu, (void **)&cpu->plans, &cpu->plan_bytes,
-                  cpu_attention_plan_bytes(batch->max_length)) ||
-        !cpu_grow(cpu, (void **)&cpu->attention, &cpu->attention_bytes,
-                  (size_t)cpu->threads * task_bytes(batch->max_length, head_size, dtype))) {
-        return 0;
-    }
     memset(cpu->plans, 0, (size_t)lengths * PRODUCT_COUNT * sizeof *cpu->plans);
     gemm_trim(cpu->gemm, (int)lengths * PRODUCT_COUNT);
     for (int64_t s = 0; s < batch->sequence_count; s++) {
@@ -128,9 +165,24 @@ static int prepare(struct cpu *cpu, const struct batch *batch, int64_t head_size
     return 1;
 }
 
-static void multiply(struct cpu *cpu, const struct task *t, enum product product, const void *a,
-                     const void *b, void *c) {
-    int status = gemm_run(cpu->gemm, t->plans[product], omp_get_thread_num(), a, b, c, NULL);
+// Allocates the buffers, and gets the library's plans where it multiplies; 0 after an error.
+static int prepare(struct cpu *cpu, const struct batch *batch, int64_t head_size,
+                   enum dtype dtype) {
+    return cpu->status == BERTH_OK &&
+           cpu_grow(cpu, (void **)&cpu->plans, &cpu->plan_bytes,
+                    cpu_attention_plan_bytes(batch->max_length)) &&
+           cpu_grow(cpu, (void **)&cpu->attention, &cpu->attention_bytes,
+                    (size_t)cpu->threads * task_bytes(cpu, batch->max_length, head_size, dtype)) &&
+           (kernel_of(cpu, head_size, dtype) != NULL ||
+            prepare_plans(cpu, batch, head_size, dtype));
+}
+
+// --- products -----------------------------------------------------------------------------------
+
+static void multiply_library(struct cpu *cpu, const struct task *t, enum attention_product product,
+                             struct mat c, struct mat a, struct mat b) {
+    const struct gemm_operands operands = {.a = a.data, .b = b.data, .c = c.data};
+    int status = gemm_run(cpu->gemm, t->plans[product], omp_get_thread_num(), &operands);
     if (status != 0) {
         struct berth_error error;
         (void)error_set(&error, BERTH_INTERNAL,
@@ -139,6 +191,77 @@ static void multiply(struct cpu *cpu, const struct task *t, enum product product
         cpu_fail(cpu, BERTH_INTERNAL, &error);
     }
 }
+
+static void multiply(struct cpu *cpu, const struct task *t, struct product product) {
+    product.last = product.depth;
+    product.panel = product_panel(product.c.cols);
+    kernel_of(cpu, t->head_size, t->p.dtype)(&product);
+}
+
+// Steps of a product over `depth` elements.
+static int64_t steps_of(const struct task *t, int64_t depth) {
+    return t->p.dtype == DTYPE_F32 ? depth : (depth + 1) / 2;
+}
+
+// c = x b^T, for some rows of the head
+static void scores_of(struct cpu *cpu, const struct task *t, struct mat c, struct mat x,
+                      const struct head *b) {
+    if (t->plans != NULL) {
+        multiply_library(cpu, t, PRODUCT_SCORES, c, x, b->m);
+        return;
+    }
+    const int64_t row = x.stride * (int64_t)dtype_size(x.dtype);
+    c.cols = t->length;
+    multiply(cpu, t,
+             (struct product){.c = c,
+                              .depth = steps_of(t, t->head_size),
+                              .a = x.data,
+                              .a_strip = PRODUCT_ROWS * row,
+                              .a_row = row,
+                              .a_step = 4,
+                              .b = b->rows});
+}
+
+// to = p b, for some rows of the head
+static void apply(struct cpu *cpu, const struct task *t, struct mat to, struct mat p,
+                  const struct head *b) {
+    if (t->plans != NULL) {
+        multiply_library(cpu, t, PRODUCT_APPLY, t->out, p, b->m);
+        cpu->kernels->copy(to, mat_rows(t->out, 0, to.rows));
+        return;
+    }
+    const int64_t row = p.stride * (int64_t)dtype_size(p.dtype);
+    multiply(cpu, t,
+             (struct product){.c = to,
+                              .depth = steps_of(t, t->length),
+                              .a = p.data,
+                              .a_strip = PRODUCT_ROWS * row,
+                              .a_row = row,
+                              .a_step = 4,
+                              .b = b->columns});
+}
+
+// to = p^T b
+static void apply_transposed(struct cpu *cpu, const struct task *t, struct mat to, struct mat p,
+                             const struct head *b) {
+    if (t->plans != NULL) {
+        multiply_library(cpu, t, PRODUCT_APPLY_TRANSPOSED, t->out, p, b->m);
+        cpu->kernels->copy(to, mat_rows(t->out, 0, to.rows));
+        return;
+    }
+    const int64_t steps = steps_of(t, t->length);
+    cpu->kernels->pack_strips(t->strips, mat_columns(mat_rows(p, 0, t->length), 0, t->length));
+    multiply(cpu, t,
+             (struct product){.c = to,
+                              .depth = steps,
+                              .a = t->strips,
+                              .a_strip = PRODUCT_ROWS * steps * 4,
+                              .a_row = 4,
+                              .a_step = PRODUCT_ROWS * 4,
+                              .b = b->columns});
+}
+
+// --- tasks --------------------------------------------------------------------------------------
 
 static void zero_rows(struct mat m, int64_t first) {
     for (int64_t row = first; row < m.rows; row++) {
@@ -153,35 +276,50 @@ static struct mat slice(const struct task *t, struct mat m, int part) {
                        t->head_size);
 }
 
-// Copies rows and appends zero rows.
-static void fetch(struct cpu *cpu, struct mat to, struct mat rows) {
-    cpu->kernels->copy(mat_rows(to, 0, rows.rows), rows);
-    zero_rows(to, rows.rows);
+enum packing { PACK_ROWS = 1, PACK_COLUMNS = 2 };
+
+// Makes rows of the batch a matrix of the head, with the packed forms that are needed.
+static void fetch(struct cpu *cpu, const struct task *t, struct head *to, struct mat rows,
+                  unsigned packing) {
+    if (t->plans != NULL) {
+        cpu->kernels->copy(mat_rows(to->m, 0, rows.rows), rows);
+        zero_rows(to->m, rows.rows);
+        return;
+    }
+    to->m = rows;
+    if (packing & PACK_ROWS) {
+        cpu->kernels->pack_rows(to->rows, rows, 0, rows.rows);
+    }
+    if (packing & PACK_COLUMNS) {
+        cpu->kernels->pack_columns(to->columns, rows, 0, rows.cols);
+    }
 }
 
-// Starts both passes: q, k, v and the scores of head `head` of sequence `s`.
-static struct task task_begin(struct cpu *cpu, struct mat qkv, int64_t heads,
-                              const struct batch *batch, int64_t s, int64_t head) {
+static struct task task_of(struct cpu *cpu, struct mat qkv, int64_t heads,
+                           const struct batch *batch, int64_t s, int64_t head) {
     const int64_t hidden = qkv.cols / 3, first = batch->cu_seqlens[s];
     struct task t = {
         .sequence = s, .head = head, .first = first, .hidden = hidden, .head_size = hidden / heads};
+    const int kernels = kernel_of(cpu, t.head_size, qkv.dtype) != NULL;
     t.length = batch->cu_seqlens[s + 1] - first;
     t.padded = round_length(t.length);
-    carve_task(cpu, &t, qkv.dtype);
-    fetch(cpu, t.q, slice(&t, qkv, 0));
-    fetch(cpu, t.k, slice(&t, qkv, 1));
-    fetch(cpu, t.v, slice(&t, qkv, 2));
-    multiply(cpu, &t, PRODUCT_SCORES, t.q.data, t.k.data, t.scores);
+    t.plans = kernels ? NULL : cpu->plans + t.padded / CPU_ATTENTION_ROUND * PRODUCT_COUNT;
+    struct carver carver = {cpu->attention +
+                                (size_t)omp_get_thread_num() *
+                                    (cpu->attention_bytes / (size_t)cpu->threads / 64 * 64),
+                            0};
+    carve_task(&t, &carver, qkv.dtype, kernels);
     return t;
 }
 
-static struct attention_rows rows_of(const struct task *t, const struct batch *batch,
-                                     const struct dropout *dropout) {
+// The rows of the block that begins with row `first`.
+static struct attention_rows block_of(const struct task *t, const struct batch *batch,
+                                      const struct dropout *dropout, int64_t first) {
     return (struct attention_rows){
         .length = t->length,
         .stride = t->padded,
-        .first = 0,
-        .last = t->length,
+        .first = first,
+        .count = cpu_piece(first, t->length, t->scores.rows),
         .scale = (float)(1.0 / sqrt((double)t->head_size)),
         .head = (uint32_t)t->head,
         .place = batch->places[t->sequence],
@@ -190,15 +328,27 @@ static struct attention_rows rows_of(const struct task *t, const struct batch *b
     };
 }
 
+// Rows of a block of m, all that the library's products have.
+static struct mat rows_of(const struct task *t, struct mat m, const struct attention_rows *rows) {
+    return t->plans != NULL ? m : mat_rows(m, rows->first, rows->count);
+}
+
 static void forward_task(struct cpu *cpu, const struct attention_args *args,
                          const struct batch *batch, int64_t s, int64_t head) {
-    struct task t = task_begin(cpu, args->qkv, args->heads, batch, s, head);
-    struct attention_rows rows = rows_of(&t, batch, &args->dropout);
-    float *lse = args->lse == NULL ? NULL : args->lse + t.first * args->heads + head;
-    cpu->kernels->softmax_forward(&rows, t.p.data, t.scores, lse, args->heads);
+    struct task t = task_of(cpu, args->qkv, args->heads, batch, s, head);
+    const struct mat context = slice(&t, args->context, 0);
+    fetch(cpu, &t, &t.q, slice(&t, args->qkv, 0), 0);
+    fetch(cpu, &t, &t.k, slice(&t, args->qkv, 1), PACK_ROWS);
+    fetch(cpu, &t, &t.v, slice(&t, args->qkv, 2), PACK_COLUMNS);
     zero_rows(t.p, t.length); // the memory may hold non-finite values
-    multiply(cpu, &t, PRODUCT_APPLY, t.p.data, t.v.data, t.out.data);
-    cpu->kernels->copy(slice(&t, args->context, 0), mat_rows(t.out, 0, t.length));
+    for (int64_t first = 0; first < t.length; first += t.scores.rows) {
+        const struct attention_rows rows = block_of(&t, batch, &args->dropout, first);
+        const struct mat p = rows_of(&t, t.p, &rows);
+        float *lse = args->lse == NULL ? NULL : args->lse + (t.first + first) * args->heads + head;
+        scores_of(cpu, &t, mat_rows(t.scores, 0, rows.count), rows_of(&t, t.q.m, &rows), &t.k);
+        cpu->kernels->softmax_forward(&rows, p.data, t.scores.data, lse, args->heads);
+        apply(cpu, &t, mat_rows(context, first, rows.count), p, &t.v);
+    }
 }
 
 void cpu_attention_forward(struct device *dev, const struct attention_args *args,
@@ -219,28 +369,29 @@ void cpu_attention_forward(struct device *dev, const struct attention_args *args
     }
 }
 
-// Computes part `part` of dqkv, a product.
-static void give(struct cpu *cpu, const struct task *t, struct mat dqkv, int part,
-                 enum product product, struct mat a, struct mat b) {
-    multiply(cpu, t, product, a.data, b.data, t->out.data);
-    cpu->kernels->copy(slice(t, dqkv, part), mat_rows(t->out, 0, t->length));
-}
-
 static void backward_task(struct cpu *cpu, const struct attention_grad_args *args,
                           const struct batch *batch, int64_t s, int64_t head) {
-    struct task t = task_begin(cpu, args->qkv, args->heads, batch, s, head);
-    struct mat dcontext = slice(&t, args->dcontext, 0);
-    fetch(cpu, t.dout, dcontext);
+    struct task t = task_of(cpu, args->qkv, args->heads, batch, s, head);
+    const struct mat dcontext = slice(&t, args->dcontext, 0), dq = slice(&t, args->dqkv, 0);
+    fetch(cpu, &t, &t.q, slice(&t, args->qkv, 0), PACK_COLUMNS);
+    fetch(cpu, &t, &t.k, slice(&t, args->qkv, 1), PACK_ROWS | PACK_COLUMNS);
+    fetch(cpu, &t, &t.v, slice(&t, args->qkv, 2), PACK_ROWS);
+    fetch(cpu, &t, &t.dout, dcontext, PACK_COLUMNS);
     cpu->kernels->row_dots(t.delta, dcontext, slice(&t, args->context, 0));
-    multiply(cpu, &t, PRODUCT_SCORES, t.dout.data, t.v.data, t.dp);
-    struct attention_rows rows = rows_of(&t, batch, &args->dropout);
-    cpu->kernels->softmax_backward(&rows, t.p.data, t.ds.data, t.scores, t.dp,
-                                   args->lse + t.first * args->heads + head, args->heads, t.delta);
     zero_rows(t.p, t.length); // as in forward_task
     zero_rows(t.ds, t.length);
-    give(cpu, &t, args->dqkv, 0, PRODUCT_APPLY, t.ds, t.k);
-    give(cpu, &t, args->dqkv, 1, PRODUCT_APPLY_TRANSPOSED, t.ds, t.q);
-    give(cpu, &t, args->dqkv, 2, PRODUCT_APPLY_TRANSPOSED, t.p, t.dout);
+    for (int64_t first = 0; first < t.length; first += t.scores.rows) {
+        const struct attention_rows rows = block_of(&t, batch, &args->dropout, first);
+        const struct mat p = rows_of(&t, t.p, &rows), ds = rows_of(&t, t.ds, &rows);
+        scores_of(cpu, &t, mat_rows(t.scores, 0, rows.count), rows_of(&t, t.q.m, &rows), &t.k);
+        scores_of(cpu, &t, mat_rows(t.dp, 0, rows.count), rows_of(&t, t.dout.m, &rows), &t.v);
+        cpu->kernels->softmax_backward(&rows, p.data, ds.data, t.scores.data, t.dp.data,
+                                       args->lse + (t.first + first) * args->heads + head,
+                                       args->heads, t.delta + first);
+        apply(cpu, &t, mat_rows(dq, first, rows.count), ds, &t.k);
+    }
+    apply_transposed(cpu, &t, slice(&t, args->dqkv, 1), t.ds, &t.q);
+    apply_transposed(cpu, &t, slice(&t, args->dqkv, 2), t.p, &t.dout);
 }
 
 void cpu_attention_backward(struct device *dev, const struct attention_grad_args *args,

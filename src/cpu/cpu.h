@@ -13,9 +13,9 @@
 #define CPU_ROW_BLOCK 64     // rows of a block of row kernels; its partial sums are one addend
 #define CPU_TILE_UNIT 64     // tiles of products have a multiple of this many rows,
 #define CPU_TILE_ROWS 192    // at most this many of y,
-#define CPU_TILE_OUT 256     // or of dw,
+#define CPU_TILE_OUT 128     // or of dw,
 #define CPU_TILE_GROUP 4     // and their number is a multiple of this, to balance threads
-#define CPU_TILE_TOKENS 1024 // tokens that one product adds to dw
+#define CPU_TILE_TOKENS 2048 // tokens that one product adds to dw
 #define CPU_ATTENTION_ROUND 16
 #define CPU_PIECE 65536 // elements per piece of work on flat buffers
 

@@ -17,6 +17,8 @@
 #define PAD_BYTES ((size_t)2 << 20)
 // Products of linear layers whose plans stay cached: 14 shapes, each with its last tiles.
 #define LINEAR_PLANS 60
+// Those that the library multiplies where Berth has kernels: of heads with few columns.
+#define HEAD_PLANS 8
 
 // --- memory and state ---------------------------------------------------------------------------
 
@@ -84,15 +86,24 @@ static size_t product_bytes(const struct cpu *cpu, const struct device_shape *sh
     return PAD_BYTES + (size_t)(tile > tokens ? tile : tokens) * sizeof(float);
 }
 
-// Per thread: what oneDNN allocates and frees within a product.
-static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape) {
-    const int converts = shape->compute != DTYPE_F32 && cpu->kernels != CPU_NATIVE_BF16;
-    return shape->training && (shape->compute == DTYPE_F32 || converts)
-               ? gemm_heap_bytes(widest(shape))
-               : 0;
+// Does Berth multiply matrices of this type itself?
+static int has_kernel(const struct cpu *cpu, enum dtype dtype) {
+    return dtype == DTYPE_F32 ? cpu->kernels->product_f32 != NULL
+                              : cpu->kernels->product_bf16 != NULL;
 }
 
-static size_t plan_count(const struct device_shape *shape) {
+// Per thread: what oneDNN allocates and frees within a product in f32.
+static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape) {
+    const int converts = shape->compute != DTYPE_F32 && cpu->kernels != CPU_NATIVE_BF16;
+    const int library = shape->compute == DTYPE_F32 && !has_kernel(cpu, DTYPE_F32);
+    return shape->training && (library || converts) ? gemm_heap_bytes(widest(shape)) : 0;
+}
+
+// The library's products.
+static size_t plan_count(const struct cpu *cpu, const struct device_shape *shape) {
+    if (has_kernel(cpu, shape->compute)) {
+        return HEAD_PLANS;
+    }
     size_t lengths =
         (size_t)(shape->batch.max_length + CPU_ATTENTION_ROUND - 1) / CPU_ATTENTION_ROUND;
     return LINEAR_PLANS + lengths * (shape->training ? 3 : 2);
@@ -103,7 +114,7 @@ static size_t cpu_workspace_bytes(struct device *dev, const struct device_shape 
     return partial_bytes(shape) + cpu_linear_packed_bytes(shape) + cpu_attention_bytes(cpu, shape) +
            cpu_attention_plan_bytes(shape->batch.max_length) +
            (size_t)cpu->threads * (product_bytes(cpu, shape) + heap_bytes(cpu, shape)) +
-           LIBRARY_BYTES_BASE + plan_count(shape) * LIBRARY_BYTES_PER_PLAN;
+           LIBRARY_BYTES_BASE + plan_count(cpu, shape) * LIBRARY_BYTES_PER_PLAN;
 }
 
 static enum berth_status cpu_status(struct device *dev, struct berth_error *error) {

@@ -1,48 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products through oneDNN; no other file includes it. Uses matmul primitives over plain
-// strided layouts, for one thread, with scratch memory from the caller (scratchpad mode "user").
-// Only its kernel for f32 with a transposed operand allocates memory itself: gemm_heap_bytes.
-//
-// One operand may first be reordered into the layout that the library's kernels read fastest
-// (columns in blocks of 64, rows in blocks of 16 or 16 pairs), which pays when many tiles share it.
-// The library's global primitive cache keeps its settings.
+// The cache of plans, and the choice between Berth's kernels (kernels/product.h) and the library's
+// (gemm_library.h). Leaves out how either multiplies.
 #include "cpu/gemm.h"
 
 #include "core/error.h"
 #include "core/memory.h"
+#include "cpu/gemm_library.h"
 #include "cpu/kernels.h"
 
-#include <dnnl.h>
-#include <omp.h>
-#include <stdio.h>
 #include <string.h>
 
 #define PLANS_MAX 512
 #define BUCKETS 1024
-#define MEMORIES 6
+#define WORD_BYTES 4
+// Rows of a that stay in the second-level cache while the panels of b pass.
+#define ROWS_BYTES ((int64_t)384 << 10)
+#define PART_COLUMNS ((int64_t)2 * PRODUCT_COLUMNS)
+// A depth of more than twice this many steps is added up in pieces, whose panels stay in that
+// cache.
+#define STEPS_MOST 1024
 
 struct gemm_plan {
     struct gemm_plan *next;
     struct gemm_shape shape;
-    struct gemm_shape
-        run; // the product that the library computes: `shape`, or its f32 form without gaps
-    int converts;
-    dnnl_primitive_t primitive;
-    dnnl_primitive_t packer; // NULL: b is used as it is
-    dnnl_memory_t packer_memories[2];
-    size_t pack_bytes;
-    dnnl_primitive_t transposer; // NULL: a is used as it is
-    size_t pad_bytes;
-    char name[64];
-    // Per thread: a, b, c, bias, scratchpad, a before it is transposed. Handles are set at each
-    // run.
-    dnnl_memory_t (*memories)[MEMORIES];
+    void (*kernel)(const struct product *product); // NULL: the library
+    struct library_product *library;
+    size_t scratch_bytes; // per thread
 };
 
 struct gemm {
-    dnnl_engine_t engine;
-    dnnl_stream_t *streams; // one per thread
-    char **scratch;         // one per thread
+    struct library *library;
+    char **scratch; // one per thread
     size_t scratch_bytes;
     int threads;
     int native_bf16;
@@ -50,15 +38,6 @@ struct gemm {
     int plan_count;
     struct gemm_plan *buckets[BUCKETS];
 };
-
-static enum berth_status library_error(struct berth_error *error, dnnl_status_t status,
-                                       const char *what, const struct gemm_shape *s) {
-    return error_set(error, BERTH_INTERNAL,
-                     "oneDNN cannot %s the product [%lld, %lld] x [%lld, %lld] of %s (status %d); "
-                     "try another --precision",
-                     what, (long long)s->m, (long long)s->k, (long long)s->k, (long long)s->n,
-                     dtype_name(s->type), (int)status);
-}
 
 enum berth_status gemm_open(int threads, int native_bf16, const struct kernels *kernels,
                             struct gemm **gemm, struct berth_error *error) {
@@ -69,46 +48,21 @@ enum berth_status gemm_open(int threads, int native_bf16, const struct kernels *
     new->threads = threads;
     new->native_bf16 = native_bf16;
     new->kernels = kernels;
-    new->streams = memory_array_zeroed((size_t)threads, sizeof(dnnl_stream_t));
     new->scratch = memory_array_zeroed((size_t)threads, sizeof *new->scratch);
-    int ok = new->streams != NULL &&new->scratch !=
-             NULL &&dnnl_engine_create(&new->engine, dnnl_cpu, 0) == dnnl_success;
-    for (int t = 0; ok && t < threads; t++) {
-        ok = dnnl_stream_create(&new->streams[t], new->engine, dnnl_stream_default_flags) ==
-             dnnl_success;
-    }
-    if (!ok) {
+    enum berth_status status =
+        new->scratch == NULL ? error_no_memory(error, (size_t)threads * sizeof *new->scratch,
+                                               "the matrix product cache")
+                             : library_open(threads, native_bf16, kernels, &new->library, error);
+    if (status != BERTH_OK) {
         gemm_close(new);
-        return error_set(error, BERTH_NO_MEMORY,
-                         "cannot initialise oneDNN for %d threads; try fewer --threads", threads);
+        return status;
     }
     *gemm = new;
     return BERTH_OK;
 }
 
 static void plan_free(struct gemm_plan *plan, int threads) {
-    for (int t = 0; plan->memories != NULL && t < threads; t++) {
-        for (int i = 0; i < MEMORIES; i++) {
-            if (plan->memories[t][i] != NULL) {
-                dnnl_memory_destroy(plan->memories[t][i]);
-            }
-        }
-    }
-    for (int i = 0; i < 2; i++) {
-        if (plan->packer_memories[i] != NULL) {
-            dnnl_memory_destroy(plan->packer_memories[i]);
-        }
-    }
-    if (plan->packer != NULL) {
-        dnnl_primitive_destroy(plan->packer);
-    }
-    if (plan->transposer != NULL) {
-        dnnl_primitive_destroy(plan->transposer);
-    }
-    if (plan->primitive != NULL) {
-        dnnl_primitive_destroy(plan->primitive);
-    }
-    memory_free(plan->memories);
+    library_product_free(plan->library, threads);
     memory_free(plan);
 }
 
@@ -137,15 +91,7 @@ void gemm_close(struct gemm *gemm) {
     }
     plans_free(gemm);
     scratch_free(gemm);
-    for (int t = 0; gemm->streams != NULL && t < gemm->threads; t++) {
-        if (gemm->streams[t] != NULL) {
-            dnnl_stream_destroy(gemm->streams[t]);
-        }
-    }
-    if (gemm->engine != NULL) {
-        dnnl_engine_destroy(gemm->engine);
-    }
-    memory_free(gemm->streams);
+    library_close(gemm->library);
     memory_free(gemm->scratch);
     memory_free(gemm);
 }
@@ -173,14 +119,15 @@ void gemm_trim(struct gemm *gemm, int wanted) {
 }
 
 const char *gemm_plan_name(const struct gemm_plan *plan) {
-    return plan->name;
+    return plan->kernel != NULL ? "berth" : library_product_name(plan->library);
 }
 
 const char *gemm_library(void) {
-    static char text[48];
-    const dnnl_version_t *version = dnnl_version();
-    snprintf(text, sizeof text, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
-    return text;
+    return library_name();
+}
+
+size_t gemm_heap_bytes(int64_t columns) {
+    return library_heap_bytes(columns);
 }
 
 // --- creating a plan -----------------------------------------------------------------------------
@@ -205,226 +152,61 @@ static int shape_equal(const struct gemm_shape *x, const struct gemm_shape *y) {
            x->pack_b == y->pack_b;
 }
 
-// Rows and columns of an operand in memory.
-static struct mat operand(void *data, int64_t rows, int64_t cols, int64_t stride, enum dtype type,
-                          int transposed) {
-    return transposed ? (struct mat){data, cols, rows, stride, type}
-                      : (struct mat){data, rows, cols, stride, type};
+static int64_t round_up(int64_t count, int64_t unit) {
+    return (count + unit - 1) / unit * unit;
 }
 
-static struct gemm_shape shape_without_gaps(const struct gemm_shape *s) {
-    struct gemm_shape run = *s;
-    run.lda = s->a_transposed ? s->m : s->k;
-    run.ldb = s->b_transposed ? s->k : s->n;
-    run.ldc = s->c_type == DTYPE_F32 ? s->ldc : s->n;
-    run.type = run.c_type = DTYPE_F32;
-    run.pack_b = 0; // b is converted for every tile in any case
-    return run;
+static int64_t steps_of(const struct gemm_shape *s) {
+    return s->type == DTYPE_F32 ? s->k : s->k / 2;
 }
 
-static dnnl_status_t describe_matrix(dnnl_memory_desc_t *desc, int64_t rows, int64_t cols,
-                                     int64_t stride, enum dtype type, int transposed) {
-    const dnnl_dims_t dims = {rows, cols};
-    const dnnl_dims_t strides = {transposed ? 1 : stride, transposed ? stride : 1};
-    return dnnl_memory_desc_init_by_strides(desc, 2, dims, type == DTYPE_F32 ? dnnl_f32 : dnnl_bf16,
-                                            strides);
+static size_t packed_a_bytes(const struct gemm_shape *s) {
+    return s->a_transposed ? (size_t)(round_up(s->m, PRODUCT_ROWS) * steps_of(s)) * WORD_BYTES : 0;
 }
 
-static dnnl_status_t make_attributes(dnnl_primitive_attr_t *attributes, int accumulate) {
-    dnnl_post_ops_t post_ops = NULL;
-    dnnl_status_t status = dnnl_primitive_attr_create(attributes);
-    if (status == dnnl_success) {
-        status = dnnl_primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user);
-    }
-    if (status == dnnl_success && accumulate) {
-        status = dnnl_post_ops_create(&post_ops);
-        if (status == dnnl_success) {
-            status = dnnl_post_ops_append_sum(post_ops, 1.0f);
-        }
-        if (status == dnnl_success) {
-            status = dnnl_primitive_attr_set_post_ops(*attributes, post_ops);
-        }
-        dnnl_post_ops_destroy(post_ops);
-    }
-    return status;
+static size_t packed_b_bytes(const struct gemm_shape *s) {
+    return (size_t)(round_up(s->n, 16) * steps_of(s)) * WORD_BYTES;
 }
 
-static dnnl_status_t make_memories(struct gemm *gemm, struct gemm_plan *plan,
-                                   const dnnl_memory_desc_t *descs[MEMORIES]) {
-    for (int t = 0; t < gemm->threads; t++) {
-        for (int i = 0; i < MEMORIES; i++) {
-            if (descs[i] != NULL) {
-                dnnl_status_t status = dnnl_memory_create(&plan->memories[t][i], descs[i],
-                                                          gemm->engine, DNNL_MEMORY_NONE);
-                if (status != dnnl_success) {
-                    return status;
-                }
-            }
-        }
-    }
-    return dnnl_success;
+static int64_t pieces_of(const struct gemm_shape *s) {
+    const int64_t steps = steps_of(s);
+    return steps > 2 * STEPS_MOST ? (steps + STEPS_MOST - 1) / STEPS_MOST : 1;
 }
 
-// The layout that the library's kernels for large products read; 0 when they do not accept it.
-static int packed_layout(dnnl_memory_desc_t *desc, const struct gemm_shape *s) {
-    const dnnl_dims_t dims = {s->k, s->n};
-    const int half = s->type != DTYPE_F32;
-    return s->pack_b && s->n >= 64 && s->k >= 64 &&
-           dnnl_memory_desc_init_by_tag(desc, 2, dims, half ? dnnl_bf16 : dnnl_f32,
-                                        half ? dnnl_BA16a64b2a : dnnl_BA16a64b) == dnnl_success;
+// The sums of the pieces in f32, where c is not.
+static size_t sums_bytes(const struct gemm_shape *s) {
+    return pieces_of(s) > 1 && s->c_type != DTYPE_F32 ? (size_t)(s->m * s->n) * sizeof(float) : 0;
 }
 
-static dnnl_status_t make_packer(struct gemm *gemm, struct gemm_plan *plan,
-                                 const dnnl_memory_desc_t *plain,
-                                 const dnnl_memory_desc_t *packed) {
-    dnnl_primitive_desc_t desc = NULL;
-    dnnl_status_t status =
-        dnnl_reorder_primitive_desc_create(&desc, plain, gemm->engine, packed, gemm->engine, NULL);
-    if (status == dnnl_success) {
-        omp_set_num_threads(gemm->threads);
-        status = dnnl_primitive_create(&plan->packer, desc);
-        omp_set_num_threads(1);
+// The kernel for a shape; NULL: the library multiplies it. Few rows or columns leave most of a
+// block empty, and few rows do not pay for packing b.
+static void (*kernel_of(const struct gemm *gemm,
+                        const struct gemm_shape *s))(const struct product *) {
+    const int fills = s->m >= 2 * PRODUCT_ROWS && s->n >= 16;
+    if (!fills || (s->type != DTYPE_F32 && (s->k % 2 != 0 || !gemm->native_bf16))) {
+        return NULL;
     }
-    const dnnl_memory_desc_t *descs[2] = {plain, packed};
-    for (int i = 0; i < 2 && status == dnnl_success; i++) {
-        status =
-            dnnl_memory_create(&plan->packer_memories[i], descs[i], gemm->engine, DNNL_MEMORY_NONE);
-    }
-    plan->pack_bytes = dnnl_memory_desc_get_size(packed);
-    dnnl_primitive_desc_destroy(desc);
-    return status;
-}
-
-static dnnl_status_t make_transposer(struct gemm *gemm, struct gemm_plan *plan,
-                                     const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to) {
-    dnnl_primitive_desc_t desc = NULL;
-    dnnl_status_t status =
-        dnnl_reorder_primitive_desc_create(&desc, from, gemm->engine, to, gemm->engine, NULL);
-    if (status == dnnl_success) {
-        status = dnnl_primitive_create(&plan->transposer, desc);
-    }
-    dnnl_primitive_desc_destroy(desc);
-    return status;
-}
-
-// The parts of a plan during its creation.
-struct making {
-    dnnl_memory_desc_t a, b, c, bias, packed, a_source;
-    dnnl_primitive_attr_t attributes;
-    dnnl_primitive_desc_t desc;
-};
-
-static dnnl_status_t describe(struct making *making, const struct gemm_shape *s) {
-    dnnl_status_t status =
-        describe_matrix(&making->a, s->m, s->k, s->lda, s->type, s->a_transposed);
-    if (status == dnnl_success) {
-        status = describe_matrix(&making->b, s->k, s->n, s->ldb, s->type, s->b_transposed);
-    }
-    if (status == dnnl_success) {
-        status = describe_matrix(&making->c, s->m, s->n, s->ldc, s->c_type, 0);
-    }
-    if (status == dnnl_success) {
-        status = describe_matrix(&making->bias, 1, s->n, s->n, DTYPE_F32, 0);
-    }
-    return status == dnnl_success ? make_attributes(&making->attributes, s->accumulate) : status;
-}
-
-static dnnl_status_t choose(struct gemm *gemm, struct making *making, const struct gemm_shape *s,
-                            const dnnl_memory_desc_t *b) {
-    dnnl_matmul_desc_t matmul;
-    dnnl_status_t status =
-        dnnl_matmul_desc_init(&matmul, &making->a, b, s->bias ? &making->bias : NULL, &making->c);
-    return status == dnnl_success
-               ? dnnl_primitive_desc_create(&making->desc, &matmul, making->attributes,
-                                            gemm->engine, NULL)
-               : status;
-}
-
-static const char *implementation(dnnl_primitive_desc_t desc) {
-    const char *name = "";
-    dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
-    return name;
-}
-
-static dnnl_status_t finish(struct gemm *gemm, struct gemm_plan *plan, struct making *making,
-                            const dnnl_memory_desc_t *b) {
-    const dnnl_memory_desc_t *pad =
-        dnnl_primitive_desc_query_md(making->desc, dnnl_query_scratchpad_md, 0);
-    const struct gemm_shape *s = &plan->shape;
-    const int transposes = s->a_transposed && !plan->run.a_transposed;
-    const dnnl_memory_desc_t *descs[MEMORIES] = {&making->a, b,
-                                                 &making->c, plan->run.bias ? &making->bias : NULL,
-                                                 pad,        transposes ? &making->a_source : NULL};
-    snprintf(plan->name, sizeof plan->name, "%s", implementation(making->desc));
-    plan->pad_bytes = dnnl_memory_desc_get_size(pad);
-    dnnl_status_t status = transposes
-                               ? describe_matrix(&making->a_source, s->m, s->k, s->lda, s->type, 1)
-                               : dnnl_success;
-    if (status == dnnl_success) {
-        status = make_memories(gemm, plan, descs);
-    }
-    if (status == dnnl_success && transposes) {
-        status = make_transposer(gemm, plan, &making->a_source, &making->a);
-    }
-    if (status == dnnl_success && b == &making->packed) {
-        status = make_packer(gemm, plan, &making->b, b);
-    }
-    return status == dnnl_success ? dnnl_primitive_create(&plan->primitive, making->desc) : status;
-}
-
-static dnnl_status_t make_primitive(struct gemm *gemm, struct gemm_plan *plan) {
-    struct making making = {.attributes = NULL};
-    const dnnl_memory_desc_t *b = &making.b;
-    dnnl_status_t status = describe(&making, &plan->run);
-    if (status == dnnl_success && packed_layout(&making.packed, &plan->run)) {
-        dnnl_status_t packs = choose(gemm, &making, &plan->run, &making.packed);
-        if (packs == dnnl_success && strncmp(implementation(making.desc), "brg", 3) == 0) {
-            b = &making.packed;
-        } else { // other kernels are slow with this layout
-            dnnl_primitive_desc_destroy(making.desc);
-            making.desc = NULL;
-        }
-    }
-    if (status == dnnl_success && making.desc == NULL) {
-        status = choose(gemm, &making, &plan->run, b);
-    }
-    if (status == dnnl_success) {
-        status = finish(gemm, plan, &making, b);
-    }
-    dnnl_primitive_desc_destroy(making.desc);
-    dnnl_primitive_attr_destroy(making.attributes);
-    return status;
+    return s->type == DTYPE_F32 ? gemm->kernels->product_f32 : gemm->kernels->product_bf16;
 }
 
 static struct gemm_plan *plan_new(struct gemm *gemm, const struct gemm_shape *shape,
                                   struct berth_error *error) {
     struct gemm_plan *plan = memory_array_zeroed(1, sizeof *plan);
-    if (plan != NULL) {
-        plan->memories = memory_array_zeroed((size_t)gemm->threads, sizeof *plan->memories);
-    }
-    if (plan == NULL || plan->memories == NULL) {
-        memory_free(plan);
+    if (plan == NULL) {
         (void)error_no_memory(error, sizeof *plan, "a matrix product");
         return NULL;
     }
     plan->shape = *shape;
-    plan->converts = shape->type != DTYPE_F32 && !gemm->native_bf16;
-    plan->run = plan->converts ? shape_without_gaps(shape) : *shape;
-    if (!plan->converts && shape->pack_a && shape->a_transposed) {
-        plan->run.a_transposed = 0;
-        plan->run.lda = shape->k;
+    plan->kernel = kernel_of(gemm, shape);
+    if (plan->kernel != NULL) {
+        plan->scratch_bytes = packed_a_bytes(shape) + (shape->pack_b ? 0 : packed_b_bytes(shape));
+        return plan;
     }
-    // The library splits a product for the number of threads that it sees when the primitive is
-    // created.
-    int outer = omp_get_max_threads();
-    omp_set_num_threads(1);
-    dnnl_status_t status = make_primitive(gemm, plan);
-    omp_set_num_threads(outer);
-    if (status != dnnl_success) {
-        plan_free(plan, gemm->threads);
-        (void)library_error(error, status, "prepare", shape);
+    if (library_product_new(gemm->library, shape, &plan->library, error) != BERTH_OK) {
+        memory_free(plan);
         return NULL;
     }
+    plan->scratch_bytes = library_scratch_bytes(plan->library);
     return plan;
 }
 
@@ -440,8 +222,7 @@ const struct gemm_plan *gemm_plan(struct gemm *gemm, const struct gemm_shape *sh
     if (plan == NULL) {
         return NULL;
     }
-    if (gemm_plan_scratch(plan) > gemm->scratch_bytes &&
-        gemm_reserve(gemm, gemm_plan_scratch(plan), error) != BERTH_OK) {
+    if (gemm_reserve(gemm, plan->scratch_bytes, error) != BERTH_OK) {
         plan_free(plan, gemm->threads);
         return NULL;
     }
@@ -451,121 +232,147 @@ const struct gemm_plan *gemm_plan(struct gemm *gemm, const struct gemm_shape *sh
     return plan;
 }
 
-// --- running ------------------------------------------------------------------------------------
+size_t gemm_plan_scratch(const struct gemm_plan *plan) {
+    return plan->scratch_bytes;
+}
+
+// --- packing -------------------------------------------------------------------------------------
 
 size_t gemm_pack_bytes(const struct gemm_plan *plan) {
-    return plan->packer == NULL ? 0 : plan->pack_bytes;
+    if (plan->kernel == NULL) {
+        return library_pack_bytes(plan->library);
+    }
+    return plan->shape.pack_b ? packed_b_bytes(&plan->shape) : 0;
+}
+
+// An operand as it is in memory.
+static struct mat stored(const void *data, int64_t rows, int64_t cols, int64_t stride,
+                         enum dtype type) {
+    return (struct mat){(void *)(uintptr_t)data, rows, cols, stride, type};
+}
+
+static void pack_panels(const struct gemm *gemm, const struct gemm_shape *s, const void *b,
+                        void *packed, int64_t first, int64_t last) {
+    if (s->b_transposed) {
+        gemm->kernels->pack_rows(packed, stored(b, s->n, s->k, s->ldb, s->type), first, last);
+    } else {
+        gemm->kernels->pack_columns(packed, stored(b, s->k, s->n, s->ldb, s->type), first, last);
+    }
 }
 
 int gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, void *packed) {
-    const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, plan->packer_memories[0]},
-                                     {DNNL_ARG_TO, plan->packer_memories[1]}};
-    dnnl_memory_set_data_handle(plan->packer_memories[0], (void *)(uintptr_t)b);
-    dnnl_memory_set_data_handle(plan->packer_memories[1], packed);
-    int outer = omp_get_max_threads();
-    omp_set_num_threads(gemm->threads);
-    int status = (int)dnnl_primitive_execute(plan->packer, gemm->streams[0], 2, args);
-    omp_set_num_threads(outer);
-    return status;
+    if (plan->kernel == NULL) {
+        return library_pack(gemm->library, plan->library, b, packed);
+    }
+    const int64_t n = plan->shape.n, panel = product_panel(n);
+#pragma omp parallel for num_threads(gemm->threads) schedule(dynamic)
+    for (int64_t first = 0; first < n; first += panel) {
+        const int64_t last = first + panel < n ? first + panel : n;
+        pack_panels(gemm, &plan->shape, b, packed, first, last);
+    }
+    return 0;
 }
 
-static size_t round64(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
+// --- running -------------------------------------------------------------------------------------
 
-static size_t floats(int64_t rows, int64_t cols) {
-    return round64((size_t)(rows * cols) * sizeof(float));
-}
-
-size_t gemm_plan_scratch(const struct gemm_plan *plan) {
+int64_t gemm_part_columns(const struct gemm_plan *plan) {
+    const int64_t n = plan->shape.n;
     const struct gemm_shape *s = &plan->shape;
-    size_t bytes = round64(plan->pad_bytes);
-    if (plan->converts) {
-        bytes += floats(s->m, s->k) + floats(s->k, s->n);
-        bytes += s->c_type == DTYPE_F32 ? 0 : floats(s->m, s->n);
-    } else if (plan->transposer != NULL) {
-        bytes += round64((size_t)(s->m * s->k) * dtype_size(s->type));
+    const int parts = plan->kernel != NULL && s->pack_b && !s->a_transposed && pieces_of(s) == 1;
+    return parts && n > PART_COLUMNS ? PART_COLUMNS : n;
+}
+
+// The product with a where it is, or packed to the thread's scratch memory.
+static struct product product_of(const struct gemm *gemm, const struct gemm_shape *s,
+                                 const struct gemm_operands *operands, char *scratch) {
+    const int64_t steps = steps_of(s), row = s->lda * (int64_t)dtype_size(s->type);
+    struct product product = {
+        .c = stored(operands->c, s->m, s->n, s->ldc, s->c_type),
+        .depth = steps,
+        .last = steps,
+        .a = operands->a,
+        .a_strip = PRODUCT_ROWS * row,
+        .a_row = row,
+        .a_step = WORD_BYTES,
+        .b = operands->b,
+        .panel = product_panel(s->n),
+        .bias = s->bias ? operands->bias : NULL,
+        .accumulate = s->accumulate,
+    };
+    if (s->a_transposed) {
+        gemm->kernels->pack_strips(scratch, stored(operands->a, s->k, s->m, s->lda, s->type));
+        product.a = scratch;
+        product.a_strip = PRODUCT_ROWS * steps * WORD_BYTES;
+        product.a_row = WORD_BYTES;
+        product.a_step = PRODUCT_ROWS * WORD_BYTES;
     }
-    return bytes;
-}
-
-size_t gemm_heap_bytes(int64_t columns) {
-    const int64_t block = 384; // rows and depth of the blocks that the library copies
-    return (size_t)((columns + block) * block) * sizeof(float);
-}
-
-// Transposes a into the memory after the library's scratchpad.
-static dnnl_status_t transpose(struct gemm *gemm, const struct gemm_plan *plan, int thread,
-                               void *from, void *to) {
-    dnnl_memory_t *memories = plan->memories[thread];
-    const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, memories[5]}, {DNNL_ARG_TO, memories[0]}};
-    dnnl_memory_set_data_handle(memories[5], from);
-    dnnl_memory_set_data_handle(memories[0], to);
-    return dnnl_primitive_execute(plan->transposer, gemm->streams[thread], 2, args);
-}
-
-static dnnl_status_t execute(struct gemm *gemm, const struct gemm_plan *plan, int thread,
-                             void *const handles[5]) {
-    static const int names[5] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS,
-                                 DNNL_ARG_SCRATCHPAD};
-    dnnl_exec_arg_t args[5];
-    dnnl_status_t status = dnnl_success;
-    int count = 0;
-    for (int i = 0; i < 5; i++) {
-        if (plan->memories[thread][i] != NULL) {
-            dnnl_memory_set_data_handle(plan->memories[thread][i], handles[i]);
-            args[count++] = (dnnl_exec_arg_t){names[i], plan->memories[thread][i]};
-        }
+    if (!s->pack_b) {
+        void *packed = scratch + packed_a_bytes(s);
+        pack_panels(gemm, s, operands->b, packed, 0, s->n);
+        product.b = packed;
     }
-    if (plan->transposer != NULL) {
-        char *behind = (char *)handles[4] + round64(plan->pad_bytes);
-        status = transpose(gemm, plan, thread, handles[0], behind);
-    }
-    return status == dnnl_success
-               ? dnnl_primitive_execute(plan->primitive, gemm->streams[thread], count, args)
-               : status;
+    return product;
 }
 
-static int run_primitive(struct gemm *gemm, const struct gemm_plan *plan, int thread,
-                         void *const handles[5]) {
-    if (omp_in_parallel()) {
-        return (int)execute(gemm, plan, thread, handles);
+// Block of rows by block of rows, so that a stays in the cache.
+static void run_rows(const struct gemm_plan *plan, const struct product *whole) {
+    const int64_t strip_bytes = PRODUCT_ROWS * (whole->last - whole->first) * WORD_BYTES;
+    const int64_t strips = ROWS_BYTES / strip_bytes > 0 ? ROWS_BYTES / strip_bytes : 1;
+    for (int64_t row = 0; row < whole->c.rows; row += strips * PRODUCT_ROWS) {
+        const int64_t left = whole->c.rows - row, rows = strips * PRODUCT_ROWS;
+        struct product product = *whole;
+        product.a = (const char *)whole->a + row / PRODUCT_ROWS * whole->a_strip;
+        product.c = mat_rows(whole->c, row, left < rows ? left : rows);
+        plan->kernel(&product);
     }
-    // A region of one thread does not count as parallel, so some of the library's kernels would
-    // start threads.
-    int outer = omp_get_max_threads();
-    omp_set_num_threads(1);
-    int status = (int)execute(gemm, plan, thread, handles);
-    omp_set_num_threads(outer);
-    return status;
 }
 
-static int run_converted(struct gemm *gemm, const struct gemm_plan *plan, int thread,
-                         void *const handles[5]) {
-    const struct gemm_shape *s = &plan->shape, *r = &plan->run;
-    char *next = (char *)handles[4] + round64(plan->pad_bytes);
-    struct mat a = operand(handles[0], s->m, s->k, s->lda, s->type, s->a_transposed);
-    struct mat a32 = operand(next, s->m, s->k, r->lda, DTYPE_F32, s->a_transposed);
-    next += floats(s->m, s->k);
-    struct mat b = operand(handles[1], s->k, s->n, s->ldb, s->type, s->b_transposed);
-    struct mat b32 = operand(next, s->k, s->n, r->ldb, DTYPE_F32, s->b_transposed);
-    next += floats(s->k, s->n);
-    struct mat c = operand(handles[2], s->m, s->n, s->ldc, s->c_type, 0);
-    struct mat c32 = s->c_type == DTYPE_F32 ? c : operand(next, s->m, s->n, r->ldc, DTYPE_F32, 0);
-    gemm->kernels->copy(a32, a);
-    gemm->kernels->copy(b32, b);
-    void *const converted[5] = {a32.data, b32.data, c32.data, handles[3], handles[4]};
-    int status = run_primitive(gemm, plan, thread, converted);
-    if (s->c_type != DTYPE_F32) {
-        gemm->kernels->copy(c, c32);
+// Piece by piece of the depth.
+static void run_pieces(const struct gemm *gemm, const struct gemm_plan *plan, struct product whole,
+                       void *sums) {
+    const struct mat c = whole.c;
+    if (sums_bytes(&plan->shape) > 0) {
+        whole.c = mat_of(sums, c.rows, c.cols, DTYPE_F32);
     }
-    return status;
+    for (int64_t first = 0; first < whole.depth; first += STEPS_MOST) {
+        struct product product = whole;
+        product.first = first;
+        product.last = first + STEPS_MOST < whole.depth ? first + STEPS_MOST : whole.depth;
+        product.bias = first == 0 ? whole.bias : NULL;
+        product.accumulate = whole.accumulate || first > 0;
+        run_rows(plan, &product);
+    }
+    if (whole.c.data != c.data) {
+        gemm->kernels->copy(c, whole.c);
+    }
 }
 
-int gemm_run(struct gemm *gemm, const struct gemm_plan *plan, int thread, const void *a,
-             const void *b, void *c, const float *bias) {
-    void *const handles[5] = {(void *)(uintptr_t)a, (void *)(uintptr_t)b, c,
-                              (void *)(uintptr_t)bias, gemm->scratch[thread]};
-    return plan->converts ? run_converted(gemm, plan, thread, handles)
-                          : run_primitive(gemm, plan, thread, handles);
+int gemm_run(struct gemm *gemm, const struct gemm_plan *plan, int thread,
+             const struct gemm_operands *operands) {
+    if (plan->kernel == NULL) {
+        return library_run(gemm->library, plan->library, thread, operands, gemm->scratch[thread]);
+    }
+    const struct gemm_shape *s = &plan->shape;
+    char *scratch = gemm->scratch[thread];
+    struct product product = product_of(gemm, s, operands, scratch);
+    if (pieces_of(s) > 1) {
+        run_pieces(gemm, plan, product, scratch + plan->scratch_bytes - sums_bytes(s));
+    } else {
+        run_rows(plan, &product);
+    }
+    return 0;
+}
+
+int gemm_run_part(struct gemm *gemm, const struct gemm_plan *plan, int thread,
+                  const struct gemm_operands *operands, int64_t first) {
+    const int64_t part = gemm_part_columns(plan), left = plan->shape.n - first;
+    if (part == plan->shape.n) {
+        return gemm_run(gemm, plan, thread, operands);
+    }
+    struct product product = product_of(gemm, &plan->shape, operands, gemm->scratch[thread]);
+    product.c = mat_columns(product.c, first, left < part ? left : part);
+    product.b = (const char *)product.b + (size_t)(first * product.depth) * WORD_BYTES;
+    product.bias = product.bias == NULL ? NULL : product.bias + first;
+    run_rows(plan, &product);
+    return 0;
 }

@@ -4,9 +4,10 @@
 // split their work into tiles at fixed points and run the tiles in parallel, so that results do not
 // depend on the number of threads.
 //
-// A plan is a product of one shape, prepared once and kept in a bounded cache. Where the processor
-// multiplies bf16 natively (AVX-512 BF16) the library does so; elsewhere the operands are converted
-// to f32.
+// A plan is a product of one shape, prepared once and kept in a bounded cache. Products run in
+// Berth's kernels where the instruction set has some (AVX-512), and in oneDNN elsewhere and for
+// shapes that fill no block of a kernel. Where the processor multiplies bf16 natively (AVX-512
+// BF16) both do so; elsewhere the operands are converted to f32.
 #ifndef BERTH_CPU_GEMM_H
 #define BERTH_CPU_GEMM_H
 
@@ -26,7 +27,15 @@ struct gemm_shape {
     int accumulate;   // add to c (f32)
     int bias;         // f32 [n] follows
     int pack_a;       // a transposed a is first copied to the thread's scratch memory
-    int pack_b;       // the library may use its own layout for b, see gemm_pack
+    int pack_b;       // b may be packed once for many runs, see gemm_pack
+};
+
+// The memory of one run.
+struct gemm_operands {
+    const void *a;
+    const void *b; // as it is, or packed where the plan packs
+    void *c;
+    const float *bias; // where the shape has one
 };
 
 // `native_bf16`: multiply bf16 without conversion. The caller closes it.
@@ -49,15 +58,22 @@ size_t gemm_pack_bytes(const struct gemm_plan *plan);
 // Copies b into the plan's layout, on all threads; call it outside parallel regions. gemm_run then
 // takes `packed` for b. 0, or the library's error.
 int gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, void *packed);
-// The maximum heap memory of an f32 product with a transposed a, freed at its end: the library
-// copies its operands to the heap, not to the scratchpad. `columns` of c.
+// The maximum heap memory of an f32 product with a transposed a of the library, freed at its end:
+// it copies its operands to the heap, not to the scratchpad. `columns` of c.
 size_t gemm_heap_bytes(int64_t columns);
 // Bytes of per-thread scratch that a plan uses.
 size_t gemm_plan_scratch(const struct gemm_plan *plan);
 // Runs a plan on thread `thread`. 0, or the library's error.
-int gemm_run(struct gemm *gemm, const struct gemm_plan *plan, int thread, const void *a,
-             const void *b, void *c, const float *bias);
-// Which kernel the library chose.
+int gemm_run(struct gemm *gemm, const struct gemm_plan *plan, int thread,
+             const struct gemm_operands *operands);
+// The same for the columns [first, first + gemm_part_columns(plan)) of c only, or up to its last
+// column; `first` is a multiple of the part. A caller that works on c part by part finds it in the
+// cache.
+int gemm_run_part(struct gemm *gemm, const struct gemm_plan *plan, int thread,
+                  const struct gemm_operands *operands, int64_t first);
+// All columns where the plan has no smaller parts.
+int64_t gemm_part_columns(const struct gemm_plan *plan);
+// Which kernel runs the plan.
 const char *gemm_plan_name(const struct gemm_plan *plan);
 // The library's name and version.
 const char *gemm_library(void);

@@ -10,13 +10,38 @@
 // Columns are processed in pieces of this size: one draw of 16 Philox blocks covers it.
 #define KERNEL_COLUMNS 128
 
-// One head of one sequence, as the attention kernels see it.
+// Rows and columns of the blocks of a product whose sums stay in registers.
+#define PRODUCT_ROWS 8
+#define PRODUCT_COLUMNS 48
+
+// Columns of a panel of b, which has n columns: two equal panels where the second would be narrow.
+static inline int64_t product_panel(int64_t n) {
+    return n > PRODUCT_COLUMNS && n <= 64 ? 32 : PRODUCT_COLUMNS;
+}
+
+// c[m, n] = a[m, k] b[k, n] (+ bias[n]) (+ c). A word is one f32, or two bf16 neighbours of the
+// depth k; a step is one word of the depth.
+struct product {
+    struct mat c;        // f32, or bf16 without accumulate
+    int64_t depth;       // steps of a and b,
+    int64_t first, last; // of which these are multiplied
+    const void *a;       // words, in strips of PRODUCT_ROWS rows
+    int64_t a_strip;     // bytes from a strip to the next,
+    int64_t a_row;       // from a row of a strip to the next,
+    int64_t a_step;      // from a step to the next
+    const void *b;       // packed
+    int64_t panel;       // columns of its panels
+    const float *bias;   // NULL: none
+    int accumulate;
+};
+
+// Some query rows of one head of one sequence, as the attention kernels see them.
 struct attention_rows {
-    int64_t length; // L, real rows and columns
-    int64_t stride; // row stride of the square matrices: L rounded up to 16
-    int64_t first;  // first query row handled
-    int64_t last;   // one past the last query row
-    float scale;    // 1 / sqrt(D)
+    int64_t length; // L, the columns
+    int64_t stride; // row stride of the matrices: L rounded up to 16
+    int64_t first;  // the sequence's row that is row 0 of the matrices and vectors
+    int64_t count;
+    float scale; // 1 / sqrt(D)
     uint32_t head;
     int64_t place; // keys the dropout
     const struct dropout *dropout;
@@ -90,6 +115,19 @@ struct kernels {
     void (*lamb_moments)(const struct adamw_range *range, double factor, int64_t first,
                          int64_t last, double squares[2]);
     void (*lamb_apply)(const struct adamw_range *range, double rate, int64_t first, int64_t last);
+
+    // Products; NULL: this instruction set has none of this type. Packed, an operand takes k words
+    // for each of its columns, whose number is rounded up to 16, or of its rows, rounded up to
+    // PRODUCT_ROWS. The depth of bf16 operands is even.
+    void (*product_f32)(const struct product *product);
+    void (*product_bf16)(const struct product *product);
+    // Panels of the columns [first, last) of x [k, n]; first is a multiple of PRODUCT_COLUMNS, as
+    // is last unless it is n.
+    void (*pack_columns)(void *packed, struct mat x, int64_t first, int64_t last);
+    // The same of x [n, k], whose rows are the columns of b.
+    void (*pack_rows)(void *packed, struct mat x, int64_t first, int64_t last);
+    // Strips of a, which is x [k, m] transposed.
+    void (*pack_strips)(void *packed, struct mat x);
 
     // Runs `rounds` rounds of multiply-adds in registers; returns the number of floating-point
     // operations.

@@ -48,9 +48,9 @@ static void fail_product(struct cpu *cpu, int status) {
     cpu_fail(cpu, BERTH_INTERNAL, &error);
 }
 
-static void run(struct cpu *cpu, const struct gemm_plan *plan, const void *a, const void *b,
-                void *c, const float *bias) {
-    int status = gemm_run(cpu->gemm, plan, omp_get_thread_num(), a, b, c, bias);
+static void run(struct cpu *cpu, const struct gemm_plan *plan,
+                const struct gemm_operands *operands) {
+    int status = gemm_run(cpu->gemm, plan, omp_get_thread_num(), operands);
     if (status != 0) {
         fail_product(cpu, status);
     }
@@ -124,10 +124,17 @@ static struct mat tile_of(const struct tiles *t, struct mat m, int64_t index) {
     return mat_rows(m, cut_first(&t->cut, index), cut_size(&t->cut, index));
 }
 
-static void run_tile(struct cpu *cpu, const struct tiles *t, int64_t index) {
-    const struct gemm_plan *plan = t->plans[cut_kind(&t->cut, index)];
-    run(cpu, plan, tile_of(t, t->x, index).data, gemm_pack_bytes(plan) > 0 ? t->packed : t->w.data,
-        tile_of(t, t->y, index).data, t->bias);
+static const struct gemm_plan *tile_plan(const struct tiles *t, int64_t index) {
+    return t->plans[cut_kind(&t->cut, index)];
+}
+
+static struct gemm_operands tile_operands(const struct tiles *t, int64_t index) {
+    return (struct gemm_operands){
+        .a = tile_of(t, t->x, index).data,
+        .b = gemm_pack_bytes(tile_plan(t, index)) > 0 ? t->packed : t->w.data,
+        .c = tile_of(t, t->y, index).data,
+        .bias = t->bias,
+    };
 }
 
 static void run_tiles(struct cpu *cpu, struct tiles t) {
@@ -136,8 +143,29 @@ static void run_tiles(struct cpu *cpu, struct tiles t) {
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < t.cut.count; i++) {
-        run_tile(cpu, &t, i);
+        const struct gemm_operands operands = tile_operands(&t, i);
+        run(cpu, tile_plan(&t, i), &operands);
     }
+}
+
+// A part of the columns of a tile, which is still in the cache when it has been computed.
+struct part {
+    int64_t tile, first, count;
+};
+
+// Computes the part of a tile from column `first`.
+static struct part run_part(struct cpu *cpu, const struct tiles *t, int64_t index, int64_t first) {
+    const struct gemm_plan *plan = tile_plan(t, index);
+    const struct gemm_operands operands = tile_operands(t, index);
+    int status = gemm_run_part(cpu->gemm, plan, omp_get_thread_num(), &operands, first);
+    if (status != 0) {
+        fail_product(cpu, status);
+    }
+    return (struct part){index, first, cpu_piece(first, t->y.cols, gemm_part_columns(plan))};
+}
+
+static struct mat part_of(const struct tiles *t, struct mat m, const struct part *part) {
+    return mat_columns(tile_of(t, m, part->tile), part->first, part->count);
 }
 
 void cpu_linear_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
@@ -158,8 +186,10 @@ void cpu_linear_gelu_forward(struct device *dev, struct mat y, struct mat u, str
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < t.cut.count; i++) {
-        run_tile(cpu, &t, i);
-        cpu->kernels->activation_forward(tile_of(&t, y, i), tile_of(&t, t.y, i), activation);
+        for (struct part p = {.count = 0}; p.first + p.count < y.cols;) {
+            p = run_part(cpu, &t, i, p.first + p.count);
+            cpu->kernels->activation_forward(part_of(&t, y, &p), part_of(&t, t.y, &p), activation);
+        }
     }
 }
 
@@ -173,9 +203,11 @@ void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, s
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < t.cut.count; i++) {
-        run_tile(cpu, &t, i);
-        cpu->kernels->activation_backward(tile_of(&t, du, i), tile_of(&t, u, i), activation,
-                                          cpu->partials + i * du.cols);
+        for (struct part p = {.count = 0}; p.first + p.count < du.cols;) {
+            p = run_part(cpu, &t, i, p.first + p.count);
+            cpu->kernels->activation_backward(part_of(&t, du, &p), part_of(&t, u, &p), activation,
+                                              cpu->partials + i * du.cols + p.first);
+        }
     }
     if (dbias != NULL) {
         cpu_add_partials(cpu, dbias, cpu->partials, t.cut.count, du.cols, du.cols);
@@ -221,17 +253,20 @@ static struct gemm_shape weight_shape(const struct weight_tiles *t, int64_t rows
         .c_type = DTYPE_F32,
         .a_transposed = 1,
         .accumulate = 1,
-        // In f32 the library is as fast with a transposed operand.
-        .pack_a = t->dy.dtype != DTYPE_F32,
-        .pack_b = t->dy.dtype != DTYPE_F32 && t->cut.count >= CPU_TILE_GROUP,
+        .pack_a = 1,
+        .pack_b = t->cut.count >= CPU_TILE_GROUP,
     };
 }
 
 static void weight_tile(struct cpu *cpu, const struct weight_tiles *t, int64_t index) {
     const int64_t first = cut_first(&t->cut, index), rows = cut_size(&t->cut, index);
     const struct gemm_plan *plan = t->plans[cut_kind(&t->cut, index)];
-    run(cpu, plan, mat_columns(t->dy, first, rows).data,
-        gemm_pack_bytes(plan) > 0 ? t->packed : t->x.data, mat_rows(t->dw, first, rows).data, NULL);
+    const struct gemm_operands operands = {
+        .a = mat_columns(t->dy, first, rows).data,
+        .b = gemm_pack_bytes(plan) > 0 ? t->packed : t->x.data,
+        .c = mat_rows(t->dw, first, rows).data,
+    };
+    run(cpu, plan, &operands);
 }
 
 static void add_weight_piece(struct cpu *cpu, struct mat dw, struct mat dy, struct mat x) {

@@ -219,11 +219,20 @@ static const struct activation_row {
 
 // --- matrices -----------------------------------------------------------------------------------
 
+#define ROWS_AHEAD 8
+
+ALWAYS void prefetch_ahead(struct mat m, int64_t row, int64_t column, int64_t count, int writes) {
+    if (row + ROWS_AHEAD < m.rows) {
+        prefetch(m, row + ROWS_AHEAD, column, count, writes);
+    }
+}
+
 static void activation_forward(struct mat y, struct mat u, enum activation activation) {
     float x[KERNEL_COLUMNS] = {0};
     for (int64_t row = 0; row < u.rows; row++) {
         for (int64_t c = 0; c < u.cols; c += KERNEL_COLUMNS) {
             int64_t count = piece(c, u.cols, KERNEL_COLUMNS);
+            prefetch_ahead(y, row, c, count, 1);
             load(x, u, row, c, count);
             activation_rows[activation].value(x, count);
             store(y, row, c, x, count);
@@ -239,6 +248,7 @@ static void activation_backward(struct mat du, struct mat u, enum activation act
         for (int64_t c = 0; c < u.cols; c += KERNEL_COLUMNS) {
             int64_t count = piece(c, u.cols, KERNEL_COLUMNS);
             float *restrict sum = sums + c;
+            prefetch_ahead(u, row, c, count, 0);
             load(x, u, row, c, count);
             load(g, du, row, c, count);
             activation_rows[activation].slope(g, x, count);

@@ -98,13 +98,15 @@ ALWAYS void *row_at(struct mat m, int64_t row, int64_t column) {
     return (char *)m.data + (size_t)(row * m.stride + column) * dtype_size(m.dtype);
 }
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX512F__)
 #include <immintrin.h>
 
 ALWAYS __mmask16 lanes_left(int64_t left) {
     return left < 16 ? (__mmask16)((1u << left) - 1u) : (__mmask16)0xFFFF;
 }
+#endif
 
+#if defined(__AVX512BF16__)
 ALWAYS void load_bf16(float *restrict to, const uint16_t *from, int64_t count) {
     for (int64_t i = 0; i < count; i += 16) {
         __mmask16 mask = lanes_left(count - i);
@@ -135,6 +137,19 @@ ALWAYS void store_bf16(uint16_t *to, const float *restrict from, int64_t count) 
     }
 }
 #endif
+
+// Asks for the lines of a piece of a row that will be read, and written where `writes`. Pieces of
+// a few columns of many rows are too scattered for the processor to foresee.
+ALWAYS void prefetch(struct mat m, int64_t row, int64_t column, int64_t count, int writes) {
+    const char *from = row_at(m, row, column), *end = row_at(m, row, column + count);
+    for (const char *line = from; line < end; line += 64) {
+        if (writes) {
+            __builtin_prefetch(line, 1);
+        } else {
+            __builtin_prefetch(line, 0);
+        }
+    }
+}
 
 // memcpy for rows: short, and mostly whole blocks, which the compiler copies in registers.
 ALWAYS void copy_bytes(void *to, const void *from, size_t bytes) {
@@ -190,6 +205,25 @@ ALWAYS void store(struct mat m, int64_t row, int64_t column, const float *restri
 
 ALWAYS int64_t lanes_of(int64_t count) {
     return (count + LANES - 1) / LANES * LANES;
+}
+
+// By halves, so that the order is that of vector instructions.
+ALWAYS float sum_of_lanes(float lane[LANES]) {
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; i++) {
+            lane[i] += lane[half + i];
+        }
+    }
+    return lane[0];
+}
+
+ALWAYS float most_of_lanes(float lane[LANES]) {
+    for (int half = LANES / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; i++) {
+            lane[i] = lane[i] > lane[half + i] ? lane[i] : lane[half + i];
+        }
+    }
+    return lane[0];
 }
 
 ALWAYS int64_t piece(int64_t from, int64_t end, int64_t most) {

@@ -15,7 +15,7 @@ ALWAYS void mask_tail(float *scores, int64_t length) {
 }
 
 ALWAYS float maximum(const float *x, int64_t count) {
-    float lane[LANES], most = -INFINITY;
+    float lane[LANES];
 #pragma omp simd
     for (int i = 0; i < LANES; i++) {
         lane[i] = x[i];
@@ -26,15 +26,13 @@ ALWAYS float maximum(const float *x, int64_t count) {
             lane[i] = lane[i] > x[v + i] ? lane[i] : x[v + i];
         }
     }
-    for (int i = 0; i < LANES; i++) {
-        most = lane[i] > most ? lane[i] : most;
-    }
-    return most;
+    return most_of_lanes(lane);
 }
 
-// p = exp(scale * scores - shift); returns the sum. p may be the memory of the scores.
-ALWAYS float exp_row(float *p, const float *scores, int64_t count, float scale, float shift) {
-    float lane[LANES] = {0}, sum = 0.0f;
+// p = exp(scale * scores - shift), added to the lanes of the sum. p may be the memory of the
+// scores.
+ALWAYS void exp_piece(float *p, const float *scores, int64_t count, float scale, float shift,
+                      float lane[LANES]) {
     for (int64_t v = 0; v < count; v += LANES) {
 #pragma omp simd
         for (int i = 0; i < LANES; i++) {
@@ -43,44 +41,67 @@ ALWAYS float exp_row(float *p, const float *scores, int64_t count, float scale, 
             p[v + i] = e;
         }
     }
-    for (int i = 0; i < LANES; i++) {
-        sum += lane[i];
-    }
-    return sum;
 }
 
 ALWAYS void attention_factors(float factor[KERNEL_COLUMNS], const struct attention_rows *rows,
                               int64_t row, int64_t column) {
-    dropout_factors(factor, rows->dropout, rows->head, rows->place, (int32_t)row, column);
+    dropout_factors(factor, rows->dropout, rows->head, rows->place, (int32_t)(rows->first + row),
+                    column);
+}
+
+// The row's probabilities after the dropout, from its exponentials.
+ALWAYS void keep_row(struct mat out, int64_t row, const float *e, const struct attention_rows *rows,
+                     float inverse) {
+    for (int64_t c = 0; c < rows->length; c += KERNEL_COLUMNS) {
+        const int64_t count = piece(c, rows->length, KERNEL_COLUMNS);
+        float p[KERNEL_COLUMNS], factor[KERNEL_COLUMNS];
+        if (rows->dropout->threshold != 0) {
+            attention_factors(factor, rows, row, c);
+        } else {
+            for (int i = 0; i < KERNEL_COLUMNS; i++) {
+                factor[i] = 1.0f;
+            }
+        }
+        for (int64_t v = 0; v < count; v += LANES) {
+#pragma omp simd
+            for (int i = 0; i < LANES; i++) {
+                p[v + i] = e[c + v + i] * inverse * factor[v + i];
+            }
+        }
+        store(out, row, c, p, lanes_of(count));
+    }
+}
+
+// Rows whose steps are computed side by side: each step of a row waits for the step before.
+#define SOFTMAX_ROWS 8
+
+static void softmax_group(const struct attention_rows *rows, struct mat out, float *scores,
+                          float *lse, int64_t lse_stride, int64_t first, int64_t last) {
+    float most[SOFTMAX_ROWS], lanes[SOFTMAX_ROWS][LANES] = {{0}};
+    for (int64_t row = first; row < last; row++) {
+        float *s = scores + row * rows->stride;
+        mask_tail(s, rows->length);
+        most[row - first] = maximum(s, rows->length) * rows->scale;
+    }
+    for (int64_t row = first; row < last; row++) {
+        float *s = scores + row * rows->stride;
+        exp_piece(s, s, rows->length, rows->scale, most[row - first], lanes[row - first]);
+    }
+    for (int64_t row = first; row < last; row++) {
+        const float sum = sum_of_lanes(lanes[row - first]);
+        if (lse != NULL) {
+            lse[row * lse_stride] = most[row - first] + logf(sum);
+        }
+        keep_row(out, row, scores + row * rows->stride, rows, 1.0f / sum);
+    }
 }
 
 static void softmax_forward(const struct attention_rows *rows, void *probabilities, float *scores,
                             float *lse, int64_t lse_stride) {
-    const struct mat out = {probabilities, rows->last, rows->stride, rows->stride, rows->dtype};
-    const int drop = rows->dropout->threshold != 0;
-    for (int64_t row = rows->first; row < rows->last; row++) {
-        float *s = scores + row * rows->stride;
-        mask_tail(s, rows->length);
-        const float most = maximum(s, rows->length) * rows->scale;
-        const float sum = exp_row(s, s, rows->length, rows->scale, most);
-        if (lse != NULL) {
-            lse[row * lse_stride] = most + logf(sum);
-        }
-        const float inverse = 1.0f / sum;
-        for (int64_t c = 0; c < rows->length; c += KERNEL_COLUMNS) {
-            int64_t count = piece(c, rows->length, KERNEL_COLUMNS);
-            float p[KERNEL_COLUMNS], factor[KERNEL_COLUMNS];
-            if (drop) {
-                attention_factors(factor, rows, row, c);
-            }
-            for (int64_t v = 0; v < count; v += LANES) {
-#pragma omp simd
-                for (int i = 0; i < LANES; i++) {
-                    p[v + i] = s[c + v + i] * inverse * (drop ? factor[v + i] : 1.0f);
-                }
-            }
-            store(out, row, c, p, lanes_of(count));
-        }
+    const struct mat out = {probabilities, rows->count, rows->stride, rows->stride, rows->dtype};
+    for (int64_t row = 0; row < rows->count; row += SOFTMAX_ROWS) {
+        softmax_group(rows, out, scores, lse, lse_stride, row,
+                      row + piece(row, rows->count, SOFTMAX_ROWS));
     }
 }
 
@@ -100,16 +121,17 @@ ALWAYS void softmax_slope(float *restrict ds, float *restrict p, const float *re
 static void softmax_backward(const struct attention_rows *rows, void *probabilities, void *dscores,
                              float *scores, const float *dprobabilities, const float *lse,
                              int64_t lse_stride, const float *delta) {
-    const struct mat out = {probabilities, rows->last, rows->stride, rows->stride, rows->dtype};
-    const struct mat ds_out = {dscores, rows->last, rows->stride, rows->stride, rows->dtype};
-    for (int64_t row = rows->first; row < rows->last; row++) {
+    const struct mat out = {probabilities, rows->count, rows->stride, rows->stride, rows->dtype};
+    const struct mat ds_out = {dscores, rows->count, rows->stride, rows->stride, rows->dtype};
+    for (int64_t row = 0; row < rows->count; row++) {
         float *s = scores + row * rows->stride;
         const float *dp = dprobabilities + row * rows->stride;
         mask_tail(s, rows->length);
         for (int64_t c = 0; c < rows->length; c += KERNEL_COLUMNS) {
             int64_t count = piece(c, rows->length, KERNEL_COLUMNS);
-            float p[KERNEL_COLUMNS], ds[KERNEL_COLUMNS], factor[KERNEL_COLUMNS];
-            exp_row(p, s + c, count, rows->scale, lse[row * lse_stride]);
+            float p[KERNEL_COLUMNS], ds[KERNEL_COLUMNS], factor[KERNEL_COLUMNS],
+                unused[LANES] = {0};
+            exp_piece(p, s + c, count, rows->scale, lse[row * lse_stride], unused);
             if (rows->dropout->threshold != 0) {
                 attention_factors(factor, rows, row, c);
                 softmax_slope(ds, p, dp + c, factor, count, rows->scale, delta[row]);

@@ -6,6 +6,7 @@
 #include "cpu/kernels/norm.h"
 #include "cpu/kernels/optimizer.h"
 #include "cpu/kernels/peak.h"
+#include "cpu/kernels/product.h"
 #include "cpu/kernels/softmax.h"
 
 const struct kernels KERNELS_TABLE = {
@@ -29,6 +30,15 @@ const struct kernels KERNELS_TABLE = {
     .adamw = adamw,
     .lamb_moments = lamb_moments,
     .lamb_apply = lamb_apply,
+#if defined(__AVX512F__)
+    .product_f32 = product_f32,
+    .pack_columns = pack_columns,
+    .pack_rows = pack_rows,
+    .pack_strips = pack_strips,
+#endif
+#if defined(__AVX512BF16__)
+    .product_bf16 = product_bf16,
+#endif
     .peak_f32 = peak_f32,
     .peak_bf16 = peak_bf16,
 };

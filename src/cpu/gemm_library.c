@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products of oneDNN; no other file includes it. Uses matmul primitives over plain strided
+// layouts, for one thread, with scratch memory from the caller (scratchpad mode "user"). Only its
+// kernel for f32 with a transposed operand allocates memory itself: library_heap_bytes.
+//
+// One operand may first be reordered into the layout that the library's kernels read fastest
+// (columns in blocks of 64, rows in blocks of 16 or 16 pairs), which pays when many tiles share it.
+// The library's global primitive cache keeps its settings.
+#include "cpu/gemm_library.h"
+
+#include "core/error.h"
+#include "core/memory.h"
+#include "cpu/kernels.h"
+
+#include <dnnl.h>
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MEMORIES 6
+
+struct library_product {
+    struct gemm_shape shape;
+    struct gemm_shape
+        run; // the product that the library computes: `shape`, or its f32 form without gaps
+    int converts;
+    dnnl_primitive_t primitive;
+    dnnl_primitive_t packer; // NULL: b is used as it is
+    dnnl_memory_t packer_memories[2];
+    size_t pack_bytes;
+    dnnl_primitive_t transposer; // NULL: a is used as it is
+    size_t pad_bytes;
+    char name[64];
+    // Per thread: a, b, c, bias, scratchpad, a before it is transposed. Handles are set at each
+    // run.
+    dnnl_memory_t (*memories)[MEMORIES];
+};
+
+struct library {
+    dnnl_engine_t engine;
+    dnnl_stream_t *streams; // one per thread
+    int threads;
+    int native_bf16;
+    const struct kernels *kernels;
+};
+
+static enum berth_status library_error(struct berth_error *error, dnnl_status_t status,
+                                       const char *what, const struct gemm_shape *s) {
+    return error_set(error, BERTH_INTERNAL,
+                     "oneDNN cannot %s the product [%lld, %lld] x [%lld, %lld] of %s (status %d); "
+                     "try another --precision",
+                     what, (long long)s->m, (long long)s->k, (long long)s->k, (long long)s->n,
+                     dtype_name(s->type), (int)status);
+}
+
+enum berth_status library_open(int threads, int native_bf16, const struct kernels *kernels,
+                               struct library **library, struct berth_error *error) {
+    struct library *new = memory_array_zeroed(1, sizeof *new);
+    if (new == NULL) {
+        return error_no_memory(error, sizeof *new, "the matrix product library");
+    }
+    new->threads = threads;
+    new->native_bf16 = native_bf16;
+    new->kernels = kernels;
+    new->streams = memory_array_zeroed((size_t)threads, sizeof(dnnl_stream_t));
+    int ok = new->streams != NULL &&dnnl_engine_create(&new->engine, dnnl_cpu, 0) == dnnl_success;
+    for (int t = 0; ok && t < threads; t++) {
+        ok = dnnl_stream_create(&new->streams[t], new->engine, dnnl_stream_default_flags) ==
+             dnnl_success;
+    }
+    if (!ok) {
+        library_close(new);
+        return error_set(error, BERTH_NO_MEMORY,
+                         "cannot initialise oneDNN for %d threads; try fewer --threads", threads);
+    }
+    *library = new;
+    return BERTH_OK;
+}
+
+void library_close(struct library *library) {
+    if (library == NULL) {
+        return;
+    }
+    for (int t = 0; library->streams != NULL && t < library->threads; t++) {
+        if (library->streams[t] != NULL) {
+            dnnl_stream_destroy(library->streams[t]);
+        }
+    }
+    if (library->engine != NULL) {
+        dnnl_engine_destroy(library->engine);
+    }
+    memory_free(library->streams);
+    memory_free(library);
+}
+
+void library_product_free(struct library_product *product, int threads) {
+    if (product == NULL) {
+        return;
+    }
+    for (int t = 0; product->memories != NULL && t < threads; t++) {
+        for (int i = 0; i < MEMORIES; i++) {
+            if (product->memories[t][i] != NULL) {
+                dnnl_memory_destroy(product->memories[t][i]);
+            }
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (product->packer_memories[i] != NULL) {
+            dnnl_memory_destroy(product->packer_memories[i]);
+        }
+    }
+    if (product->packer != NULL) {
+        dnnl_primitive_destroy(product->packer);
+    }
+    if (product->transposer != NULL) {
+        dnnl_primitive_destroy(product->transposer);
+    }
+    if (product->primitive != NULL) {
+        dnnl_primitive_destroy(product->primitive);
+    }
+    memory_free(product->memories);
+    memory_free(product);
+}
+
+const char *library_name(void) {
+    static char text[48];
+    const dnnl_version_t *version = dnnl_version();
+    snprintf(text, sizeof text, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
+    return text;
+}
+
+// --- creating a product -------------------------------------------------------------------------
+
+// Rows and columns of an operand in memory.
+static struct mat operand(void *data, int64_t rows, int64_t cols, int64_t stride, enum dtype type,
+                          int transposed) {
+    return transposed ? (struct mat){data, cols, rows, stride, type}
+                      : (struct mat){data, rows, cols, stride, type};
+}
+
+static struct gemm_shape shape_without_gaps(const struct gemm_shape *s) {
+    struct gemm_shape run = *s;
+    run.lda = s->a_transposed ? s->m : s->k;
+    run.ldb = s->b_transposed ? s->k : s->n;
+    run.ldc = s->c_type == DTYPE_F32 ? s->ldc : s->n;
+    run.type = run.c_type = DTYPE_F32;
+    run.pack_b = 0; // b is converted for every tile in any case
+    return run;
+}
+
+static dnnl_status_t describe_matrix(dnnl_memory_desc_t *desc, int64_t rows, int64_t cols,
+                                     int64_t stride, enum dtype type, int transposed) {
+    const dnnl_dims_t dims = {rows, cols};
+    const dnnl_dims_t strides = {transposed ? 1 : stride, transposed ? stride : 1};
+    return dnnl_memory_desc_init_by_strides(desc, 2, dims, type == DTYPE_F32 ? dnnl_f32 : dnnl_bf16,
+                                            strides);
+}
+
+static dnnl_status_t make_attributes(dnnl_primitive_attr_t *attributes, int accumulate) {
+    dnnl_post_ops_t post_ops = NULL;
+    dnnl_status_t status = dnnl_primitive_attr_create(attributes);
+    if (status == dnnl_success) {
+        status = dnnl_primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user);
+    }
+    if (status == dnnl_success && accumulate) {
+        status = dnnl_post_ops_create(&post_ops);
+        if (status == dnnl_success) {
+            status = dnnl_post_ops_append_sum(post_ops, 1.0f);
+        }
+        if (status == dnnl_success) {
+            status = dnnl_primitive_attr_set_post_ops(*attributes, post_ops);
+        }
+        dnnl_post_ops_destroy(post_ops);
+    }
+    return status;
+}
+
+static dnnl_status_t make_memories(struct library *library, struct library_product *product,
+                                   const dnnl_memory_desc_t *descs[MEMORIES]) {
+    for (int t = 0; t < library->threads; t++) {
+        for (int i = 0; i < MEMORIES; i++) {
+            if (descs[i] != NULL) {
+                dnnl_status_t status = dnnl_memory_create(&product->memories[t][i], descs[i],
+                                                          library->engine, DNNL_MEMORY_NONE);
+                if (status != dnnl_success) {
+                    return status;
+                }
+            }
+        }
+    }
+    return dnnl_success;
+}
+
+// The layout that the library's kernels for large products read; 0 when they do not accept it.
+static int packed_layout(dnnl_memory_desc_t *desc, const struct gemm_shape *s) {
+    const dnnl_dims_t dims = {s->k, s->n};
+    const int half = s->type != DTYPE_F32;
+    // In f32 the library is as fast with a transposed a, and then takes no layout of its own.
+    const int packs = s->pack_b && (half || !s->a_transposed);
+    return packs && s->n >= 64 && s->k >= 64 &&
+           dnnl_memory_desc_init_by_tag(desc, 2, dims, half ? dnnl_bf16 : dnnl_f32,
+                                        half ? dnnl_BA16a64b2a : dnnl_BA16a64b) == dnnl_success;
+}
+
+static dnnl_status_t make_packer(struct library *library, struct library_product *product,
+                                 const dnnl_memory_desc_t *plain,
+                                 const dnnl_memory_desc_t *packed) {
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_status_t status = dnnl_reorder_primitive_desc_create(&desc, plain, library->engine, packed,
+                                                              library->engine, NULL);
+    if (status == dnnl_success) {
+        omp_set_num_threads(library->threads);
+        status = dnnl_primitive_create(&product->packer, desc);
+        omp_set_num_threads(1);
+    }
+    const dnnl_memory_desc_t *descs[2] = {plain, packed};
+    for (int i = 0; i < 2 && status == dnnl_success; i++) {
+        status = dnnl_memory_create(&product->packer_memories[i], descs[i], library->engine,
+                                    DNNL_MEMORY_NONE);
+    }
+    product->pack_bytes = dnnl_memory_desc_get_size(packed);
+    dnnl_primitive_desc_destroy(desc);
+    return status;
+}
+
+static dnnl_status_t make_transposer(struct library *library, struct library_product *product,
+                                     const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to) {
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_status_t status =
+        dnnl_reorder_primitive_desc_create(&desc, from, library->engine, to, library->engine, NULL);
+    if (status == dnnl_success) {
+        status = dnnl_primitive_create(&product->transposer, desc);
+    }
+    dnnl_primitive_desc_destroy(desc);
+    return status;
+}
+
+// The parts of a plan during its creation.
+struct making {
+    dnnl_memory_desc_t a, b, c, bias, packed, a_source;
+    dnnl_primitive_attr_t attributes;
+    dnnl_primitive_desc_t desc;
+};
+
+static dnnl_status_t describe(struct making *making, const struct gemm_shape *s) {
+    dnnl_status_t status =
+        describe_matrix(&making->a, s->m, s->k, s->lda, s->type, s->a_transposed);
+    if (status == dnnl_success) {
+        status = describe_matrix(&making->b, s->k, s->n, s->ldb, s->type, s->b_transposed);
+    }
+    if (status == dnnl_success) {
+        status = describe_matrix(&making->c, s->m, s->n, s->ldc, s->c_type, 0);
+    }
+    if (status == dnnl_success) {
+        status = describe_matrix(&making->bias, 1, s->n, s->n, DTYPE_F32, 0);
+    }
+    return status == dnnl_success ? make_attributes(&making->attributes, s->accumulate) : status;
+}
+
+static dnnl_status_t choose(struct library *library, struct making *making,
+                            const struct gemm_shape *s, const dnnl_memory_desc_t *b) {
+    dnnl_matmul_desc_t matmul;
+    dnnl_status_t status =
+        dnnl_matmul_desc_init(&matmul, &making->a, b, s->bias ? &making->bias : NULL, &making->c);
+    return status == dnnl_success
+               ? dnnl_primitive_desc_create(&making->desc, &matmul, making->attributes,
+                                            library->engine, NULL)
+               : status;
+}
+
+static const char *implementation(dnnl_primitive_desc_t desc) {
+    const char *name = "";
+    dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);
+    return name;
+}
+
+static dnnl_status_t finish(struct library *library, struct library_product *product,
+                            struct making *making, const dnnl_memory_desc_t *b) {
+    const dnnl_memory_desc_t *pad =
+        dnnl_primitive_desc_query_md(making->desc, dnnl_query_scratchpad_md, 0);
+    const struct gemm_shape *s = &product->shape;
+    const int transposes = s->a_transposed && !product->run.a_transposed;
+    const dnnl_memory_desc_t *descs[MEMORIES] = {
+        &making->a, b,
+        &making->c, product->run.bias ? &making->bias : NULL,
+        pad,        transposes ? &making->a_source : NULL};
+    snprintf(product->name, sizeof product->name, "%s", implementation(making->desc));
+    product->pad_bytes = dnnl_memory_desc_get_size(pad);
+    dnnl_status_t status = transposes
+                               ? describe_matrix(&making->a_source, s->m, s->k, s->lda, s->type, 1)
+                               : dnnl_success;
+    if (status == dnnl_success) {
+        status = make_memories(library, product, descs);
+    }
+    if (status == dnnl_success && transposes) {
+        status = make_transposer(library, product, &making->a_source, &making->a);
+    }
+    if (status == dnnl_success && b == &making->packed) {
+        status = make_packer(library, product, &making->b, b);
+    }
+    return status == dnnl_success ? dnnl_primitive_create(&product->primitive, making->desc)
+                                  : status;
+}
+
+static dnnl_status_t make_primitive(struct library *library, struct library_product *product) {
+    struct making making = {.attributes = NULL};
+    const dnnl_memory_desc_t *b = &making.b;
+    dnnl_status_t status = describe(&making, &product->run);
+    if (status == dnnl_success && packed_layout(&making.packed, &product->run)) {
+        dnnl_status_t packs = choose(library, &making, &product->run, &making.packed);
+        if (packs == dnnl_success && strncmp(implementation(making.desc), "brg", 3) == 0) {
+            b = &making.packed;
+        } else { // other kernels are slow with this layout
+            dnnl_primitive_desc_destroy(making.desc);
+            making.desc = NULL;
+        }
+    }
+    if (status == dnnl_success && making.desc == NULL) {
+        status = choose(library, &making, &product->run, b);
+    }
+    if (status == dnnl_success) {
+        status = finish(library, product, &making, b);
+    }
+    dnnl_primitive_desc_destroy(making.desc);
+    dnnl_primitive_attr_destroy(making.attributes);
+    return status;
+}
+
+enum berth_status library_product_new(struct library *library, const struct gemm_shape *shape,
+                                      struct library_product **result, struct berth_error *error) {
+    struct library_product *product = memory_array_zeroed(1, sizeof *product);
+    if (product != NULL) {
+        product->memories =
+            memory_array_zeroed((size_t)library->threads, sizeof *product->memories);
+    }
+    if (product == NULL || product->memories == NULL) {
+        memory_free(product);
+        return error_no_memory(error, sizeof *product, "a matrix product");
+    }
+    product->shape = *shape;
+    product->converts = shape->type != DTYPE_F32 && !library->native_bf16;
+    product->run = product->converts ? shape_without_gaps(shape) : *shape;
+    if (!product->converts && shape->pack_a && shape->a_transposed && shape->type != DTYPE_F32) {
+        product->run.a_transposed = 0;
+        product->run.lda = shape->k;
+    }
+    // The library splits a product for the number of threads that it sees when the primitive is
+    // created.
+    int outer = omp_get_max_threads();
+    omp_set_num_threads(1);
+    dnnl_status_t status = make_primitive(library, product);
+    omp_set_num_threads(outer);
+    if (status != dnnl_success) {
+        library_product_free(product, library->threads);
+        return library_error(error, status, "prepare", shape);
+    }
+    *result = product;
+    return BERTH_OK;
+}
+
+const char *library_product_name(const struct library_product *product) {
+    return product->name;
+}
+
+// --- running ------------------------------------------------------------------------------------
+
+size_t library_pack_bytes(const struct library_product *product) {
+    return product->packer == NULL ? 0 : product->pack_bytes;
+}
+
+int library_pack(struct library *library, const struct library_product *product, const void *b,
+                 void *packed) {
+    const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, product->packer_memories[0]},
+                                     {DNNL_ARG_TO, product->packer_memories[1]}};
+    dnnl_memory_set_data_handle(product->packer_memories[0], (void *)(uintptr_t)b);
+    dnnl_memory_set_data_handle(product->packer_memories[1], packed);
+    int outer = omp_get_max_threads();
+    omp_set_num_threads(library->threads);
+    int status = (int)dnnl_primitive_execute(product->packer, library->streams[0], 2, args);
+    omp_set_num_threads(outer);
+    return status;
+}
+
+static size_t round64(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t floats(int64_t rows, int64_t cols) {
+    return round64((size_t)(rows * cols) * sizeof(float));
+}
+
+size_t library_scratch_bytes(const struct library_product *product) {
+    const struct gemm_shape *s = &product->shape;
+    size_t bytes = round64(product->pad_bytes);
+    if (product->converts) {
+        bytes += floats(s->m, s->k) + floats(s->k, s->n);
+        bytes += s->c_type == DTYPE_F32 ? 0 : floats(s->m, s->n);
+    } else if (product->transposer != NULL) {
+        bytes += round64((size_t)(s->m * s->k) * dtype_size(s->type));
+    }
+    return bytes;
+}
+
+size_t library_heap_bytes(int64_t columns) {
+    const int64_t block = 384; // rows and depth of the blocks that the library copies
+    return (size_t)((columns + block) * block) * sizeof(float);
+}
+
+// Transposes a into the memory after the library's scratchpad.
+static dnnl_status_t transpose(struct library *library, const struct library_product *product,
+                               int thread, void *from, void *to) {
+    dnnl_memory_t *memories = product->memories[thread];
+    const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, memories[5]}, {DNNL_ARG_TO, memories[0]}};
+    dnnl_memory_set_data_handle(memories[5], from);
+    dnnl_memory_set_data_handle(memories[0], to);
+    return dnnl_primitive_execute(product->transposer, library->streams[thread], 2, args);
+}
+
+static dnnl_status_t execute(struct library *library, const struct library_product *product,
+                             int thread, void *const handles[5]) {
+    static const int names[5] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS,
+                                 DNNL_ARG_SCRATCHPAD};
+    dnnl_exec_arg_t args[5];
+    dnnl_status_t status = dnnl_success;
+    int count = 0;
+    for (int i = 0; i < 5; i++) {
+        if (product->memories[thread][i] != NULL) {
+            dnnl_memory_set_data_handle(product->memories[thread][i], handles[i]);
+            args[count++] = (dnnl_exec_arg_t){names[i], product->memories[thread][i]};
+        }
+    }
+    if (product->transposer != NULL) {
+        char *behind = (char *)handles[4] + round64(product->pad_bytes);
+        status = transpose(library, product, thread, handles[0], behind);
+    }
+    return status == dnnl_success
+               ? dnnl_primitive_execute(product->primitive, library->streams[thread], count, args)
+               : status;
+}
+
+static int run_primitive(struct library *library, const struct library_product *product, int thread,
+                         void *const handles[5]) {
+    if (omp_in_parallel()) {
+        return (int)execute(library, product, thread, handles);
+    }
+    // A region of one thread does not count as parallel, so some of the library's kernels would
+    // start threads.
+    int outer = omp_get_max_threads();
+    omp_set_num_threads(1);
+    int status = (int)execute(library, product, thread, handles);
+    omp_set_num_threads(outer);
+    return status;
+}
+
+static int run_converted(struct library *library, const struct library_product *product, int thread,
+                         void *const handles[5]) {
+    const struct gemm_shape *s = &product->shape, *r = &product->run;
+    char *next = (char *)handles[4] + round64(product->pad_bytes);
+    struct mat a = operand(handles[0], s->m, s->k, s->lda, s->type, s->a_transposed);
+    struct mat a32 = operand(next, s->m, s->k, r->lda, DTYPE_F32, s->a_transposed);
+    next += floats(s->m, s->k);
+    struct mat b = operand(handles[1], s->k, s->n, s->ldb, s->type, s->b_transposed);
+    struct mat b32 = operand(next, s->k, s->n, r->ldb, DTYPE_F32, s->b_transposed);
+    next += floats(s->k, s->n);
+    struct mat c = operand(handles[2], s->m, s->n, s->ldc, s->c_type, 0);
+    struct mat c32 = s->c_type == DTYPE_F32 ? c : operand(next, s->m, s->n, r->ldc, DTYPE_F32, 0);
+    library->kernels->copy(a32, a);
+    library->kernels->copy(b32, b);
+    void *const converted[5] = {a32.data, b32.data, c32.data, handles[3], handles[4]};
+    int status = run_primitive(library, product, thread, converted);
+    if (s->c_type != DTYPE_F32) {
+        library->kernels->copy(c, c32);
+    }
+    return status;
+}
+
+int library_run(struct library *library, const struct library_product *product, int thread,
+                const struct gemm_operands *operands, void *scratch) {
+    void *const handles[5] = {(void *)(uintptr_t)operands->a, (void *)(uintptr_t)operands->b,
+                              operands->c, (void *)(uintptr_t)operands->bias, scratch};
+    return product->converts ? run_converted(library, product, thread, handles)
+                             : run_primitive(library, product, thread, handles);
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products of AVX-512: a block of 8 x 48 sums stays in 24 registers while the loop runs over
+// the whole depth. One step of the loop multiplies a word of a with a word of b: one f32, or two
+// bf16 neighbours of the depth. b is packed into panels of 48 columns; a is read where it is, or
+// packed in strips of 8 rows. The sums of an element have one order, wherever it is in a block.
+//
+// Leaves out the choice between these and the library's products (gemm.c), and threads.
+#ifndef BERTH_CPU_KERNELS_PRODUCT_H
+#define BERTH_CPU_KERNELS_PRODUCT_H
+
+#include "cpu/kernels.h"
+#include "cpu/kernels/math.h"
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+
+enum { WORD = 4, VECTOR = 16, VECTORS = PRODUCT_COLUMNS / VECTOR };
+
+// --- the product --------------------------------------------------------------------------------
+
+// Where a block reads and writes.
+struct block {
+    const char *row[PRODUCT_ROWS]; // of a
+    int64_t step;                  // bytes of a from one step to the next
+    const float *panel;            // of b
+    int64_t steps;
+    int64_t rows, columns; // of c
+};
+
+ALWAYS __m512 multiply_add(__m512 sum, __m512 a, __m512 b, int pairs) {
+#if defined(__AVX512BF16__)
+    if (pairs) {
+        return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
+    }
+#endif
+    return _mm512_fmadd_ps(a, b, sum);
+}
+
+ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *block, int vectors,
+                       int pairs) {
+    const char *const *row = block->row;
+    const float *b = block->panel, *end = b + block->steps * vectors * VECTOR;
+#pragma GCC unroll 8
+    for (int i = 0; i < PRODUCT_ROWS; i++) {
+#pragma GCC unroll 3
+        for (int j = 0; j < vectors; j++) {
+            sum[i][j] = _mm512_setzero_ps();
+        }
+    }
+    for (int64_t at = 0; b < end; at += block->step, b += vectors * VECTOR) {
+        __m512 columns[VECTORS];
+#pragma GCC unroll 3
+        for (int j = 0; j < vectors; j++) {
+            columns[j] = _mm512_loadu_ps(b + j * VECTOR);
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < PRODUCT_ROWS; i++) {
+            const __m512 word = _mm512_set1_ps(*(const float *)(row[i] + at));
+#pragma GCC unroll 3
+            for (int j = 0; j < vectors; j++) {
+                sum[i][j] = multiply_add(sum[i][j], word, columns[j], pairs);
+            }
+        }
+    }
+}
+
+ALWAYS void store_sums(struct mat c, int64_t row, int64_t column, __m512 sum, __mmask16 mask,
+                       int accumulate) {
+    void *to = row_at(c, row, column);
+    if (c.dtype == DTYPE_F32) {
+        sum = accumulate ? _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to)) : sum;
+        _mm512_mask_storeu_ps(to, mask, sum);
+        return;
+    }
+#if defined(__AVX512BF16__)
+    _mm256_mask_storeu_epi16(to, mask, (__m256i)_mm512_cvtneps_pbh(sum));
+#endif
+}
+
+ALWAYS void block_of(const struct product *p, const struct block *block, int64_t row,
+                     int64_t column, int vectors, int pairs) {
+    __m512 sum[PRODUCT_ROWS][VECTORS];
+    for (int64_t i = 0; i < block->rows; i++) {
+        prefetch(p->c, row + i, column, block->columns, 1);
+    }
+    block_sums(sum, block, vectors, pairs);
+#pragma GCC unroll 3
+    for (int j = 0; j < vectors; j++) {
+        const __mmask16 mask = lanes_left(block->columns - j * VECTOR);
+        const __m512 bias = p->bias == NULL
+                                ? _mm512_setzero_ps()
+                                : _mm512_maskz_loadu_ps(mask, p->bias + column + j * VECTOR);
+#pragma GCC unroll 8
+        for (int i = 0; i < PRODUCT_ROWS; i++) {
+            if (i < block->rows) {
+                store_sums(p->c, row + i, column + j * VECTOR, _mm512_add_ps(sum[i][j], bias), mask,
+                           p->accumulate);
+            }
+        }
+    }
+}
+
+// All rows of one panel. The rows that the last strip lacks are read as its last one.
+ALWAYS void panel_of(const struct product *p, int64_t column, int vectors, int pairs) {
+    struct block block = {.step = p->a_step,
+                          .panel =
+                              (const float *)p->b + column * p->depth + p->first * vectors * VECTOR,
+                          .steps = p->last - p->first,
+                          .columns = piece(column, p->c.cols, p->panel)};
+    for (int64_t row = 0; row < p->c.rows; row += PRODUCT_ROWS) {
+        const char *strip =
+            (const char *)p->a + row / PRODUCT_ROWS * p->a_strip + p->first * p->a_step;
+        block.rows = piece(row, p->c.rows, PRODUCT_ROWS);
+        for (int64_t i = 0; i < PRODUCT_ROWS; i++) {
+            block.row[i] = strip + (i < block.rows ? i : block.rows - 1) * p->a_row;
+        }
+        block_of(p, &block, row, column, vectors, pairs);
+    }
+}
+
+ALWAYS void product_of(const struct product *p, int pairs) {
+    for (int64_t column = 0; column < p->c.cols; column += p->panel) {
+        const int64_t left = piece(column, p->c.cols, p->panel);
+        if (left > 2 * VECTOR) {
+            panel_of(p, column, 3, pairs);
+        } else if (left > VECTOR) {
+            panel_of(p, column, 2, pairs);
+        } else {
+            panel_of(p, column, 1, pairs);
+        }
+    }
+}
+
+static void product_f32(const struct product *p) {
+    product_of(p, 0);
+}
+
+#if defined(__AVX512BF16__)
+static void product_bf16(const struct product *p) {
+    product_of(p, 1);
+}
+#endif
+
+// --- packing ------------------------------------------------------------------------------------
+
+// 16 words of the depth's step `step` of x [depth, columns], from column `column`.
+ALWAYS __m512i words_of(struct mat x, int64_t step, int64_t column, __mmask16 mask) {
+    if (x.dtype == DTYPE_F32) {
+        return _mm512_maskz_loadu_epi32(mask, row_at(x, step, column));
+    }
+    const __m256i even = _mm256_maskz_loadu_epi16(mask, row_at(x, 2 * step, column));
+    const __m256i odd = 2 * step + 1 < x.rows
+                            ? _mm256_maskz_loadu_epi16(mask, row_at(x, 2 * step + 1, column))
+                            : _mm256_setzero_si256();
+    return _mm512_or_si512(_mm512_cvtepu16_epi32(even),
+                           _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
+}
+
+ALWAYS int64_t steps_of(int64_t depth, enum dtype dtype) {
+    return dtype == DTYPE_F32 ? depth : (depth + 1) / 2;
+}
+
+static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last) {
+    const int64_t steps = steps_of(x.rows, x.dtype), panel = product_panel(x.cols);
+    for (int64_t column = first; column < last; column += panel) {
+        const int64_t width = lanes_of(piece(column, x.cols, panel));
+        uint32_t *to = (uint32_t *)packed + column * steps;
+        for (int64_t step = 0; step < steps; step++, to += width) {
+            for (int64_t j = 0; j < width; j += VECTOR) {
+                const __mmask16 mask = lanes_left(x.cols - column - j);
+                _mm512_storeu_si512(to + j, words_of(x, step, column + j, mask));
+            }
+        }
+    }
+}
+
+// Two strips of 8 rows of op(a) are 16 columns of x.
+static void pack_strips(void *packed, struct mat x) {
+    const int64_t steps = steps_of(x.rows, x.dtype);
+    for (int64_t column = 0; column < x.cols; column += VECTOR) {
+        const __mmask16 mask = lanes_left(x.cols - column);
+        uint32_t *to = (uint32_t *)packed + column * steps;
+        const int both = column + PRODUCT_ROWS < x.cols;
+        for (int64_t step = 0; step < steps; step++, to += PRODUCT_ROWS) {
+            const __m512i words = words_of(x, step, column, mask);
+            _mm256_storeu_si256((__m256i *)to, _mm512_castsi512_si256(words));
+            if (both) {
+                _mm256_storeu_si256((__m256i *)(to + PRODUCT_ROWS * steps),
+                                    _mm512_extracti64x4_epi64(words, 1));
+            }
+        }
+    }
+}
+
+// Transposes 16 x 16 words: in each of four rounds, words whose index differs in one bit change
+// places.
+ALWAYS void transpose_words(__m512i row[VECTOR]) {
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#pragma GCC unroll 4
+    for (int apart = 1; apart < VECTOR; apart *= 2) {
+        const __mmask16 set = _mm512_test_epi32_mask(lane, _mm512_set1_epi32(apart));
+        // Lane i of the low row: its own word, or where bit `apart` of i is set, the word i - apart
+        // of the other row.
+        const __m512i low =
+            _mm512_mask_add_epi32(lane, set, lane, _mm512_set1_epi32(VECTOR - apart));
+        const __m512i high = _mm512_mask_add_epi32(_mm512_add_epi32(lane, _mm512_set1_epi32(apart)),
+                                                   set, lane, _mm512_set1_epi32(VECTOR));
+#pragma GCC unroll 16
+        for (int i = 0; i < VECTOR; i++) {
+            if ((i & apart) == 0) {
+                const __m512i one = row[i], other = row[i + apart];
+                row[i] = _mm512_permutex2var_epi32(one, low, other);
+                row[i + apart] = _mm512_permutex2var_epi32(one, high, other);
+            }
+        }
+    }
+}
+
+// Columns [column, column + 16) of the panel, from rows of x.
+ALWAYS void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t column,
+                            int64_t steps) {
+    for (int64_t step = 0; step < steps; step += VECTOR) {
+        const __mmask16 mask = lanes_left(steps - step);
+        const int64_t words = x.dtype == DTYPE_F32 ? 1 : 2;
+        __m512i row[VECTOR];
+#pragma GCC unroll 16
+        for (int i = 0; i < VECTOR; i++) {
+            row[i] = column + i < x.rows
+                         ? _mm512_maskz_loadu_epi32(mask, row_at(x, column + i, step * words))
+                         : _mm512_setzero_si512();
+        }
+        transpose_words(row);
+#pragma GCC unroll 16
+        for (int i = 0; i < VECTOR; i++) {
+            if (step + i < steps) {
+                _mm512_storeu_si512(to + (step + i) * width, row[i]);
+            }
+        }
+    }
+}
+
+static void pack_rows(void *packed, struct mat x, int64_t first, int64_t last) {
+    const int64_t steps = steps_of(x.cols, x.dtype), panel = product_panel(x.rows);
+    for (int64_t column = first; column < last; column += panel) {
+        const int64_t width = lanes_of(piece(column, x.rows, panel));
+        uint32_t *to = (uint32_t *)packed + column * steps;
+        for (int64_t j = 0; j < width; j += VECTOR) {
+            pack_transposed(to + j, width, x, column + j, steps);
+        }
+    }
+}
+#endif
+
+#endif
