@@ -17,7 +17,7 @@
 #include <omp.h>
 #include <string.h>
 
-#define BLOCK_ROWS 16
+#define BLOCK_ROWS 32
 
 // The library's products over a rounded length n: scores [n, n] = x[n, D] y[n, D]^T;
 // apply [n, D] = p[n, n] x[n, D]; apply transposed [n, D] = p[n, n]^T x[n, D].

@@ -15,7 +15,7 @@
 #define CPU_TILE_ROWS 192    // at most this many of y,
 #define CPU_TILE_OUT 128     // or of dw,
 #define CPU_TILE_GROUP 4     // and their number is a multiple of this, to balance threads
-#define CPU_TILE_TOKENS 2048 // tokens that one product adds to dw
+#define CPU_TILE_TOKENS 2048 // tokens in bf16 that one product adds to dw; half as many in f32
 #define CPU_ATTENTION_ROUND 16
 #define CPU_PIECE 65536 // elements per piece of work on flat buffers
 

@@ -233,6 +233,10 @@ void cpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct m
 
 // --- gradients of weights -----------------------------------------------------------------------
 
+static int64_t tile_tokens(enum dtype dtype) {
+    return dtype == DTYPE_F32 ? CPU_TILE_TOKENS / 2 : CPU_TILE_TOKENS;
+}
+
 // dw += dy^T * x for one piece of the tokens, split into tiles of dw's rows.
 struct weight_tiles {
     struct mat dw, dy, x;
@@ -304,8 +308,9 @@ static void add_column_sums(struct cpu *cpu, float *dbias, struct mat dy) {
 void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
                                 struct mat x) {
     struct cpu *cpu = cpu_of(dev);
-    for (int64_t token = 0; token < dy.rows && cpu->status == BERTH_OK; token += CPU_TILE_TOKENS) {
-        int64_t tokens = cpu_piece(token, dy.rows, CPU_TILE_TOKENS);
+    const int64_t most = tile_tokens(dy.dtype);
+    for (int64_t token = 0; token < dy.rows && cpu->status == BERTH_OK; token += most) {
+        int64_t tokens = cpu_piece(token, dy.rows, most);
         add_weight_piece(cpu, dw, mat_rows(dy, token, tokens), mat_rows(x, token, tokens));
     }
     if (dbias != NULL && cpu->status == BERTH_OK) {
@@ -317,7 +322,8 @@ void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias,
 
 size_t cpu_linear_packed_bytes(const struct device_shape *shape) {
     const int64_t h = (shape->hidden + 63) / 64 * 64, i = (shape->intermediate + 63) / 64 * 64;
-    const int64_t wide = 3 * h > i ? 3 * h : i, tokens = shape->training ? CPU_TILE_TOKENS : 0;
+    const int64_t wide = 3 * h > i ? 3 * h : i,
+                  tokens = shape->training ? tile_tokens(shape->compute) : 0;
     const int64_t layer = (h > tokens ? h : tokens) * wide;
     const int64_t words = shape->decoder_rows > 0 ? (shape->vocabulary + 63) / 64 * 64 * h : 0;
     return (size_t)(layer > words ? layer : words) * dtype_size(shape->compute);

@@ -160,12 +160,26 @@ ALWAYS int64_t steps_of(int64_t depth, enum dtype dtype) {
     return dtype == DTYPE_F32 ? depth : (depth + 1) / 2;
 }
 
+// Rows of a few columns are too far from each other for the processor to foresee: they are fetched
+// this many steps before they are packed,
+#define STEPS_AHEAD 8
+// and this many elements of each of the next rows while a block is transposed.
+#define FIRST_WORDS 64
+
+ALWAYS void prefetch_step(struct mat x, int64_t step, int64_t column, int64_t width) {
+    const int64_t rows = x.dtype == DTYPE_F32 ? 1 : 2;
+    for (int64_t row = step * rows; row < (step + 1) * rows && row < x.rows; row++) {
+        prefetch(x, row, column, width, 0);
+    }
+}
+
 static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last) {
     const int64_t steps = steps_of(x.rows, x.dtype), panel = product_panel(x.cols);
     for (int64_t column = first; column < last; column += panel) {
         const int64_t width = lanes_of(piece(column, x.cols, panel));
         uint32_t *to = (uint32_t *)packed + column * steps;
         for (int64_t step = 0; step < steps; step++, to += width) {
+            prefetch_step(x, step + STEPS_AHEAD, column, width);
             for (int64_t j = 0; j < width; j += VECTOR) {
                 const __mmask16 mask = lanes_left(x.cols - column - j);
                 _mm512_storeu_si512(to + j, words_of(x, step, column + j, mask));
@@ -225,6 +239,9 @@ ALWAYS void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t c
         __m512i row[VECTOR];
 #pragma GCC unroll 16
         for (int i = 0; i < VECTOR; i++) {
+            if (step == 0 && column + VECTOR + i < x.rows) {
+                prefetch(x, column + VECTOR + i, 0, piece(0, x.cols, FIRST_WORDS), 0);
+            }
             row[i] = column + i < x.rows
                          ? _mm512_maskz_loadu_epi32(mask, row_at(x, column + i, step * words))
                          : _mm512_setzero_si512();
