@@ -86,26 +86,24 @@ static size_t product_bytes(const struct cpu *cpu, const struct device_shape *sh
     return PAD_BYTES + (size_t)(tile > tokens ? tile : tokens) * sizeof(float);
 }
 
-// Does Berth multiply matrices of this type itself?
-static int has_kernel(const struct cpu *cpu, enum dtype dtype) {
-    return dtype == DTYPE_F32 ? cpu->kernels->product_f32 != NULL
-                              : cpu->kernels->product_bf16 != NULL;
-}
-
 // Per thread: what oneDNN allocates and frees within a product in f32.
 static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape) {
     const int converts = shape->compute != DTYPE_F32 && cpu->kernels != CPU_NATIVE_BF16;
-    const int library = shape->compute == DTYPE_F32 && !has_kernel(cpu, DTYPE_F32);
-    return shape->training && (library || converts) ? gemm_heap_bytes(widest(shape)) : 0;
+    return shape->training && (shape->compute == DTYPE_F32 || converts)
+               ? gemm_heap_bytes(widest(shape))
+               : 0;
 }
 
 // The library's products.
 static size_t plan_count(const struct cpu *cpu, const struct device_shape *shape) {
-    if (has_kernel(cpu, shape->compute)) {
+    const size_t lengths =
+        (size_t)(shape->batch.max_length + CPU_ATTENTION_ROUND - 1) / CPU_ATTENTION_ROUND;
+    if (shape->compute == DTYPE_F32 && cpu->kernels->product_f32 != NULL) {
+        return LINEAR_PLANS;
+    }
+    if (shape->compute == DTYPE_BF16 && cpu->kernels->product_bf16 != NULL) {
         return HEAD_PLANS;
     }
-    size_t lengths =
-        (size_t)(shape->batch.max_length + CPU_ATTENTION_ROUND - 1) / CPU_ATTENTION_ROUND;
     return LINEAR_PLANS + lengths * (shape->training ? 3 : 2);
 }
 

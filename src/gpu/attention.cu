@@ -87,9 +87,10 @@ DEVICE int lane_row(int i) {
 DEVICE void add_rows(float (&sums)[LANE_COLUMNS], const float *factors, const float *tile,
                      const struct tiles &t, int64_t head_size, int64_t rows) {
     const int lane = (int)threadIdx.x % GPU_WARP;
-    for (int c = 0; c < LANE_COLUMNS && lane + c * GPU_WARP < head_size; c++) {
+    GPU_UNROLL
+    for (int c = 0; c < LANE_COLUMNS; c++) {
         float sum = 0.0f;
-        for (int64_t row = 0; row < rows; row++) {
+        for (int64_t row = 0; lane + c * GPU_WARP < head_size && row < rows; row++) {
             sum += factors[row] * tile[row * t.stride + lane + c * GPU_WARP];
         }
         sums[c] += sum;
@@ -101,6 +102,7 @@ DEVICE int64_t tile_rows(const struct head_place &place, int64_t first) {
 }
 
 DEVICE void clear(float (&sums)[WARP_ROWS][LANE_COLUMNS]) {
+    GPU_UNROLL
     for (int i = 0; i < WARP_ROWS * LANE_COLUMNS; i++) {
         sums[i / LANE_COLUMNS][i % LANE_COLUMNS] = 0.0f;
     }
@@ -110,10 +112,13 @@ DEVICE void clear(float (&sums)[WARP_ROWS][LANE_COLUMNS]) {
 DEVICE void store_row(const struct mat &m, const struct head_place &place, int part, int64_t row,
                       const float (&x)[LANE_COLUMNS]) {
     const int lane = (int)threadIdx.x % GPU_WARP;
-    for (int c = 0; row < place.length && c < LANE_COLUMNS && lane + c * GPU_WARP < place.head_size;
-         c++) {
+    GPU_UNROLL
+    for (int c = 0; c < LANE_COLUMNS; c++) {
+        const int column = lane + c * GPU_WARP;
         const float number[1] = {x[c]};
-        vector_io<1>::store(m, head_index(m, place, part, row, lane + c * GPU_WARP), number);
+        if (row < place.length && column < place.head_size) {
+            vector_io<1>::store(m, head_index(m, place, part, row, column), number);
+        }
     }
 }
 
@@ -127,10 +132,12 @@ struct running {
 // The lanes' scores of a tile become probabilities relative to the largest so far.
 DEVICE void take_tile(struct running &r, float (&out)[LANE_COLUMNS], float (&scores)[LANE_ROWS]) {
     float most = r.most, sum = 0.0f;
+    GPU_UNROLL
     for (int i = 0; i < LANE_ROWS; i++) {
         most = fmaxf(most, scores[i]);
     }
     most = warp_max(most);
+    GPU_UNROLL
     for (int i = 0; i < LANE_ROWS; i++) {
         scores[i] = gpu_exp(scores[i] - most);
         sum += scores[i];
@@ -138,6 +145,7 @@ DEVICE void take_tile(struct running &r, float (&out)[LANE_COLUMNS], float (&sco
     const float shrink = gpu_exp(r.most - most);
     r.most = most;
     r.sum = r.sum * shrink + warp_sum(sum);
+    GPU_UNROLL
     for (int c = 0; c < LANE_COLUMNS; c++) {
         out[c] *= shrink;
     }
@@ -146,6 +154,7 @@ DEVICE void take_tile(struct running &r, float (&out)[LANE_COLUMNS], float (&sco
 // The factors of the lane's rows of a tile of keys.
 DEVICE void mask_factors(float (&factors)[LANE_ROWS], const struct mask_row &mask, int64_t first) {
     if (mask.threshold == 0) {
+        GPU_UNROLL
         for (int i = 0; i < LANE_ROWS; i++) {
             factors[i] = 1.0f;
         }
@@ -153,6 +162,7 @@ DEVICE void mask_factors(float (&factors)[LANE_ROWS], const struct mask_row &mas
     }
     const struct rng_block block =
         mask_block(mask, (uint32_t)(first / 8 + threadIdx.x % GPU_WARP % 16));
+    GPU_UNROLL
     for (int i = 0; i < LANE_ROWS; i++) {
         factors[i] = mask_keeps(mask, block, lane_row(i) / 16) ? mask.scale : 0.0f;
     }
@@ -171,6 +181,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
     float *found = t.found + warp * 2 * TILE_ROWS;
     struct running r[WARP_ROWS];
     float out[WARP_ROWS][LANE_COLUMNS];
+    GPU_UNROLL
     for (int q = 0; q < WARP_ROWS; q++) {
         r[q] = {-INFINITY, 0.0f};
     }
@@ -182,9 +193,11 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
         fetch(t.tile[0], rows, t, a.qkv, place, 1, first);
         fetch(t.tile[1], rows, t, a.qkv, place, 2, first);
         __syncthreads();
+        GPU_UNROLL
         for (int q = 0; q < WARP_ROWS; q++) {
             const int own = warp * WARP_ROWS + q;
             float scores[LANE_ROWS], factors[LANE_ROWS];
+            GPU_UNROLL
             for (int i = 0; i < LANE_ROWS; i++) {
                 const float *key = t.tile[0] + lane_row(i) * t.stride;
                 scores[i] = lane_row(i) < rows
@@ -194,6 +207,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
             take_tile(r[q], out[q], scores);
             mask_factors(factors, query_mask(a.dropout, batch, place, place.own + own), first);
             __syncwarp();
+            GPU_UNROLL
             for (int i = 0; i < LANE_ROWS; i++) {
                 found[lane_row(i)] = scores[i] * factors[i];
             }
@@ -201,8 +215,10 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
             add_rows(out[q], found, t.tile[1], t, size, rows);
         }
     }
+    GPU_UNROLL
     for (int q = 0; q < WARP_ROWS; q++) {
         const int64_t row = place.own + warp * WARP_ROWS + q;
+        GPU_UNROLL
         for (int c = 0; c < LANE_COLUMNS; c++) {
             out[q][c] /= r[q].sum;
         }
@@ -251,10 +267,8 @@ DEVICE float pair_factor(const struct dropout &dropout, const struct batch &batc
     if (dropout.threshold == 0) {
         return 1.0f;
     }
-    return rng_dropout_keeps(&dropout, (uint32_t)place.head, batch.places[place.sequence],
-                             (int32_t)query, (int32_t)key)
-               ? rng_dropout_scale(dropout.threshold)
-               : 0.0f;
+    const struct mask_row mask = query_mask(dropout, batch, place, query);
+    return mask_keeps_column(mask, (uint32_t)key) ? mask.scale : 0.0f;
 }
 
 // dQ of own queries, or dK and dV of own keys. A query's rows are those of q and dO, a key's those
@@ -283,6 +297,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
         fetch(t.tile[0], rows, t, a.qkv, place, KEYS ? 0 : 1, first);
         fetch(t.tile[1], rows, t, KEYS ? a.dcontext : a.qkv, place, KEYS ? 0 : 2, first);
         __syncthreads();
+        GPU_UNROLL
         for (int i = 0; i < WARP_ROWS; i++) {
             const int64_t in_block = warp * WARP_ROWS + i, own = place.own + in_block;
             float factors[LANE_ROWS];
@@ -290,6 +305,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
                 mask_factors(factors, query_mask(a.dropout, batch, place, own), first);
             }
             __syncwarp();
+            GPU_UNROLL
             for (int k = 0; k < LANE_ROWS; k++) {
                 const int64_t row = lane_row(k), query = KEYS ? first + row : own;
                 struct pair_gradient pair = {0.0f, 0.0f};
@@ -313,6 +329,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
             }
         }
     }
+    GPU_UNROLL
     for (int i = 0; i < WARP_ROWS; i++) {
         const int64_t row = place.own + warp * WARP_ROWS + i;
         store_row(a.dqkv, place, KEYS ? 1 : 0, row, sums[i]);

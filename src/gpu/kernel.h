@@ -230,8 +230,17 @@ DEVICE struct rng_block mask_block(const struct mask_row &row, uint32_t index) {
     return rng_philox(row.key, counter);
 }
 
+// Chooses the word without an index, which would put the block into local memory.
 DEVICE bool mask_keeps(const struct mask_row &row, const struct rng_block &block, int slot) {
-    return (block.word[slot / 2] >> (16 * (slot % 2)) & 0xFFFFu) >= row.threshold;
+    const uint32_t low = slot < 2 ? block.word[0] : block.word[1];
+    const uint32_t high = slot < 6 ? block.word[2] : block.word[3];
+    return ((slot < 4 ? low : high) >> (16 * (slot % 2)) & 0xFFFFu) >= row.threshold;
+}
+
+// rng_dropout_keeps (core/rng.h) for one column
+DEVICE bool mask_keeps_column(const struct mask_row &row, uint32_t column) {
+    const struct rng_block block = mask_block(row, column / 128 * 16 + column % 16);
+    return mask_keeps(row, block, (int)(column / 16 % 8));
 }
 
 // Bit i: column + i is kept, for the thread's VEC columns of a chunk. All threads of a warp call
@@ -242,9 +251,7 @@ template <class G> DEVICE uint32_t mask_bits(const struct mask_row &row, int chu
         return ~0u;
     }
     if (G::VEC == 1) {
-        const uint32_t column = (uint32_t)G::column(chunk);
-        const struct rng_block block = mask_block(row, column / 128 * 16 + column % 16);
-        return mask_keeps(row, block, (int)(column / 16 % 8));
+        return mask_keeps_column(row, (uint32_t)G::column(chunk));
     }
     const int thread = G::thread(), lane = thread % GPU_WARP;
     const struct rng_block block = mask_block(row, (uint32_t)(chunk * G::THREADS + thread));

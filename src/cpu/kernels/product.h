@@ -36,6 +36,13 @@ ALWAYS __m512 multiply_add(__m512 sum, __m512 a, __m512 b, int pairs) {
     return _mm512_fmadd_ps(a, b, sum);
 }
 
+// A word in all lanes. Two bf16 need not lie at a multiple of four bytes.
+ALWAYS __m512 word_of(const char *from) {
+    float word;
+    memcpy(&word, from, sizeof word);
+    return _mm512_set1_ps(word);
+}
+
 ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *block, int vectors,
                        int pairs) {
     const char *const *row = block->row;
@@ -55,7 +62,7 @@ ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *bl
         }
 #pragma GCC unroll 8
         for (int i = 0; i < PRODUCT_ROWS; i++) {
-            const __m512 word = _mm512_set1_ps(*(const float *)(row[i] + at));
+            const __m512 word = word_of(row[i] + at);
 #pragma GCC unroll 3
             for (int j = 0; j < vectors; j++) {
                 sum[i][j] = multiply_add(sum[i][j], word, columns[j], pairs);
