@@ -161,7 +161,7 @@ static int64_t steps_of(const struct gemm_shape *s) {
 }
 
 static size_t packed_a_bytes(const struct gemm_shape *s) {
-    return s->a_transposed ? (size_t)(round_up(s->m, PRODUCT_ROWS) * steps_of(s)) * WORD_BYTES : 0;
+    return s->a_transposed ? (size_t)(round_up(s->m, 16) * steps_of(s)) * WORD_BYTES : 0;
 }
 
 static size_t packed_b_bytes(const struct gemm_shape *s) {
@@ -202,7 +202,8 @@ static struct gemm_plan *plan_new(struct gemm *gemm, const struct gemm_shape *sh
     plan->shape = *shape;
     plan->kernel = kernel_of(gemm, shape);
     if (plan->kernel != NULL) {
-        plan->scratch_bytes = packed_a_bytes(shape) + (shape->pack_b ? 0 : packed_b_bytes(shape));
+        plan->scratch_bytes =
+            packed_a_bytes(shape) + (shape->pack_b ? 0 : packed_b_bytes(shape)) + sums_bytes(shape);
         return plan;
     }
     if (library_product_new(gemm->library, shape, &plan->library, error) != BERTH_OK) {

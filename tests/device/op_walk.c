@@ -11,6 +11,7 @@ const struct case_shape shapes[SHAPES] = {
     {"few, odd sizes", {1, 2, 3, 17}, 22, 2, 40, 1032, NULL},
     {"one full block", {64}, 128, 4, 256, 1034, NULL},
     {"several tiles", {260, 7, 129, 128}, 190, 5, 200, 50, NULL},
+    {"a depth of 4,200", {70}, 72, 1, 4200, 50, "linear_backward_input"},
 };
 enum { DTYPES = DTYPE_F16 + 1 };
 

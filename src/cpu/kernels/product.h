@@ -201,14 +201,11 @@ static void pack_strips(void *packed, struct mat x) {
     for (int64_t column = 0; column < x.cols; column += VECTOR) {
         const __mmask16 mask = lanes_left(x.cols - column);
         uint32_t *to = (uint32_t *)packed + column * steps;
-        const int both = column + PRODUCT_ROWS < x.cols;
         for (int64_t step = 0; step < steps; step++, to += PRODUCT_ROWS) {
             const __m512i words = words_of(x, step, column, mask);
             _mm256_storeu_si256((__m256i *)to, _mm512_castsi512_si256(words));
-            if (both) {
-                _mm256_storeu_si256((__m256i *)(to + PRODUCT_ROWS * steps),
-                                    _mm512_extracti64x4_epi64(words, 1));
-            }
+            _mm256_storeu_si256((__m256i *)(to + PRODUCT_ROWS * steps),
+                                _mm512_extracti64x4_epi64(words, 1));
         }
     }
 }
