@@ -193,8 +193,6 @@ static void multiply_library(struct cpu *cpu, const struct task *t, enum attenti
 }
 
 static void multiply(struct cpu *cpu, const struct task *t, struct product product) {
-    product.last = product.depth;
-    product.panel = product_panel(product.c.cols);
     kernel_of(cpu, t->head_size, t->p.dtype)(&product);
 }
 
@@ -210,55 +208,35 @@ static void scores_of(struct cpu *cpu, const struct task *t, struct mat c, struc
         multiply_library(cpu, t, PRODUCT_SCORES, c, x, b->m);
         return;
     }
-    const int64_t row = x.stride * (int64_t)dtype_size(x.dtype);
-    c.cols = t->length;
-    multiply(cpu, t,
-             (struct product){.c = c,
-                              .depth = steps_of(t, t->head_size),
-                              .a = x.data,
-                              .a_strip = PRODUCT_ROWS * row,
-                              .a_row = row,
-                              .a_step = 4,
-                              .b = b->rows});
+    c = mat_columns(c, 0, t->length);
+    multiply(cpu, t, product_of_rows(c, x, b->rows, steps_of(t, t->head_size)));
+}
+
+static void multiply_and_copy(struct cpu *cpu, const struct task *t, enum attention_product product,
+                              struct mat to, struct mat p, const struct head *b) {
+    multiply_library(cpu, t, product, t->out, p, b->m);
+    cpu->kernels->copy(to, mat_rows(t->out, 0, to.rows));
 }
 
 // to = p b, for some rows of the head
 static void apply(struct cpu *cpu, const struct task *t, struct mat to, struct mat p,
                   const struct head *b) {
     if (t->plans != NULL) {
-        multiply_library(cpu, t, PRODUCT_APPLY, t->out, p, b->m);
-        cpu->kernels->copy(to, mat_rows(t->out, 0, to.rows));
-        return;
+        multiply_and_copy(cpu, t, PRODUCT_APPLY, to, p, b);
+    } else {
+        multiply(cpu, t, product_of_rows(to, p, b->columns, steps_of(t, t->length)));
     }
-    const int64_t row = p.stride * (int64_t)dtype_size(p.dtype);
-    multiply(cpu, t,
-             (struct product){.c = to,
-                              .depth = steps_of(t, t->length),
-                              .a = p.data,
-                              .a_strip = PRODUCT_ROWS * row,
-                              .a_row = row,
-                              .a_step = 4,
-                              .b = b->columns});
 }
 
 // to = p^T b
 static void apply_transposed(struct cpu *cpu, const struct task *t, struct mat to, struct mat p,
                              const struct head *b) {
     if (t->plans != NULL) {
-        multiply_library(cpu, t, PRODUCT_APPLY_TRANSPOSED, t->out, p, b->m);
-        cpu->kernels->copy(to, mat_rows(t->out, 0, to.rows));
+        multiply_and_copy(cpu, t, PRODUCT_APPLY_TRANSPOSED, to, p, b);
         return;
     }
-    const int64_t steps = steps_of(t, t->length);
     cpu->kernels->pack_strips(t->strips, mat_columns(mat_rows(p, 0, t->length), 0, t->length));
-    multiply(cpu, t,
-             (struct product){.c = to,
-                              .depth = steps,
-                              .a = t->strips,
-                              .a_strip = PRODUCT_ROWS * steps * 4,
-                              .a_row = 4,
-                              .a_step = PRODUCT_ROWS * 4,
-                              .b = b->columns});
+    multiply(cpu, t, product_of_strips(to, t->strips, b->columns, steps_of(t, t->length)));
 }
 
 // --- tasks --------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@
 
 #define PLANS_MAX 512
 #define BUCKETS 1024
-#define WORD_BYTES 4
 // Rows of a that stay in the second-level cache while the panels of b pass.
 #define ROWS_BYTES ((int64_t)384 << 10)
 #define PART_COLUMNS ((int64_t)2 * PRODUCT_COLUMNS)
@@ -161,11 +160,11 @@ static int64_t steps_of(const struct gemm_shape *s) {
 }
 
 static size_t packed_a_bytes(const struct gemm_shape *s) {
-    return s->a_transposed ? (size_t)(round_up(s->m, 16) * steps_of(s)) * WORD_BYTES : 0;
+    return s->a_transposed ? (size_t)(round_up(s->m, 16) * steps_of(s)) * PRODUCT_WORD_BYTES : 0;
 }
 
 static size_t packed_b_bytes(const struct gemm_shape *s) {
-    return (size_t)(round_up(s->n, 16) * steps_of(s)) * WORD_BYTES;
+    return (size_t)(round_up(s->n, 16) * steps_of(s)) * PRODUCT_WORD_BYTES;
 }
 
 static int64_t pieces_of(const struct gemm_shape *s) {
@@ -289,27 +288,17 @@ int64_t gemm_part_columns(const struct gemm_plan *plan) {
 // The product with a where it is, or packed to the thread's scratch memory.
 static struct product product_of(const struct gemm *gemm, const struct gemm_shape *s,
                                  const struct gemm_operands *operands, char *scratch) {
-    const int64_t steps = steps_of(s), row = s->lda * (int64_t)dtype_size(s->type);
-    struct product product = {
-        .c = stored(operands->c, s->m, s->n, s->ldc, s->c_type),
-        .depth = steps,
-        .last = steps,
-        .a = operands->a,
-        .a_strip = PRODUCT_ROWS * row,
-        .a_row = row,
-        .a_step = WORD_BYTES,
-        .b = operands->b,
-        .panel = product_panel(s->n),
-        .bias = s->bias ? operands->bias : NULL,
-        .accumulate = s->accumulate,
-    };
+    const struct mat c = stored(operands->c, s->m, s->n, s->ldc, s->c_type);
+    struct product product;
     if (s->a_transposed) {
         gemm->kernels->pack_strips(scratch, stored(operands->a, s->k, s->m, s->lda, s->type));
-        product.a = scratch;
-        product.a_strip = PRODUCT_ROWS * steps * WORD_BYTES;
-        product.a_row = WORD_BYTES;
-        product.a_step = PRODUCT_ROWS * WORD_BYTES;
+        product = product_of_strips(c, scratch, operands->b, steps_of(s));
+    } else {
+        const struct mat a = stored(operands->a, s->m, s->k, s->lda, s->type);
+        product = product_of_rows(c, a, operands->b, steps_of(s));
     }
+    product.bias = s->bias ? operands->bias : NULL;
+    product.accumulate = s->accumulate;
     if (!s->pack_b) {
         void *packed = scratch + packed_a_bytes(s);
         pack_panels(gemm, s, operands->b, packed, 0, s->n);
@@ -320,7 +309,7 @@ static struct product product_of(const struct gemm *gemm, const struct gemm_shap
 
 // Block of rows by block of rows, so that a stays in the cache.
 static void run_rows(const struct gemm_plan *plan, const struct product *whole) {
-    const int64_t strip_bytes = PRODUCT_ROWS * (whole->last - whole->first) * WORD_BYTES;
+    const int64_t strip_bytes = PRODUCT_ROWS * (whole->last - whole->first) * PRODUCT_WORD_BYTES;
     const int64_t strips = ROWS_BYTES / strip_bytes > 0 ? ROWS_BYTES / strip_bytes : 1;
     for (int64_t row = 0; row < whole->c.rows; row += strips * PRODUCT_ROWS) {
         const int64_t left = whole->c.rows - row, rows = strips * PRODUCT_ROWS;
@@ -375,7 +364,7 @@ int gemm_run_part(struct gemm *gemm, const struct gemm_plan *plan, int thread,
     }
     struct product product = product_of(gemm, &plan->shape, operands, gemm->scratch[thread]);
     product.c = mat_columns(product.c, first, left < part ? left : part);
-    product.b = (const char *)product.b + (size_t)(first * product.depth) * WORD_BYTES;
+    product.b = (const char *)product.b + (size_t)(first * product.depth) * PRODUCT_WORD_BYTES;
     product.bias = product.bias == NULL ? NULL : product.bias + first;
     run_rows(plan, &product);
     return 0;

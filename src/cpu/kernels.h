@@ -35,6 +35,37 @@ struct product {
     int accumulate;
 };
 
+#define PRODUCT_WORD_BYTES 4
+
+// c = a b with all steps, a as it is in memory.
+static inline struct product product_of_rows(struct mat c, struct mat a, const void *b,
+                                             int64_t steps) {
+    const int64_t row = a.stride * (int64_t)dtype_size(a.dtype);
+    return (struct product){.c = c,
+                            .depth = steps,
+                            .last = steps,
+                            .a = a.data,
+                            .a_strip = PRODUCT_ROWS * row,
+                            .a_row = row,
+                            .a_step = PRODUCT_WORD_BYTES,
+                            .b = b,
+                            .panel = product_panel(c.cols)};
+}
+
+// The same, a packed in strips.
+static inline struct product product_of_strips(struct mat c, const void *strips, const void *b,
+                                               int64_t steps) {
+    return (struct product){.c = c,
+                            .depth = steps,
+                            .last = steps,
+                            .a = strips,
+                            .a_strip = PRODUCT_ROWS * steps * PRODUCT_WORD_BYTES,
+                            .a_row = PRODUCT_WORD_BYTES,
+                            .a_step = PRODUCT_ROWS * PRODUCT_WORD_BYTES,
+                            .b = b,
+                            .panel = product_panel(c.cols)};
+}
+
 // Some query rows of one head of one sequence, as the attention kernels see them.
 struct attention_rows {
     int64_t length; // L, the columns

@@ -20,7 +20,7 @@ enum {
     MASK_KEYS = 128, // keys that a block of the mask's numbers serves (core/rng.h)
 };
 
-// Rows in shared memory have 8 numbers more than a head, so that 8 rows lie in different banks.
+// Each row in shared memory is padded by 8 numbers, so that 8 rows fall into different banks.
 template <enum dtype TYPE_, int SIZE_, int TILE_> struct form {
     static constexpr enum dtype TYPE = TYPE_;
     static constexpr int SIZE = SIZE_, TILE = TILE_; // columns of a head, rows of a tile
