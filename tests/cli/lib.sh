@@ -119,6 +119,20 @@ run_commands_of() { # DOCUMENT, at least how many commands
     [ ! -s "$work/differences" ] || fail "these lines are not printed:
 $(cat "$work/differences")"
 }
+# Pre-training data of 144 sentences in the folder corpus; sets `shards` to the folder of its shards.
+make_corpus() { # VOCABULARY
+    local article sentence
+    for article in $(seq 12); do
+        for sentence in $(seq 12); do
+            echo "hello world where did ada and hugo live in the $article year $sentence when rome was in bern."
+        done
+        echo
+    done >text.txt
+    run prepare --text text.txt --vocab "$1" --output corpus --max_seq_length 32 --max_predictions_per_seq 4 \
+        --shards 4 --test_shards 1 --dupe_factor 5
+    expect_code 0
+    shards=$(dirname "$(find corpus -name '*training_0.hdf5')")
+}
 # An export of a wiki with 60 articles of 12 sentences.
 make_dump() {
     local names=(Ada Hugo Olga Rita Emil Nora) towns=(Oslo Riga Bern Rome Turin Lagos)

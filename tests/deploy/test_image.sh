@@ -75,19 +75,8 @@ hosts_up 2 || { echo "pods were not tried"; finish; }
 pod_user=4321
 chown root:root "$work"
 cp "/etc/netns/${lab}sw/hosts" hosts
-make_corpus() {
-    for article in $(seq 12); do
-        for sentence in $(seq 12); do
-            echo "hello world where did ada and hugo live in the $article year $sentence when rome was in bern."
-        done
-        echo
-    done >text.txt
-    run prepare --text text.txt --vocab data/model/vocab.txt --output corpus --max_seq_length 32 \
-        --max_predictions_per_seq 4 --shards 4 --test_shards 1 --dupe_factor 5
-    expect_code 0
-    cp -r "$(dirname "$(find corpus -name '*training_0.hdf5')")" data/pretraining
-}
-make_corpus
+make_corpus data/model/vocab.txt
+cp -r "$shards" data/pretraining
 pretrain="pretrain --input_dir /data/pretraining --config_file /data/model/config.json --vocab_file /data/model/vocab.txt
     --max_steps 40 --max_seq_length 32 --max_predictions_per_seq 4 --train_batch_size 64 --log_freq 1 --do_eval false
     --virtual_ranks 2 --threads 1 --disable_progress_bar --resume_from_checkpoint auto"

@@ -30,16 +30,7 @@ cat >ds_config.json <<'END_OF_FILE'
  "optimizer": {"type": "AdamW", "params": {"lr": 5e-5}}, "fp16": {"enabled": true}, "zero_optimization": {"stage": 1}}
 END_OF_FILE
 squad="--model $work/model --train $work/train-v1.1.json --dev $work/train-v1.1.json --max_steps 4 --threads 1 --virtual_ranks 8"
-for article in $(seq 12); do
-    for sentence in $(seq 12); do
-        echo "hello world where did ada and hugo live in the $article year $sentence when rome was in bern."
-    done
-    echo
-done >text.txt
-run prepare --text text.txt --vocab model/vocab.txt --output corpus --max_seq_length 32 --max_predictions_per_seq 4 \
-    --shards 4 --test_shards 1 --dupe_factor 5
-expect_code 0
-shards=$(dirname "$(find corpus -name '*training_0.hdf5')")
+make_corpus model/vocab.txt
 
 submit() { # WORDS of sbatch: waits for the job
     what="sbatch $*"

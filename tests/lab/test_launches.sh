@@ -36,16 +36,7 @@ mkdir -p MRPC
     done
 } >MRPC/train.tsv
 cp MRPC/train.tsv MRPC/dev.tsv
-for article in $(seq 12); do
-    for sentence in $(seq 12); do
-        echo "hello world where did ada and hugo live in the $article year $sentence when rome was in bern."
-    done
-    echo
-done >text.txt
-run prepare --text text.txt --vocab model/vocab.txt --output corpus --max_seq_length 32 --max_predictions_per_seq 4 \
-    --shards 4 --test_shards 1 --dupe_factor 5
-expect_code 0
-shards=$(dirname "$(find corpus -name '*training_0.hdf5')")
+make_corpus model/vocab.txt
 
 # Piz Daint's ds_config.json and LUMI's, with smaller batches.
 cat >daint.json <<'END_OF_FILE'
