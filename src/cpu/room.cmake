@@ -7,7 +7,9 @@ target_link_libraries(berth_cpu PUBLIC OpenMP::OpenMP_C ${DNNL_LIBRARY})
 set(BERTH_KERNEL_OPTIMIZATION -O3 CACHE STRING
     "Optimization of the CPU's kernels, whatever the build type (dev/check-optimization lowers it)")
 # No -ffast-math: only contraction, and the promise that nobody reads errno or floating-point traps.
-set(kernel_flags ${BERTH_KERNEL_OPTIMIZATION} -ffp-contract=fast -fno-math-errno -fno-trapping-math)
+# No function with a vector as its argument is called from elsewhere, so how it is passed is of no concern.
+set(kernel_flags ${BERTH_KERNEL_OPTIMIZATION} -ffp-contract=fast -fno-math-errno -fno-trapping-math
+    -Wno-psabi)
 set(kernel_avx2_flags -mavx2 -mfma)
 set(kernel_avx512_flags -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512)
 set(kernel_dir ${CMAKE_CURRENT_SOURCE_DIR}/cpu)

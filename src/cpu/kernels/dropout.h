@@ -5,75 +5,146 @@
 #define BERTH_CPU_KERNELS_DROPOUT_H
 
 #include "cpu/kernels.h"
-#include "cpu/kernels/math.h"
+#include "cpu/kernels/lanes.h"
 
+#define PHILOX_FACTOR0 0xD2511F53u
+#define PHILOX_FACTOR1 0xCD9E8D57u
+#define PHILOX_WEYL0 0x9E3779B9u
+#define PHILOX_WEYL1 0xBB67AE85u
+
+// 128 neighbouring columns of the rows of one sequence: what their masks share. Rows differ in one
+// word of the counter, which reaches all words after three of the ten rounds.
 #if defined(__AVX512F__)
 #include <immintrin.h>
 
-// High and low halves of the 16 products factor * x.
-ALWAYS void philox_products(__m512i *high, __m512i *low, __m512i factor, __m512i x) {
-    __m512i even = _mm512_mul_epu32(factor, x);
-    __m512i odd = _mm512_mul_epu32(factor, _mm512_srli_epi64(x, 32));
-    *low = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
-    *high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+// Eight counters, one in the low half of each 64-bit element, where it is multiplied; the high
+// halves hold what is left of products.
+struct philox_half {
+    __m512i c1, c2, c3, next_c2;
+};
+
+struct dropout_columns {
+    struct philox_half half[2]; // of the even lanes, of the odd ones
+    uint64_t key;
+    uint32_t first; // the first round's word, but for the position
+    uint32_t threshold;
+};
+
+ALWAYS __m512i philox_word(uint32_t word) {
+    return _mm512_set1_epi32((int)word);
 }
 
-ALWAYS void philox_lanes(uint32_t word[4][16], uint64_t key, const uint32_t counter[4]) {
-    __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    __m512i c0 = _mm512_add_epi32(_mm512_set1_epi32((int)counter[0]), lanes);
-    __m512i c1 = _mm512_set1_epi32((int)counter[1]);
-    __m512i c2 = _mm512_set1_epi32((int)counter[2]);
-    __m512i c3 = _mm512_set1_epi32((int)counter[3]);
-    __m512i k0 = _mm512_set1_epi32((int)(uint32_t)key);
-    __m512i k1 = _mm512_set1_epi32((int)(uint32_t)(key >> 32));
-    const __m512i factor0 = _mm512_set1_epi32((int)0xD2511F53u);
-    const __m512i factor1 = _mm512_set1_epi32((int)0xCD9E8D57u);
-#pragma GCC unroll 10
-    for (int round = 0; round < 10; round++) {
-        __m512i high0, low0, high1, low1;
-        philox_products(&high0, &low0, factor0, c0);
-        philox_products(&high1, &low1, factor1, c2);
-        c0 = _mm512_ternarylogic_epi32(high1, c1, k0, 0x96);
-        c2 = _mm512_ternarylogic_epi32(high0, c3, k1, 0x96);
-        c1 = low1;
-        c3 = low0;
-        k0 = _mm512_add_epi32(k0, _mm512_set1_epi32((int)0x9E3779B9u));
-        k1 = _mm512_add_epi32(k1, _mm512_set1_epi32((int)0xBB67AE85u));
+ALWAYS __m512i xor_high(__m512i product, __m512i x, __m512i y) {
+    return _mm512_ternarylogic_epi32(_mm512_srli_epi64(product, 32), x, y, 0x96);
+}
+
+ALWAYS struct dropout_columns dropout_columns(const struct dropout *dropout, uint32_t head,
+                                              int64_t place, int64_t column) {
+    const uint64_t key = rng_dropout_key(dropout, head);
+    const uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    const uint64_t product = (uint64_t)PHILOX_FACTOR1 * (uint32_t)place;
+    const __m512i factor0 = philox_word(PHILOX_FACTOR0), factor1 = philox_word(PHILOX_FACTOR1);
+    struct dropout_columns columns = {
+        .key = key, .first = (uint32_t)(product >> 32) ^ k0, .threshold = dropout->threshold};
+    for (int odd = 0; odd < 2; odd++) {
+        struct philox_half *half = &columns.half[odd];
+        const __m512i lane = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+        __m512i p0 = _mm512_mul_epu32(
+            factor0, _mm512_add_epi32(lane, philox_word((uint32_t)(column / 8 + odd))));
+        const __m512i c2 = xor_high(p0, philox_word(dropout->step), philox_word(k1));
+        half->c1 = _mm512_mul_epu32(factor1, c2);
+        half->c2 = _mm512_xor_si512(p0, philox_word(k1 + PHILOX_WEYL1));
+        p0 = _mm512_mul_epu32(factor0, xor_high(half->c1, philox_word((uint32_t)product),
+                                                philox_word(k0 + PHILOX_WEYL0)));
+        half->c3 = p0;
+        half->next_c2 =
+            _mm512_xor_si512(_mm512_srli_epi64(p0, 32), philox_word(k1 + 2 * PHILOX_WEYL1));
     }
-    _mm512_storeu_si512(word[0], c0);
-    _mm512_storeu_si512(word[1], c1);
-    _mm512_storeu_si512(word[2], c2);
-    _mm512_storeu_si512(word[3], c3);
+    return columns;
+}
+
+// Bit i of kept[v]: column 16 v + i of these is kept in the row at `position`. The halves' rounds
+// alternate, as each round waits for the one before.
+ALWAYS void dropout_bits(uint16_t kept[KERNEL_COLUMNS / LANES],
+                         const struct dropout_columns *columns, int32_t position) {
+    const __m512i threshold = philox_word(columns->threshold << 16);
+    const __m512i factor0 = philox_word(PHILOX_FACTOR0), factor1 = philox_word(PHILOX_FACTOR1);
+    const uint64_t product = (uint64_t)PHILOX_FACTOR0 * (columns->first ^ (uint32_t)position);
+    const __m512i high = philox_word((uint32_t)(product >> 32)),
+                  low = philox_word((uint32_t)product);
+    uint32_t k0 = (uint32_t)columns->key + 2 * PHILOX_WEYL0;
+    uint32_t k1 = (uint32_t)(columns->key >> 32) + 3 * PHILOX_WEYL1;
+    __m512i c[4][2];
+    for (int odd = 0; odd < 2; odd++) {
+        const struct philox_half *half = &columns->half[odd];
+        c[1][odd] = _mm512_mul_epu32(factor1, _mm512_xor_si512(half->c2, high));
+        c[0][odd] = xor_high(c[1][odd], half->c1, philox_word(k0));
+        c[2][odd] = _mm512_xor_si512(half->next_c2, low);
+        c[3][odd] = half->c3;
+    }
+#pragma GCC unroll 7
+    for (int round = 3; round < 10; round++) {
+        k0 += PHILOX_WEYL0;
+#pragma GCC unroll 2
+        for (int odd = 0; odd < 2; odd++) {
+            const __m512i p0 = _mm512_mul_epu32(factor0, c[0][odd]);
+            const __m512i p1 = _mm512_mul_epu32(factor1, c[2][odd]);
+            c[0][odd] = xor_high(p1, c[1][odd], philox_word(k0));
+            c[2][odd] = xor_high(p0, c[3][odd], philox_word(k1));
+            c[1][odd] = p1;
+            c[3][odd] = p0;
+        }
+        k1 += PHILOX_WEYL1;
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const __m512i word =
+            _mm512_mask_blend_epi32(0xAAAA, c[i][0], _mm512_slli_epi64(c[i][1], 32));
+        _store_mask16(&kept[2 * i],
+                      _mm512_cmpge_epu32_mask(_mm512_slli_epi32(word, 16), threshold));
+        _store_mask16(&kept[2 * i + 1], _mm512_cmpge_epu32_mask(word, threshold));
+    }
 }
 #else
-ALWAYS void philox_lanes(uint32_t word[4][16], uint64_t key, const uint32_t counter[4]) {
-    for (uint32_t lane = 0; lane < 16; lane++) {
-        const uint32_t own[4] = {counter[0] + lane, counter[1], counter[2], counter[3]};
-        struct rng_block block = rng_philox(key, own);
+struct dropout_columns {
+    const struct dropout *dropout;
+    uint32_t head, block;
+    int64_t place;
+};
+
+ALWAYS struct dropout_columns dropout_columns(const struct dropout *dropout, uint32_t head,
+                                              int64_t place, int64_t column) {
+    return (struct dropout_columns){dropout, head, (uint32_t)(column / 8), place};
+}
+
+ALWAYS void dropout_bits(uint16_t kept[KERNEL_COLUMNS / LANES],
+                         const struct dropout_columns *columns, int32_t position) {
+    const uint32_t threshold = columns->dropout->threshold;
+    memset(kept, 0, KERNEL_COLUMNS / LANES * sizeof *kept);
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        const uint32_t counter[4] = {columns->block + lane, (uint32_t)position,
+                                     (uint32_t)columns->place, columns->dropout->step};
+        const struct rng_block block =
+            rng_philox(rng_dropout_key(columns->dropout, columns->head), counter);
         for (int i = 0; i < 4; i++) {
-            word[i][lane] = block.word[i];
+            kept[2 * i] |= (uint16_t)(((block.word[i] & 0xFFFFu) >= threshold) << lane);
+            kept[2 * i + 1] |= (uint16_t)((block.word[i] >> 16 >= threshold) << lane);
         }
     }
 }
 #endif
 
-// factor[i] = 0 where column + i is dropped, else the scale; column is a multiple of 128.
-ALWAYS void dropout_factors(float factor[KERNEL_COLUMNS], const struct dropout *dropout,
-                            uint32_t head, int64_t place, int32_t position, int64_t column) {
-    uint32_t word[4][16];
-    const uint32_t counter[4] = {(uint32_t)(column / 8), (uint32_t)position, (uint32_t)place,
-                                 dropout->step};
-    philox_lanes(word, rng_dropout_key(dropout, head), counter);
+// x *= the mask of columns [column, column + count) of a row; column is a multiple of 128.
+ALWAYS void dropout_piece(float *x, const struct dropout *dropout, int64_t place, int32_t position,
+                          int64_t column, int64_t count) {
+    const struct dropout_columns columns = dropout_columns(dropout, 0, place, column);
     const float scale = rng_dropout_scale(dropout->threshold);
-    const uint32_t threshold = dropout->threshold;
-    for (int i = 0; i < 4; i++) {
-#pragma omp simd
-        for (int lane = 0; lane < 16; lane++) {
-            uint32_t low = word[i][lane] & 0xFFFFu;
-            uint32_t high = word[i][lane] >> 16;
-            factor[i * 32 + lane] = low >= threshold ? scale : 0.0f;
-            factor[i * 32 + 16 + lane] = high >= threshold ? scale : 0.0f;
-        }
+    uint16_t kept[KERNEL_COLUMNS / LANES];
+    dropout_bits(kept, &columns, position);
+    for (int64_t v = 0; v < count; v += LANES) {
+        const lanes dropped =
+            lanes_kept(lanes_load_first(x + v, count - v) * scale, kept[v / LANES]);
+        lanes_store_first(x + v, dropped, count - v);
     }
 }
 
@@ -84,25 +155,16 @@ ALWAYS void dropout_apply(float *x, const struct dropout *dropout, const struct 
     if (dropout->threshold == 0 || sequence < 0) {
         return;
     }
-    float factor[KERNEL_COLUMNS];
-    dropout_factors(factor, dropout, 0, batch->places[sequence], batch->positions[row], column);
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) {
-        x[i] *= factor[i];
-    }
+    dropout_piece(x, dropout, batch->places[sequence], batch->positions[row], column, count);
 }
 
 static void drop_first(struct mat y, struct mat x, const struct dropout *dropout, int64_t place) {
     for (int64_t c = 0; c < x.cols; c += KERNEL_COLUMNS) {
         const int64_t count = piece(c, x.cols, KERNEL_COLUMNS);
-        float value[KERNEL_COLUMNS], factor[KERNEL_COLUMNS];
+        float value[KERNEL_COLUMNS];
         load(value, x, 0, c, count);
         if (dropout->threshold > 0) {
-            dropout_factors(factor, dropout, 0, place, 0, c);
-#pragma omp simd
-            for (int64_t i = 0; i < count; i++) {
-                value[i] *= factor[i];
-            }
+            dropout_piece(value, dropout, place, 0, c, count);
         }
         store(y, 0, c, value, count);
     }

@@ -207,25 +207,6 @@ ALWAYS int64_t lanes_of(int64_t count) {
     return (count + LANES - 1) / LANES * LANES;
 }
 
-// By halves, so that the order is that of vector instructions.
-ALWAYS float sum_of_lanes(float lane[LANES]) {
-    for (int half = LANES / 2; half > 0; half /= 2) {
-        for (int i = 0; i < half; i++) {
-            lane[i] += lane[half + i];
-        }
-    }
-    return lane[0];
-}
-
-ALWAYS float most_of_lanes(float lane[LANES]) {
-    for (int half = LANES / 2; half > 0; half /= 2) {
-        for (int i = 0; i < half; i++) {
-            lane[i] = lane[i] > lane[half + i] ? lane[i] : lane[half + i];
-        }
-    }
-    return lane[0];
-}
-
 ALWAYS int64_t piece(int64_t from, int64_t end, int64_t most) {
     return end - from < most ? end - from : most;
 }

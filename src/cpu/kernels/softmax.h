@@ -7,113 +7,164 @@
 
 #include "cpu/kernels/dropout.h"
 
-// Sets the scores past the length far below the others.
-ALWAYS void mask_tail(float *scores, int64_t length) {
-    for (int64_t i = length; i < lanes_of(length); i++) {
-        scores[i] = -1e30f;
-    }
-}
-
-ALWAYS float maximum(const float *x, int64_t count) {
-    float lane[LANES];
-#pragma omp simd
-    for (int i = 0; i < LANES; i++) {
-        lane[i] = x[i];
-    }
-    for (int64_t v = LANES; v < count; v += LANES) {
-#pragma omp simd
-        for (int i = 0; i < LANES; i++) {
-            lane[i] = lane[i] > x[v + i] ? lane[i] : x[v + i];
-        }
-    }
-    return most_of_lanes(lane);
-}
-
-// p = exp(scale * scores - shift), added to the lanes of the sum. p may be the memory of the
-// scores.
-ALWAYS void exp_piece(float *p, const float *scores, int64_t count, float scale, float shift,
-                      float lane[LANES]) {
-    for (int64_t v = 0; v < count; v += LANES) {
-#pragma omp simd
-        for (int i = 0; i < LANES; i++) {
-            float e = exp_negative(scores[v + i] * scale - shift);
-            lane[i] += e;
-            p[v + i] = e;
-        }
-    }
-}
-
-ALWAYS void attention_factors(float factor[KERNEL_COLUMNS], const struct attention_rows *rows,
-                              int64_t row, int64_t column) {
-    dropout_factors(factor, rows->dropout, rows->head, rows->place, (int32_t)(rows->first + row),
-                    column);
-}
-
-// The row's probabilities after the dropout, from its exponentials.
-ALWAYS void keep_row(struct mat out, int64_t row, const float *e, const struct attention_rows *rows,
-                     float inverse) {
-    for (int64_t c = 0; c < rows->length; c += KERNEL_COLUMNS) {
-        const int64_t count = piece(c, rows->length, KERNEL_COLUMNS);
-        float p[KERNEL_COLUMNS], factor[KERNEL_COLUMNS];
-        if (rows->dropout->threshold != 0) {
-            attention_factors(factor, rows, row, c);
-        } else {
-            for (int i = 0; i < KERNEL_COLUMNS; i++) {
-                factor[i] = 1.0f;
-            }
-        }
-        for (int64_t v = 0; v < count; v += LANES) {
-#pragma omp simd
-            for (int i = 0; i < LANES; i++) {
-                p[v + i] = e[c + v + i] * inverse * factor[v + i];
-            }
-        }
-        store(out, row, c, p, lanes_of(count));
-    }
-}
+#define LOG2_E 1.44269504088896341f
 
 // Rows whose steps are computed side by side: each step of a row waits for the step before.
 #define SOFTMAX_ROWS 8
 
-static void softmax_group(const struct attention_rows *rows, struct mat out, float *scores,
-                          float *lse, int64_t lse_stride, int64_t first, int64_t last) {
-    float most[SOFTMAX_ROWS], lanes[SOFTMAX_ROWS][LANES] = {{0}};
-    for (int64_t row = first; row < last; row++) {
-        float *s = scores + row * rows->stride;
-        mask_tail(s, rows->length);
-        most[row - first] = maximum(s, rows->length) * rows->scale;
+// The rows of a group, and what the passes over them share.
+struct softmax_group {
+    const struct attention_rows *rows;
+    int64_t first, count;        // rows of the matrices
+    float scale;                 // scores to exponents of 2
+    float shift[SOFTMAX_ROWS];   // subtracted from these
+    float inverse[SOFTMAX_ROWS]; // of the sum of the powers
+};
+
+// Sets the scores past the length far below the others.
+ALWAYS void mask_tail(float *scores, int64_t length) {
+    const int64_t whole = length / LANES * LANES;
+    if (whole < length) {
+        lanes_store(scores + whole,
+                    lanes_first(lanes_load(scores + whole), length - whole, -1e30f));
     }
-    for (int64_t row = first; row < last; row++) {
-        float *s = scores + row * rows->stride;
-        exp_piece(s, s, rows->length, rows->scale, most[row - first], lanes[row - first]);
+}
+
+ALWAYS float row_most(const float *scores, int64_t length) {
+    lanes most = lanes_load(scores);
+    for (int64_t c = LANES; c < length; c += LANES) {
+        most = lanes_larger(lanes_load(scores + c), most);
     }
-    for (int64_t row = first; row < last; row++) {
-        const float sum = sum_of_lanes(lanes[row - first]);
-        if (lse != NULL) {
-            lse[row * lse_stride] = most[row - first] + logf(sum);
+    return lanes_most(most);
+}
+
+// The powers replace the scores; returns their sum.
+ALWAYS float row_powers(float *scores, int64_t length, float scale, float shift) {
+    lanes sum = {0};
+    for (int64_t c = 0; c < length; c += LANES) {
+        const lanes power = lanes_exp2(lanes_load(scores + c) * scale - shift);
+        sum += power;
+        lanes_store(scores + c, power);
+    }
+    return lanes_sum(sum);
+}
+
+// Which of the columns [column, column + KERNEL_COLUMNS) of each row the dropout keeps.
+ALWAYS void group_bits(uint16_t kept[SOFTMAX_ROWS][KERNEL_COLUMNS / LANES],
+                       const struct softmax_group *group, int64_t column) {
+    const struct attention_rows *rows = group->rows;
+    const struct dropout_columns columns =
+        dropout_columns(rows->dropout, rows->head, rows->place, column);
+    for (int64_t i = 0; i < group->count; i++) {
+        dropout_bits(kept[i], &columns, (int32_t)(rows->first + group->first + i));
+    }
+}
+
+ALWAYS float keep_scale(const struct attention_rows *rows) {
+    return rows->dropout->threshold == 0 ? 1.0f : rng_dropout_scale(rows->dropout->threshold);
+}
+
+ALWAYS lanes keep(lanes x, const uint16_t *kept, int64_t column, int drops) {
+    return drops ? lanes_kept(x, kept[column / LANES]) : x;
+}
+
+// The probabilities after the dropout, from the powers.
+ALWAYS void group_probabilities(const struct softmax_group *group, struct mat out,
+                                const float *powers, int drops, enum dtype dtype) {
+    const int64_t length = group->rows->length, stride = group->rows->stride;
+    const float factor = keep_scale(group->rows);
+    for (int64_t column = 0; column < length; column += KERNEL_COLUMNS) {
+        uint16_t kept[SOFTMAX_ROWS][KERNEL_COLUMNS / LANES];
+        if (drops) {
+            group_bits(kept, group, column);
         }
-        keep_row(out, row, scores + row * rows->stride, rows, 1.0f / sum);
+        const int64_t count = piece(column, length, KERNEL_COLUMNS);
+        for (int64_t i = 0; i < group->count; i++) {
+            const float *from = powers + (group->first + i) * stride + column;
+            const float inverse = group->inverse[i] * factor;
+            for (int64_t c = 0; c < count; c += LANES) {
+                const lanes p = keep(lanes_load(from + c) * inverse, kept[i], c, drops);
+                lanes_to(row_at(out, group->first + i, column + c), p, dtype);
+            }
+        }
     }
+}
+
+ALWAYS void forward_group(struct softmax_group *group, struct mat out, float *scores, float *lse,
+                          int64_t lse_stride) {
+    const struct attention_rows *rows = group->rows;
+    for (int64_t i = 0; i < group->count; i++) {
+        float *s = scores + (group->first + i) * rows->stride;
+        mask_tail(s, rows->length);
+        group->shift[i] = row_most(s, rows->length) * group->scale;
+    }
+    for (int64_t i = 0; i < group->count; i++) {
+        float *s = scores + (group->first + i) * rows->stride;
+        const float sum = row_powers(s, rows->length, group->scale, group->shift[i]);
+        group->inverse[i] = 1.0f / sum;
+        if (lse != NULL) {
+            lse[(group->first + i) * lse_stride] = group->shift[i] / LOG2_E + logf(sum);
+        }
+    }
+    const int drops = rows->dropout->threshold != 0;
+    if (rows->dtype == DTYPE_F32) {
+        group_probabilities(group, out, scores, drops, DTYPE_F32);
+    } else if (drops) {
+        group_probabilities(group, out, scores, 1, DTYPE_BF16);
+    } else {
+        group_probabilities(group, out, scores, 0, DTYPE_BF16);
+    }
+}
+
+ALWAYS struct softmax_group group_of(const struct attention_rows *rows, int64_t first) {
+    return (struct softmax_group){.rows = rows,
+                                  .first = first,
+                                  .count = piece(first, rows->count, SOFTMAX_ROWS),
+                                  .scale = rows->scale * LOG2_E};
 }
 
 static void softmax_forward(const struct attention_rows *rows, void *probabilities, float *scores,
                             float *lse, int64_t lse_stride) {
     const struct mat out = {probabilities, rows->count, rows->stride, rows->stride, rows->dtype};
     for (int64_t row = 0; row < rows->count; row += SOFTMAX_ROWS) {
-        softmax_group(rows, out, scores, lse, lse_stride, row,
-                      row + piece(row, rows->count, SOFTMAX_ROWS));
+        struct softmax_group group = group_of(rows, row);
+        forward_group(&group, out, scores, lse, lse_stride);
     }
 }
 
-// p becomes dropout(p) and ds the gradient of the scores, for `count` columns.
-ALWAYS void softmax_slope(float *restrict ds, float *restrict p, const float *restrict dp,
-                          const float *restrict factor, int64_t count, float scale, float delta) {
-    for (int64_t v = 0; v < count; v += LANES) {
-#pragma omp simd
-        for (int i = 0; i < LANES; i++) {
-            float keep = factor != NULL ? factor[v + i] : 1.0f;
-            ds[v + i] = scale * p[v + i] * (dp[v + i] * keep - delta);
-            p[v + i] *= keep;
+// Where the backward pass of a group reads and writes.
+struct softmax_slopes {
+    struct mat p, ds;
+    float *scores;
+    const float *dp, *delta;
+};
+
+ALWAYS void backward_row(const struct softmax_group *group, const struct softmax_slopes *slopes,
+                         int64_t i, int64_t column, const uint16_t *kept, int drops,
+                         enum dtype dtype) {
+    const struct attention_rows *rows = group->rows;
+    const int64_t row = group->first + i, at = row * rows->stride + column;
+    const int64_t count = piece(column, rows->length, KERNEL_COLUMNS);
+    const float factor = keep_scale(rows), slope = rows->scale * factor;
+    const float delta = rows->scale * slopes->delta[row];
+    for (int64_t c = 0; c < count; c += LANES) {
+        const lanes p =
+            lanes_exp2(lanes_load(slopes->scores + at + c) * group->scale - group->shift[i]);
+        const lanes dp = keep(lanes_load(slopes->dp + at + c), kept, c, drops);
+        lanes_to(row_at(slopes->p, row, column + c), keep(p * factor, kept, c, drops), dtype);
+        lanes_to(row_at(slopes->ds, row, column + c), p * (dp * slope - delta), dtype);
+    }
+}
+
+ALWAYS void backward_group(const struct softmax_group *group, const struct softmax_slopes *slopes,
+                           int drops, enum dtype dtype) {
+    for (int64_t column = 0; column < group->rows->length; column += KERNEL_COLUMNS) {
+        uint16_t kept[SOFTMAX_ROWS][KERNEL_COLUMNS / LANES];
+        if (drops) {
+            group_bits(kept, group, column);
+        }
+        for (int64_t i = 0; i < group->count; i++) {
+            backward_row(group, slopes, i, column, kept[i], drops, dtype);
         }
     }
 }
@@ -121,25 +172,25 @@ ALWAYS void softmax_slope(float *restrict ds, float *restrict p, const float *re
 static void softmax_backward(const struct attention_rows *rows, void *probabilities, void *dscores,
                              float *scores, const float *dprobabilities, const float *lse,
                              int64_t lse_stride, const float *delta) {
-    const struct mat out = {probabilities, rows->count, rows->stride, rows->stride, rows->dtype};
-    const struct mat ds_out = {dscores, rows->count, rows->stride, rows->stride, rows->dtype};
-    for (int64_t row = 0; row < rows->count; row++) {
-        float *s = scores + row * rows->stride;
-        const float *dp = dprobabilities + row * rows->stride;
-        mask_tail(s, rows->length);
-        for (int64_t c = 0; c < rows->length; c += KERNEL_COLUMNS) {
-            int64_t count = piece(c, rows->length, KERNEL_COLUMNS);
-            float p[KERNEL_COLUMNS], ds[KERNEL_COLUMNS], factor[KERNEL_COLUMNS],
-                unused[LANES] = {0};
-            exp_piece(p, s + c, count, rows->scale, lse[row * lse_stride], unused);
-            if (rows->dropout->threshold != 0) {
-                attention_factors(factor, rows, row, c);
-                softmax_slope(ds, p, dp + c, factor, count, rows->scale, delta[row]);
-            } else {
-                softmax_slope(ds, p, dp + c, NULL, count, rows->scale, delta[row]);
-            }
-            store(out, row, c, p, lanes_of(count));
-            store(ds_out, row, c, ds, lanes_of(count));
+    const struct softmax_slopes slopes = {
+        .p = {probabilities, rows->count, rows->stride, rows->stride, rows->dtype},
+        .ds = {dscores, rows->count, rows->stride, rows->stride, rows->dtype},
+        .scores = scores,
+        .dp = dprobabilities,
+        .delta = delta};
+    const int drops = rows->dropout->threshold != 0;
+    for (int64_t row = 0; row < rows->count; row += SOFTMAX_ROWS) {
+        struct softmax_group group = group_of(rows, row);
+        for (int64_t i = 0; i < group.count; i++) {
+            mask_tail(scores + (row + i) * rows->stride, rows->length);
+            group.shift[i] = lse[(row + i) * lse_stride] * LOG2_E;
+        }
+        if (rows->dtype == DTYPE_F32) {
+            backward_group(&group, &slopes, drops, DTYPE_F32);
+        } else if (drops) {
+            backward_group(&group, &slopes, 1, DTYPE_BF16);
+        } else {
+            backward_group(&group, &slopes, 0, DTYPE_BF16);
         }
     }
 }

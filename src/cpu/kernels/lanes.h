@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sixteen floats as one value, for loops whose sums must stay in registers: GCC's and clang's
+// vector types, which instruction sets with shorter vectors compute piece by piece.
+//
+// Leaves out loops over rows of any length, which compilers turn into vector code (math.h).
+#ifndef BERTH_CPU_KERNELS_LANES_H
+#define BERTH_CPU_KERNELS_LANES_H
+
+#include "cpu/kernels/math.h"
+
+typedef float lanes __attribute__((vector_size(64)));
+typedef uint32_t lane_words __attribute__((vector_size(64)));
+
+ALWAYS lanes lanes_all(float x) {
+    return x - (lanes){0};
+}
+
+ALWAYS lanes lanes_load(const float *from) {
+    lanes x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+ALWAYS void lanes_store(float *to, lanes x) {
+    memcpy(to, &x, sizeof x);
+}
+
+// The first `count` of them, all where count is larger; 0 in the lanes past these.
+ALWAYS lanes lanes_load_first(const float *from, int64_t count) {
+#if defined(__AVX512F__)
+    return (lanes)_mm512_maskz_loadu_ps(lanes_left(count), from);
+#else
+    lanes x = {0};
+    memcpy(&x, from, (size_t)piece(0, count, LANES) * sizeof *from);
+    return x;
+#endif
+}
+
+ALWAYS void lanes_store_first(float *to, lanes x, int64_t count) {
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(to, lanes_left(count), (__m512)x);
+#else
+    memcpy(to, &x, (size_t)piece(0, count, LANES) * sizeof *to);
+#endif
+}
+
+// The first `count` lanes of x, `other` in those past them.
+ALWAYS lanes lanes_first(lanes x, int64_t count, float other) {
+#if defined(__AVX512F__)
+    return (lanes)_mm512_mask_mov_ps(_mm512_set1_ps(other), lanes_left(count), (__m512)x);
+#else
+    for (int64_t i = count; i < LANES; i++) {
+        x[i] = other;
+    }
+    return x;
+#endif
+}
+
+// The larger of each pair; y's where one is a NaN.
+ALWAYS lanes lanes_larger(lanes x, lanes y) {
+#if defined(__AVX512F__)
+    return (lanes)_mm512_max_ps((__m512)x, (__m512)y);
+#else
+    const lane_words larger = (lane_words)(x > y);
+    return (lanes)(((lane_words)x & larger) | ((lane_words)y & ~larger));
+#endif
+}
+
+// x where the lane's bit is set, else 0.
+ALWAYS lanes lanes_kept(lanes x, uint16_t bits) {
+#if defined(__AVX512F__)
+    return (lanes)_mm512_maskz_mov_ps(bits, (__m512)x);
+#else
+    for (int i = 0; i < LANES; i++) {
+        x[i] = bits >> i & 1 ? x[i] : 0.0f;
+    }
+    return x;
+#endif
+}
+
+// By halves, as vector instructions do.
+ALWAYS float lanes_sum(lanes x) {
+    x += __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    x += __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    x += __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    return x[0] + x[1];
+}
+
+ALWAYS float lanes_most(lanes x) {
+    x = lanes_larger(
+        x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    x = lanes_larger(
+        x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+    x = lanes_larger(
+        x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+    return x[0] > x[1] ? x[0] : x[1];
+}
+
+// As `store`, for sixteen columns of a matrix.
+ALWAYS void lanes_to(void *to, lanes x, enum dtype dtype) {
+    if (dtype == DTYPE_F32) {
+        lanes_store(to, x);
+        return;
+    }
+#if defined(__AVX512BF16__)
+    _mm256_storeu_si256(to, (__m256i)_mm512_cvtneps_pbh((__m512)x));
+#else
+    float lane[LANES];
+    lanes_store(lane, x);
+    store_bf16(to, lane, LANES);
+#endif
+}
+
+// 2^x for x up to 127, 1e-38 below -126; a NaN stays a NaN. 7e-8 relative for the x that is given:
+// x = n + r, and a polynomial fitted for the least relative error gives 2^r on [-1/2, 1/2].
+ALWAYS lanes lanes_exp2(lanes x) {
+    const float magic = 12582912.0f; // 1.5 * 2^23: adding it rounds to an integer
+    x = lanes_larger(lanes_all(-126.0f), x);
+    const lanes n = x + magic;
+    const lanes r = x - (n - magic);
+    lanes p = lanes_all(1.535336050e-04f);
+    p = p * r + 1.339887502e-03f;
+    p = p * r + 9.618436918e-03f;
+    p = p * r + 5.550332367e-02f;
+    p = p * r + 2.402264774e-01f;
+    p = p * r + 6.931471825e-01f;
+    p = p * r + 1.0f;
+    return (lanes)((lane_words)p + ((lane_words)n << 23));
+}
+
+#endif
