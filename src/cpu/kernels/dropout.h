@@ -142,9 +142,8 @@ ALWAYS void dropout_piece(float *x, const struct dropout *dropout, int64_t place
     uint16_t kept[KERNEL_COLUMNS / LANES];
     dropout_bits(kept, &columns, position);
     for (int64_t v = 0; v < count; v += LANES) {
-        const lanes dropped =
-            lanes_kept(lanes_load_first(x + v, count - v) * scale, kept[v / LANES]);
-        lanes_store_first(x + v, dropped, count - v);
+        const lanes value = lanes_from(x + v, DTYPE_F32, count - v);
+        lanes_to(x + v, lanes_kept(value * scale, kept[v / LANES]), DTYPE_F32, count - v);
     }
 }
 

@@ -25,25 +25,6 @@ ALWAYS void lanes_store(float *to, lanes x) {
     memcpy(to, &x, sizeof x);
 }
 
-// The first `count` of them, all where count is larger; 0 in the lanes past these.
-ALWAYS lanes lanes_load_first(const float *from, int64_t count) {
-#if defined(__AVX512F__)
-    return (lanes)_mm512_maskz_loadu_ps(lanes_left(count), from);
-#else
-    lanes x = {0};
-    memcpy(&x, from, (size_t)piece(0, count, LANES) * sizeof *from);
-    return x;
-#endif
-}
-
-ALWAYS void lanes_store_first(float *to, lanes x, int64_t count) {
-#if defined(__AVX512F__)
-    _mm512_mask_storeu_ps(to, lanes_left(count), (__m512)x);
-#else
-    memcpy(to, &x, (size_t)piece(0, count, LANES) * sizeof *to);
-#endif
-}
-
 // The first `count` lanes of x, `other` in those past them.
 ALWAYS lanes lanes_first(lanes x, int64_t count, float other) {
 #if defined(__AVX512F__)
@@ -96,19 +77,46 @@ ALWAYS float lanes_most(lanes x) {
     return x[0] > x[1] ? x[0] : x[1];
 }
 
-// As `store`, for sixteen columns of a matrix.
-ALWAYS void lanes_to(void *to, lanes x, enum dtype dtype) {
+// The first `left` of sixteen columns of a matrix, all where `left` is larger; 0 in the other
+// lanes.
+ALWAYS lanes lanes_from(const void *from, enum dtype dtype, int64_t left) {
+#if defined(__AVX512F__)
+    const __mmask16 mask = lanes_left(left);
     if (dtype == DTYPE_F32) {
-        lanes_store(to, x);
+        return (lanes)_mm512_maskz_loadu_ps(mask, from);
+    }
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from));
+    return (lanes)_mm512_slli_epi32(wide, 16);
+#else
+    lanes x = {0};
+    if (dtype == DTYPE_F32) {
+        memcpy(&x, from, (size_t)piece(0, left, LANES) * sizeof(float));
+        return x;
+    }
+    float lane[LANES] = {0};
+    load_bf16(lane, from, piece(0, left, LANES));
+    return lanes_load(lane);
+#endif
+}
+
+ALWAYS void lanes_to(void *to, lanes x, enum dtype dtype, int64_t left) {
+#if defined(__AVX512F__)
+    if (dtype == DTYPE_F32) {
+        _mm512_mask_storeu_ps(to, lanes_left(left), (__m512)x);
         return;
     }
 #if defined(__AVX512BF16__)
-    _mm256_storeu_si256(to, (__m256i)_mm512_cvtneps_pbh((__m512)x));
-#else
+    _mm256_mask_storeu_epi16(to, lanes_left(left), (__m256i)_mm512_cvtneps_pbh((__m512)x));
+    return;
+#endif
+#endif
     float lane[LANES];
     lanes_store(lane, x);
-    store_bf16(to, lane, LANES);
-#endif
+    if (dtype == DTYPE_F32) {
+        memcpy(to, lane, (size_t)piece(0, left, LANES) * sizeof *lane);
+    } else {
+        store_bf16(to, lane, piece(0, left, LANES));
+    }
 }
 
 // 2^x for x up to 127, 1e-38 below -126; a NaN stays a NaN. 7e-8 relative for the x that is given:

@@ -5,206 +5,342 @@
 
 #include "cpu/kernels/dropout.h"
 
+// Rows have whole pieces of KERNEL_COLUMNS columns, or any number of columns: the same operations,
+// where the compiler knows that no vector is cut, or does not.
+#define WITH_WHOLE_PIECES(columns, call)                                                           \
+    do {                                                                                           \
+        if ((columns) % KERNEL_COLUMNS == 0) {                                                     \
+            const int whole = 1;                                                                   \
+            call;                                                                                  \
+        } else {                                                                                   \
+            const int whole = 0;                                                                   \
+            call;                                                                                  \
+        }                                                                                          \
+    } while (0)
+
+// The masks of a row's pieces. Slack rows belong to no sequence and have none.
+struct row_dropout {
+    const struct dropout *dropout; // NULL: keeps everything
+    int64_t place;
+    int32_t position;
+    float scale;
+};
+
+ALWAYS struct row_dropout row_dropout(const struct dropout *dropout, const struct batch *batch,
+                                      int64_t row) {
+    const int32_t sequence = batch->sequences[row];
+    if (dropout == NULL || dropout->threshold == 0 || sequence < 0) {
+        return (struct row_dropout){.scale = 1.0f};
+    }
+    return (struct row_dropout){dropout, batch->places[sequence], batch->positions[row],
+                                rng_dropout_scale(dropout->threshold)};
+}
+
+// Which of the columns [column, column + KERNEL_COLUMNS) are kept.
+ALWAYS void row_bits(uint16_t kept[KERNEL_COLUMNS / LANES], const struct row_dropout *dropout,
+                     int64_t column) {
+    if (dropout->dropout == NULL) {
+        memset(kept, 0xFF, KERNEL_COLUMNS / LANES * sizeof *kept);
+        return;
+    }
+    const struct dropout_columns columns =
+        dropout_columns(dropout->dropout, 0, dropout->place, column);
+    dropout_bits(kept, &columns, dropout->position);
+}
+
+// The columns of a piece, and of its vector at v.
+ALWAYS int64_t columns_of(int64_t column, int64_t columns, int whole) {
+    return whole ? KERNEL_COLUMNS : piece(column, columns, KERNEL_COLUMNS);
+}
+
+ALWAYS int64_t lanes_at(int64_t v, int64_t count, int whole) {
+    return whole ? LANES : count - v;
+}
+
+ALWAYS lanes row_lanes(struct mat m, int64_t row, int64_t column, int64_t left) {
+    return lanes_from(row_at(m, row, column), m.dtype, left);
+}
+
+ALWAYS void set_lanes(struct mat m, int64_t row, int64_t column, lanes x, int64_t left) {
+    lanes_to(row_at(m, row, column), x, m.dtype, left);
+}
+
 struct norm_row {
     struct mat y, y_compute, xhat;
     float *rstd;
     const float *gamma, *beta;
     float epsilon;
-    const struct dropout *dropout; // on the result; NULL: none
+    struct row_dropout dropout; // on the result
 };
 
-// The row of n->y holds s on entry and dropout(gamma * xhat + beta) on return.
-ALWAYS void norm_row(const struct norm_row *n, const struct batch *batch, int64_t row, float sum) {
-    const int64_t columns = n->y.cols;
-    float *y = row_at(n->y, row, 0);
-    const float mean = sum / (float)columns;
-    float squares = 0.0f;
-#pragma omp simd reduction(+ : squares)
-    for (int64_t c = 0; c < columns; c++) {
-        float centred = y[c] - mean;
-        squares += centred * centred;
+// The sum of the squared distances from the mean.
+ALWAYS float squares_of(const float *s, int64_t columns, float mean, int whole) {
+    lanes squares[2] = {{0}};
+    for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
+        const int64_t count = columns_of(c, columns, whole);
+#pragma GCC unroll 8
+        for (int64_t v = 0; v < count; v += LANES) {
+            const int64_t left = lanes_at(v, count, whole);
+            const lanes centred =
+                lanes_first(lanes_from(s + c + v, DTYPE_F32, left) - mean, left, 0.0f);
+            squares[v / LANES % 2] += centred * centred;
+        }
     }
+    return lanes_sum(squares[0] + squares[1]);
+}
+
+// The row of n->y holds s on entry and dropout(gamma * xhat + beta) on return.
+ALWAYS void norm_row(const struct norm_row *n, int64_t row, float sum, int whole) {
+    const int64_t columns = n->y.cols;
+    const float mean = sum / (float)columns;
+    const float squares = squares_of(row_at(n->y, row, 0), columns, mean, whole);
     const float rstd = 1.0f / sqrtf(squares / (float)columns + n->epsilon);
     if (n->rstd != NULL) {
         n->rstd[row] = rstd;
     }
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
-        int64_t count = piece(c, columns, KERNEL_COLUMNS);
-        float xhat[KERNEL_COLUMNS];
-        float *out = y + c;
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) {
-            xhat[i] = (out[i] - mean) * rstd;
-            out[i] = xhat[i] * n->gamma[c + i] + n->beta[c + i];
-        }
-        if (!mat_is_empty(n->xhat)) {
-            store(n->xhat, row, c, xhat, count);
-        }
-        if (n->dropout != NULL) {
-            dropout_apply(out, n->dropout, batch, row, c, count);
-        }
-        if (!mat_is_empty(n->y_compute)) {
-            store(n->y_compute, row, c, out, count);
+        const int64_t count = columns_of(c, columns, whole);
+        uint16_t kept[KERNEL_COLUMNS / LANES];
+        row_bits(kept, &n->dropout, c);
+        for (int64_t v = 0; v < count; v += LANES) {
+            const int64_t left = lanes_at(v, count, whole), at = c + v;
+            const lanes xhat = (row_lanes(n->y, row, at, left) - mean) * rstd;
+            const lanes y = xhat * lanes_from(n->gamma + at, DTYPE_F32, left) +
+                            lanes_from(n->beta + at, DTYPE_F32, left);
+            const lanes out = lanes_kept(y * n->dropout.scale, kept[v / LANES]);
+            set_lanes(n->y, row, at, out, left);
+            if (!mat_is_empty(n->xhat)) {
+                set_lanes(n->xhat, row, at, xhat, left);
+            }
+            if (!mat_is_empty(n->y_compute)) {
+                set_lanes(n->y_compute, row, at, out, left);
+            }
         }
     }
 }
 
-ALWAYS float sum_of(const float *x, int64_t count) {
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < count; i++) {
-        sum += x[i];
+// s = dropout(x) + residual in the row of y; returns its sum.
+ALWAYS float add_residual(const struct norm_args *args, const struct row_dropout *dropout,
+                          int64_t row, int whole) {
+    const int64_t columns = args->y.cols;
+    lanes sum = {0};
+    for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
+        const int64_t count = columns_of(c, columns, whole);
+        uint16_t kept[KERNEL_COLUMNS / LANES];
+        row_bits(kept, dropout, c);
+        for (int64_t v = 0; v < count; v += LANES) {
+            const int64_t left = lanes_at(v, count, whole), at = c + v;
+            lanes s = row_lanes(args->residual, row, at, left);
+            if (!mat_is_empty(args->x)) {
+                s +=
+                    lanes_kept(row_lanes(args->x, row, at, left) * dropout->scale, kept[v / LANES]);
+            }
+            sum += s;
+            set_lanes(args->y, row, at, s, left);
+            if (!mat_is_empty(args->sum)) {
+                set_lanes(args->sum, row, at, s, left);
+            }
+        }
     }
-    return sum;
+    return lanes_sum(sum);
+}
+
+ALWAYS void norm_rows(const struct norm_args *args, const struct batch *batch, int64_t first,
+                      int64_t last, int whole) {
+    const struct norm_row n = {.y = args->y,
+                               .y_compute = args->y_compute,
+                               .xhat = args->xhat,
+                               .rstd = args->rstd,
+                               .gamma = args->gamma,
+                               .beta = args->beta,
+                               .epsilon = args->epsilon,
+                               .dropout = {.scale = 1.0f}};
+    for (int64_t row = first; row < last; row++) {
+        const struct row_dropout dropout = row_dropout(&args->dropout, batch, row);
+        norm_row(&n, row, add_residual(args, &dropout, row, whole), whole);
+    }
 }
 
 static void norm_forward(const struct norm_args *args, const struct batch *batch, int64_t first,
                          int64_t last) {
-    const struct norm_row n = {args->y,     args->y_compute, args->xhat,    args->rstd,
-                               args->gamma, args->beta,      args->epsilon, NULL};
+    WITH_WHOLE_PIECES(args->y.cols, norm_rows(args, batch, first, last, whole));
+}
+
+// The sum of a token's three embeddings in the row of y; returns the sum of its columns.
+ALWAYS float add_embeddings(const struct embed_args *args, const struct batch *batch, int64_t row,
+                            int whole) {
     const int64_t columns = args->y.cols;
+    lanes sum = {0};
+    for (int64_t c = 0; c < columns; c += LANES) {
+        const int64_t left = lanes_at(c, columns, whole);
+        const lanes s = row_lanes(args->word, batch->ids[row], c, left) +
+                        row_lanes(args->position, batch->positions[row], c, left) +
+                        row_lanes(args->type, batch->type_ids[row], c, left);
+        sum += s;
+        set_lanes(args->y, row, c, s, left);
+    }
+    return lanes_sum(sum);
+}
+
+ALWAYS void embed_rows(const struct embed_args *args, const struct batch *batch, int64_t first,
+                       int64_t last, int whole) {
+    struct norm_row n = {.y = args->y,
+                         .y_compute = args->y_compute,
+                         .xhat = args->xhat,
+                         .rstd = args->rstd,
+                         .gamma = args->gamma,
+                         .beta = args->beta,
+                         .epsilon = args->epsilon};
     for (int64_t row = first; row < last; row++) {
-        float sum = 0.0f;
-        for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
-            int64_t count = piece(c, columns, KERNEL_COLUMNS);
-            float s[KERNEL_COLUMNS];
-            if (mat_is_empty(args->x)) {
-                load(s, args->residual, row, c, count);
-            } else {
-                load(s, args->x, row, c, count);
-                dropout_apply(s, &args->dropout, batch, row, c, count);
-                load_added(s, args->residual, row, c, count);
-            }
-            sum += sum_of(s, count);
-            store(args->y, row, c, s, count);
-            if (!mat_is_empty(args->sum)) {
-                store(args->sum, row, c, s, count);
-            }
-        }
-        norm_row(&n, batch, row, sum);
+        n.dropout = row_dropout(&args->dropout, batch, row);
+        norm_row(&n, row, add_embeddings(args, batch, row, whole), whole);
     }
 }
 
 static void embed_forward(const struct embed_args *args, const struct batch *batch, int64_t first,
                           int64_t last) {
-    const struct norm_row n = {args->y,     args->y_compute, args->xhat,    args->rstd,
-                               args->gamma, args->beta,      args->epsilon, &args->dropout};
-    const int64_t columns = args->y.cols;
-    for (int64_t row = first; row < last; row++) {
-        const float *restrict word = row_at(args->word, batch->ids[row], 0);
-        const float *restrict position = row_at(args->position, batch->positions[row], 0);
-        const float *restrict type = row_at(args->type, batch->type_ids[row], 0);
-        float *restrict s = row_at(args->y, row, 0);
-#pragma omp simd
-        for (int64_t c = 0; c < columns; c++) {
-            s[c] = word[c] + position[c] + type[c];
-        }
-        norm_row(&n, batch, row, sum_of(s, columns));
-    }
+    WITH_WHOLE_PIECES(args->y.cols, embed_rows(args, batch, first, last, whole));
 }
 
 // --- backward -----------------------------------------------------------------------------------
 
 struct norm_grad_row {
-    struct mat ds; // dy of the row on entry, the gradient of s on return
+    struct mat ds;      // scratch; dy and dy2 may be here
+    struct mat dy, dy2; // added; dy2 may be empty
     struct mat xhat;
     const float *rstd, *gamma;
-    float *dgamma, *dbeta; // partial sums
+    float *dgamma, *dbeta;      // partial sums
+    struct row_dropout dropout; // of the norm's result
 };
 
-ALWAYS void norm_grad_row(const struct norm_grad_row *n, int64_t row) {
+// What the gradient of s = dropout(x) + residual goes to.
+struct norm_grad_out {
+    struct mat dresidual;
+    struct mat dsum; // added; may be empty
+    struct mat dx;   // may be empty
+    float *dbias;    // partial sums of dx
+    struct row_dropout dropout;
+};
+
+// The means that a row's gradient needs.
+struct norm_means {
+    float g, dot; // of g = dy * gamma, of g * xhat
+};
+
+ALWAYS void add_to(float *total, lanes x, int64_t left) {
+    lanes_to(total, lanes_from(total, DTYPE_F32, left) + x, DTYPE_F32, left);
+}
+
+// g in the row of ds, and the gradients of gamma and beta.
+ALWAYS struct norm_means norm_grad_means(const struct norm_grad_row *n, int64_t row, int whole) {
     const int64_t columns = n->ds.cols;
-    const float rstd = n->rstd[row];
-    float sum = 0.0f, dot = 0.0f;
+    lanes sum = {0}, dot = {0};
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
-        int64_t count = piece(c, columns, KERNEL_COLUMNS);
-        float xhat[KERNEL_COLUMNS];
-        load(xhat, n->xhat, row, c, count);
-        float *restrict ds = row_at(n->ds, row, c);
-        const float *restrict gamma = n->gamma + c;
-        float *restrict dgamma = n->dgamma + c, *restrict dbeta = n->dbeta + c;
-#pragma omp simd reduction(+ : sum, dot)
-        for (int64_t i = 0; i < count; i++) {
-            dgamma[i] += ds[i] * xhat[i];
-            dbeta[i] += ds[i];
-            float g = ds[i] * gamma[i];
+        const int64_t count = columns_of(c, columns, whole);
+        uint16_t kept[KERNEL_COLUMNS / LANES];
+        row_bits(kept, &n->dropout, c);
+        for (int64_t v = 0; v < count; v += LANES) {
+            const int64_t left = lanes_at(v, count, whole), at = c + v;
+            lanes dy = row_lanes(n->dy, row, at, left);
+            if (!mat_is_empty(n->dy2)) {
+                dy += row_lanes(n->dy2, row, at, left);
+            }
+            dy = lanes_kept(dy * n->dropout.scale, kept[v / LANES]);
+            const lanes xhat = row_lanes(n->xhat, row, at, left);
+            const lanes g = dy * lanes_from(n->gamma + at, DTYPE_F32, left);
+            add_to(n->dgamma + at, dy * xhat, left);
+            add_to(n->dbeta + at, dy, left);
             sum += g;
-            dot += g * xhat[i];
-            ds[i] = g;
+            dot += g * xhat;
+            set_lanes(n->ds, row, at, g, left);
         }
     }
-    const float mean = sum / (float)columns, mean_dot = dot / (float)columns;
+    return (struct norm_means){lanes_sum(sum) / (float)columns, lanes_sum(dot) / (float)columns};
+}
+
+ALWAYS lanes norm_grad(const struct norm_grad_row *n, int64_t row, int64_t column,
+                       struct norm_means mean, int64_t left) {
+    const lanes g = row_lanes(n->ds, row, column, left),
+                xhat = row_lanes(n->xhat, row, column, left);
+    return n->rstd[row] * (g - mean.g - xhat * mean.dot);
+}
+
+ALWAYS void norm_grad_row(const struct norm_grad_row *n, const struct norm_grad_out *out,
+                          int64_t row, int whole) {
+    const int64_t columns = n->ds.cols;
+    const struct norm_means mean = norm_grad_means(n, row, whole);
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
-        int64_t count = piece(c, columns, KERNEL_COLUMNS);
-        float xhat[KERNEL_COLUMNS];
-        load(xhat, n->xhat, row, c, count);
-        float *restrict ds = row_at(n->ds, row, c);
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) {
-            ds[i] = rstd * (ds[i] - mean - xhat[i] * mean_dot);
+        const int64_t count = columns_of(c, columns, whole);
+        uint16_t kept[KERNEL_COLUMNS / LANES];
+        row_bits(kept, &out->dropout, c);
+        for (int64_t v = 0; v < count; v += LANES) {
+            const int64_t left = lanes_at(v, count, whole), at = c + v;
+            lanes ds = norm_grad(n, row, at, mean, left);
+            if (!mat_is_empty(out->dsum)) {
+                ds += row_lanes(out->dsum, row, at, left);
+            }
+            set_lanes(out->dresidual, row, at, ds, left);
+            if (!mat_is_empty(out->dx)) {
+                const lanes dx = lanes_kept(ds * out->dropout.scale, kept[v / LANES]);
+                add_to(out->dbias + at, dx, left);
+                set_lanes(out->dx, row, at, dx, left);
+            }
         }
     }
 }
 
-// dy + dy2 of one row, into the row of `to`.
-ALWAYS void gather_gradient(struct mat to, struct mat dy, struct mat dy2,
-                            const struct dropout *dropout, const struct batch *batch, int64_t row) {
-    for (int64_t c = 0; c < to.cols; c += KERNEL_COLUMNS) {
-        int64_t count = piece(c, to.cols, KERNEL_COLUMNS);
-        float sum[KERNEL_COLUMNS];
-        load(sum, dy, row, c, count);
-        if (!mat_is_empty(dy2)) {
-            load_added(sum, dy2, row, c, count);
-        }
-        if (dropout != NULL) {
-            dropout_apply(sum, dropout, batch, row, c, count);
-        }
-        store(to, row, c, sum, count);
+ALWAYS void norm_grad_rows(const struct norm_grad_args *args, const struct batch *batch,
+                           int64_t first, int64_t last, float *partial, int whole) {
+    const int64_t columns = args->dy.cols;
+    const struct norm_grad_row n = {
+        .ds = mat_is_empty(args->dsum) ? args->dresidual : args->dy,
+        .dy = args->dy,
+        .dy2 = args->dy2,
+        .xhat = args->xhat,
+        .rstd = args->rstd,
+        .gamma = args->gamma,
+        .dgamma = partial,
+        .dbeta = partial + columns,
+        .dropout = {.scale = 1.0f},
+    };
+    struct norm_grad_out out = {.dresidual = args->dresidual,
+                                .dsum = args->dsum,
+                                .dx = args->dx,
+                                .dbias = partial + 2 * columns};
+    for (int64_t row = first; row < last; row++) {
+        out.dropout = row_dropout(mat_is_empty(args->dx) ? NULL : &args->dropout, batch, row);
+        norm_grad_row(&n, &out, row, whole);
     }
 }
 
 static void norm_backward(const struct norm_grad_args *args, const struct batch *batch,
                           int64_t first, int64_t last, float *partial) {
-    const int64_t columns = args->dy.cols;
-    const int has_x = !mat_is_empty(args->dx), has_sum = !mat_is_empty(args->dsum);
-    memset(partial, 0, (has_x ? 3 : 2) * (size_t)columns * sizeof *partial);
-    const struct norm_grad_row n = {has_sum ? args->dy : args->dresidual,
-                                    args->xhat,
-                                    args->rstd,
-                                    args->gamma,
-                                    partial,
-                                    partial + columns};
+    const int has_x = !mat_is_empty(args->dx);
+    memset(partial, 0, (has_x ? 3 : 2) * (size_t)args->dy.cols * sizeof *partial);
+    WITH_WHOLE_PIECES(args->dy.cols, norm_grad_rows(args, batch, first, last, partial, whole));
+}
+
+ALWAYS void embed_grad_rows(const struct embed_grad_args *args, const struct batch *batch,
+                            int64_t first, int64_t last, float *partial, int whole) {
+    struct norm_grad_row n = {.ds = args->scratch,
+                              .dy = args->dy,
+                              .dy2 = args->dy2,
+                              .xhat = args->xhat,
+                              .rstd = args->rstd,
+                              .gamma = args->gamma,
+                              .dgamma = partial,
+                              .dbeta = partial + args->dy.cols};
+    const struct norm_grad_out out = {.dresidual = args->scratch, .dropout = {.scale = 1.0f}};
     for (int64_t row = first; row < last; row++) {
-        gather_gradient(n.ds, args->dy, args->dy2, NULL, batch, row);
-        norm_grad_row(&n, row);
-        if (has_sum) {
-            gather_gradient(args->dresidual, args->dsum, n.ds, NULL, batch, row);
-        }
-        for (int64_t c = 0; has_x && c < columns; c += KERNEL_COLUMNS) {
-            int64_t count = piece(c, columns, KERNEL_COLUMNS);
-            float dx[KERNEL_COLUMNS];
-            load(dx, args->dresidual, row, c, count);
-            dropout_apply(dx, &args->dropout, batch, row, c, count);
-            float *restrict dbias = partial + 2 * columns + c;
-#pragma omp simd
-            for (int64_t i = 0; i < count; i++) {
-                dbias[i] += dx[i];
-            }
-            store(args->dx, row, c, dx, count);
-        }
+        n.dropout = row_dropout(&args->dropout, batch, row);
+        norm_grad_row(&n, &out, row, whole);
     }
 }
 
 static void embed_backward(const struct embed_grad_args *args, const struct batch *batch,
                            int64_t first, int64_t last, float *partial) {
-    const int64_t columns = args->dy.cols;
-    memset(partial, 0, 2 * (size_t)columns * sizeof *partial);
-    const struct norm_grad_row n = {args->scratch, args->xhat, args->rstd,
-                                    args->gamma,   partial,    partial + columns};
-    for (int64_t row = first; row < last; row++) {
-        gather_gradient(args->scratch, args->dy, args->dy2, &args->dropout, batch, row);
-        norm_grad_row(&n, row);
-    }
+    memset(partial, 0, 2 * (size_t)args->dy.cols * sizeof *partial);
+    WITH_WHOLE_PIECES(args->dy.cols, embed_grad_rows(args, batch, first, last, partial, whole));
 }
 
 static void scatter_add(struct mat table, struct mat x, const int32_t *index) {

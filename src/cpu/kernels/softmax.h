@@ -84,7 +84,7 @@ ALWAYS void group_probabilities(const struct softmax_group *group, struct mat ou
             const float inverse = group->inverse[i] * factor;
             for (int64_t c = 0; c < count; c += LANES) {
                 const lanes p = keep(lanes_load(from + c) * inverse, kept[i], c, drops);
-                lanes_to(row_at(out, group->first + i, column + c), p, dtype);
+                lanes_to(row_at(out, group->first + i, column + c), p, dtype, LANES);
             }
         }
     }
@@ -151,8 +151,9 @@ ALWAYS void backward_row(const struct softmax_group *group, const struct softmax
         const lanes p =
             lanes_exp2(lanes_load(slopes->scores + at + c) * group->scale - group->shift[i]);
         const lanes dp = keep(lanes_load(slopes->dp + at + c), kept, c, drops);
-        lanes_to(row_at(slopes->p, row, column + c), keep(p * factor, kept, c, drops), dtype);
-        lanes_to(row_at(slopes->ds, row, column + c), p * (dp * slope - delta), dtype);
+        lanes_to(row_at(slopes->p, row, column + c), keep(p * factor, kept, c, drops), dtype,
+                 LANES);
+        lanes_to(row_at(slopes->ds, row, column + c), p * (dp * slope - delta), dtype, LANES);
     }
 }
 
