@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #define TOP_MOST 100
+#define WINDOWS                                                                                    \
+    8 // of a text that pass through the network together; memory for more is seldom used
 
 static const struct option_row options[] = {
     {CLI_TEXT("question", NULL), .unit = "TEXT", .help = "the question"},
@@ -129,6 +131,7 @@ static enum berth_status answer(struct cli_call *call, const char *context,
     struct berth_answer answers[TOP_MOST];
     size_t count = 0;
     struct berth_model *model;
+    call->config.predict_batch_size = WINDOWS;
     TRY(berth_model_open(&call->config, cli_log(call), &model, error));
     enum berth_status status = berth_model_answer(model, question, context, answers,
                                                   (size_t)cli_integer(call, "top"), &count, error);

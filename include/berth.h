@@ -14,9 +14,11 @@
  *   callback's context and unwanted outputs may be NULL, as may anything whose comment says so.
  *   Handles, and arrays with their counts, are always required. A struct berth_config filled by
  *   hand with a value that berth_config_set would refuse is also BERTH_USAGE.
- * - Threads: an open struct berth_model, encoder or tokenizer is read-only, and any number of
- *   threads may share it. Threads may also work concurrently on handles of their own. A struct
- *   berth_config, a reporter, and a handle that is being closed belong to one thread at a time.
+ * - Threads: an open struct berth_model, classifier, encoder or tokenizer is read-only, and any
+ *   number of threads may share it: they process text concurrently, and their passes through the
+ *   network, each of which uses all threads of the config, take turns. Threads may also work
+ * concurrently on handles of their own. A struct berth_config, a reporter, and a handle that is
+ * being closed belong to one thread at a time.
  */
 #ifndef BERTH_H
 #define BERTH_H
@@ -430,6 +432,10 @@ struct berth_answer {
     int64_t start, end; /* characters of the context, end exclusive; -1 for "no answer" */
 };
 
+/* The most tokens of an input of the model, special tokens included: config->max_seq_length as
+ * adjusted to the model. */
+int64_t berth_model_max_length(const struct berth_model *model);
+
 /* Answers a question from a context. Fills answers[0 .. *count), best first, at most `capacity` of
  * them; free them with berth_answers_free. With version_2_with_negative, null_score_diff_threshold
  * decides whether the first is "no answer". A question without words is BERTH_USAGE, a context
@@ -438,6 +444,35 @@ enum berth_status berth_model_answer(const struct berth_model *model, const char
                                      const char *context, struct berth_answer *answers,
                                      size_t capacity, size_t *count, struct berth_error *error);
 void berth_answers_free(struct berth_answer *answers, size_t count);
+
+struct berth_question {
+    const char *question, *context;
+    size_t capacity;           /* the most answers to return */
+    int64_t max_answer_length; /* tokens; 0: as the model was opened */
+    int with_no_answer;        /* whether "no answer" is a candidate (version_2_with_negative); -1:
+                                  as the model was opened */
+};
+
+/* The answers to one question of several. */
+struct berth_answers {
+    struct berth_error error;     /* status BERTH_OK, or why this question has no answers */
+    struct berth_answer *answers; /* [count], best first; NULL: none */
+    size_t count;
+    int64_t tokens; /* that the model read, special tokens included, in all windows */
+};
+
+/* Answers questions[count], each from its own context. The windows of all of them are packed into
+ * batches by their tokens, without padding: predict_batch_size * max_seq_length tokens, at most
+ * 8,192, pass through the network at a time. Every question gets the same answers, to the last bit,
+ * as alone. Fills answers[count] (whose contents need not be initialised); free them with
+ * berth_answer_lists_free. A question that cannot be answered has its own error, as of
+ * berth_model_answer, and does not affect the others. A status other than BERTH_OK concerns the
+ * whole call, and no question has answers. */
+enum berth_status berth_model_answer_many(const struct berth_model *model,
+                                          const struct berth_question *questions, size_t count,
+                                          struct berth_answers *answers, struct berth_error *error);
+/* Frees the answers of each of lists[count]; the array itself is the caller's. */
+void berth_answer_lists_free(struct berth_answers *lists, size_t count);
 
 /* One question of a data set with the model's answer. Strings are valid until the callback
  * returns. */
@@ -462,6 +497,65 @@ enum berth_status berth_show_squad(const struct berth_config *config,
                                    struct berth_selection samples, struct berth_log log,
                                    int (*visit)(void *context, const struct berth_sample *sample),
                                    void *context, struct berth_error *error);
+
+/* ---------------------------------------------------------------------------------------------
+ * Texts and pairs of texts, as the classifier, the encoder and the tokenizer take them: many in one
+ * call, packed into batches by their tokens, without padding. Every text gets the same numbers, to
+ * the last bit, as alone.
+ */
+struct berth_text {
+    const char *text;
+    const char *pair; /* the second text; NULL: none */
+};
+
+/* What became of one text of several. A text that failed does not affect the others. */
+struct berth_text_status {
+    struct berth_error error; /* status BERTH_OK, or why this text has no result: BERTH_USAGE (text
+                                 is NULL), BERTH_FAILURE (a number of the result is not finite) */
+    int64_t tokens;           /* that the model read, special tokens included */
+    int truncated;            /* tokens beyond max_seq_length were left out */
+};
+
+/* ---------------------------------------------------------------------------------------------
+ * A model in memory that classifies.
+ */
+struct berth_classifier;
+
+enum berth_problem { BERTH_SINGLE_LABEL, BERTH_MULTI_LABEL, BERTH_REGRESSION };
+
+/* What the numbers of a text mean. */
+struct berth_classes {
+    enum berth_problem problem;
+    size_t count;             /* 1 for a regression */
+    const char *const *names; /* [count], borrowed from the classifier */
+};
+
+/* How a text's logits become its scores. */
+enum berth_score {
+    BERTH_SCORE_USUAL, /* soft-max for a single label, sigmoid for several, none for a regression */
+    BERTH_SCORE_NONE,  /* the logits themselves */
+    BERTH_SCORE_SIGMOID,
+    BERTH_SCORE_SOFTMAX
+};
+
+/* Opens config->model_name_or_path, a model that the task "classify" or another program has trained
+ * (max_seq_length, predict_batch_size, precision, device, threads, ...). A regression to several
+ * numbers is BERTH_CONFIG. */
+enum berth_status berth_classifier_open(const struct berth_config *config, struct berth_log log,
+                                        struct berth_classifier **classifier,
+                                        struct berth_error *error);
+void berth_classifier_close(struct berth_classifier *classifier);
+struct berth_classes berth_classifier_classes(const struct berth_classifier *classifier);
+/* As berth_model_max_length. */
+int64_t berth_classifier_max_length(const struct berth_classifier *classifier);
+/* Fills scores[count][classes.count] and statuses[count] for texts[count]; the scores of a text
+ * that failed are 0. Longer texts are truncated to the maximum length. A status other than BERTH_OK
+ * concerns the whole call. An unknown `score` is BERTH_USAGE. */
+enum berth_status berth_classifier_classify(const struct berth_classifier *classifier,
+                                            const struct berth_text *texts, size_t count,
+                                            enum berth_score score, float *scores,
+                                            struct berth_text_status *statuses,
+                                            struct berth_error *error);
 
 /* ---------------------------------------------------------------------------------------------
  * Text embeddings, from the checkpoint of any encoder.
@@ -500,6 +594,32 @@ size_t berth_encoder_size(const struct berth_encoder *encoder);
 enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const char *const *texts,
                                       size_t count, struct berth_embedding how, float *embeddings,
                                       struct berth_error *error);
+
+/* As berth_model_max_length. */
+int64_t berth_encoder_max_length(const struct berth_encoder *encoder);
+/* The same, with statuses[count]; the embedding of a text that failed is 0. A status other than
+ * BERTH_OK concerns the whole call. */
+enum berth_status berth_encoder_embed_many(const struct berth_encoder *encoder,
+                                           const struct berth_text *texts, size_t count,
+                                           struct berth_embedding how, float *embeddings,
+                                           struct berth_text_status *statuses,
+                                           struct berth_error *error);
+
+/* The last layer's output for one text. */
+struct berth_hidden_states {
+    struct berth_text_status status;
+    float *rows; /* [status.tokens][berth_encoder_size], of [CLS], the text's tokens, [SEP], ...;
+                    NULL: the text failed */
+};
+/* Fills states[count] (whose contents need not be initialised) for texts[count], which get no
+ * prompt; free them with berth_hidden_states_free. A status other than BERTH_OK concerns the whole
+ * call, and no text has rows. */
+enum berth_status berth_encoder_hidden_states(const struct berth_encoder *encoder,
+                                              const struct berth_text *texts, size_t count,
+                                              struct berth_hidden_states *states,
+                                              struct berth_error *error);
+/* Frees the rows of each of states[count]; the array itself is the caller's. */
+void berth_hidden_states_free(struct berth_hidden_states *states, size_t count);
 
 /* A list of texts to embed. The functions return BERTH_OK or a status with *error filled in, which
  * ends the job. */
@@ -548,6 +668,21 @@ enum berth_status berth_tokenizer_encode(const struct berth_tokenizer *tokenizer
                                          size_t length, struct berth_token **tokens, size_t *count,
                                          size_t *ill_formed, struct berth_error *error);
 void berth_tokens_free(struct berth_token *tokens);
+
+/* A token of a model's input. */
+struct berth_input_token {
+    struct berth_token token; /* start and end count in the token's own text; -1 for special ones */
+    int type;                 /* 0; 1 for the second text and the [SEP] after it */
+};
+/* Makes a model's input of a text, [CLS] a [SEP], or a pair, [CLS] a [SEP] b [SEP]. If it exceeds
+ * `max_length` tokens (4 or more), the longer of two texts loses its last token until it fits;
+ * *truncated (may be NULL) is then 1, otherwise 0. *tokens has *count entries; free it with
+ * berth_input_tokens_free. */
+enum berth_status berth_tokenizer_encode_pair(const struct berth_tokenizer *tokenizer,
+                                              const struct berth_text *text, size_t max_length,
+                                              struct berth_input_token **tokens, size_t *count,
+                                              int *truncated, struct berth_error *error);
+void berth_input_tokens_free(struct berth_input_token *tokens);
 
 /* ---------------------------------------------------------------------------------------------
  * Checkpoints.

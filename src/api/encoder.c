@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// An encoder in memory: computes one embedding per text.
+// An encoder in memory: computes one embedding, or the last layer's rows, of each text.
 //
 // Threads may share it (inference.h), or else the ranks of a job (encoder.h).
 #include "api/encoder.h"
 
 #include "api/arguments.h"
 #include "api/inference.h"
+#include "api/texts.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "data/pairs/pair_features.h"
 #include "model/sentence.h"
 #include "train/machine/machine.h"
 
@@ -56,14 +56,7 @@ static enum berth_status load(struct berth_encoder *encoder, struct comm *comm,
                        usual_length(&encoder->sentence), comm, log, error));
     note_other_length(config, &encoder->sentence,
                       inference->predictor.files.shape.max_position_embeddings, log);
-    int64_t tokens = config->predict_batch_size * config->max_seq_length;
-    tokens = tokens < INFER_TOKENS ? tokens : INFER_TOKENS;
-    if (tokens < config->max_seq_length) {
-        tokens = config->max_seq_length;
-    }
-    // A text has at least two tokens.
-    inference->extent = (struct batch_extent){
-        .tokens = tokens, .sequences = tokens / 2, .max_length = config->max_seq_length};
+    inference_set_extent(inference);
     return inference_load(inference, log, error);
 }
 
@@ -109,6 +102,10 @@ struct berth_embedding berth_encoder_usual(const struct berth_encoder *encoder) 
     return encoder != NULL && encoder->sentence.found
                ? encoder->sentence.how
                : (struct berth_embedding){.pooling = BERTH_POOL_MEAN, .normalize = 1};
+}
+
+int64_t berth_encoder_max_length(const struct berth_encoder *encoder) {
+    return encoder != NULL ? encoder->inference.config.max_seq_length : 0;
 }
 
 size_t berth_encoder_size(const struct berth_encoder *encoder) {
@@ -178,15 +175,14 @@ static void scale_to_one(float *values, size_t size) {
     }
 }
 
-// --- texts --------------------------------------------------------------------------------------
+// --- embeddings ---------------------------------------------------------------------------------
 
 struct pass {
-    struct pair_dataset dataset;
-    struct pair_feature_set features;
-    char *prompted; // texts with the prompt before them; NULL: no prompt
+    struct texts texts;
     size_t size;
     struct berth_embedding how;
     float *embeddings;
+    struct berth_text_status *statuses; // NULL: not wanted
 };
 
 static void keep(void *context, const float *hidden, int64_t count, float *embedding) {
@@ -198,78 +194,62 @@ static void keep(void *context, const float *hidden, int64_t count, float *embed
 }
 
 static void take(void *context, size_t index, const float *embedding, int64_t count) {
-    struct pass *pass = context;
-    memcpy(pass->embeddings + index * pass->size, embedding, (size_t)count * sizeof *embedding);
+    const struct pass *pass = context;
+    const size_t place = pass->texts.places[index];
+    if (pass->statuses == NULL ||
+        texts_check_finite(&pass->statuses[place], embedding, (size_t)count)) {
+        memcpy(pass->embeddings + place * pass->size, embedding, (size_t)count * sizeof *embedding);
+    }
 }
 
-// Copies the texts with the prompt before each into one new block (memory_free); *all is NULL
-// without a prompt.
-static enum berth_status put_prompt(const struct berth_encoder *encoder,
-                                    struct pair_example *examples, size_t count, char **all,
-                                    struct berth_error *error) {
-    const char *prompt = encoder->sentence.prompt;
-    size_t bytes = 0;
-    for (size_t i = 0; i < count && prompt != NULL; i++) {
-        bytes += strlen(prompt) + strlen(examples[i].text) + 1;
-    }
-    if (bytes > 0 && (*all = memory_new(bytes)) == NULL) {
-        return error_no_memory(error, bytes, "the texts with their prompt");
-    }
-    char *to = *all;
-    for (size_t i = 0; i < count && to != NULL; i++) {
-        const char *text = examples[i].text;
-        examples[i].text = to;
-        to = stpcpy(stpcpy(to, prompt), text) + 1;
-    }
-    return BERTH_OK;
-}
+// Texts, and how they become embeddings.
+struct request {
+    struct texts_args texts;
+    size_t group; // as in encoder.h
+    struct berth_embedding how;
+};
 
-static enum berth_status make_features(const struct berth_encoder *encoder,
-                                       const struct encoder_texts *texts, struct pass *pass,
-                                       struct berth_error *error) {
+static enum berth_status embed(const struct berth_encoder *encoder, const struct request *request,
+                               float *embeddings, struct berth_error *error) {
     const struct inference *inference = &encoder->inference;
-    struct pair_example *examples = memory_array_zeroed(texts->count, sizeof *examples);
-    if (examples == NULL) {
-        return error_no_memory(error, texts->count * sizeof *examples, "the texts");
+    struct pass pass = {.size = berth_encoder_size(encoder),
+                        .how = request->how,
+                        .embeddings = embeddings,
+                        .statuses = request->texts.statuses};
+    enum berth_status status =
+        comm_settle(inference->predictor.comm,
+                    texts_prepare(&pass.texts, inference, &request->texts, error), error);
+    if (status == BERTH_OK) {
+        const struct packer_source source = texts_source(&pass.texts);
+        const struct infer_args args = {.source = &source,
+                                        .group = request->group,
+                                        .keep = keep,
+                                        .kept_count = (int64_t)pass.size,
+                                        .take = take,
+                                        .context = &pass};
+        status = inference_run(inference, args, error);
     }
-    for (size_t i = 0; i < texts->count; i++) {
-        examples[i] = (struct pair_example){
-            .text = texts->texts[i], .line = i + 1, .label = -1, .value = NAN, .label_count = -1};
-    }
-    pass->dataset.examples = examples;
-    pass->dataset.count = texts->count;
-    pass->dataset.name = "the texts";
-    TRY(put_prompt(encoder, examples, texts->count, &pass->prompted, error));
-    return pair_features_build(&pass->dataset, inference->predictor.files.tokenizer,
-                               inference->config.max_seq_length,
-                               machine_threads(&inference->config), &pass->features, error);
-}
-
-static void pass_done(struct pass *pass) {
-    pair_feature_set_done(&pass->features);
-    memory_free(pass->prompted);
-    memory_free(pass->dataset.examples);
+    texts_done(&pass.texts);
+    return status;
 }
 
 enum berth_status encoder_embed(const struct berth_encoder *encoder,
                                 const struct encoder_texts *texts, float *embeddings,
                                 struct berth_error *error) {
-    struct pass pass = {
-        .size = berth_encoder_size(encoder), .how = texts->how, .embeddings = embeddings};
-    enum berth_status status = comm_settle(encoder->inference.predictor.comm,
-                                           make_features(encoder, texts, &pass, error), error);
-    if (status == BERTH_OK) {
-        const struct packer_source source = {
-            .get = pair_features_sequence, .data = &pass.features, .count = texts->count};
-        const struct infer_args args = {.source = &source,
-                                        .group = texts->group,
-                                        .keep = keep,
-                                        .kept_count = (int64_t)pass.size,
-                                        .take = take,
-                                        .context = &pass};
-        status = inference_run(&encoder->inference, args, error);
+    struct berth_text *items = memory_array_zeroed(texts->count, sizeof *items);
+    enum berth_status status =
+        items != NULL ? BERTH_OK
+                      : error_no_memory(error, texts->count * sizeof *items, "the texts");
+    TRY(comm_settle(encoder->inference.predictor.comm, status, error));
+    for (size_t i = 0; i < texts->count; i++) {
+        items[i].text = texts->texts[i];
     }
-    pass_done(&pass);
+    const struct request request = {
+        .texts = {.items = items, .count = texts->count, .prompt = encoder->sentence.prompt},
+        .group = texts->group,
+        .how = texts->how};
+    status = embed(encoder, &request, embeddings, error);
+    memory_free(items);
     return status;
 }
 
@@ -291,4 +271,98 @@ enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const
     TRY(encoder_check_pooling((int)how.pooling, error));
     const struct encoder_texts all = {.texts = texts, .count = count, .how = how};
     return encoder_embed(encoder, &all, embeddings, error);
+}
+
+enum berth_status berth_encoder_embed_many(const struct berth_encoder *encoder,
+                                           const struct berth_text *texts, size_t count,
+                                           struct berth_embedding how, float *embeddings,
+                                           struct berth_text_status *statuses,
+                                           struct berth_error *error) {
+    REQUIRE(encoder, error);
+    TRY(encoder_check_pooling((int)how.pooling, error));
+    if (count == 0) {
+        return BERTH_OK;
+    }
+    REQUIRE(texts, error);
+    REQUIRE(embeddings, error);
+    REQUIRE(statuses, error);
+    memset(embeddings, 0, count * berth_encoder_size(encoder) * sizeof *embeddings);
+    const struct request request = {.texts = {.items = texts,
+                                              .count = count,
+                                              .prompt = encoder->sentence.prompt,
+                                              .statuses = statuses},
+                                    .how = how};
+    return embed(encoder, &request, embeddings, error);
+}
+
+// --- hidden states ------------------------------------------------------------------------------
+
+struct hidden_pass {
+    struct texts texts;
+    struct berth_hidden_states *states;
+};
+
+static void take_rows(void *context, size_t index, const float *hidden, int64_t count) {
+    const struct hidden_pass *pass = context;
+    struct berth_hidden_states *state = &pass->states[pass->texts.places[index]];
+    const size_t bytes = (size_t)count * sizeof *hidden;
+    if (!texts_check_finite(&state->status, hidden, (size_t)count)) {
+        return;
+    }
+    state->rows = memory_new(bytes);
+    if (state->rows == NULL) {
+        (void)error_no_memory(&state->status.error, bytes, "hidden states");
+        return;
+    }
+    memcpy(state->rows, hidden, bytes);
+}
+
+static enum berth_status compute_rows(const struct berth_encoder *encoder, struct texts_args *args,
+                                      struct berth_hidden_states *states,
+                                      struct berth_error *error) {
+    struct hidden_pass pass = {.states = states};
+    enum berth_status status = texts_prepare(&pass.texts, &encoder->inference, args, error);
+    for (size_t i = 0; i < args->count; i++) {
+        states[i] = (struct berth_hidden_states){.status = args->statuses[i]};
+    }
+    if (status == BERTH_OK) {
+        const struct packer_source source = texts_source(&pass.texts);
+        const struct infer_args infer = {.source = &source, .take = take_rows, .context = &pass};
+        status = inference_run(&encoder->inference, infer, error);
+    }
+    texts_done(&pass.texts);
+    return status;
+}
+
+enum berth_status berth_encoder_hidden_states(const struct berth_encoder *encoder,
+                                              const struct berth_text *texts, size_t count,
+                                              struct berth_hidden_states *states,
+                                              struct berth_error *error) {
+    REQUIRE(encoder, error);
+    if (count == 0) {
+        return BERTH_OK;
+    }
+    REQUIRE(texts, error);
+    REQUIRE(states, error);
+    memset(states, 0, count * sizeof *states);
+    struct texts_args args = {.items = texts,
+                              .count = count,
+                              .statuses =
+                                  memory_array_zeroed(count, sizeof(struct berth_text_status))};
+    if (args.statuses == NULL) {
+        return error_no_memory(error, count * sizeof *args.statuses, "the texts");
+    }
+    enum berth_status status = compute_rows(encoder, &args, states, error);
+    memory_free(args.statuses);
+    if (status != BERTH_OK) {
+        berth_hidden_states_free(states, count);
+    }
+    return status;
+}
+
+void berth_hidden_states_free(struct berth_hidden_states *states, size_t count) {
+    for (size_t i = 0; i < count && states != NULL; i++) {
+        memory_free(states[i].rows);
+        states[i].rows = NULL;
+    }
 }

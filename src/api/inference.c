@@ -4,6 +4,7 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "train/engine/plan.h"
+#include "train/machine/machine.h"
 
 static enum berth_status make_lock(struct inference *inference, struct berth_error *error) {
     inference->pass = memory_new(sizeof *inference->pass);
@@ -21,6 +22,21 @@ static void forget_texts(struct berth_config *config) {
             *(const char **)((char *)config + option_rows[i].offset) = NULL;
         }
     }
+}
+
+void inference_set_extent(struct inference *inference) {
+    const int64_t length = inference->config.max_seq_length;
+    const int64_t batch = inference->config.predict_batch_size;
+    int64_t tokens = batch < INFER_TOKENS / length ? batch * length : INFER_TOKENS;
+    tokens = tokens > length ? tokens : length;
+    // A sequence has at least two tokens.
+    inference->extent =
+        (struct batch_extent){.tokens = tokens, .sequences = tokens / 2, .max_length = length};
+}
+
+int inference_threads(const struct inference *inference, size_t count) {
+    const int threads = machine_threads(&inference->config);
+    return count < (size_t)threads ? (int)(count > 0 ? count : 1) : threads;
 }
 
 enum berth_status inference_load(struct inference *inference, const struct berth_log *log,

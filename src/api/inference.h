@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A predictor in memory that any number of threads may use; the common part of question answering
-// and the encoder. Threads process text concurrently; their passes through the network take turns.
+// A predictor in memory that any number of threads may use; the common part of question answering,
+// the classifier and the encoder. Threads process text concurrently; their passes through the
+// network take turns.
 #ifndef BERTH_API_INFERENCE_H
 #define BERTH_API_INFERENCE_H
 
@@ -16,10 +17,15 @@ struct inference {
     pthread_mutex_t *pass;      // held during a pass through the network
 };
 
+// Sets the extent: batches of predict_batch_size sequences of full length, at most INFER_TOKENS
+// tokens, filled with as many sequences as fit. Call it after predictor_open.
+void inference_set_extent(struct inference *inference);
 // Allocates memory and reads the weights. Call it after predictor_open, with config and extent set.
 // Clears the config's strings, which are borrowed and needed only for opening.
 enum berth_status inference_load(struct inference *inference, const struct berth_log *log,
                                  struct berth_error *error);
+// The number of threads for the text of a call with `count` items.
+int inference_threads(const struct inference *inference, size_t count);
 // Fills in the extent and calls infer_run, one call at a time.
 enum berth_status inference_run(const struct inference *inference, struct infer_args args,
                                 struct berth_error *error);

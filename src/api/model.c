@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model in memory that answers questions.
 //
-// Threads: any number may call berth_model_answer on one model (inference.h). Tokenising, and
-// choosing and cutting answers, run concurrently.
+// Threads: any number may ask one model (inference.h). Tokenising, and choosing and cutting
+// answers, run concurrently.
 #include "api/arguments.h"
 #include "api/inference.h"
 #include "berth.h"
@@ -11,9 +11,6 @@
 #include "train/tasks/squad_input.h"
 
 #include <string.h>
-
-// The most full-length windows of one question that pass through the network together.
-#define ANSWER_WINDOWS 8
 
 struct berth_model {
     struct inference inference;
@@ -29,10 +26,7 @@ static enum berth_status load(struct berth_model *model, const struct berth_log 
                        log, error));
     TRY(squad_input_feature_options(config, &model->features, error));
     model->answers = squad_input_answer_options(config);
-    int64_t length = config->max_seq_length, windows = config->predict_batch_size;
-    windows = windows < ANSWER_WINDOWS ? windows : ANSWER_WINDOWS;
-    inference->extent = (struct batch_extent){
-        .tokens = windows * length, .sequences = windows, .max_length = length};
+    inference_set_extent(inference);
     return inference_load(inference, log, error);
 }
 
@@ -62,39 +56,71 @@ void berth_model_close(struct berth_model *model) {
     }
 }
 
-// --- one question -------------------------------------------------------------------------------
+int64_t berth_model_max_length(const struct berth_model *model) {
+    return model != NULL ? model->inference.config.max_seq_length : 0;
+}
 
-struct call {
+// --- a question ---------------------------------------------------------------------------------
+
+struct asked {
     struct squad_example example;
     struct squad_dataset dataset;
     struct squad_feature_set features;
     struct squad_logits logits;
-    struct squad_result result;
 };
 
-static enum berth_status make_features(const struct berth_model *model, struct call *call,
-                                       struct berth_error *error) {
-    TRY(squad_features_build(&call->dataset, model->inference.predictor.files.tokenizer,
-                             &model->features, 1, NULL, &call->features, error));
-    if (call->features.count == 0) {
+// Questions and their windows.
+struct call {
+    const struct berth_model *model;
+    const struct berth_question *questions; // [count]
+    struct berth_answers *answers;          // [count]
+    size_t count;
+    struct asked *asked;    // [count]
+    struct window *windows; // [window_count] of those questions that have no error
+    size_t window_count;
+};
+
+struct window {
+    size_t question, feature;
+};
+
+static enum berth_status check_question(const struct berth_question *question,
+                                        struct berth_error *error) {
+    return question->question == NULL  ? error_set(error, BERTH_USAGE, "the question is NULL")
+           : question->context == NULL ? error_set(error, BERTH_USAGE, "the context is NULL")
+                                       : BERTH_OK;
+}
+
+static enum berth_status check_features(const struct berth_model *model,
+                                        const struct squad_feature_set *features,
+                                        struct berth_error *error) {
+    if (features->count == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          model->features.rules == SQUAD_RULES_KERAS
                              ? "the context has no words to answer from, or question and context "
                                "exceed max_seq_length, and features keras do not split a context"
                              : "the context has no words to answer from");
     }
-    if (call->features.features[0].length == call->features.features[0].document_length + 3) {
+    if (features->features[0].length == features->features[0].document_length + 3) {
         return error_set(error, BERTH_USAGE, "the question has no words");
     }
-    return squad_logits_init(&call->logits, &call->features, error);
+    return BERTH_OK;
 }
 
-static enum berth_status pass(const struct inference *inference, struct call *call,
-                              struct berth_error *error) {
-    struct packer_source source = squad_input_source(&call->features);
-    struct infer_args args = {
-        .source = &source, .take = squad_logits_take, .context = &call->logits};
-    return inference_run(inference, args, error);
+static enum berth_status make_features(const struct berth_model *model,
+                                       const struct berth_question *question, struct asked *asked,
+                                       struct berth_error *error) {
+    TRY(check_question(question, error));
+    asked->example = (struct squad_example){.id = "question",
+                                            .title = "",
+                                            .question = question->question,
+                                            .context = question->context,
+                                            .context_length = strlen(question->context)};
+    asked->dataset = (struct squad_dataset){.examples = &asked->example, .count = 1};
+    TRY(squad_features_build(&asked->dataset, model->inference.predictor.files.tokenizer,
+                             &model->features, 1, NULL, &asked->features, error));
+    TRY(check_features(model, &asked->features, error));
+    return squad_logits_init(&asked->logits, &asked->features, error);
 }
 
 static enum berth_status copy_answer(const struct squad_candidate *from, struct berth_answer *to,
@@ -111,27 +137,171 @@ static enum berth_status copy_answer(const struct squad_candidate *from, struct 
     return BERTH_OK;
 }
 
-static enum berth_status run(const struct berth_model *model, struct call *call,
-                             struct berth_answer *answers, size_t capacity, size_t *count,
-                             struct berth_error *error) {
-    TRY(make_features(model, call, error));
-    TRY(pass(&model->inference, call, error));
-    const struct squad_outcome outcome = {.dataset = &call->dataset,
-                                          .set = &call->features,
-                                          .logits = call->logits.values,
-                                          .tokenizer = model->inference.predictor.files.tokenizer,
-                                          .options = &model->answers};
-    TRY(squad_answer_question(&outcome, 0, call->features.count, &call->result, error));
-    size_t wanted = call->result.count < capacity ? call->result.count : capacity;
-    const size_t chosen = squad_result_chosen(&call->result);
-    while (*count < wanted) {
+static enum berth_status copy_answers(const struct squad_result *result, size_t capacity,
+                                      struct berth_answers *answers) {
+    const size_t wanted = result->count < capacity ? result->count : capacity;
+    const size_t chosen = squad_result_chosen(result);
+    struct berth_error *error = &answers->error;
+    answers->answers = memory_array_zeroed(wanted, sizeof *answers->answers);
+    if (answers->answers == NULL) {
+        return error_no_memory(error, wanted * sizeof *answers->answers, "the answers");
+    }
+    for (; answers->count < wanted; answers->count++) {
+        const size_t i = answers->count;
         // The chosen candidate first, then those before it, then those after it.
-        size_t index = *count == 0 ? chosen : *count <= chosen ? *count - 1 : *count;
-        TRY(copy_answer(&call->result.candidates[index], &answers[*count], error));
-        ++*count;
+        const size_t from = i == 0 ? chosen : i <= chosen ? i - 1 : i;
+        TRY(copy_answer(&result->candidates[from], &answers->answers[i], error));
     }
     return BERTH_OK;
 }
+
+static struct squad_answer_options options_of(const struct berth_model *model,
+                                              const struct berth_question *question) {
+    struct squad_answer_options options = model->answers;
+    if (question->max_answer_length > 0) {
+        options.max_answer_length = question->max_answer_length;
+    }
+    if (question->with_no_answer >= 0) {
+        options.version_2_with_negative = question->with_no_answer != 0;
+    }
+    return options;
+}
+
+static enum berth_status answer(const struct berth_model *model,
+                                const struct berth_question *question, const struct asked *asked,
+                                struct berth_answers *answers) {
+    const struct squad_answer_options options = options_of(model, question);
+    const struct squad_outcome outcome = {.dataset = &asked->dataset,
+                                          .set = &asked->features,
+                                          .logits = asked->logits.values,
+                                          .tokenizer = model->inference.predictor.files.tokenizer,
+                                          .options = &options};
+    struct squad_result result = {.count = 0};
+    enum berth_status status =
+        squad_answer_question(&outcome, 0, asked->features.count, &result, &answers->error);
+    if (status == BERTH_OK) {
+        status = copy_answers(&result, question->capacity, answers);
+    }
+    squad_result_done(&result);
+    return status;
+}
+
+// --- several questions --------------------------------------------------------------------------
+
+// The status of a question's answers says whether it failed.
+static void prepare_all(struct call *call, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (size_t i = 0; i < call->count; i++) {
+        struct berth_answers *answers = &call->answers[i];
+        *answers = (struct berth_answers){.count = 0};
+        answers->error.status =
+            make_features(call->model, &call->questions[i], &call->asked[i], &answers->error);
+        answers->tokens = (int64_t)call->asked[i].features.token_count;
+    }
+}
+
+static enum berth_status list_windows(struct call *call, struct berth_error *error) {
+    size_t count = 0;
+    for (size_t i = 0; i < call->count; i++) {
+        count += call->asked[i].features.count;
+    }
+    call->windows = memory_array(count, sizeof *call->windows);
+    if (call->windows == NULL) {
+        return error_no_memory(error, count * sizeof *call->windows, "the windows");
+    }
+    for (size_t i = 0; i < call->count; i++) {
+        const size_t own =
+            call->answers[i].error.status == BERTH_OK ? call->asked[i].features.count : 0;
+        for (size_t feature = 0; feature < own; feature++) {
+            call->windows[call->window_count++] = (struct window){i, feature};
+        }
+    }
+    return BERTH_OK;
+}
+
+static struct packer_sequence get_window(const void *data, size_t index) {
+    const struct call *call = data;
+    const struct window window = call->windows[index];
+    const struct packer_source source = squad_input_source(&call->asked[window.question].features);
+    return source.get(source.data, window.feature);
+}
+
+static void take_window(void *context, size_t index, const float *logits, int64_t count) {
+    const struct call *call = context;
+    const struct window window = call->windows[index];
+    squad_logits_take(&call->asked[window.question].logits, window.feature, logits, count);
+}
+
+static enum berth_status pass(struct call *call, struct berth_error *error) {
+    const struct packer_source source = {
+        .get = get_window, .data = call, .count = call->window_count};
+    const struct infer_args args = {.source = &source, .take = take_window, .context = call};
+    return inference_run(&call->model->inference, args, error);
+}
+
+static void answer_all(struct call *call, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (size_t i = 0; i < call->count; i++) {
+        struct berth_answers *answers = &call->answers[i];
+        if (answers->error.status == BERTH_OK) {
+            answers->error.status =
+                answer(call->model, &call->questions[i], &call->asked[i], answers);
+        }
+        if (answers->error.status != BERTH_OK) {
+            berth_answer_lists_free(answers, 1);
+        }
+    }
+}
+
+static enum berth_status run(struct call *call, struct berth_error *error) {
+    const int threads = inference_threads(&call->model->inference, call->count);
+    call->asked = memory_array_zeroed(call->count, sizeof *call->asked);
+    if (call->asked == NULL) {
+        return error_no_memory(error, call->count * sizeof *call->asked, "the questions");
+    }
+    prepare_all(call, threads);
+    TRY(list_windows(call, error));
+    TRY(pass(call, error));
+    answer_all(call, threads);
+    return BERTH_OK;
+}
+
+static void call_done(struct call *call) {
+    for (size_t i = 0; i < call->count && call->asked != NULL; i++) {
+        squad_logits_done(&call->asked[i].logits);
+        squad_feature_set_done(&call->asked[i].features);
+    }
+    memory_free(call->windows);
+    memory_free(call->asked);
+}
+
+enum berth_status berth_model_answer_many(const struct berth_model *model,
+                                          const struct berth_question *questions, size_t count,
+                                          struct berth_answers *answers,
+                                          struct berth_error *error) {
+    REQUIRE(model, error);
+    if (count == 0) {
+        return BERTH_OK;
+    }
+    REQUIRE(answers, error);
+    memset(answers, 0, count * sizeof *answers);
+    REQUIRE(questions, error);
+    struct call call = {.model = model, .questions = questions, .answers = answers, .count = count};
+    enum berth_status status = run(&call, error);
+    call_done(&call);
+    return status;
+}
+
+void berth_answer_lists_free(struct berth_answers *lists, size_t count) {
+    for (size_t i = 0; i < count && lists != NULL; i++) {
+        berth_answers_free(lists[i].answers, lists[i].count);
+        memory_free(lists[i].answers);
+        lists[i].answers = NULL;
+        lists[i].count = 0;
+    }
+}
+
+// --- one question -------------------------------------------------------------------------------
 
 enum berth_status berth_model_answer(const struct berth_model *model, const char *question,
                                      const char *context, struct berth_answer *answers,
@@ -144,21 +314,18 @@ enum berth_status berth_model_answer(const struct berth_model *model, const char
     if (capacity > 0) {
         REQUIRE(answers, error);
     }
-    struct call call = {.example = {.id = "question",
-                                    .title = "",
-                                    .question = question,
-                                    .context = context,
-                                    .context_length = strlen(context)}};
-    call.dataset = (struct squad_dataset){.examples = &call.example, .count = 1};
-    enum berth_status status = run(model, &call, answers, capacity, count, error);
-    if (status != BERTH_OK) {
-        berth_answers_free(answers, *count);
-        *count = 0;
+    const struct berth_question asked = {
+        .question = question, .context = context, .capacity = capacity, .with_no_answer = -1};
+    struct berth_answers found;
+    TRY(berth_model_answer_many(model, &asked, 1, &found, error));
+    if (found.error.status != BERTH_OK) {
+        return error_set(error, found.error.status, "%s", found.error.message);
     }
-    squad_result_done(&call.result);
-    squad_logits_done(&call.logits);
-    squad_feature_set_done(&call.features);
-    return status;
+    for (; *count < found.count; ++*count) {
+        answers[*count] = found.answers[*count];
+    }
+    memory_free(found.answers); // their texts are now the caller's
+    return BERTH_OK;
 }
 
 void berth_answers_free(struct berth_answer *answers, size_t count) {

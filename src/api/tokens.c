@@ -2,7 +2,10 @@
 // The public tokenizer: the text room's, opened by settings, which returns pieces along with ids.
 #include "api/arguments.h"
 #include "core/memory.h"
+#include "data/pairs/pair_features.h"
 #include "train/engine/inputs.h"
+
+#include <string.h>
 
 struct berth_tokenizer {
     struct tokenizer *rules;
@@ -34,6 +37,13 @@ void berth_tokenizer_close(struct berth_tokenizer *tokenizer) {
     }
 }
 
+static struct berth_token public_token(const struct tokenizer *rules, const struct token *token) {
+    return (struct berth_token){.piece = tokenizer_piece(rules, token->id),
+                                .id = token->id,
+                                .start = token->begin,
+                                .end = token->end};
+}
+
 enum berth_status berth_tokenizer_encode(const struct berth_tokenizer *tokenizer, const char *text,
                                          size_t length, struct berth_token **tokens, size_t *count,
                                          size_t *ill_formed, struct berth_error *error) {
@@ -54,11 +64,7 @@ enum berth_status berth_tokenizer_encode(const struct berth_tokenizer *tokenizer
         goto done;
     }
     for (size_t i = 0; i < list.count; i++) {
-        const struct token *token = &list.items[i];
-        (*tokens)[i] = (struct berth_token){.piece = tokenizer_piece(tokenizer->rules, token->id),
-                                            .id = token->id,
-                                            .start = token->begin,
-                                            .end = token->end};
+        (*tokens)[i] = public_token(tokenizer->rules, &list.items[i]);
     }
     *count = list.count;
     if (ill_formed != NULL) {
@@ -70,5 +76,100 @@ done:
 }
 
 void berth_tokens_free(struct berth_token *tokens) {
+    memory_free(tokens);
+}
+
+// --- inputs of a model --------------------------------------------------------------------------
+
+static enum berth_status check_special(const struct tokenizer *rules, struct berth_error *error) {
+    const struct tokenizer_special special = tokenizer_special_ids(rules);
+    return special.cls >= 0 && special.sep >= 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "the vocabulary has no %s; a model's input needs [CLS] and [SEP]",
+                           special.cls < 0 ? "[CLS]" : "[SEP]");
+}
+
+static struct berth_input_token special_token(const struct tokenizer *rules, int32_t id, int type) {
+    return (struct berth_input_token){
+        .token = {.piece = tokenizer_piece(rules, id), .id = id, .start = -1, .end = -1},
+        .type = type};
+}
+
+// The tokens of both texts, `all_first` of them from the first one, and how many to keep of each.
+struct parts {
+    struct token_list list;
+    size_t all_first, first, second;
+};
+
+static enum berth_status encode_parts(const struct tokenizer *rules, const struct berth_text *text,
+                                      size_t room, struct parts *parts, struct berth_error *error) {
+    TRY(tokenizer_encode(rules, text->text, strlen(text->text), &parts->list, error));
+    parts->all_first = parts->list.count;
+    if (text->pair != NULL) {
+        TRY(tokenizer_encode(rules, text->pair, strlen(text->pair), &parts->list, error));
+    }
+    parts->first = parts->all_first;
+    parts->second = parts->list.count - parts->all_first;
+    pair_features_cut(&parts->first, &parts->second, room);
+    return BERTH_OK;
+}
+
+static struct berth_input_token *put_part(const struct tokenizer *rules, const struct token *from,
+                                          size_t count, int type, struct berth_input_token *to) {
+    for (size_t i = 0; i < count; i++) {
+        *to++ = (struct berth_input_token){.token = public_token(rules, &from[i]), .type = type};
+    }
+    *to++ = special_token(rules, tokenizer_special_ids(rules).sep, type);
+    return to;
+}
+
+static void put_parts(const struct tokenizer *rules, const struct parts *parts, int is_pair,
+                      struct berth_input_token *to) {
+    const struct token *items = parts->list.items;
+    *to++ = special_token(rules, tokenizer_special_ids(rules).cls, 0);
+    to = put_part(rules, items, parts->first, 0, to);
+    if (is_pair) {
+        (void)put_part(rules, items + parts->all_first, parts->second, 1, to);
+    }
+}
+
+enum berth_status berth_tokenizer_encode_pair(const struct berth_tokenizer *tokenizer,
+                                              const struct berth_text *text, size_t max_length,
+                                              struct berth_input_token **tokens, size_t *count,
+                                              int *truncated, struct berth_error *error) {
+    REQUIRE(tokens, error);
+    REQUIRE(count, error);
+    *tokens = NULL;
+    *count = 0;
+    REQUIRE(tokenizer, error);
+    REQUIRE(text, error);
+    TRY(argument_texts(&text->text, 1, error));
+    TRY(check_special(tokenizer->rules, error));
+    if (max_length < 4) {
+        return error_set(error, BERTH_USAGE, "max_length: expected 4 or more, found %zu",
+                         max_length);
+    }
+    struct parts parts = {.first = 0};
+    const size_t special = text->pair != NULL ? 3 : 2;
+    enum berth_status status;
+    TRY_DONE(encode_parts(tokenizer->rules, text, max_length - special, &parts, error));
+    const size_t length = parts.first + parts.second + special;
+    *tokens = memory_array(length, sizeof **tokens);
+    if (*tokens == NULL) {
+        status = error_no_memory(error, length * sizeof **tokens, "tokens");
+        goto done;
+    }
+    put_parts(tokenizer->rules, &parts, text->pair != NULL, *tokens);
+    *count = length;
+    if (truncated != NULL) {
+        *truncated = parts.first + parts.second < parts.list.count;
+    }
+done:
+    token_list_done(&parts.list);
+    return status;
+}
+
+void berth_input_tokens_free(struct berth_input_token *tokens) {
     memory_free(tokens);
 }

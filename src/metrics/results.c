@@ -193,39 +193,71 @@ static void print_single(char text[NUMBER_TEXT_SIZE], float value) {
     number_print_python(text, NUMBER_TEXT_SIZE, back);
 }
 
-// The probability of class `index`, or the value of a regression.
-static float probability(const struct results_predictions *predictions, const float *logits,
-                         size_t index) {
-    if (predictions->labels == NULL) {
-        return logits[index];
+static void no_function(const float *logits, size_t width, float *scores) {
+    memmove(scores, logits, width * sizeof *scores);
+}
+
+static void sigmoid(const float *logits, size_t width, float *scores) {
+    for (size_t i = 0; i < width; i++) {
+        scores[i] = (float)(1 / (1 + exp(-(double)logits[i])));
     }
-    if (predictions->several) {
-        return (float)(1 / (1 + exp(-(double)logits[index])));
-    }
+}
+
+static void softmax(const float *logits, size_t width, float *scores) {
     float largest = logits[0];
     double sum = 0;
-    for (size_t i = 1; i < predictions->width; i++) {
+    for (size_t i = 1; i < width; i++) {
         largest = fmaxf(largest, logits[i]);
     }
-    for (size_t i = 0; i < predictions->width; i++) {
+    for (size_t i = 0; i < width; i++) {
         sum += exp((double)logits[i] - largest);
     }
-    return (float)(exp((double)logits[index] - largest) / sum);
+    for (size_t i = 0; i < width; i++) {
+        scores[i] = (float)(exp((double)logits[i] - largest) / sum);
+    }
+}
+
+void results_scores(enum results_function function, const float *logits, size_t width,
+                    float *scores) {
+    static void (*const functions[RESULTS_FUNCTIONS])(const float *, size_t, float *) = {
+        [RESULTS_LOGITS] = no_function, [RESULTS_SIGMOID] = sigmoid, [RESULTS_SOFTMAX] = softmax};
+    functions[function](logits, width, scores);
+}
+
+static enum results_function usual_function(const struct results_predictions *predictions) {
+    return predictions->labels == NULL ? RESULTS_LOGITS
+           : predictions->several      ? RESULTS_SIGMOID
+                                       : RESULTS_SOFTMAX;
+}
+
+static void write_scores(struct file_writer *writer, const float *scores, size_t width,
+                         struct berth_error *error) {
+    for (size_t i = 0; i < width; i++) {
+        char text[NUMBER_TEXT_SIZE];
+        print_single(text, scores[i]);
+        (void)file_writer_printf(writer, error, "%s%c", text, i + 1 < width ? '\t' : '\n');
+    }
 }
 
 enum berth_status results_write_probabilities(const char *folder, const char *name,
                                               const struct results_predictions *predictions,
                                               struct berth_error *error) {
     struct file_writer writer;
-    size_t width = predictions->width;
-    TRY(open_writer(&writer, folder, name, error));
-    for (size_t i = 0; i < predictions->count * width; i++) {
-        char text[NUMBER_TEXT_SIZE];
-        size_t column = i % width;
-        print_single(text, probability(predictions, predictions->logits + i - column, column));
-        (void)file_writer_printf(&writer, error, "%s%c", text, column + 1 < width ? '\t' : '\n');
+    const size_t width = predictions->width;
+    float *scores = memory_array(width, sizeof *scores);
+    if (scores == NULL) {
+        return error_no_memory(error, width * sizeof *scores, "the probabilities");
     }
-    return close_writer(&writer, error);
+    enum berth_status status;
+    TRY_DONE(open_writer(&writer, folder, name, error));
+    for (size_t i = 0; i < predictions->count; i++) {
+        results_scores(usual_function(predictions), predictions->logits + i * width, width, scores);
+        write_scores(&writer, scores, width, error);
+    }
+    status = close_writer(&writer, error);
+done:
+    memory_free(scores);
+    return status;
 }
 
 static void put_labels(struct file_writer *writer, const struct results_predictions *predictions,

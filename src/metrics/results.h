@@ -37,6 +37,12 @@ struct results_predictions {
 // The class with the largest logit; of equal ones the first.
 int32_t results_predicted_class(const struct results_predictions *predictions, size_t index);
 
+// How logits become scores.
+enum results_function { RESULTS_LOGITS, RESULTS_SIGMOID, RESULTS_SOFTMAX, RESULTS_FUNCTIONS };
+// scores[width] of logits[width], computed in double precision; may be the same array.
+void results_scores(enum results_function function, const float *logits, size_t width,
+                    float *scores);
+
 // FOLDER/NAME ("test_results.tsv"): one example per line, without a header. The line holds the
 // tab-separated probabilities of the classes (softmax of the logits; multi-label: the sigmoid of
 // each), or the value of a regression.

@@ -115,6 +115,7 @@ static int place_features(struct builder *builder) {
         set->features[i] = (struct pair_feature){.first = set->token_count,
                                                  .length = (int32_t)length,
                                                  .second = (int32_t)second,
+                                                 .cut = piece->cut,
                                                  .label = example->label,
                                                  .value = (float)example->value,
                                                  .labels = example->labels,

@@ -22,6 +22,7 @@ struct pair_feature {
     size_t first;          // index in the pools
     int32_t length;        // tokens, special ones included
     int32_t second;        // first row of b; `length` for single texts
+    int cut;               // truncated
     int32_t label;         // class; -1: none
     float value;           // real label; NaN: none
     const int32_t *labels; // several labels at once, borrowed from the data set

@@ -163,6 +163,20 @@ static int64_t most_numbers(const struct prediction *prediction) {
     return most;
 }
 
+// The largest number of logits of a batch.
+static int64_t most_logits(const struct prediction *prediction) {
+    int64_t most = 0;
+    for (size_t batch = 0; batch < prediction->batch_count; batch++) {
+        int64_t count = 0;
+        for (size_t i = prediction->starts[batch]; i < prediction->starts[batch + 1]; i++) {
+            count +=
+                bert_logit_count(&prediction->engine->model, sequence_at(prediction, i).length);
+        }
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
 static enum berth_status make_batches(struct prediction *prediction, struct berth_error *error) {
     const struct infer_args *args = prediction->args;
     const size_t ranks = (size_t)prediction->engine->comm->size;
@@ -179,10 +193,7 @@ static enum berth_status make_batches(struct prediction *prediction, struct bert
 
 static enum berth_status take_memory(struct prediction *prediction, struct berth_error *error) {
     const struct infer_args *args = prediction->args;
-    const struct bert *model = &prediction->engine->model;
-    // At most one row per token.
-    const size_t numbers =
-        (size_t)(args->extent->tokens * param_head_outputs(model->table->head, model->config));
+    const size_t numbers = (size_t)most_logits(prediction);
     const size_t masked = args->take_masked != NULL ? (size_t)args->extent->masked + 1 : 0;
     const size_t results = (size_t)most_numbers(prediction);
     const size_t ranks = (size_t)prediction->engine->comm->size;

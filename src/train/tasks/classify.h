@@ -34,6 +34,14 @@ struct classify {
 // --- labels (classify_labels.c) ------------------------------------------------------------------
 
 int classify_is_regression(const struct model_files *files);
+// The names of a model's classes, [*count] (memory_free), which `model` owns (json_free); both NULL
+// for a regression.
+enum berth_status classify_read_names(const struct model_files *files, json **model,
+                                      const char ***names, size_t *count,
+                                      struct berth_error *error);
+// A regression to several numbers is BERTH_CONFIG.
+enum berth_status classify_check_outputs(const struct model_files *files,
+                                         struct berth_error *error);
 // Makes the labels of a training set the model's, unless the model has classes with the same names.
 enum berth_status classify_settle_labels(struct classify *own, struct task_set *set,
                                          const struct task_open *args, struct berth_error *error);

@@ -28,7 +28,8 @@ static enum berth_status add_usual_names(json *model, int64_t count, struct bert
 }
 
 // Berth has no head with one output for each of several numbers.
-static enum berth_status check_outputs(const struct model_files *files, struct berth_error *error) {
+enum berth_status classify_check_outputs(const struct model_files *files,
+                                         struct berth_error *error) {
     return !classify_is_regression(files) || files->shape.num_labels == 1
                ? BERTH_OK
                : error_set(
@@ -38,18 +39,26 @@ static enum berth_status check_outputs(const struct model_files *files, struct b
                      files->shape.num_labels);
 }
 
-static enum berth_status read_names(struct classify *own, const struct model_files *files,
-                                    size_t *count, struct berth_error *error) {
+enum berth_status classify_read_names(const struct model_files *files, json **model,
+                                      const char ***names, size_t *count,
+                                      struct berth_error *error) {
     const char *source = files->shape.source_json, *name = "the model's config.json";
     *count = 0;
+    *model = NULL;
+    *names = NULL;
     if (source == NULL || classify_is_regression(files)) {
         return BERTH_OK;
     }
-    TRY(json_read_memory(name, source, strlen(source), &own->model, error));
-    if (!json_is_object_value(json_member(own->model, "id2label"))) {
-        TRY(add_usual_names(own->model, files->shape.num_labels, error));
+    TRY(json_read_memory(name, source, strlen(source), model, error));
+    if (!json_is_object_value(json_member(*model, "id2label"))) {
+        TRY(add_usual_names(*model, files->shape.num_labels, error));
     }
-    return pair_labels_from_config(own->model, name, &own->names, count, error);
+    return pair_labels_from_config(*model, name, names, count, error);
+}
+
+static enum berth_status read_names(struct classify *own, const struct model_files *files,
+                                    size_t *count, struct berth_error *error) {
+    return classify_read_names(files, &own->model, &own->names, count, error);
 }
 
 void classify_drop_names(struct classify *own) {
@@ -112,7 +121,7 @@ static enum berth_status check_kind(const struct classify *own, const struct mod
                                     struct berth_error *error) {
     const struct pair_dataset *dataset = &own->parts[0].dataset;
     int real = dataset->target == PAIR_REAL;
-    TRY(check_outputs(files, error));
+    TRY(classify_check_outputs(files, error));
     if (!dataset->has_labels || real == classify_is_regression(files)) {
         return BERTH_OK;
     }

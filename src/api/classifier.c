@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// A classifier in memory: the scores of each class for texts and pairs of texts.
+//
+// Threads may share it (inference.h).
+#include "api/arguments.h"
+#include "api/inference.h"
+#include "api/texts.h"
+#include "core/memory.h"
+#include "metrics/results.h"
+#include "train/tasks/classify.h"
+
+#include <string.h>
+
+struct berth_classifier {
+    struct inference inference;
+    json *labels;       // object that owns the names
+    const char **names; // [class count]; NULL: regression
+};
+
+// Of a regression, as transformers calls it.
+static const char *const regression_names[] = {"LABEL_0"};
+
+static enum berth_status load(struct berth_classifier *classifier, const struct berth_log *log,
+                              struct berth_error *error) {
+    struct inference *inference = &classifier->inference;
+    const struct model_files *files = &inference->predictor.files;
+    size_t count;
+    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_CLASS, 0, comm_self(),
+                       log, error));
+    TRY(classify_check_outputs(files, error));
+    TRY(classify_read_names(files, &classifier->labels, &classifier->names, &count, error));
+    inference_set_extent(inference);
+    return inference_load(inference, log, error);
+}
+
+enum berth_status berth_classifier_open(const struct berth_config *config, struct berth_log log,
+                                        struct berth_classifier **classifier,
+                                        struct berth_error *error) {
+    REQUIRE(classifier, error);
+    *classifier = NULL;
+    REQUIRE_CONFIG(config, error);
+    struct berth_classifier *opened = memory_array_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a classifier");
+    }
+    opened->inference.config = *config;
+    enum berth_status status = load(opened, &log, error);
+    if (status == BERTH_OK) {
+        *classifier = opened;
+    } else {
+        berth_classifier_close(opened);
+    }
+    return status;
+}
+
+void berth_classifier_close(struct berth_classifier *classifier) {
+    if (classifier != NULL) {
+        inference_done(&classifier->inference);
+        memory_free(classifier->names);
+        json_free(classifier->labels);
+        memory_free(classifier);
+    }
+}
+
+struct berth_classes berth_classifier_classes(const struct berth_classifier *classifier) {
+    if (classifier == NULL) {
+        return (struct berth_classes){.count = 0};
+    }
+    const struct bert_config *shape = &classifier->inference.predictor.files.shape;
+    return (struct berth_classes){.problem = shape->problem == BERT_REGRESSION ? BERTH_REGRESSION
+                                             : shape->problem == BERT_LABELS   ? BERTH_MULTI_LABEL
+                                                                               : BERTH_SINGLE_LABEL,
+                                  .count = (size_t)shape->num_labels,
+                                  .names = classifier->names != NULL ? classifier->names
+                                                                     : regression_names};
+}
+
+int64_t berth_classifier_max_length(const struct berth_classifier *classifier) {
+    return classifier != NULL ? classifier->inference.config.max_seq_length : 0;
+}
+
+// --- scores -------------------------------------------------------------------------------------
+
+struct pass {
+    struct texts texts;
+    enum results_function function;
+    size_t width;
+    float *scores;
+    struct berth_text_status *statuses;
+};
+
+static enum results_function function_of(const struct berth_classifier *classifier,
+                                         enum berth_score score) {
+    static const enum results_function usual[] = {[BERTH_SINGLE_LABEL] = RESULTS_SOFTMAX,
+                                                  [BERTH_MULTI_LABEL] = RESULTS_SIGMOID,
+                                                  [BERTH_REGRESSION] = RESULTS_LOGITS};
+    static const enum results_function asked[] = {[BERTH_SCORE_NONE] = RESULTS_LOGITS,
+                                                  [BERTH_SCORE_SIGMOID] = RESULTS_SIGMOID,
+                                                  [BERTH_SCORE_SOFTMAX] = RESULTS_SOFTMAX};
+    return score == BERTH_SCORE_USUAL ? usual[berth_classifier_classes(classifier).problem]
+                                      : asked[score];
+}
+
+static void take(void *context, size_t index, const float *logits, int64_t count) {
+    const struct pass *pass = context;
+    const size_t place = pass->texts.places[index];
+    if (texts_check_finite(&pass->statuses[place], logits, (size_t)count)) {
+        results_scores(pass->function, logits, pass->width, pass->scores + place * pass->width);
+    }
+}
+
+static enum berth_status run(const struct berth_classifier *classifier, struct pass *pass,
+                             struct berth_error *error) {
+    const struct packer_source source = texts_source(&pass->texts);
+    const struct infer_args args = {.source = &source, .take = take, .context = pass};
+    return inference_run(&classifier->inference, args, error);
+}
+
+enum berth_status berth_classifier_classify(const struct berth_classifier *classifier,
+                                            const struct berth_text *texts, size_t count,
+                                            enum berth_score score, float *scores,
+                                            struct berth_text_status *statuses,
+                                            struct berth_error *error) {
+    REQUIRE(classifier, error);
+    if ((unsigned)score > BERTH_SCORE_SOFTMAX) {
+        return error_set(error, BERTH_USAGE, "unknown score %d", (int)score);
+    }
+    if (count == 0) {
+        return BERTH_OK;
+    }
+    REQUIRE(texts, error);
+    REQUIRE(scores, error);
+    REQUIRE(statuses, error);
+    struct pass pass = {.function = function_of(classifier, score),
+                        .width = berth_classifier_classes(classifier).count,
+                        .scores = scores,
+                        .statuses = statuses};
+    memset(scores, 0, count * pass.width * sizeof *scores);
+    const struct texts_args args = {.items = texts, .count = count, .statuses = statuses};
+    enum berth_status status = texts_prepare(&pass.texts, &classifier->inference, &args, error);
+    if (status == BERTH_OK) {
+        status = run(classifier, &pass, error);
+    }
+    texts_done(&pass.texts);
+    return status;
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/texts.h"
+
+#include "core/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+// --- which texts --------------------------------------------------------------------------------
+
+// Sets the status of every text; returns the number of valid ones, which `places` lists.
+static size_t list_valid(const struct texts_args *args, size_t *places) {
+    size_t valid = 0;
+    for (size_t i = 0; i < args->count; i++) {
+        struct berth_error *error = NULL;
+        if (args->statuses != NULL) {
+            args->statuses[i] = (struct berth_text_status){.tokens = 0};
+            error = &args->statuses[i].error;
+        }
+        if (args->items[i].text == NULL) {
+            (void)error_set(error, BERTH_USAGE, "the text is NULL");
+        } else {
+            places[valid++] = i;
+        }
+    }
+    return valid;
+}
+
+static enum berth_status make_dataset(struct texts *texts, const struct texts_args *args,
+                                      struct berth_error *error) {
+    struct pair_example *examples = memory_array_zeroed(args->count, sizeof *examples);
+    texts->dataset.examples = examples;
+    texts->dataset.name = "the texts";
+    texts->places = memory_array(args->count, sizeof *texts->places);
+    if (examples == NULL || texts->places == NULL) {
+        return error_no_memory(error, args->count * sizeof *examples, "the texts");
+    }
+    texts->dataset.count = list_valid(args, texts->places);
+    for (size_t i = 0; i < texts->dataset.count; i++) {
+        const struct berth_text *item = &args->items[texts->places[i]];
+        examples[i] = (struct pair_example){.text = item->text,
+                                            .pair = item->pair,
+                                            .line = texts->places[i] + 1,
+                                            .label = -1,
+                                            .value = NAN,
+                                            .label_count = -1};
+    }
+    return BERTH_OK;
+}
+
+// Copies the texts with the prompt before each into one new block.
+static enum berth_status put_prompt(struct texts *texts, const char *prompt,
+                                    struct berth_error *error) {
+    struct pair_dataset *dataset = &texts->dataset;
+    size_t bytes = 0;
+    for (size_t i = 0; i < dataset->count; i++) {
+        bytes += strlen(prompt) + strlen(dataset->examples[i].text) + 1;
+    }
+    char *to = texts->prompted = memory_new(bytes + 1);
+    if (to == NULL) {
+        return error_no_memory(error, bytes, "the texts with their prompt");
+    }
+    for (size_t i = 0; i < dataset->count; i++) {
+        const char *text = dataset->examples[i].text;
+        dataset->examples[i].text = to;
+        to = stpcpy(stpcpy(to, prompt), text) + 1;
+    }
+    return BERTH_OK;
+}
+
+// --- inputs -------------------------------------------------------------------------------------
+
+static void note_lengths(const struct texts *texts, struct berth_text_status *statuses) {
+    for (size_t i = 0; i < texts->features.count; i++) {
+        const struct pair_feature *feature = &texts->features.features[i];
+        statuses[texts->places[i]].tokens = feature->length;
+        statuses[texts->places[i]].truncated = feature->cut;
+    }
+}
+
+enum berth_status texts_prepare(struct texts *texts, const struct inference *inference,
+                                const struct texts_args *args, struct berth_error *error) {
+    *texts = (struct texts){.places = NULL};
+    TRY(make_dataset(texts, args, error));
+    if (args->prompt != NULL) {
+        TRY(put_prompt(texts, args->prompt, error));
+    }
+    TRY(pair_features_build(
+        &texts->dataset, inference->predictor.files.tokenizer, inference->config.max_seq_length,
+        inference_threads(inference, texts->dataset.count), &texts->features, error));
+    if (args->statuses != NULL) {
+        note_lengths(texts, args->statuses);
+    }
+    return BERTH_OK;
+}
+
+void texts_done(struct texts *texts) {
+    pair_feature_set_done(&texts->features);
+    memory_free(texts->prompted);
+    memory_free(texts->places);
+    memory_free(texts->dataset.examples);
+}
+
+struct packer_source texts_source(const struct texts *texts) {
+    return (struct packer_source){
+        .get = pair_features_sequence, .data = &texts->features, .count = texts->features.count};
+}
+
+int texts_check_finite(struct berth_text_status *status, const float *numbers, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(numbers[i])) {
+            (void)error_set(&status->error, BERTH_FAILURE,
+                            "number %zu of %zu of the result is not finite (%g)", i + 1, count,
+                            (double)numbers[i]);
+            return 0;
+        }
+    }
+    return 1;
+}

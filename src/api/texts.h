@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The texts of a call as model inputs: what the classifier and the encoder have in common.
+#ifndef BERTH_API_TEXTS_H
+#define BERTH_API_TEXTS_H
+
+#include "api/inference.h"
+#include "core/error.h"
+#include "data/pairs/pair_features.h"
+
+#include <stddef.h>
+
+struct texts_args {
+    const struct berth_text *items; // [count]
+    size_t count;
+    const char *prompt; // put before each text; NULL: none
+    // [count] filled in by texts_prepare, where a NULL text is an error of its item; NULL: there is
+    // no such text.
+    struct berth_text_status *statuses;
+};
+
+// Inputs of those texts that are valid.
+struct texts {
+    struct pair_dataset dataset;
+    struct pair_feature_set features;
+    size_t *places; // [dataset.count] index of each among the items
+    char *prompted; // texts with the prompt before them; NULL: no prompt
+};
+
+// Call texts_done even on failure.
+enum berth_status texts_prepare(struct texts *texts, const struct inference *inference,
+                                const struct texts_args *args, struct berth_error *error);
+void texts_done(struct texts *texts);
+
+struct packer_source texts_source(const struct texts *texts);
+
+// Gives the text the status BERTH_FAILURE unless all numbers of its result are finite; returns
+// whether they are.
+int texts_check_finite(struct berth_text_status *status, const float *numbers, size_t count);
+
+#endif
