@@ -213,10 +213,10 @@ static void take_head(const struct carving *carving, const struct bert *model,
             activations->layers[carving->config->num_hidden_layers - 1].output_norm.y;
         return;
     }
-    if (!head->per_token) {
+    if (model->table->pooler_weight >= 0) {
         take_pooler(carving, rows, &activations->pooler);
     }
-    if (kind == PARAM_HEAD_PRETRAINING) {
+    if (param_head_decodes(kind)) {
         take_decoder(carving, batch_round(model->max_masked), &activations->decoder);
     }
     activations->logits = take_rows(carving, rows, outputs, DTYPE_F32);

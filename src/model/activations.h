@@ -41,9 +41,9 @@ struct class_buffers {
     struct mat dpooled; // [C, H] f32
 };
 
-// The outputs of the pre-training head's transform, one row per masked token (C is M rounded up),
-// and of its decoder. The decoder processes DECODER_ROWS rows at a time, because a row of logits is
-// as long as the vocabulary.
+// The outputs of the transform of a head that decodes, one row per masked token (C is M rounded
+// up), and of its decoder. The decoder processes DECODER_ROWS rows at a time, because a row of
+// logits is as long as the vocabulary.
 #define DECODER_ROWS 1536
 
 struct decoder_buffers {
@@ -69,7 +69,7 @@ struct bert_activations {
     struct mat logits;              // [R, 2] or [C, num_labels] f32; see bert_logits
     struct mat dlogits;             // same shape as logits
     struct class_buffers pooler;    // empty unless the head reads the pooled output
-    struct decoder_buffers decoder; // empty unless this is the pre-training head
+    struct decoder_buffers decoder; // empty unless the head decodes
     float *losses;                  // [S]
     // Gradients of the current layer. They reuse the memory of the forward pass's temporaries,
     // which the backward pass does not need.

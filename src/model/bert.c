@@ -466,6 +466,6 @@ double bert_forward_flops(const struct bert_config *config, int64_t length) {
 double bert_masked_flops(const struct bert *model, int64_t masked) {
     const double hidden = (double)model->config->hidden_size;
     const double words = (double)model->config->vocab_size;
-    const int is_decoded = model->table->head == PARAM_HEAD_PRETRAINING;
+    const int is_decoded = param_head_decodes(model->table->head);
     return is_decoded ? 2 * (double)masked * (hidden * hidden + hidden * words) : 0;
 }

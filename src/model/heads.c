@@ -8,6 +8,7 @@
 //   pretraining: the same without dropout, and for the rows x of the masked tokens
 //            h = LN(gelu(x Wt^T + bt)); logits = h E^T + bd, E the word table, whose products are
 //            in the compute dtype
+//   masked   h and logits of the masked tokens alone
 //
 // The class head's loss depends on problem_type: cross entropy, squared error, or the mean cross
 // entropy of one sigmoid per label, as in Hugging Face's BertForSequenceClassification.
@@ -244,6 +245,12 @@ void bert_decode(const struct bert *model, struct bert_activations *activations,
     }
 }
 
+struct mat bert_decode_logits(const struct bert *model, struct bert_activations *activations,
+                              const struct batch *batch, int64_t first, int64_t count) {
+    const struct pass pass = {.model = model, .activations = activations, .batch = batch};
+    return mat_rows(decode_forward(&pass, first, batch_round(count)), 0, count);
+}
+
 static void pretraining_forward(const struct pass *pass) {
     pool_forward(pass, no_dropout);
     if (pass->batch->masked_count > 0) {
@@ -259,6 +266,27 @@ static void pretraining_backward(const struct pass *pass, float loss_scale) {
     }
 }
 
+// --- masked tokens alone ------------------------------------------------------------------------
+
+static void masked_forward(const struct pass *pass) {
+    if (pass->batch->masked_count > 0) {
+        transform_forward(pass);
+    }
+}
+
+static void masked_backward(const struct pass *pass, float loss_scale) {
+    struct device *dev = pass->model->device;
+    const struct bert_activations *activations = pass->activations;
+    const struct mat dresidual = used(pass, activations->dresidual);
+    const size_t sequences = (size_t)pass->batch->sequence_count;
+    dev->zero(dev, dresidual.data, (size_t)(dresidual.rows * dresidual.cols) * sizeof(float));
+    dev->zero(dev, activations->losses, sequences * sizeof *activations->losses);
+    if (pass->batch->masked_count > 0) {
+        decode_all(pass, loss_scale * pass->batch->masked_weight);
+        transform_backward(pass);
+    }
+}
+
 // ------------------------------------------------------------------------------------------------
 
 static const struct bert_head heads[PARAM_HEADS] = {
@@ -266,6 +294,7 @@ static const struct bert_head heads[PARAM_HEADS] = {
     [PARAM_HEAD_SPAN] = {.per_token = 1, .forward = span_forward, .backward = span_backward},
     [PARAM_HEAD_CLASS] = {.forward = class_forward, .backward = class_backward},
     [PARAM_HEAD_PRETRAINING] = {.forward = pretraining_forward, .backward = pretraining_backward},
+    [PARAM_HEAD_MASKED] = {.forward = masked_forward, .backward = masked_backward},
 };
 
 const struct bert_head *bert_head_of(enum param_head head) {

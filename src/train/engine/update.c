@@ -169,7 +169,7 @@ static void count_parts(const struct run *run) {
         counts[division->parts + part] = (double)count_micro(run, part);
     }
     counts[2 * division->parts] =
-        run->engine->model.table->head == PARAM_HEAD_PRETRAINING
+        param_head_decodes(run->engine->model.table->head)
             ? (double)packer_extent(args->source, args->order, args->count).masked
             : 0;
 }

@@ -83,7 +83,7 @@ struct task {
     // Receives the logits of sequence `index` (infer.h). Of several ranks only the first one
     // receives and concludes, scores and writes.
     void (*take)(void *set, size_t index, const float *logits, int64_t count);
-    // Receives the masked tokens of sequence `index`; NULL except for the pre-training head.
+    // Receives the masked tokens of sequence `index`; NULL except for heads that decode.
     void (*take_masked)(void *set, size_t index, const struct infer_masked *masked);
     // Computes the result after all logits were received. May be called again after another
     // prediction.
