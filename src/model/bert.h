@@ -24,7 +24,7 @@ struct bert_dropout {
     uint32_t step;
     double hidden_probability; // 0: no dropout
     double attention_probability;
-    double head_probability; // of the pooled output
+    double head_probability; // of the pooled output, or of the token head's input
 };
 
 // Called before a forward pass reads the weights of a range (the index of param_range).
@@ -39,8 +39,11 @@ struct bert {
     struct device *device;
     enum dtype compute;
     struct bert_weights weights;
-    struct bert_source source; // need NULL: the weights are always there
-    int64_t max_masked;        // masked tokens of a batch at most; of a head that decodes
+    struct bert_source source;  // need NULL: the weights are always there
+    int64_t max_masked;         // masked or labelled tokens of a batch at most
+    struct param_frozen frozen; // the backward pass leaves their gradients 0
+    // Of training on classes; without weights the plain cross entropy.
+    struct class_rule class_rule;
 };
 
 // Activations of one batch, carved from an arena. Holds views only.
@@ -69,10 +72,10 @@ void bert_activations_free(struct bert_activations *activations);
 // Computes the logits (f32, in the activations; see bert_logits). dropout NULL: none.
 void bert_forward(const struct bert *model, struct bert_activations *activations,
                   const struct batch *batch, const struct bert_dropout *dropout);
-// The output: [row_count, 2] for a span model; [batch_round(S), num_labels] for a classifier;
-// [batch_round(S), 2] for the pre-training head, [batch_round(S), 0] for masked tokens alone, whose
-// decoder logits are computed piecewise and not kept. Without a head, the last layer's output
-// [row_count, H], in inference only.
+// The output: [row_count, 2] for a span model, [row_count, num_labels] for a token classifier;
+// [batch_round(S), num_labels] for a classifier; [batch_round(S), 2] for the pre-training head,
+// [batch_round(S), 0] for masked tokens alone, whose decoder logits are computed piecewise and not
+// kept. Without a head, the last layer's output [row_count, H], in inference only.
 struct mat bert_logits(const struct bert_activations *activations, const struct batch *batch);
 
 // The number of logits of a sequence of that length.
@@ -91,7 +94,8 @@ struct bert_rows bert_logit_rows(const struct bert_activations *activations,
 // span model reads the batch's start_positions and end_positions. A classifier reads its labels or,
 // as a regression with one output, its targets. The pre-training head reads the labels as those of
 // the next-sentence prediction (0: the next sentence, 1: another one) and the batch's masked
-// tokens. For masked tokens alone the losses of the sequences are 0.
+// tokens; a token classifier reads the labels of those. For it, and for masked tokens alone, the
+// losses of the sequences are 0.
 //
 // `sink`, unless it is NULL, is called for each range of the flat gradient (the index of
 // param_range) once nothing more will be added to it: the head's, those of the layers from the last
@@ -104,9 +108,9 @@ void bert_backward(const struct bert *model, struct bert_activations *activation
                    const struct batch *batch, const struct bert_dropout *dropout, float loss_scale,
                    const struct bert_sink *sink);
 const float *bert_losses(const struct bert_activations *activations);
-// The losses of the masked tokens of a head that decodes, [M] in device memory; bert_losses of the
-// pre-training head are those of the next-sentence prediction. Their gradient is that of loss_scale
-// * masked_weight * (their sum).
+// The losses of the masked tokens of a head that decodes, or of the labelled ones of a token
+// classifier, [M] in device memory; bert_losses of the pre-training head are those of the
+// next-sentence prediction. Their gradient is that of loss_scale * masked_weight * (their sum).
 const float *bert_masked_losses(const struct bert_activations *activations);
 
 // For inference, after bert_forward of a head that decodes: computes the losses of the batch's

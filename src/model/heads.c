@@ -5,6 +5,7 @@
 //   span     logits = y Wh^T + bh, one row for each token
 //   class    f = the first row of each sequence; t = tanh(f Wp^T + bp);
 //            logits = dropout(t) Wh^T + bh, one row for each sequence
+//   token    logits = dropout(y) Wh^T + bh, one row for each token; a loss for each labelled token
 //   pretraining: the same without dropout, and for the rows x of the masked tokens
 //            h = LN(gelu(x Wt^T + bt)); logits = h E^T + bd, E the word table, whose products are
 //            in the compute dtype
@@ -22,6 +23,28 @@ static struct mat last_output(const struct pass *pass) {
 
 static void no_forward(const struct pass *pass) {
     (void)pass;
+}
+
+// --- the loss of classes ------------------------------------------------------------------------
+
+// The operands of a cross entropy, as device.h names them.
+struct class_scores {
+    struct mat dlogits, logits;
+    float *losses, scale;
+    const int32_t *labels;
+    int64_t count;
+};
+
+static void class_loss(const struct pass *pass, const struct class_scores *of) {
+    struct device *dev = pass->model->device;
+    const struct class_rule *rule = &pass->model->class_rule;
+    if (rule->weights == NULL) {
+        dev->class_loss(dev, of->dlogits, of->losses, NULL, of->logits, of->scale, of->labels,
+                        of->count);
+    } else {
+        dev->weighted_loss(dev, of->dlogits, of->losses, of->logits, of->scale, rule, of->labels,
+                           of->count);
+    }
 }
 
 // --- linear layers of the heads: f32, directly from the master weights ---------------------------
@@ -89,7 +112,7 @@ static void class_forward(const struct pass *pass) {
     pool_forward(pass, dropout_at(pass, RNG_SITE_HEAD, 0));
 }
 
-static void class_loss(const struct pass *pass, struct mat dlogits, float loss_scale) {
+static void sequence_loss(const struct pass *pass, struct mat dlogits, float loss_scale) {
     struct device *dev = pass->model->device;
     const struct batch *batch = pass->batch;
     const struct mat logits = sequences(pass, pass->activations->logits);
@@ -105,7 +128,12 @@ static void class_loss(const struct pass *pass, struct mat dlogits, float loss_s
         dev->sigmoid_loss(dev, dlogits, losses, logits, loss_scale, batch->shares, count);
         break;
     default:
-        dev->class_loss(dev, dlogits, losses, NULL, logits, loss_scale, batch->labels, count);
+        class_loss(pass, &(struct class_scores){.dlogits = dlogits,
+                                                .logits = logits,
+                                                .losses = losses,
+                                                .scale = loss_scale,
+                                                .labels = batch->labels,
+                                                .count = count});
     }
 }
 
@@ -119,7 +147,7 @@ static void pool_backward(const struct pass *pass, struct dropout dropout, float
     const struct mat dpooled = sequences(pass, pooler->dpooled);
     const struct mat dlogits = sequences(pass, pass->activations->dlogits);
     struct device *dev = pass->model->device;
-    class_loss(pass, dlogits, loss_scale);
+    sequence_loss(pass, dlogits, loss_scale);
     head_linear_backward(pass, dpooled, dlogits, pooled, at->head_weight, at->head_bias);
     dev->tanh_backward(dev, dpooled, dpooled, tanh, dropout, batch);
     head_linear_backward(pass, pooled, dpooled, first, at->pooler_weight, at->pooler_bias);
@@ -129,6 +157,54 @@ static void pool_backward(const struct pass *pass, struct dropout dropout, float
 
 static void class_backward(const struct pass *pass, float loss_scale) {
     pool_backward(pass, dropout_at(pass, RNG_SITE_HEAD, 0), loss_scale);
+}
+
+// --- token --------------------------------------------------------------------------------------
+
+// The used rows of a buffer with one row per labelled token.
+static struct mat labelled(const struct pass *pass, struct mat buffer) {
+    return mat_rows(buffer, 0, batch_round(pass->batch->masked_count));
+}
+
+// What the classifier reads. Inference drops nothing and has no memory for it.
+static struct mat token_input(const struct pass *pass) {
+    const struct mat dropped = pass->activations->tokens.dropped;
+    return mat_is_empty(dropped) ? last_output(pass) : used(pass, dropped);
+}
+
+static void token_forward(const struct pass *pass) {
+    const struct param_table *at = pass->model->table;
+    struct device *dev = pass->model->device;
+    const struct mat x = token_input(pass);
+    if (!mat_is_empty(pass->activations->tokens.dropped)) {
+        dev->drop_rows(dev, x, last_output(pass), dropout_at(pass, RNG_SITE_HEAD, 0), pass->batch);
+    }
+    head_linear(pass, used(pass, pass->activations->logits), x, at->head_weight, at->head_bias);
+}
+
+static void token_backward(const struct pass *pass, float loss_scale) {
+    const struct param_table *at = pass->model->table;
+    const struct batch *batch = pass->batch;
+    const struct token_buffers *tokens = &pass->activations->tokens;
+    struct device *dev = pass->model->device;
+    const struct mat dlogits = used(pass, pass->activations->dlogits);
+    const struct mat chosen = labelled(pass, tokens->logits);
+    const struct mat dresidual = used(pass, pass->activations->dresidual);
+    const int64_t count = batch->masked_count;
+    const size_t sequences = (size_t)batch->sequence_count;
+    assert(count > 0);
+    dev->zero(dev, pass->activations->losses, sequences * sizeof(float));
+    dev->gather_rows(dev, chosen, used(pass, pass->activations->logits), batch->masked_rows, count);
+    class_loss(pass, &(struct class_scores){.dlogits = chosen,
+                                            .logits = chosen,
+                                            .losses = tokens->losses,
+                                            .scale = loss_scale * batch->masked_weight,
+                                            .labels = batch->masked_labels,
+                                            .count = count});
+    dev->scatter_rows(dev, dlogits, chosen, batch->masked_rows, count);
+    head_linear_backward(pass, dresidual, dlogits, token_input(pass), at->head_weight,
+                         at->head_bias);
+    dev->drop_rows(dev, dresidual, dresidual, dropout_at(pass, RNG_SITE_HEAD, 0), batch);
 }
 
 // --- pre-training -------------------------------------------------------------------------------
@@ -293,6 +369,7 @@ static const struct bert_head heads[PARAM_HEADS] = {
     [PARAM_HEAD_NONE] = {.per_token = 1, .forward = no_forward},
     [PARAM_HEAD_SPAN] = {.per_token = 1, .forward = span_forward, .backward = span_backward},
     [PARAM_HEAD_CLASS] = {.forward = class_forward, .backward = class_backward},
+    [PARAM_HEAD_TOKEN] = {.per_token = 1, .forward = token_forward, .backward = token_backward},
     [PARAM_HEAD_PRETRAINING] = {.forward = pretraining_forward, .backward = pretraining_backward},
     [PARAM_HEAD_MASKED] = {.forward = masked_forward, .backward = masked_backward},
 };

@@ -45,6 +45,9 @@ static const struct layout_row class_matrices[] = {
     {"bert.pooler.dense.weight", H, H, TABLE(pooler_weight)},
     {"classifier.weight", LABELS, H, TABLE(head_weight)},
 };
+static const struct layout_row token_matrices[] = {
+    {"classifier.weight", LABELS, H, TABLE(head_weight)},
+};
 static const struct layout_row pretraining_matrices[] = {
     {"bert.pooler.dense.weight", H, H, TABLE(pooler_weight)},
     {"cls.predictions.transform.dense.weight", H, H, TABLE(transform_weight)},
@@ -100,6 +103,9 @@ static const struct layout_row class_vectors[] = {
     {"bert.pooler.dense.bias", ONE, H, TABLE(pooler_bias)},
     {"classifier.bias", ONE, LABELS, TABLE(head_bias)},
 };
+static const struct layout_row token_vectors[] = {
+    {"classifier.bias", ONE, LABELS, TABLE(head_bias)},
+};
 static const struct layout_row pretraining_vectors[] = {
     {"bert.pooler.dense.bias", ONE, H, TABLE(pooler_bias)},
     {"cls.predictions.transform.dense.bias", ONE, H, TABLE(transform_bias)},
@@ -136,6 +142,12 @@ static const struct head_layout {
                           .vectors = class_vectors,
                           .matrix_count = LENGTH(class_matrices),
                           .vector_count = LENGTH(class_vectors),
+                          .outputs = LABELS},
+    [PARAM_HEAD_TOKEN] = {.row = {"BertForTokenClassification", "a token classifier", "classifier"},
+                          .matrices = token_matrices,
+                          .vectors = token_vectors,
+                          .matrix_count = LENGTH(token_matrices),
+                          .vector_count = LENGTH(token_vectors),
                           .outputs = LABELS},
     [PARAM_HEAD_PRETRAINING] = {.row = {"BertForPreTraining", "a pre-training model", "cls"},
                                 .matrices = pretraining_matrices,

@@ -19,12 +19,14 @@
 #include <stdint.h>
 
 // The head on top of the encoder: none; "qa_outputs" on each token; pooler and "classifier" on the
-// first token of each sequence; pooler and "cls.seq_relationship" on the first token together with
-// "cls.predictions" on the masked tokens, whose decoder is the word table; "cls.predictions" alone.
+// first token of each sequence; "classifier" on each token; pooler and "cls.seq_relationship" on
+// the first token together with "cls.predictions" on the masked tokens, whose decoder is the word
+// table; "cls.predictions" alone.
 enum param_head {
     PARAM_HEAD_NONE,
     PARAM_HEAD_SPAN,
     PARAM_HEAD_CLASS,
+    PARAM_HEAD_TOKEN,
     PARAM_HEAD_PRETRAINING,
     PARAM_HEAD_MASKED,
     PARAM_HEADS
@@ -49,6 +51,12 @@ struct param_layer {             // offsets in elements
     // the norm after the output is the next layer's first one, or the final one.
     int64_t attention_norm_weight, attention_norm_bias, output_norm_weight, output_norm_bias;
     int64_t input_norm_weight, input_norm_bias; // only in a pre-layer-norm model
+};
+
+// What is not trained: the lowest layers, and the embeddings with their norm.
+struct param_frozen {
+    int64_t layers;
+    int embeddings;
 };
 
 struct param_table {
@@ -76,8 +84,8 @@ struct param_head_row {
     const char *name;         // of the last linear layer: "qa_outputs"; NULL: none
 };
 const struct param_head_row *param_head_row(enum param_head head);
-// The number of outputs per token (span: 2) or per sequence (class: num_labels, pre-training: 2,
-// masked: 0); H without a head.
+// The number of outputs per token (span: 2, token: num_labels) or per sequence (class: num_labels,
+// pre-training: 2, masked: 0); H without a head.
 int64_t param_head_outputs(enum param_head head, const struct bert_config *config);
 // 1 for the heads with "cls.predictions", which predict masked tokens.
 int param_head_decodes(enum param_head head);

@@ -92,13 +92,14 @@ ALWAYS void dropout_apply(float *x, const struct dropout *dropout, const struct 
     }
 }
 
-static void drop_first(struct mat y, struct mat x, const struct dropout *dropout, int64_t place) {
+static void drop_row(struct mat y, struct mat x, const struct dropout *dropout, int64_t place,
+                     int32_t position) {
     for (int64_t c = 0; c < x.cols; c += KERNEL_COLUMNS) {
         const int64_t count = piece(c, x.cols, KERNEL_COLUMNS);
         float value[KERNEL_COLUMNS], factor[KERNEL_COLUMNS];
         load(value, x, 0, c, count);
         if (dropout->threshold > 0) {
-            dropout_factors(factor, dropout, 0, place, 0, c);
+            dropout_factors(factor, dropout, 0, place, position, c);
 #pragma omp simd
             for (int64_t i = 0; i < count; i++) {
                 value[i] *= factor[i];
