@@ -100,7 +100,7 @@ static enum berth_status evaluate_and_predict(const char *task, const struct ber
     return berth_predict(task, &own, log, stop, NULL, error);
 }
 
-static enum berth_status predict_classify(struct cli_call *call, struct berth_error *error) {
+static enum berth_status predict_trained(struct cli_call *call, struct berth_error *error) {
     const struct berth_config *config = &call->config;
     job_function *job = call->do_train != 0 || !config->do_eval ? berth_predict
                         : config->do_predict                    ? evaluate_and_predict
@@ -126,6 +126,20 @@ static enum berth_status evaluate_squad(struct cli_call *call, struct berth_erro
     return BERTH_OK;
 }
 
+// --- the scores of tags ------------------------------------------------------------------------
+
+static enum berth_status evaluate_tokens(struct cli_call *call, struct berth_error *error) {
+    const struct berth_tag_scoring scoring = {.text_column = cli_value(call, "text_column"),
+                                              .label_column = cli_value(call, "label_column"),
+                                              .scheme = cli_value(call, "scheme")};
+    char *json = NULL;
+    TRY(berth_evaluate_tokens(path_of(call->arguments[0]), path_of(call->arguments[1]), &scoring,
+                              &json, error));
+    puts(json);
+    berth_string_free(json);
+    return BERTH_OK;
+}
+
 // --- the table ----------------------------------------------------------------------------------
 
 static const struct option_row options[] = {
@@ -138,6 +152,16 @@ static const struct option_row evaluate_options[] = {
     {CLI_REAL("null_threshold", "1"), BETWEEN(-1e30, 1e30), .unit = "X",
      .aliases = "na_prob_thresh", .shown = "1, as in the official script",
      .help = "SQuAD 2.0: count questions with larger null odds as unanswered"},
+};
+
+static const struct option_row tag_options[] = {
+    {CLI_TEXT("scheme", NULL), .unit = "NAME", .choices = "IOB1|IOB2|IOE1|IOE2|IOBES|BILOU",
+     .help = "count only what this scheme allows, as seqeval's mode \"strict\" does",
+     .shown = "none: as conlleval and seqeval's default"},
+    {CLI_TEXT("text_column", NULL), .unit = "NAME", .aliases = "text_column_name",
+     .help = "column of the words of DATASET", .shown = "as in `berth finetune tokens`"},
+    {CLI_TEXT("label_column", NULL), .unit = "NAME", .aliases = "label_column_name",
+     .help = "column of the tags of DATASET", .shown = "as in `berth finetune tokens`"},
 };
 
 const struct cli_verb cli_task_verbs[] = {
@@ -183,6 +207,28 @@ const struct cli_verb cli_task_verbs[] = {
         .run = train,
     },
     {
+        .name = "finetune",
+        .task = "tokens",
+        .summary = "fine-tune a model that gives each word a tag, such as named entities",
+        .usage = "--model DIR --train FILE [--dev FILE] --output DIR [options]",
+        .example =
+            "berth finetune tokens --model minilm --train train.txt --dev valid.txt \\\n"
+            "    --output ner\n"
+            "berth finetune tokens --model minilm --train train.jsonl --text_column words \\\n"
+            "    --label_column pos --output tagger",
+        .notes = "Files are CoNLL's columns (a word per line, its tag in the last column, an empty "
+                 "line after each sentence) or, by their names, JSON lines with arrays \"tokens\" "
+                 "and \"ner_tags\". The loss is on the first piece of each word; sentences longer "
+                 "than max_seq_length are cut into overlapping windows. Evaluations report "
+                 "seqeval's precision, recall, F1 and accuracy. Signals and "
+                 "--resume_from_checkpoint work as in `berth finetune squad`.",
+        .jobs = JOB_FINETUNE_TOKENS,
+        CLI_OWN_OPTIONS(options),
+        .required = "model_name_or_path train_file output_dir",
+        .processes = CLI_DIVIDED,
+        .run = train,
+    },
+    {
         .name = "predict",
         .task = "squad",
         .summary = "answer the questions of a SQuAD file",
@@ -212,7 +258,38 @@ const struct cli_verb cli_task_verbs[] = {
         CLI_OWN_OPTIONS(options),
         .required = "model_name_or_path output_dir",
         .processes = CLI_DIVIDED,
-        .run = predict_classify,
+        .run = predict_trained,
+    },
+    {
+        .name = "predict",
+        .task = "tokens",
+        .summary = "give each word of a file a tag",
+        .usage = "--model DIR --input FILE --output DIR [options]",
+        .example = "berth predict tokens --model ner --input test.txt --output tags\n"
+                   "berth evaluate tokens test.txt tags/predictions.txt",
+        .notes = "Writes predictions.txt, a line for each sentence with a tag for each word, and, "
+                 "if the file has tags, predict_results.json with the scores.",
+        .jobs = JOB_PREDICT_TOKENS,
+        CLI_OWN_OPTIONS(options),
+        .required = "model_name_or_path predict_file output_dir",
+        .processes = CLI_DIVIDED,
+        .run = predict_trained,
+    },
+    {
+        .name = "evaluate",
+        .task = "tokens",
+        .summary = "score a file of tags as seqeval does",
+        .usage = "DATASET PREDICTIONS [--scheme NAME]",
+        .example = "berth evaluate tokens test.txt tags/predictions.txt\n"
+                   "berth evaluate tokens test.txt tags/predictions.txt --scheme IOB2",
+        .notes = "One JSON object on standard output: precision, recall, f1 and accuracy over all "
+                 "entities, and the scores of each type. PREDICTIONS has a line for each sentence "
+                 "of DATASET with a tag for each word.",
+        CLI_OWN_OPTIONS(tag_options),
+        .arguments_least = 2,
+        .arguments_most = 2,
+        .processes = CLI_FIRST,
+        .run = evaluate_tokens,
     },
     {
         .name = "evaluate",

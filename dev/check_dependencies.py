@@ -31,6 +31,7 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "data/batches": set(),
     "data/tables": set(),
     "data/pairs": {"tables", "batches"},
+    "data/tagging": {"tables", "batches"},
     "data/squad": set(),
     "data/wikipedia": set(),
     "data/corpus": set(),

@@ -98,6 +98,8 @@ struct berth_config {
     const char *label_column;
     /* "auto", "single_label_classification", "multi_label_classification" or "regression" */
     const char *problem_type;
+    const char *class_weights;     /* "balanced", or a number for each class; NULL: 1 each */
+    double label_smoothing_factor; /* of training on classes; 0: none */
 
     /* pre-training */
     const char *input_dir; /* folder or pattern of shards, or one shard */
@@ -183,6 +185,8 @@ struct berth_config {
     int adam_w_mode;
     const char *no_decay;        /* name of a list, or parts of parameter names; NULL: the
                                     optimizer's default */
+    int64_t freeze_layers;       /* the lowest so many layers are not trained */
+    int freeze_embeddings;       /* nor are the embeddings and their norm */
     double max_grad_norm;        /* 0: no clipping */
     const char *clip_by;         /* "global", "tensor" or "both"; NULL: the optimizer's default */
     double max_coeff, min_coeff; /* of lamb */
@@ -377,6 +381,10 @@ struct berth_run_result {
  * evaluation write eval_results.txt and eval_results.json; prediction, and training with
  * do_predict, write test_results.tsv, predict_results_TASK.txt and predict_results.json.
  *
+ * "tokens": a class for each word of sentences (CoNLL's columns or JSON lines). Training and
+ * evaluation write eval_results.txt and eval_results.json; prediction, and training with
+ * do_predict, write predictions.txt and predict_results.json.
+ *
  * "pretrain": masked words and next-sentence prediction, on the shards of input_dir. The model
  * starts from random weights (config_file, vocab_file), from another model (model_name_or_path), or
  * from a checkpoint. It is written with its pre-training head, and the other tasks can start from
@@ -405,6 +413,20 @@ enum berth_status berth_evaluate(const char *task, const struct berth_config *co
 
 /* The value of the metric `name`; NaN if the result has no such metric. */
 double berth_run_metric(const struct berth_run_result *result, const char *name);
+
+/* How tags of words are scored. Columns as those of berth_config; "0" is not allowed. */
+struct berth_tag_scoring {
+    const char *text_column, *label_column;
+    const char *scheme; /* NULL: tags are read as conlleval does, seqeval's default; "IOB1", "IOB2",
+                           "IOE1", "IOE2", "IOBES" or "BILOU": as seqeval's mode "strict" */
+};
+
+/* Scores predictions.txt, a line of tags for each sentence, as seqeval does. *json is one JSON
+ * object: precision, recall, f1, accuracy, and the first three of each type of entities; free it
+ * with berth_string_free. BERTH_BAD_DATA if the sentences are not those of the data set. */
+enum berth_status berth_evaluate_tokens(const char *dataset_path, const char *predictions_path,
+                                        const struct berth_tag_scoring *scoring, char **json,
+                                        struct berth_error *error);
 
 /* Evaluates a file of predictions as the official SQuAD script does. *json is one JSON object; free
  * it with berth_string_free. BERTH_BAD_DATA if none of the predictions belongs to the data set. */

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes tests/golden/pretraining_*.safetensors with transformers' BertForPreTraining: the losses of masked
-words and of the next sentence, and every gradient, of tiny models in float64, one sequence at a time.
+"""Makes tests/golden/pretraining_*.safetensors with transformers' BertForPreTraining and masked_*.safetensors
+with its BertForMaskedLM: losses, logits and every gradient of tiny models in float64, one sequence at a time.
 
-The loss is the mean over all masked tokens of the batch plus the mean over its sequences, which for a batch
-without padding is the class's own loss. The decoder is the word table. Leaves out: dropout (0 here).
+The loss is the mean over all masked tokens of the batch, plus with BertForPreTraining the mean over its
+sequences, which for a batch without padding is the class's own loss. The decoder is the word table. The logits
+are those of the sequences, or with BertForMaskedLM of the masked tokens. Leaves out: dropout (0 here).
 
     pretraining_heads.py tests/golden
 """
@@ -13,15 +14,20 @@ import sys
 
 import numpy as np
 import torch
-from transformers import BertConfig, BertForPreTraining
+from transformers import BertConfig, BertForMaskedLM, BertForPreTraining
 
 import reference as ref
 
 CASES = (
-    # name, settings, lengths of the sequences, masked tokens of each, seed
-    ("pretraining_erf", dict(vocab_size=97, hidden_size=20, hidden_act="gelu"), (12, 33, 5, 20), (2, 5, 0, 3), 51),
+    # class, name, settings, lengths of the sequences, masked tokens of each, seed
+    (BertForPreTraining, "pretraining_erf", dict(vocab_size=97, hidden_size=20, hidden_act="gelu"), (12, 33, 5, 20), (2, 5, 0, 3), 51),
     # More masked tokens than the decoder processes at a time.
-    ("pretraining_tanh", dict(vocab_size=41, hidden_size=16, hidden_act="gelu_new"), (60,) * 40, (39,) * 40, 52),
+    (BertForPreTraining, "pretraining_tanh", dict(vocab_size=41, hidden_size=16, hidden_act="gelu_new"),
+     (60,) * 40, (39,) * 40, 52),
+    (BertForMaskedLM, "masked_erf", dict(vocab_size=97, hidden_size=20, hidden_act="gelu"),
+     (12, 33, 5, 20), (2, 5, 0, 3), 53),
+    (BertForMaskedLM, "masked_tanh", dict(vocab_size=13, hidden_size=16, hidden_act="gelu_new"),
+     (60,) * 40, (39,) * 40, 54),
 )
 
 
@@ -41,16 +47,19 @@ def run(model, batch, masked, labels):
     seen, words, sentences = [], 0.0, 0.0
     for ids, types, (positions, wanted), label in zip(batch.ids, batch.types, masked, labels):
         out = model(input_ids=torch.as_tensor(ids)[None].long(), token_type_ids=torch.as_tensor(types)[None].long())
-        sentence = ce(out.seq_relationship_logits, torch.tensor([label])) / len(labels)
-        loss = sentence
+        is_masked = isinstance(model, BertForMaskedLM)
+        decoded = (out.logits if is_masked else out.prediction_logits)[0, positions]
+        losses = []
+        if not is_masked:
+            losses.append(ce(out.seq_relationship_logits, torch.tensor([label])) / len(labels))
+            sentences += losses[0].item()
         if len(positions):
-            word = ce(out.prediction_logits[0, positions], torch.as_tensor(wanted).long(), reduction="sum") / total
-            words += word.item()
-            loss = loss + word
-        loss.backward()
-        sentences += sentence.item()
-        seen.append(out.seq_relationship_logits.detach()[0])
-    return torch.stack(seen), words, sentences
+            losses.append(ce(decoded, torch.as_tensor(wanted).long(), reduction="sum") / total)
+            words += losses[-1].item()
+        if losses:
+            sum(losses[1:], losses[0]).backward()
+        seen.append(decoded.detach() if is_masked else out.seq_relationship_logits.detach())
+    return torch.cat(seen), words, sentences
 
 
 def check_class_itself(model, batch, masked, labels):
@@ -60,19 +69,19 @@ def check_class_itself(model, batch, masked, labels):
     wanted = torch.full((len(labels), len(batch.ids[0])), -100)
     for row, (positions, words) in enumerate(masked):
         wanted[row, positions] = torch.as_tensor(words).long()
+    more = {} if isinstance(model, BertForMaskedLM) else {"next_sentence_label": torch.as_tensor(labels)}
     out = model(input_ids=torch.as_tensor(np.stack(batch.ids)).long(),
-                token_type_ids=torch.as_tensor(np.stack(batch.types)).long(), labels=wanted,
-                next_sentence_label=torch.as_tensor(labels))
+                token_type_ids=torch.as_tensor(np.stack(batch.types)).long(), labels=wanted, **more)
     _, words, sentences = run(model, batch, masked, labels)
     assert abs(out.loss.item() - words - sentences) < 1e-12
     model.zero_grad()
 
 
-def make(folder, name, keys, lengths, counts, seed):
+def make(folder, kind, name, keys, lengths, counts, seed):
     config = BertConfig(num_attention_heads=2, num_hidden_layers=2, intermediate_size=30,
                         max_position_embeddings=64, layer_norm_eps=1e-12, hidden_dropout_prob=0.0,
                         attention_probs_dropout_prob=0.0, attn_implementation="eager", **keys)
-    model = BertForPreTraining(config).double().eval()
+    model = kind(config).double().eval()
     parameters = random_parameters(model, seed)
     with torch.no_grad():
         for key, p in model.named_parameters():
@@ -86,7 +95,8 @@ def make(folder, name, keys, lengths, counts, seed):
     labels = rng.integers(0, 2, len(lengths))
     check_class_itself(model, batch, masked, labels)
     seen, words, sentences = run(model, batch, masked, labels)
-    tensors = {**parameters, **batch.tensors(), "labels": labels.astype(np.int32),
+    tensors = {**parameters, **batch.tensors(),
+               **({"labels": labels.astype(np.int32)} if kind is BertForPreTraining else {}),
                "masked_counts": np.array(counts, np.int32),
                "masked_positions": np.concatenate([p for p, _ in masked]),
                "masked_labels": np.concatenate([w for _, w in masked]),

@@ -13,8 +13,7 @@
 
 struct berth_classifier {
     struct inference inference;
-    json *labels;       // object that owns the names
-    const char **names; // [class count]; NULL: regression
+    struct class_names names; // of the classes; empty: a regression
 };
 
 // Of a regression, as transformers calls it.
@@ -24,11 +23,10 @@ static enum berth_status load(struct berth_classifier *classifier, const struct 
                               struct berth_error *error) {
     struct inference *inference = &classifier->inference;
     const struct model_files *files = &inference->predictor.files;
-    size_t count;
     TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_CLASS, 0, comm_self(),
                        log, error));
     TRY(classify_check_outputs(files, error));
-    TRY(classify_read_names(files, &classifier->labels, &classifier->names, &count, error));
+    TRY(classify_read_names(&classifier->names, files, error));
     inference_set_extent(inference);
     return inference_load(inference, log, error);
 }
@@ -56,8 +54,7 @@ enum berth_status berth_classifier_open(const struct berth_config *config, struc
 void berth_classifier_close(struct berth_classifier *classifier) {
     if (classifier != NULL) {
         inference_done(&classifier->inference);
-        memory_free(classifier->names);
-        json_free(classifier->labels);
+        class_names_done(&classifier->names);
         memory_free(classifier);
     }
 }
@@ -71,8 +68,8 @@ struct berth_classes berth_classifier_classes(const struct berth_classifier *cla
                                              : shape->problem == BERT_LABELS   ? BERTH_MULTI_LABEL
                                                                                : BERTH_SINGLE_LABEL,
                                   .count = (size_t)shape->num_labels,
-                                  .names = classifier->names != NULL ? classifier->names
-                                                                     : regression_names};
+                                  .names = classifier->names.list != NULL ? classifier->names.list
+                                                                          : regression_names};
 }
 
 int64_t berth_classifier_max_length(const struct berth_classifier *classifier) {

@@ -33,10 +33,10 @@ struct batch {
     const float *targets;           // [S] real label, or NaN: none
     const float *shares; // [S, K] for several labels at once: 1 or 0 for each of K, NaN: unknown;
                          // NULL where K is 0
-    // Pre-training: the masked tokens.
+    // Pre-training: the masked tokens. Token classification: the labelled ones.
     int64_t masked_count;         // M
     const int32_t *masked_rows;   // [M] rows of the batch, ascending
-    const int32_t *masked_labels; // [M] the original tokens
+    const int32_t *masked_labels; // [M] the original tokens, or classes
     float masked_weight;          // of a masked token's loss relative to a sequence's
 };
 

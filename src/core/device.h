@@ -187,6 +187,12 @@ struct attention_grad_args {
     struct dropout dropout;
 };
 
+// What a class's share of a loss is: torch's CrossEntropyLoss(weight, label_smoothing).
+struct class_rule {
+    const float *weights; // [K]
+    float smoothing;      // in [0, 1)
+};
+
 struct adamw_args {
     float *parameters;    // f32 master weights of the whole table, updated
     float *gradients;     // f32 of the whole table; those of the ranges are set to zero afterwards
@@ -323,6 +329,10 @@ struct device {
     // du = dropout'(dy) * (1 - t^2); all [C, H]. du may be the memory of dy.
     void (*tanh_backward)(struct device *dev, struct mat du, struct mat dy, struct mat t,
                           struct dropout dropout, const struct batch *batch);
+    // y = dropout(x); all [R, H] f32, the slack rows unmasked. y may be the memory of x. It is its
+    // own backward pass.
+    void (*drop_rows)(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
+                      const struct batch *batch);
     // losses[i] = -log softmax(logits[i])[labels[i]] for i in [0, count);
     // hits[i] = 1 where the label is the first of the largest logits of its row, else 0; NULL: not
     // wanted.
@@ -331,6 +341,12 @@ struct device {
     // A label outside [0, K) is ignored (loss and gradient 0, no hit).
     void (*class_loss)(struct device *dev, struct mat dlogits, float *losses, unsigned char *hits,
                        struct mat logits, float scale, const int32_t *labels, int64_t count);
+    // losses[i] = sum over k of t[k] * -log softmax(logits[i])[k] for i in [0, count), where t[k] =
+    // weights[k] * (smoothing / K + (k == labels[i] ? 1 - smoothing : 0)); otherwise as class_loss
+    // without hits. weights [K] in device memory. For few classes.
+    void (*weighted_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                          float scale, const struct class_rule *rule, const int32_t *labels,
+                          int64_t count);
     // losses[i] = (logits[i, 0] - targets[i])^2 for i in [0, count); dlogits as in class_loss;
     // logits and dlogits [C, 1]. A target that is NaN is ignored (loss and gradient 0).
     void (*squared_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,

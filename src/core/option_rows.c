@@ -14,6 +14,8 @@
 #define MODEL_JOBS (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED)
 #define SQUAD_JOBS (JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_ANSWER | JOB_SHOW)
 #define CLASSIFY_JOBS (JOB_FINETUNE_CLASSIFY | JOB_PREDICT_CLASSIFY)
+#define TOKENS_JOBS (JOB_FINETUNE_TOKENS | JOB_PREDICT_TOKENS)
+#define COLUMN_JOBS (CLASSIFY_JOBS | TOKENS_JOBS)
 #define SHARD_JOBS (JOB_PRETRAIN | JOB_EVALUATE_PRETRAIN)
 #define WINDOW_JOBS (SQUAD_JOBS | JOB_FEATURES | JOB_BENCH)
 #define MACHINE_JOBS (MODEL_JOBS | JOB_BENCH)
@@ -52,14 +54,15 @@ const struct option_row option_rows[] = {
              "norms do)",
      .shown = "either kind"},
     {TEXT("files", train_file, NULL), NOTED, COMMON, .jobs = JOB_FINETUNE, .unit = "FILE",
-     .aliases = "train", .help = "training data: a SQuAD file, or a table of texts"},
+     .aliases = "train",
+     .help = "training data: a SQuAD file, a table of texts, or words with tags"},
     {TEXT("files", validation_file, NULL), NOTED, COMMON, .jobs = JOB_FINETUNE, .unit = "FILE",
      .aliases = "dev dev_file eval_file",
      .help = "data to evaluate on, in the format of the training data"},
     {TEXT("files", predict_file, NULL), FREE, COMMON,
-     .jobs = JOB_PREDICT_SQUAD | CLASSIFY_JOBS | JOB_SHOW | JOB_FEATURES, .unit = "FILE",
+     .jobs = JOB_PREDICT_SQUAD | COLUMN_JOBS | JOB_SHOW | JOB_FEATURES, .unit = "FILE",
      .aliases = "input input_file test_file",
-     .help = "data to predict: a SQuAD file, or a table of texts"},
+     .help = "data to predict: a SQuAD file, a table of texts, or words"},
     {TEXT("files", output_dir, NULL), FREE, COMMON, .jobs = JOB_TRAIN | JOB_PREDICT | JOB_PREPARE,
      .unit = "DIR", .aliases = "output", .help = "folder for the results"},
     {TEXT("files", deepspeed_config, NULL), NOTED, COMMON, .jobs = JOB_TRAIN, .unit = "FILE",
@@ -81,19 +84,32 @@ const struct option_row option_rows[] = {
      .choices = "test|dev|train", .help = "file of the task to predict"},
     {TEXT("classification", language, NULL), KEPT, .jobs = CLASSIFY_JOBS, .unit = "CODE",
      .help = "language of xnli", .shown = "zh"},
-    {TEXT("classification", text_column, NULL), KEPT, COMMON, .jobs = CLASSIFY_JOBS, .unit = "NAME",
-     .aliases = "sentence1_key", .help = "column of the text in your own files"},
+    {TEXT("classification", text_column, NULL), KEPT, COMMON, .jobs = COLUMN_JOBS, .unit = "NAME",
+     .aliases = "sentence1_key text_column_name",
+     .help = "column of the text in your own files; in CoNLL's columns the number of the words'"},
     {TEXT("classification", text_pair_column, NULL), KEPT, COMMON, .jobs = CLASSIFY_JOBS,
      .unit = "NAME", .aliases = "sentence2_key",
      .help = "column of the second text in your own files", .shown = "none: single texts"},
-    {TEXT("classification", label_column, NULL), KEPT, COMMON, .jobs = CLASSIFY_JOBS,
-     .unit = "NAME", .aliases = "label_column_name",
-     .help = "column of the label in your own files"},
+    {TEXT("classification", label_column, NULL), KEPT, COMMON, .jobs = COLUMN_JOBS, .unit = "NAME",
+     .aliases = "label_column_name",
+     .help =
+         "column of the label in your own files; in CoNLL's columns the number of the tags', 0: "
+         "none"},
     {TEXT("classification", problem_type, "auto"), KEPT, .jobs = JOB_FINETUNE_CLASSIFY,
      .unit = "TYPE",
      .choices = "auto|single_label_classification|multi_label_classification|regression",
      .help = "kind of labels in your own files; auto: multi-label if the first label is a JSON "
              "array, regression if any label has a fraction, else single-label"},
+
+    {TEXT("classification", class_weights, NULL), KEPT,
+     .jobs = JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS, .unit = "A,B,...",
+     .help = "weight of each class in the loss, in the order of id2label; balanced: inversely to "
+             "its number of examples",
+     .shown = "all equal"},
+    {REAL("classification", label_smoothing_factor, "0"), KEPT,
+     .jobs = JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS, BETWEEN(0, 0.999), .unit = "X",
+     .aliases = "label_smoothing",
+     .help = "share of the loss that all classes have in equal parts"},
 
     {TEXT("pre-training", input_dir, NULL), FREE, COMMON, .jobs = SHARD_JOBS, .unit = "DIR",
      .help = "training shards: a folder of HDF5 or TFRecord files, one file, or a pattern"},
@@ -116,18 +132,20 @@ const struct option_row option_rows[] = {
              "standard deviations as in Google's BERT"},
 
     {INTEGER("features", max_seq_length, "384"), KEPT, COMMON,
-     .jobs = WINDOW_JOBS | CLASSIFY_JOBS | JOB_EMBED | JOB_PREPARE | SHARD_JOBS, BETWEEN(8, 65536),
+     .jobs = WINDOW_JOBS | COLUMN_JOBS | JOB_EMBED | JOB_PREPARE | SHARD_JOBS, BETWEEN(8, 65536),
      .unit = "N", .aliases = "max_length",
      .help = "maximum number of tokens in a sequence, including special tokens",
      .shown = "384, or the number of positions of the model if that is less",
      .job_defaults = {{CLASSIFY_JOBS, "128",
                        "128, or the number of positions of the model if that is less"},
                       {JOB_PREPARE, "128", NULL},
+                      {TOKENS_JOBS, "512", "the number of positions of the model, at most 512"},
                       {JOB_EMBED, "256", "as the model folder says, else 256"},
                       {SHARD_JOBS, NULL, "as in the shards"}}},
-    {INTEGER("features", doc_stride, "128"), KEPT, .jobs = WINDOW_JOBS, BETWEEN(1, 65536),
-     .unit = "N",
-     .help = "distance in tokens between the starts of successive windows of a context"},
+    {INTEGER("features", doc_stride, "128"), KEPT, .jobs = WINDOW_JOBS | TOKENS_JOBS,
+     BETWEEN(1, 65536), .unit = "N",
+     .help = "distance in tokens between the starts of successive windows of a context",
+     .job_defaults = {{TOKENS_JOBS, NULL, "half of max_seq_length"}}},
     {INTEGER("features", max_query_length, "64"), KEPT, .jobs = WINDOW_JOBS, BETWEEN(1, 65536),
      .unit = "N", .help = "truncate questions to N tokens"},
     {TEXT("features", features, "google"), KEPT, .jobs = SQUAD_JOBS | JOB_FEATURES, .unit = "RULES",
@@ -239,7 +257,7 @@ const struct option_row option_rows[] = {
              "more time, the same results"},
     {REAL("training", num_train_epochs, "2"), NOTED, COMMON, .jobs = JOB_TRAIN, BETWEEN(0, 1e6),
      .unit = "X", .aliases = "epochs num_epochs", .help = "number of passes over the training data",
-     .job_defaults = {{JOB_FINETUNE_CLASSIFY, "3", NULL},
+     .job_defaults = {{JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS, "3", NULL},
                       {JOB_PRETRAIN, NULL, "as max_steps says"}}},
     {INTEGER("training", max_steps, "0"), NOTED, COMMON, .jobs = JOB_TRAIN, BETWEEN(-1, 1e12),
      .unit = "N", .aliases = "num_train_steps max_train_steps", .help = "stop after N updates",
@@ -251,6 +269,10 @@ const struct option_row option_rows[] = {
      DEEPSPEED("dataloader_drop_last", "false"),
      .help = "leave out the sequences at the end of an epoch that do not fill an update; with "
              "--shard_order rank, of a file that do not fill a micro-batch"},
+    {INTEGER("training", freeze_layers, "0"), KEPT, .jobs = JOB_FINETUNE, AT_LEAST(0), .unit = "N",
+     .help = "do not train the N lowest layers"},
+    {FLAG("training", freeze_embeddings, "false"), KEPT, .jobs = JOB_FINETUNE,
+     .help = "do not train the embeddings"},
     {REAL("training", hidden_dropout_prob, "-1"), NOTED, .jobs = JOB_TRAIN | JOB_BENCH,
      BETWEEN(-1, 0.99), .unit = "X", .help = "dropout of the outputs of the layers",
      .shown = "as in the model's config.json"},
@@ -403,7 +425,8 @@ const struct option_row option_rows[] = {
      .shown = "0: never"},
     {REAL("evaluation", early_stopping_threshold, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0),
      .unit = "X", .help = "for early_stopping_patience: smaller improvements do not count"},
-    {FLAG("evaluation", do_predict, "auto"), FREE, .jobs = JOB_FINETUNE_CLASSIFY, BETWEEN(-1, 1),
+    {FLAG("evaluation", do_predict, "auto"), FREE,
+     .jobs = JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS, BETWEEN(-1, 1),
      .help = "after training, predict predict_file or, with task_name, the test set of the task",
      .shown = "true if predict_file is given"},
 

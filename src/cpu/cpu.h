@@ -110,6 +110,9 @@ void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
                     struct mat logits, float scale, const int32_t *labels, int64_t count);
 void cpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
                     double weight);
+void cpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                       float scale, const struct class_rule *rule, const int32_t *labels,
+                       int64_t count);
 void cpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count);
 void cpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
@@ -123,6 +126,8 @@ void cpu_gelu_backward(struct device *dev, struct mat du, float *dbias, struct m
                        enum activation activation);
 void cpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                       int64_t count);
+void cpu_drop_rows(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
+                   const struct batch *batch);
 void cpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,
                       struct dropout dropout, const struct batch *batch);
 void cpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,

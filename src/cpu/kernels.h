@@ -101,9 +101,10 @@ struct kernels {
                          int64_t last);
     void (*norm_backward)(const struct norm_grad_args *args, const struct batch *batch,
                           int64_t first, int64_t last, float *partial);
-    // y = dropout(x): one row [1, H] f32, masked as the first token of sequence `place`. y may be
-    // the memory of x.
-    void (*drop_first)(struct mat y, struct mat x, const struct dropout *dropout, int64_t place);
+    // y = dropout(x): one row [1, H] f32, masked as the token at `position` of sequence `place`. y
+    // may be the memory of x.
+    void (*drop_row)(struct mat y, struct mat x, const struct dropout *dropout, int64_t place,
+                     int32_t position);
     // table[index[r]] += x[r] for every row of x in order; rows with a negative index are skipped.
     void (*scatter_add)(struct mat table, struct mat x, const int32_t *index);
 

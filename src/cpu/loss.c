@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The losses: two cross entropies over the rows of each sequence for spans, in double; one over the
-// columns of a row for classes and words (kernels/cross_entropy.h); a squared difference for real
-// numbers and one cross entropy for each of several labels, in double.
+// columns of a row for classes and words (kernels/cross_entropy.h), or with a weight for each
+// class; a squared difference for real numbers and one cross entropy for each of several labels, in
+// double.
 #include "cpu/cpu.h"
 
 #include <math.h>
@@ -97,6 +98,50 @@ void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
             hits[i] = is_hit(logits, i, labels[i]); // before the gradient overwrites the logits
         }
         losses[i] = (float)cpu->kernels->cross_entropy(dlogits, logits, i, labels[i], scale);
+    }
+    zero_rows(dlogits, count);
+}
+
+// The share of class k in the loss of a row.
+static double share_of(const struct class_rule *rule, int64_t k, int32_t label, int64_t classes) {
+    const double smoothing = (double)rule->smoothing;
+    return (double)rule->weights[k] *
+           (smoothing / (double)classes + (k == label ? 1.0 - smoothing : 0.0));
+}
+
+// The loss of row i is the sum of all shares times the log-sum-exp, less that of shares times
+// logits.
+static double weighted_row(struct mat dlogits, struct mat logits, int64_t i,
+                           const struct class_rule *rule, int32_t label, double scale) {
+    const struct mat column = {.data = mat_rows(logits, i, 1).data,
+                               .rows = logits.cols,
+                               .cols = 1,
+                               .stride = 1,
+                               .dtype = DTYPE_F32};
+    const float *x = column.data;
+    const int used = label >= 0 && label < logits.cols;
+    const double shift = log_sum_exp(column, 0);
+    double total = 0.0, sum = 0.0;
+    for (int64_t k = 0; used && k < logits.cols; k++) {
+        const double share = share_of(rule, k, label, logits.cols);
+        total += share;
+        sum += share * (shift - (double)x[k]);
+    }
+    for (int64_t k = 0; !mat_is_empty(dlogits) && k < logits.cols; k++) {
+        const double share = used ? share_of(rule, k, label, logits.cols) : 0.0;
+        const double gradient = total * exp((double)x[k] - shift) - share;
+        store_gradient(dlogits, i, (int)k, used ? (float)(scale * gradient) : 0.0f);
+    }
+    return sum;
+}
+
+void cpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                       float scale, const struct class_rule *rule, const int32_t *labels,
+                       int64_t count) {
+    struct cpu *cpu = cpu_of(dev);
+#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
+    for (int64_t i = 0; i < count; i++) {
+        losses[i] = (float)weighted_row(dlogits, logits, i, rule, labels[i], (double)scale);
     }
     zero_rows(dlogits, count);
 }

@@ -194,9 +194,11 @@ static void fill_table(struct device *device) {
     device->scatter_rows = gpu_scatter_rows;
     device->scatter_add_rows = gpu_scatter_add_rows;
     device->gelu_backward = gpu_gelu_backward;
+    device->drop_rows = gpu_drop_rows;
     device->tanh_forward = gpu_tanh_forward;
     device->tanh_backward = gpu_tanh_backward;
     device->class_loss = gpu_class_loss;
+    device->weighted_loss = gpu_weighted_loss;
     device->squared_loss = gpu_squared_loss;
     device->sigmoid_loss = gpu_sigmoid_loss;
     device->add_losses = gpu_add_losses;

@@ -115,6 +115,9 @@ void gpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
                     struct mat logits, float scale, const int32_t *labels, int64_t count);
 void gpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count);
+void gpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                       float scale, const struct class_rule *rule, const int32_t *labels,
+                       int64_t count);
 void gpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count);
 void gpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
@@ -126,6 +129,8 @@ void gpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const in
                       int64_t count);
 void gpu_scatter_add_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                           int64_t count);
+void gpu_drop_rows(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
+                   const struct batch *batch);
 void gpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,
                       struct dropout dropout, const struct batch *batch);
 void gpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,

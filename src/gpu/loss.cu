@@ -111,6 +111,52 @@ void gpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
     zero_from(gpu_of(dev), dlogits, count);
 }
 
+// The share of class k in the loss of a row.
+DEVICE double share_of(const struct class_rule &rule, int64_t k, int32_t label, int64_t classes) {
+    const double smoothing = (double)rule.smoothing;
+    return (double)rule.weights[k] *
+           (smoothing / (double)classes + (k == label ? 1.0 - smoothing : 0.0));
+}
+
+// A thread has a row.
+__global__ void __launch_bounds__(LOSS_THREADS)
+    weighted_loss_kernel(struct mat dlogits, float *losses, struct mat logits, float scale,
+                         struct class_rule rule, const int32_t *labels, int64_t count) {
+    const int64_t row = (int64_t)blockIdx.x * LOSS_THREADS + threadIdx.x, classes = logits.cols;
+    if (row >= count) {
+        return;
+    }
+    const int32_t label = labels[row];
+    const bool used = label >= 0 && label < classes;
+    double most = -INFINITY, exps = 0.0, total = 0.0, sum = 0.0;
+    for (int64_t k = 0; k < classes; k++) {
+        most = fmax(most, (double)number_at(logits, row, k));
+    }
+    for (int64_t k = 0; k < classes; k++) {
+        exps += exp((double)number_at(logits, row, k) - most);
+    }
+    const double shift = most + log(exps);
+    for (int64_t k = 0; used && k < classes; k++) {
+        const double share = share_of(rule, k, label, classes);
+        total += share;
+        sum += share * (shift - (double)number_at(logits, row, k));
+    }
+    for (int64_t k = 0; k < classes; k++) { // the gradient may be in the logits' memory
+        const double p = exp((double)number_at(logits, row, k) - shift);
+        const double share = used ? share_of(rule, k, label, classes) : 0.0;
+        set_gradient(dlogits, row, k, used ? (double)scale * (total * p - share) : 0.0);
+    }
+    losses[row] = (float)sum;
+}
+
+void gpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
+                       float scale, const struct class_rule *rule, const int32_t *labels,
+                       int64_t count) {
+    gpu_run(gpu_of(dev), {"weighted_loss", gpu_blocks(count, LOSS_THREADS), LOSS_THREADS},
+            weighted_loss_kernel, dlogits, losses, logits, scale, *rule, labels, count);
+    zero_from(gpu_of(dev), dlogits, count);
+}
+
 // --- real numbers and several labels ------------------------------------------------------------
 
 __global__ void __launch_bounds__(LOSS_THREADS)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations between the last layer and a head over some of its rows: gathering these rows, and
-// the pooler's tanh with its dropout. One block has one row.
+// The operations between the last layer and a head: gathering some of its rows, the pooler's tanh
+// with its dropout, the dropout of all rows. One block has one row.
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
 
@@ -54,6 +54,20 @@ DEVICE float first_factor(const struct dropout &dropout, int64_t place, int64_t 
     return rng_dropout_keeps(&dropout, 0, place, 0, (int32_t)column)
                ? rng_dropout_scale(dropout.threshold)
                : 0.0f;
+}
+
+__global__ void __launch_bounds__(ROW_THREADS)
+    drop_rows_kernel(struct mat y, struct mat x, struct dropout dropout, struct batch batch) {
+    const int64_t row = blockIdx.x;
+    const int32_t sequence = batch.sequences[row];
+    const bool masked = dropout.threshold > 0 && sequence >= 0;
+    const float scale = rng_dropout_scale(dropout.threshold);
+    for (int64_t column = threadIdx.x; column < y.cols; column += ROW_THREADS) {
+        const float value = number_at(x, row, column);
+        const bool kept = !masked || rng_dropout_keeps(&dropout, 0, batch.places[sequence],
+                                                       batch.positions[row], (int32_t)column);
+        set_number(y, row, column, masked ? (kept ? value * scale : 0.0f) : value);
+    }
 }
 
 __global__ void __launch_bounds__(ROW_THREADS)
@@ -115,6 +129,12 @@ void gpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const in
 void gpu_scatter_add_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                           int64_t count) {
     scatter(gpu_of(dev), dx, dy, rows, count, true);
+}
+
+void gpu_drop_rows(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
+                   const struct batch *batch) {
+    gpu_run(gpu_of(dev), {"drop_rows", y.rows, ROW_THREADS}, drop_rows_kernel, y, x, dropout,
+            *batch);
 }
 
 void gpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,

@@ -202,6 +202,13 @@ static void take_decoder(const struct carving *carving, int64_t rows,
     decoder->hits = arena_take(carving->arena, (size_t)rows);
 }
 
+static void take_tokens(const struct carving *carving, int64_t rows, int64_t outputs,
+                        struct token_buffers *tokens) {
+    tokens->dropped = take(carving, carving->config->hidden_size, DTYPE_F32);
+    tokens->logits = take_rows(carving, rows, outputs, DTYPE_F32);
+    tokens->losses = take_rows(carving, rows, 1, DTYPE_F32).data;
+}
+
 static void take_head(const struct carving *carving, const struct bert *model,
                       struct bert_activations *activations) {
     const enum param_head kind = model->table->head;
@@ -213,10 +220,13 @@ static void take_head(const struct carving *carving, const struct bert *model,
             activations->layers[carving->config->num_hidden_layers - 1].output_norm.y;
         return;
     }
-    if (!head->per_token) {
+    if (model->table->pooler_weight >= 0) {
         take_pooler(carving, rows, &activations->pooler);
     }
-    if (kind == PARAM_HEAD_PRETRAINING) {
+    if (kind == PARAM_HEAD_TOKEN && carving->keep != BERT_KEEP_NOTHING) {
+        take_tokens(carving, batch_round(model->max_masked), outputs, &activations->tokens);
+    }
+    if (param_head_decodes(kind)) {
         take_decoder(carving, batch_round(model->max_masked), &activations->decoder);
     }
     activations->logits = take_rows(carving, rows, outputs, DTYPE_F32);

@@ -41,9 +41,9 @@ struct class_buffers {
     struct mat dpooled; // [C, H] f32
 };
 
-// The outputs of the pre-training head's transform, one row per masked token (C is M rounded up),
-// and of its decoder. The decoder processes DECODER_ROWS rows at a time, because a row of logits is
-// as long as the vocabulary.
+// The outputs of the transform of a head that decodes, one row per masked token (C is M rounded
+// up), and of its decoder. The decoder processes DECODER_ROWS rows at a time, because a row of
+// logits is as long as the vocabulary.
 #define DECODER_ROWS 1536
 
 struct decoder_buffers {
@@ -57,6 +57,13 @@ struct decoder_buffers {
     unsigned char *hits;      // [C]
 };
 
+// What the token head's training needs; C is the number of labelled tokens rounded up.
+struct token_buffers {
+    struct mat dropped; // [R, H] f32: the classifier's input; empty in inference
+    struct mat logits;  // [C, K] f32: those of the labelled tokens, then their gradients
+    float *losses;      // [C]
+};
+
 struct bert_activations {
     const struct bert_head *head;
     enum bert_keep keep;
@@ -66,10 +73,11 @@ struct bert_activations {
     struct norm_buffers first_norm; // before the first layer; only in pre-layer-norm models
     struct layer_buffers *layers;   // [L]
     struct mat sublayer;            // [R, H] f32: input of the layer norms
-    struct mat logits;              // [R, 2] or [C, num_labels] f32; see bert_logits
+    struct mat logits;              // [R, outputs] or [C, outputs] f32; see bert_logits
     struct mat dlogits;             // same shape as logits
     struct class_buffers pooler;    // empty unless the head reads the pooled output
-    struct decoder_buffers decoder; // empty unless this is the pre-training head
+    struct token_buffers tokens;    // empty unless this is the token head
+    struct decoder_buffers decoder; // empty unless the head decodes
     float *losses;                  // [S]
     // Gradients of the current layer. They reuse the memory of the forward pass's temporaries,
     // which the backward pass does not need.

@@ -22,6 +22,47 @@
 #include <assert.h>
 #include <math.h>
 
+// --- what is not trained ------------------------------------------------------------------------
+
+// The end of the frozen layers' matrices, with which the buffer begins.
+static int64_t frozen_matrices(const struct bert *model) {
+    const int64_t layers = model->frozen.layers;
+    return layers == 0                          ? 0
+           : layers < model->table->layer_count ? model->table->layers[layers].qkv_weight
+                                                : model->table->head_first;
+}
+
+// Where the biases and norms of a layer begin, which follow those of the layer below; for index L
+// their end.
+static int64_t vectors_of(const struct bert *model, int64_t index) {
+    const struct param_layer *layers = model->table->layers;
+    const int pre = model->config->pre_layer_norm;
+    if (index < model->table->layer_count) {
+        return pre ? layers[index].input_norm_weight : layers[index].qkv_bias;
+    }
+    return pre ? layers[index - 1].output_norm_weight
+               : layers[index - 1].output_norm_bias + model->config->hidden_size;
+}
+
+// The lowest layer whose backward pass anything needs. In a pre-layer-norm model a layer's first
+// norm is part of the pass of the layer below.
+static int64_t lowest_layer(const struct bert *model) {
+    const int64_t layers = model->frozen.layers;
+    return !model->frozen.embeddings ? 0
+           : layers > 0              ? layers - (model->config->pre_layer_norm != 0)
+                                     : 0;
+}
+
+// The operations that compute a gradient of biases and norms compute others, too; so these were
+// written.
+static void clear_frozen_vectors(const struct bert *model) {
+    const int64_t first = vectors_of(model, 0), end = vectors_of(model, model->frozen.layers);
+    if (end > first) {
+        model->device->zero(model->device, model->weights.gradients + first,
+                            (size_t)(end - first) * sizeof(float));
+    }
+}
+
 // --- linear layers of the encoder; a weight's shape is that of its operands ----------------------
 
 static void linear(const struct pass *pass, struct mat y, struct mat x, int64_t weight_at,
@@ -41,6 +82,9 @@ static void linear_input_gradient(const struct pass *pass, struct mat dx, struct
 static void linear_weight_gradient(const struct pass *pass, int64_t weight_at, float *dbias,
                                    struct mat dy, struct mat x) {
     struct device *dev = pass->model->device;
+    if (weight_at < frozen_matrices(pass->model)) {
+        return;
+    }
     struct mat dw = gradient_mat(pass->model, weight_at, dy.cols, x.cols);
     dev->linear_backward_weight(dev, dw, dbias, dy, x);
 }
@@ -354,6 +398,14 @@ static void announce(const struct bert_sink *sink, const struct param_table *tab
     }
 }
 
+static void layer_backward(const struct pass *pass, int64_t index) {
+    if (pass->activations->keep == BERT_KEEP_SUMS) {
+        recompute(pass, index);
+    }
+    feed_forward_backward(pass, index);
+    self_attention_backward(pass, index, layer_input(pass->activations, index));
+}
+
 void bert_backward(const struct bert *model, struct bert_activations *activations,
                    const struct batch *batch, const struct bert_dropout *dropout, float loss_scale,
                    const struct bert_sink *sink) {
@@ -364,18 +416,20 @@ void bert_backward(const struct bert *model, struct bert_activations *activation
     struct pass pass = {model, activations, batch, dropout};
     activations->head->backward(&pass, loss_scale);
     announce(sink, model->table, layer_count);
+    const int64_t lowest = lowest_layer(model);
     for (int64_t i = layer_count - 1; i >= 0; i--) {
-        if (activations->keep == BERT_KEEP_SUMS) {
-            recompute(&pass, i);
+        if (i >= lowest) {
+            layer_backward(&pass, i);
         }
-        feed_forward_backward(&pass, i);
-        self_attention_backward(&pass, i, layer_input(activations, i));
         announce(sink, model->table, i);
     }
-    if (activations->pre_layer_norm) {
+    if (activations->pre_layer_norm && lowest == 0) {
         first_norm_backward(&pass);
     }
-    embed_backward(&pass);
+    if (!model->frozen.embeddings) {
+        embed_backward(&pass);
+    }
+    clear_frozen_vectors(model);
     announce(sink, model->table, layer_count + 1);
 }
 
@@ -384,7 +438,8 @@ const float *bert_losses(const struct bert_activations *activations) {
 }
 
 const float *bert_masked_losses(const struct bert_activations *activations) {
-    return activations->decoder.losses;
+    return activations->tokens.losses != NULL ? activations->tokens.losses
+                                              : activations->decoder.losses;
 }
 
 const unsigned char *bert_masked_hits(const struct bert_activations *activations) {
@@ -466,6 +521,6 @@ double bert_forward_flops(const struct bert_config *config, int64_t length) {
 double bert_masked_flops(const struct bert *model, int64_t masked) {
     const double hidden = (double)model->config->hidden_size;
     const double words = (double)model->config->vocab_size;
-    const int is_decoded = model->table->head == PARAM_HEAD_PRETRAINING;
+    const int is_decoded = param_head_decodes(model->table->head);
     return is_decoded ? 2 * (double)masked * (hidden * hidden + hidden * words) : 0;
 }

@@ -24,7 +24,7 @@ struct bert_dropout {
     uint32_t step;
     double hidden_probability; // 0: no dropout
     double attention_probability;
-    double head_probability; // of the pooled output
+    double head_probability; // of the pooled output, or of the token head's input
 };
 
 // Called before a forward pass reads the weights of a range (the index of param_range).
@@ -39,8 +39,11 @@ struct bert {
     struct device *device;
     enum dtype compute;
     struct bert_weights weights;
-    struct bert_source source; // need NULL: the weights are always there
-    int64_t max_masked;        // masked tokens of a batch at most; of the pre-training head
+    struct bert_source source;  // need NULL: the weights are always there
+    int64_t max_masked;         // masked or labelled tokens of a batch at most
+    struct param_frozen frozen; // the backward pass leaves their gradients 0
+    // Of training on classes; without weights the plain cross entropy.
+    struct class_rule class_rule;
 };
 
 // Activations of one batch, carved from an arena. Holds views only.
@@ -54,7 +57,7 @@ enum bert_keep {
                    // the layer is recomputed, with the same numbers
 };
 
-// The number of rows of logits in the pre-training head's decoder buffer, for a batch with `masked`
+// The number of rows of logits in the decoder's buffer, for a batch with `masked`
 // masked tokens.
 int64_t bert_decoder_rows(int64_t masked);
 
@@ -69,9 +72,10 @@ void bert_activations_free(struct bert_activations *activations);
 // Computes the logits (f32, in the activations; see bert_logits). dropout NULL: none.
 void bert_forward(const struct bert *model, struct bert_activations *activations,
                   const struct batch *batch, const struct bert_dropout *dropout);
-// The output: [row_count, 2] for a span model; [batch_round(S), num_labels] for a classifier;
-// [batch_round(S), 2] for the pre-training head, whose decoder logits are computed piecewise and
-// not kept. Without a head, the last layer's output [row_count, H], in inference only.
+// The output: [row_count, 2] for a span model, [row_count, num_labels] for a token classifier;
+// [batch_round(S), num_labels] for a classifier; [batch_round(S), 2] for the pre-training head,
+// [batch_round(S), 0] for masked tokens alone, whose decoder logits are computed piecewise and not
+// kept. Without a head, the last layer's output [row_count, H], in inference only.
 struct mat bert_logits(const struct bert_activations *activations, const struct batch *batch);
 
 // The number of logits of a sequence of that length.
@@ -90,7 +94,8 @@ struct bert_rows bert_logit_rows(const struct bert_activations *activations,
 // span model reads the batch's start_positions and end_positions. A classifier reads its labels or,
 // as a regression with one output, its targets. The pre-training head reads the labels as those of
 // the next-sentence prediction (0: the next sentence, 1: another one) and the batch's masked
-// tokens.
+// tokens; a token classifier reads the labels of those. For it, and for masked tokens alone, the
+// losses of the sequences are 0.
 //
 // `sink`, unless it is NULL, is called for each range of the flat gradient (the index of
 // param_range) once nothing more will be added to it: the head's, those of the layers from the last
@@ -103,17 +108,23 @@ void bert_backward(const struct bert *model, struct bert_activations *activation
                    const struct batch *batch, const struct bert_dropout *dropout, float loss_scale,
                    const struct bert_sink *sink);
 const float *bert_losses(const struct bert_activations *activations);
-// The pre-training head's losses of the masked tokens, [M] in device memory; bert_losses are those
-// of the next-sentence prediction. Their gradient is that of loss_scale * masked_weight * (their
-// sum).
+// The losses of the masked tokens of a head that decodes, or of the labelled ones of a token
+// classifier, [M] in device memory; bert_losses of the pre-training head are those of the
+// next-sentence prediction. Their gradient is that of loss_scale * masked_weight * (their sum).
 const float *bert_masked_losses(const struct bert_activations *activations);
 
-// For inference, after bert_forward of the pre-training head: computes the losses of the batch's
+// For inference, after bert_forward of a head that decodes: computes the losses of the batch's
 // masked tokens (bert_masked_losses) and whether each was predicted correctly: its word is the
 // first one with the largest logit (bert_masked_hits, [M] in device memory, 0 or 1).
 void bert_decode(const struct bert *model, struct bert_activations *activations,
                  const struct batch *batch);
 const unsigned char *bert_masked_hits(const struct bert_activations *activations);
+
+// Likewise: computes the logits [count, V] (f32, device memory) of the masked tokens [first, first
+// + count) over the vocabulary. `first` is a multiple of BATCH_ROUNDING, and `count` at most
+// bert_decoder_rows. They are valid until the next call or pass.
+struct mat bert_decode_logits(const struct bert *model, struct bert_activations *activations,
+                              const struct batch *batch, int64_t first, int64_t count);
 
 // The first place in the forward pass on `batch` with a number that is not finite: 0 the
 // embeddings, 1 to L the layers, L + 1 the logits; -1 none. Works on training activations, after
@@ -125,7 +136,7 @@ int64_t bert_first_nonfinite(const struct bert *model, struct bert_activations *
 // The floating-point operations that the encoder needs for one sequence of length S, forward only:
 // L * (2 S (4 H^2 + 2 H I) + 4 S^2 H). Training needs three times as many.
 double bert_forward_flops(const struct bert_config *config, int64_t length);
-// The same for the pre-training head with M masked tokens: 2 M (H^2 + H V); 0 for other heads.
+// The same for a head that decodes, with M masked tokens: 2 M (H^2 + H V); 0 for other heads.
 double bert_masked_flops(const struct bert *model, int64_t masked);
 
 #endif

@@ -5,9 +5,11 @@
 //   span     logits = y Wh^T + bh, one row for each token
 //   class    f = the first row of each sequence; t = tanh(f Wp^T + bp);
 //            logits = dropout(t) Wh^T + bh, one row for each sequence
+//   token    logits = dropout(y) Wh^T + bh, one row for each token; a loss for each labelled token
 //   pretraining: the same without dropout, and for the rows x of the masked tokens
 //            h = LN(gelu(x Wt^T + bt)); logits = h E^T + bd, E the word table, whose products are
 //            in the compute dtype
+//   masked   h and logits of the masked tokens alone
 //
 // The class head's loss depends on problem_type: cross entropy, squared error, or the mean cross
 // entropy of one sigmoid per label, as in Hugging Face's BertForSequenceClassification.
@@ -21,6 +23,28 @@ static struct mat last_output(const struct pass *pass) {
 
 static void no_forward(const struct pass *pass) {
     (void)pass;
+}
+
+// --- the loss of classes ------------------------------------------------------------------------
+
+// The operands of a cross entropy, as device.h names them.
+struct class_scores {
+    struct mat dlogits, logits;
+    float *losses, scale;
+    const int32_t *labels;
+    int64_t count;
+};
+
+static void class_loss(const struct pass *pass, const struct class_scores *of) {
+    struct device *dev = pass->model->device;
+    const struct class_rule *rule = &pass->model->class_rule;
+    if (rule->weights == NULL) {
+        dev->class_loss(dev, of->dlogits, of->losses, NULL, of->logits, of->scale, of->labels,
+                        of->count);
+    } else {
+        dev->weighted_loss(dev, of->dlogits, of->losses, of->logits, of->scale, rule, of->labels,
+                           of->count);
+    }
 }
 
 // --- linear layers of the heads: f32, directly from the master weights ---------------------------
@@ -88,7 +112,7 @@ static void class_forward(const struct pass *pass) {
     pool_forward(pass, dropout_at(pass, RNG_SITE_HEAD, 0));
 }
 
-static void class_loss(const struct pass *pass, struct mat dlogits, float loss_scale) {
+static void sequence_loss(const struct pass *pass, struct mat dlogits, float loss_scale) {
     struct device *dev = pass->model->device;
     const struct batch *batch = pass->batch;
     const struct mat logits = sequences(pass, pass->activations->logits);
@@ -104,7 +128,12 @@ static void class_loss(const struct pass *pass, struct mat dlogits, float loss_s
         dev->sigmoid_loss(dev, dlogits, losses, logits, loss_scale, batch->shares, count);
         break;
     default:
-        dev->class_loss(dev, dlogits, losses, NULL, logits, loss_scale, batch->labels, count);
+        class_loss(pass, &(struct class_scores){.dlogits = dlogits,
+                                                .logits = logits,
+                                                .losses = losses,
+                                                .scale = loss_scale,
+                                                .labels = batch->labels,
+                                                .count = count});
     }
 }
 
@@ -118,7 +147,7 @@ static void pool_backward(const struct pass *pass, struct dropout dropout, float
     const struct mat dpooled = sequences(pass, pooler->dpooled);
     const struct mat dlogits = sequences(pass, pass->activations->dlogits);
     struct device *dev = pass->model->device;
-    class_loss(pass, dlogits, loss_scale);
+    sequence_loss(pass, dlogits, loss_scale);
     head_linear_backward(pass, dpooled, dlogits, pooled, at->head_weight, at->head_bias);
     dev->tanh_backward(dev, dpooled, dpooled, tanh, dropout, batch);
     head_linear_backward(pass, pooled, dpooled, first, at->pooler_weight, at->pooler_bias);
@@ -128,6 +157,54 @@ static void pool_backward(const struct pass *pass, struct dropout dropout, float
 
 static void class_backward(const struct pass *pass, float loss_scale) {
     pool_backward(pass, dropout_at(pass, RNG_SITE_HEAD, 0), loss_scale);
+}
+
+// --- token --------------------------------------------------------------------------------------
+
+// The used rows of a buffer with one row per labelled token.
+static struct mat labelled(const struct pass *pass, struct mat buffer) {
+    return mat_rows(buffer, 0, batch_round(pass->batch->masked_count));
+}
+
+// What the classifier reads. Inference drops nothing and has no memory for it.
+static struct mat token_input(const struct pass *pass) {
+    const struct mat dropped = pass->activations->tokens.dropped;
+    return mat_is_empty(dropped) ? last_output(pass) : used(pass, dropped);
+}
+
+static void token_forward(const struct pass *pass) {
+    const struct param_table *at = pass->model->table;
+    struct device *dev = pass->model->device;
+    const struct mat x = token_input(pass);
+    if (!mat_is_empty(pass->activations->tokens.dropped)) {
+        dev->drop_rows(dev, x, last_output(pass), dropout_at(pass, RNG_SITE_HEAD, 0), pass->batch);
+    }
+    head_linear(pass, used(pass, pass->activations->logits), x, at->head_weight, at->head_bias);
+}
+
+static void token_backward(const struct pass *pass, float loss_scale) {
+    const struct param_table *at = pass->model->table;
+    const struct batch *batch = pass->batch;
+    const struct token_buffers *tokens = &pass->activations->tokens;
+    struct device *dev = pass->model->device;
+    const struct mat dlogits = used(pass, pass->activations->dlogits);
+    const struct mat chosen = labelled(pass, tokens->logits);
+    const struct mat dresidual = used(pass, pass->activations->dresidual);
+    const int64_t count = batch->masked_count;
+    const size_t sequences = (size_t)batch->sequence_count;
+    assert(count > 0);
+    dev->zero(dev, pass->activations->losses, sequences * sizeof(float));
+    dev->gather_rows(dev, chosen, used(pass, pass->activations->logits), batch->masked_rows, count);
+    class_loss(pass, &(struct class_scores){.dlogits = chosen,
+                                            .logits = chosen,
+                                            .losses = tokens->losses,
+                                            .scale = loss_scale * batch->masked_weight,
+                                            .labels = batch->masked_labels,
+                                            .count = count});
+    dev->scatter_rows(dev, dlogits, chosen, batch->masked_rows, count);
+    head_linear_backward(pass, dresidual, dlogits, token_input(pass), at->head_weight,
+                         at->head_bias);
+    dev->drop_rows(dev, dresidual, dresidual, dropout_at(pass, RNG_SITE_HEAD, 0), batch);
 }
 
 // --- pre-training -------------------------------------------------------------------------------
@@ -244,6 +321,12 @@ void bert_decode(const struct bert *model, struct bert_activations *activations,
     }
 }
 
+struct mat bert_decode_logits(const struct bert *model, struct bert_activations *activations,
+                              const struct batch *batch, int64_t first, int64_t count) {
+    const struct pass pass = {.model = model, .activations = activations, .batch = batch};
+    return mat_rows(decode_forward(&pass, first, batch_round(count)), 0, count);
+}
+
 static void pretraining_forward(const struct pass *pass) {
     pool_forward(pass, no_dropout);
     if (pass->batch->masked_count > 0) {
@@ -259,13 +342,36 @@ static void pretraining_backward(const struct pass *pass, float loss_scale) {
     }
 }
 
+// --- masked tokens alone ------------------------------------------------------------------------
+
+static void masked_forward(const struct pass *pass) {
+    if (pass->batch->masked_count > 0) {
+        transform_forward(pass);
+    }
+}
+
+static void masked_backward(const struct pass *pass, float loss_scale) {
+    struct device *dev = pass->model->device;
+    const struct bert_activations *activations = pass->activations;
+    const struct mat dresidual = used(pass, activations->dresidual);
+    const size_t sequences = (size_t)pass->batch->sequence_count;
+    dev->zero(dev, dresidual.data, (size_t)(dresidual.rows * dresidual.cols) * sizeof(float));
+    dev->zero(dev, activations->losses, sequences * sizeof *activations->losses);
+    if (pass->batch->masked_count > 0) {
+        decode_all(pass, loss_scale * pass->batch->masked_weight);
+        transform_backward(pass);
+    }
+}
+
 // ------------------------------------------------------------------------------------------------
 
 static const struct bert_head heads[PARAM_HEADS] = {
     [PARAM_HEAD_NONE] = {.per_token = 1, .forward = no_forward},
     [PARAM_HEAD_SPAN] = {.per_token = 1, .forward = span_forward, .backward = span_backward},
     [PARAM_HEAD_CLASS] = {.forward = class_forward, .backward = class_backward},
+    [PARAM_HEAD_TOKEN] = {.per_token = 1, .forward = token_forward, .backward = token_backward},
     [PARAM_HEAD_PRETRAINING] = {.forward = pretraining_forward, .backward = pretraining_backward},
+    [PARAM_HEAD_MASKED] = {.forward = masked_forward, .backward = masked_backward},
 };
 
 const struct bert_head *bert_head_of(enum param_head head) {

@@ -18,7 +18,7 @@
 #define SLICE_ALIGNMENT 64
 #define NO_FIELD SIZE_MAX
 
-enum size_letter { ONE, TWO, H, I, V, P, TYPES, LABELS };
+enum size_letter { NOTHING, ONE, TWO, H, I, V, P, TYPES, LABELS };
 
 struct layout_row {
     const char *name; // for a layer: the part after "bert.encoder.layer.N."
@@ -45,10 +45,16 @@ static const struct layout_row class_matrices[] = {
     {"bert.pooler.dense.weight", H, H, TABLE(pooler_weight)},
     {"classifier.weight", LABELS, H, TABLE(head_weight)},
 };
+static const struct layout_row token_matrices[] = {
+    {"classifier.weight", LABELS, H, TABLE(head_weight)},
+};
 static const struct layout_row pretraining_matrices[] = {
     {"bert.pooler.dense.weight", H, H, TABLE(pooler_weight)},
     {"cls.predictions.transform.dense.weight", H, H, TABLE(transform_weight)},
     {"cls.seq_relationship.weight", TWO, H, TABLE(head_weight)},
+};
+static const struct layout_row masked_matrices[] = {
+    {"cls.predictions.transform.dense.weight", H, H, TABLE(transform_weight)},
 };
 static const struct layout_row word_table[] = {
     {"bert.embeddings.word_embeddings.weight", V, H, TABLE(word)},
@@ -97,6 +103,9 @@ static const struct layout_row class_vectors[] = {
     {"bert.pooler.dense.bias", ONE, H, TABLE(pooler_bias)},
     {"classifier.bias", ONE, LABELS, TABLE(head_bias)},
 };
+static const struct layout_row token_vectors[] = {
+    {"classifier.bias", ONE, LABELS, TABLE(head_bias)},
+};
 static const struct layout_row pretraining_vectors[] = {
     {"bert.pooler.dense.bias", ONE, H, TABLE(pooler_bias)},
     {"cls.predictions.transform.dense.bias", ONE, H, TABLE(transform_bias)},
@@ -104,6 +113,12 @@ static const struct layout_row pretraining_vectors[] = {
     {"cls.predictions.transform.LayerNorm.bias", ONE, H, TABLE(transform_norm_bias)},
     {"cls.predictions.bias", ONE, V, TABLE(decoder_bias)},
     {"cls.seq_relationship.bias", ONE, TWO, TABLE(head_bias)},
+};
+static const struct layout_row masked_vectors[] = {
+    {"cls.predictions.transform.dense.bias", ONE, H, TABLE(transform_bias)},
+    {"cls.predictions.transform.LayerNorm.weight", ONE, H, TABLE(transform_norm_weight)},
+    {"cls.predictions.transform.LayerNorm.bias", ONE, H, TABLE(transform_norm_bias)},
+    {"cls.predictions.bias", ONE, V, TABLE(decoder_bias)},
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
@@ -128,6 +143,12 @@ static const struct head_layout {
                           .matrix_count = LENGTH(class_matrices),
                           .vector_count = LENGTH(class_vectors),
                           .outputs = LABELS},
+    [PARAM_HEAD_TOKEN] = {.row = {"BertForTokenClassification", "a token classifier", "classifier"},
+                          .matrices = token_matrices,
+                          .vectors = token_vectors,
+                          .matrix_count = LENGTH(token_matrices),
+                          .vector_count = LENGTH(token_vectors),
+                          .outputs = LABELS},
     [PARAM_HEAD_PRETRAINING] = {.row = {"BertForPreTraining", "a pre-training model", "cls"},
                                 .matrices = pretraining_matrices,
                                 .vectors = pretraining_vectors,
@@ -135,6 +156,13 @@ static const struct head_layout {
                                 .vector_count = LENGTH(pretraining_vectors),
                                 .decodes = 1,
                                 .outputs = TWO},
+    [PARAM_HEAD_MASKED] = {.row = {"BertForMaskedLM", "a masked language model", "cls"},
+                           .matrices = masked_matrices,
+                           .vectors = masked_vectors,
+                           .matrix_count = LENGTH(masked_matrices),
+                           .vector_count = LENGTH(masked_vectors),
+                           .decodes = 1,
+                           .outputs = NOTHING},
 };
 
 const struct param_head_row *param_head_row(enum param_head head) {
@@ -143,6 +171,8 @@ const struct param_head_row *param_head_row(enum param_head head) {
 
 static int64_t size_of(const struct bert_config *config, enum size_letter letter) {
     switch (letter) {
+    case NOTHING:
+        return 0;
     case ONE:
         return 1;
     case TWO:
@@ -165,6 +195,10 @@ static int64_t size_of(const struct bert_config *config, enum size_letter letter
 
 int64_t param_head_outputs(enum param_head head, const struct bert_config *config) {
     return size_of(config, head_layouts[head].outputs);
+}
+
+int param_head_decodes(enum param_head head) {
+    return head_layouts[head].decodes;
 }
 
 static int64_t align(int64_t offset) {

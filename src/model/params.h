@@ -19,13 +19,16 @@
 #include <stdint.h>
 
 // The head on top of the encoder: none; "qa_outputs" on each token; pooler and "classifier" on the
-// first token of each sequence; pooler and "cls.seq_relationship" on the first token together with
-// "cls.predictions" on the masked tokens, whose decoder is the word table.
+// first token of each sequence; "classifier" on each token; pooler and "cls.seq_relationship" on
+// the first token together with "cls.predictions" on the masked tokens, whose decoder is the word
+// table; "cls.predictions" alone.
 enum param_head {
     PARAM_HEAD_NONE,
     PARAM_HEAD_SPAN,
     PARAM_HEAD_CLASS,
+    PARAM_HEAD_TOKEN,
     PARAM_HEAD_PRETRAINING,
+    PARAM_HEAD_MASKED,
     PARAM_HEADS
 };
 
@@ -50,6 +53,12 @@ struct param_layer {             // offsets in elements
     int64_t input_norm_weight, input_norm_bias; // only in a pre-layer-norm model
 };
 
+// What is not trained: the lowest layers, and the embeddings with their norm.
+struct param_frozen {
+    int64_t layers;
+    int embeddings;
+};
+
 struct param_table {
     struct param *params;
     size_t count;
@@ -62,8 +71,8 @@ struct param_table {
     struct param_layer *layers;
     enum param_head head;
     int64_t pooler_weight, pooler_bias; // [H, H], [H]; -1 if the head does not use a pooler
-    int64_t head_weight, head_bias;     // [outputs, H], [outputs]; -1 without a head
-    // For the pre-training head, else -1: [H, H], [H]; its layer norm; the decoder's bias [V].
+    int64_t head_weight, head_bias;     // [outputs, H], [outputs]; -1 without outputs
+    // For a head that decodes, else -1: [H, H], [H]; its layer norm; the decoder's bias [V].
     int64_t transform_weight, transform_bias, transform_norm_weight, transform_norm_bias;
     int64_t decoder_bias;
 };
@@ -75,9 +84,11 @@ struct param_head_row {
     const char *name;         // of the last linear layer: "qa_outputs"; NULL: none
 };
 const struct param_head_row *param_head_row(enum param_head head);
-// The number of outputs per token (span: 2) or per sequence (class: num_labels, pre-training: 2); H
-// without a head.
+// The number of outputs per token (span: 2, token: num_labels) or per sequence (class: num_labels,
+// pre-training: 2, masked: 0); H without a head.
 int64_t param_head_outputs(enum param_head head, const struct bert_config *config);
+// 1 for the heads with "cls.predictions", which predict masked tokens.
+int param_head_decodes(enum param_head head);
 
 // 1 for the embeddings and the encoder; 0 for pooler and head, which a checkpoint may lack.
 int param_is_body(const struct param *param);

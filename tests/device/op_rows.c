@@ -279,6 +279,14 @@ static double *first_mask(const struct op_case *c) {
     return mask;
 }
 
+static void drop_rows(struct op_case *c) {
+    double *mask = mask_of(c, RNG_SITE_HEAD);
+    for (int64_t i = 0; i < SIZE(ROWS) * SIZE(HIDDEN); i++) {
+        c->x[0][i] = mask[i] * c->x[1][i];
+    }
+    free(mask);
+}
+
 static void tanh_forward(struct op_case *c) {
     double *mask = first_mask(c);
     reference_tanh(c->x[0], c->x[1], c->x[2], mask, SIZE(COUNT) * SIZE(HIDDEN));
@@ -364,6 +372,26 @@ static void prepare_classes(struct op_case *c, int mode) {
             logits[other] = 9;
         }
         labels[i] = mode == 0 && i == 1 ? (int32_t)classes : mode == 0 && i == 2 ? -1 : labels[i];
+    }
+}
+
+static void weighted_loss(struct op_case *c) {
+    double **x = c->x;
+    const int32_t *labels = data_of(c, 4);
+    const int64_t classes = SIZE(N);
+    for (int64_t i = 0; i < SIZE(COUNT); i++) {
+        const struct reference_shares shares = {x[3], (double)OP_SMOOTHING, labels[i]};
+        x[1][i] =
+            reference_weighted(row_of(x[0], i, classes), x[2] + i * classes, classes, &shares);
+    }
+    scale_gradient(c, SIZE(COUNT) * classes);
+}
+
+// Labels that are ignored: the second is too large, the third negative.
+static void prepare_weighted(struct op_case *c, int mode) {
+    int32_t *labels = c->call.operands[4].data;
+    for (int64_t i = 1; i < SIZE(COUNT) && i < 3; i++) {
+        labels[i] = i == 1 ? (int32_t)SIZE(N) : -1;
     }
 }
 
@@ -609,9 +637,11 @@ const struct op_row op_rows[] = {
     {ROW(scatter_rows), .f32 = OP_EXACTLY, .forward = "gather_rows"},
     {ROW(scatter_add_rows), .f32 = 4e-7, .forward = "gather_rows"},
     {ROW(gelu_backward), .activates = 1, .forward = "linear_gelu_forward", .upstream = du_itself},
+    {ROW(drop_rows), .drops = 1, .f32 = 2e-7},
     {ROW(tanh_forward), .drops = 1, .f32 = 4e-7},
     {ROW(tanh_backward), .drops = 1, .f32 = 4e-7, .forward = "tanh_forward"},
     {ROW(class_loss), .prepare = prepare_classes, .modes = 2, .f32 = 2e-6, .forward = "class_loss"},
+    {ROW(weighted_loss), .prepare = prepare_weighted, .f32 = 4e-7, .forward = "weighted_loss"},
     {ROW(squared_loss), .prepare = prepare_targets, .f32 = 4e-7, .forward = "squared_loss"},
     {ROW(sigmoid_loss), .prepare = prepare_targets, .f32 = 4e-7, .forward = "sigmoid_loss"},
     {ROW(add_losses), .f64 = 1e-14},

@@ -191,6 +191,26 @@ double reference_squared(double *gradient, double x, double target) {
     return difference * difference;
 }
 
+double reference_weighted(double *gradient, const double *x, int64_t classes,
+                          const struct reference_shares *shares) {
+    const int64_t label = shares->label;
+    double *one = calloc((size_t)classes, sizeof *one), sum = 0;
+    const int used = label >= 0 && label < classes;
+    for (int64_t k = 0; gradient != NULL && k < classes; k++) {
+        gradient[k] = 0;
+    }
+    for (int64_t k = 0; used && k < classes; k++) {
+        const double share = shares->weights[k] * ((k == label ? 1 - shares->smoothing : 0) +
+                                                   shares->smoothing / (double)classes);
+        sum += share * reference_cross_entropy(one, x, classes, k);
+        for (int64_t j = 0; gradient != NULL && j < classes; j++) {
+            gradient[j] += share * one[j];
+        }
+    }
+    free(one);
+    return sum;
+}
+
 double reference_sigmoid(double *gradient, const double *x, const double *targets, int64_t labels) {
     double sum = 0;
     for (int64_t k = 0; k < labels; k++) {

@@ -48,6 +48,15 @@ void reference_tanh_grad(double *du, const double *dy, const double *t, const do
 double reference_cross_entropy(double *gradient, const double *x, int64_t length, int64_t label);
 // (x - target)^2, 0 for a target that is NaN; gradient may be NULL.
 double reference_squared(double *gradient, double x, double target);
+// The sum over the classes k of -log softmax(x)[k] times weights[k] * (smoothing / classes, and 1 -
+// smoothing more for the label's); 0 for a label outside.
+struct reference_shares {
+    const double *weights;
+    double smoothing;
+    int64_t label;
+};
+double reference_weighted(double *gradient, const double *x, int64_t classes,
+                          const struct reference_shares *shares);
 // The mean over the labels of -(t log s(x) + (1 - t) log(1 - s(x))); 0 when the first target is
 // NaN.
 double reference_sigmoid(double *gradient, const double *x, const double *targets, int64_t labels);

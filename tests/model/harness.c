@@ -82,9 +82,7 @@ int harness_open(struct harness *harness, const struct bert_config *config,
         return 0;
     }
     assert_ok(status, &error);
-    enum param_head head = options->pretraining_head ? PARAM_HEAD_PRETRAINING
-                           : options->class_head     ? PARAM_HEAD_CLASS
-                                                     : PARAM_HEAD_SPAN;
+    enum param_head head = options->head != PARAM_HEAD_NONE ? options->head : PARAM_HEAD_SPAN;
     assert_ok(param_table_init(&harness->table, config, head, &error), &error);
     const int64_t total = harness->table.total;
     harness->master = floats(harness, total, sizeof(float));
@@ -155,6 +153,24 @@ float *harness_logits(struct harness *harness, const struct batch *batch) {
     return download(harness, logits.data, logits.rows * logits.cols);
 }
 
+float *harness_masked_logits(struct harness *harness, const struct batch *batch) {
+    struct device *dev = harness->device;
+    const int64_t most = bert_decoder_rows(batch->masked_count);
+    float *all = malloc((size_t)(batch->masked_count * harness->config.vocab_size) * sizeof *all);
+    int64_t rows;
+    assert_non_null(all);
+    bert_forward(&harness->model, harness->activations, batch, NULL);
+    for (int64_t first = 0; first < batch->masked_count; first += rows) {
+        const int64_t left = batch->masked_count - first;
+        rows = left < most ? left : most;
+        const struct mat logits =
+            bert_decode_logits(&harness->model, harness->activations, batch, first, rows);
+        dev->download(dev, all + first * logits.cols, logits.data,
+                      (size_t)(rows * logits.cols) * sizeof *all);
+    }
+    return all;
+}
+
 double harness_step(struct harness *harness, const struct batch *batch,
                     const struct bert_dropout *dropout, float loss_scale) {
     bert_forward(&harness->model, harness->activations, batch, dropout);
@@ -167,7 +183,7 @@ double harness_step(struct harness *harness, const struct batch *batch,
         sum += losses[s];
     }
     free(losses);
-    if (batch->masked_count > 0 && harness->table.head == PARAM_HEAD_PRETRAINING) {
+    if (batch->masked_count > 0 && param_head_decodes(harness->table.head)) {
         losses = download(harness, bert_masked_losses(harness->activations), batch->masked_count);
         for (int64_t i = 0; i < batch->masked_count; i++) {
             sum += (double)batch->masked_weight * losses[i];

@@ -26,10 +26,9 @@ struct harness_options {
     const char *instructions; // NULL: the best
     int64_t max_rows, max_sequences, max_length;
     int inference;
-    int checkpointing; // with BERT_KEEP_SUMS
-    int class_head;    // a classifier with config.num_labels instead of the span head
-    int pretraining_head;
-    int64_t max_masked; // of the pre-training head
+    int checkpointing;    // with BERT_KEEP_SUMS
+    enum param_head head; // PARAM_HEAD_NONE: the span head
+    int64_t max_masked;   // of a head that decodes
 };
 
 // Returns 0 if the machine lacks the requested instruction set; any other error fails the test.
@@ -44,6 +43,8 @@ void harness_zero_gradients(struct harness *harness);
 float *harness_gradients(struct harness *harness);
 // [row_count, 2], or [batch_round(sequence_count), num_labels] of a classifier.
 float *harness_logits(struct harness *harness, const struct batch *batch);
+// Of the masked tokens [masked_count, V], after a forward pass of its own.
+float *harness_masked_logits(struct harness *harness, const struct batch *batch);
 
 // Sequences laid out as a batch. Free with packed_free.
 struct packed;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the heads over whole sequences and masked tokens against transformers'
-// BertForSequenceClassification and BertForPreTraining, with the files
-// tests/golden/class_*.safetensors and pretraining_*.safetensors (dev/goldens/class_heads.py,
+// BertForSequenceClassification, BertForPreTraining and BertForMaskedLM, with the files
+// tests/golden/class_*.safetensors, pretraining_* and masked_* (dev/goldens/class_heads.py,
 // pretraining_heads.py), and for consistency: batches split into pieces, threads, inference.
 
 #include "core/harness.h"
@@ -14,7 +14,8 @@
 #include <string.h>
 
 static const char *const names[] = {"class_two",    "class_five",      "class_regression",
-                                    "class_labels", "pretraining_erf", "pretraining_tanh"};
+                                    "class_labels", "pretraining_erf", "pretraining_tanh",
+                                    "masked_erf",   "masked_tanh"};
 #define NAMES (sizeof names / sizeof *names)
 
 struct scene {
@@ -27,6 +28,12 @@ struct scene {
 
 static int has_masked_tokens(const struct scene *scene) {
     return scene->sequences.masked_count > 0;
+}
+
+static enum param_head head_of(const struct scene *scene) {
+    return !has_masked_tokens(scene)                       ? PARAM_HEAD_CLASS
+           : golden_has(&scene->golden.file, "labels", "") ? PARAM_HEAD_PRETRAINING
+                                                           : PARAM_HEAD_MASKED;
 }
 
 // The mean over the masked tokens plus the mean over the sequences.
@@ -49,8 +56,7 @@ static void scene_open(struct scene *scene, const char *name, const struct harne
                                                                   : BERT_CLASSES;
     }
     struct harness_options options = *how;
-    options.pretraining_head = has_masked_tokens(scene);
-    options.class_head = !options.pretraining_head;
+    options.head = head_of(scene);
     options.max_masked = scene->sequences.masked_count;
     options.max_rows = batch_round(scene->sequences.tokens);
     options.max_sequences = scene->sequences.count;
@@ -70,9 +76,15 @@ static void scene_close(struct scene *scene) {
     golden_close(&scene->golden);
 }
 
-static int64_t logit_count(const struct scene *scene) {
-    return scene->sequences.count *
-           param_head_outputs(scene->harness.table.head, &scene->harness.config);
+// The logits of the sequences, or of the masked tokens alone.
+static float *logits_of(struct scene *scene, int64_t *count) {
+    const struct batch *batch = packed_batch(scene->packed);
+    const int is_masked = head_of(scene) == PARAM_HEAD_MASKED;
+    *count = is_masked ? scene->sequences.masked_count * scene->harness.config.vocab_size
+                       : scene->sequences.count *
+                             param_head_outputs(scene->harness.table.head, &scene->harness.config);
+    return is_masked ? harness_masked_logits(&scene->harness, batch)
+                     : harness_logits(&scene->harness, batch);
 }
 
 static double step(struct scene *scene, const struct bert_dropout *dropout) {
@@ -90,12 +102,13 @@ static void f32_equals_pytorch(void **state) {
         double expected_loss = golden_number(&scene.golden.file, "", "loss");
         assert_true(fabs(loss - expected_loss) <= 1e-5 * fabs(expected_loss));
         double *expected = golden_doubles(&scene.golden.file, "", "logits", NULL);
-        float *logits = harness_logits(&scene.harness, packed_batch(scene.packed));
-        double apart = largest_difference(logits, expected, logit_count(&scene));
-        assert_true(apart <= 2e-5);
         float *g0 = golden_layout(&scene.golden, table, "grad.");
         double *wide = to_double(g0, table->total);
         float *g = harness_gradients(&scene.harness);
+        int64_t count;
+        float *logits = logits_of(&scene, &count);
+        double apart = largest_difference(logits, expected, count);
+        assert_true(apart <= 2e-5);
         double worst = assert_gradients(table, g, wide, 1e-4, 1e-6, names[i]);
         print_message("%-18s logits apart by %.1e, gradients use %.0f %% of their bound\n",
                       names[i], apart, 100 * worst);
@@ -116,10 +129,11 @@ static void bf16_is_near(void **state) {
         const int64_t total = scene.harness.table.total;
         step(&scene, NULL);
         float *expected = golden_floats(&scene.golden.file, "", "logits", NULL);
-        float *logits = harness_logits(&scene.harness, packed_batch(scene.packed));
         float *g0 = golden_layout(&scene.golden, &scene.harness.table, "grad.");
         float *g = harness_gradients(&scene.harness);
-        double logits_error = relative_error(logits, expected, logit_count(&scene));
+        int64_t count;
+        float *logits = logits_of(&scene, &count);
+        double logits_error = relative_error(logits, expected, count);
         double gradient_error = relative_error(g, g0, total);
         print_message("%-18s bf16 logits %.4f, gradients %.4f\n", names[i], logits_error,
                       gradient_error);
@@ -213,10 +227,11 @@ static void inference_gives_the_same_logits(void **state) {
             struct scene scene;
             scene_open(&scene, names[i],
                        &(struct harness_options){.compute = DTYPE_F32, .inference = inference});
-            const struct batch *batch = packed_batch(scene.packed);
-            bert_forward(&scene.harness.model, scene.harness.activations, batch, NULL);
-            logits[inference] = harness_logits(&scene.harness, batch);
-            bytes = (size_t)logit_count(&scene) * sizeof(float);
+            int64_t count;
+            bert_forward(&scene.harness.model, scene.harness.activations,
+                         packed_batch(scene.packed), NULL);
+            logits[inference] = logits_of(&scene, &count);
+            bytes = (size_t)count * sizeof(float);
             scene_close(&scene);
         }
         assert_memory_equal(logits[0], logits[1], bytes);

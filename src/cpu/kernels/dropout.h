@@ -157,13 +157,14 @@ ALWAYS void dropout_apply(float *x, const struct dropout *dropout, const struct 
     dropout_piece(x, dropout, batch->places[sequence], batch->positions[row], column, count);
 }
 
-static void drop_first(struct mat y, struct mat x, const struct dropout *dropout, int64_t place) {
+static void drop_row(struct mat y, struct mat x, const struct dropout *dropout, int64_t place,
+                     int32_t position) {
     for (int64_t c = 0; c < x.cols; c += KERNEL_COLUMNS) {
         const int64_t count = piece(c, x.cols, KERNEL_COLUMNS);
         float value[KERNEL_COLUMNS];
         load(value, x, 0, c, count);
         if (dropout->threshold > 0) {
-            dropout_piece(value, dropout, place, 0, c, count);
+            dropout_piece(value, dropout, place, position, c, count);
         }
         store(y, 0, c, value, count);
     }

@@ -23,7 +23,8 @@ struct packer_sequence {
     float target;          // real label, or NaN: none
     const int32_t *labels; // with several labels at once: the classes that apply
     int32_t label_count;   // their number; negative: unknown
-    // Masked tokens: rows within the sequence, ascending, and the original ids.
+    // Masked or labelled tokens: rows within the sequence, ascending, and the original ids or
+    // classes.
     const uint16_t *masked_positions;
     const int32_t *masked_labels;
     int32_t masked_count;

@@ -147,6 +147,11 @@ static void gelu_backward(struct device *dev, const struct op_call *c) {
     dev->gelu_backward(dev, m[0], m[1].data, m[2], c->activation);
 }
 
+static void drop_rows(struct device *dev, const struct op_call *c) {
+    const struct mat *m = c->operands;
+    dev->drop_rows(dev, m[0], m[1], op_dropout(c, RNG_SITE_HEAD), &c->batch);
+}
+
 static void tanh_forward(struct device *dev, const struct op_call *c) {
     const struct mat *m = c->operands;
     dev->tanh_forward(dev, m[0], m[1], m[2], op_dropout(c, RNG_SITE_HEAD), &c->batch);
@@ -160,6 +165,12 @@ static void tanh_backward(struct device *dev, const struct op_call *c) {
 static void class_loss(struct device *dev, const struct op_call *c) {
     const struct mat *m = c->operands;
     dev->class_loss(dev, m[0], m[1].data, m[2].data, m[3], c->scale, m[4].data, c->sizes[OP_COUNT]);
+}
+
+static void weighted_loss(struct device *dev, const struct op_call *c) {
+    const struct mat *m = c->operands;
+    const struct class_rule rule = {.weights = m[3].data, .smoothing = OP_SMOOTHING};
+    dev->weighted_loss(dev, m[0], m[1].data, m[2], c->scale, &rule, m[4].data, c->sizes[OP_COUNT]);
 }
 
 static void squared_loss(struct device *dev, const struct op_call *c) {
@@ -390,6 +401,10 @@ const struct op op_table[] = {
      .operands = {X(du, ADD_ZERO, F32, T, N, .size = 2), X(dbias, ADD, F32, ONE, N),
                   X(u, IN, F32, T, N, .size = 4)},
      .uses = {USE("transform's gelu backward", MASKED_ROWS, HIDDEN, HIDDEN)}},
+    {OP(drop_rows),
+     .operands = {X(y, OUT, F32, ROWS, HIDDEN, .shared = V(1), .with = 1),
+                  X(x, IN, F32, ROWS, HIDDEN, .size = 2)},
+     .variants = 2, .uses = {USE("dropout of tokens", NONE, NONE, NONE)}},
     {OP(tanh_forward),
      .operands = {X(y, OUT_ZERO, F32, T, HIDDEN),
                   X(t, OUT_ZERO, F32, T, HIDDEN, .shared = V(1), .with = 2),
@@ -411,6 +426,12 @@ const struct op op_table[] = {
      .variants = 3,
      .uses = {USE("word loss", MASKED_ROWS, VOCABULARY, NONE),
               USE("class loss", SEQUENCE_ROWS, CLASSES, NONE)}},
+    {OP(weighted_loss),
+     .operands = {X(dlogits, OUT_ZERO, F32, T, N, .only = V(0) | V(1), .shared = V(0), .with = 2),
+                  X(losses, OUT, F32, ONE, COUNT), X(logits, IN, F32, T, N, .size = 8),
+                  X(weights, IN, F32, ONE, N, .size = 0.5, .shift = 1),
+                  X(labels, IN, INT32, ONE, COUNT, .set = set_labels)},
+     .variants = 3, .uses = {USE("weighted loss of classes", SEQUENCE_ROWS, CLASSES, NONE)}},
     {OP(squared_loss),
      .operands = {X(dlogits, OUT_ZERO, F32, T, ONE, .only = V(0) | V(1), .shared = V(0), .with = 2),
                   X(losses, OUT, F32, ONE, COUNT), X(logits, IN, F32, T, ONE, .size = 8),

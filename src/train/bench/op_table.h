@@ -64,6 +64,8 @@ enum op_role {
 
 enum op_type { OP_F32, OP_COMPUTE, OP_F64, OP_INT32, OP_INT64, OP_BYTE, OP_RANGE };
 
+#define OP_SMOOTHING 0.1f // of weighted_loss
+
 #define OP_OPERANDS 11
 #define OP_USES 6
 #define OP_VARIANT(v) (1u << (v))

@@ -20,7 +20,7 @@ static struct device_shape device_shape_of(const struct state *state,
         .intermediate = config->intermediate_size,
         .heads = config->num_attention_heads,
         .vocabulary = config->vocab_size,
-        .decoder_rows = bert_decoder_rows(worst.masked),
+        .decoder_rows = param_head_decodes(state->table->head) ? bert_decoder_rows(worst.masked) : 0,
         .compute = state->compute,
         .training = shape->train.tokens > 0,
     };

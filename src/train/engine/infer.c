@@ -93,7 +93,7 @@ struct prediction {
     int64_t *parts, *taken; // [ranks + 1] where each rank's begin; how far they were taken
     // The output of a batch, on the host.
     float *logits;
-    float *masked_losses; // only for the pre-training head
+    float *masked_losses; // only for a head that decodes
     unsigned char *masked_hits;
 };
 

@@ -52,7 +52,7 @@ struct infer_args {
     // sequence (bert.h's bert_logit_rows) one after the other, valid during the call. Called by the
     // first rank only.
     void (*take)(void *context, size_t index, const float *logits, int64_t count);
-    // For the pre-training head: receives the losses of the sequence's masked tokens, and whether
+    // For a head that decodes: receives the losses of the sequence's masked tokens, and whether
     // the model's first choice was correct. NULL: they are not computed.
     void (*take_masked)(void *context, size_t index, const struct infer_masked *masked);
     void *context;

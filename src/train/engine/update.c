@@ -29,6 +29,7 @@ struct update_rules update_rules_of(const struct berth_config *config,
         .hidden_dropout = hidden,
         .attention_dropout = attention < 0 ? shape->attention_probs_dropout_prob : attention,
         .head_dropout = head < 0 ? hidden : head,
+        .label_smoothing = config->label_smoothing_factor,
         .parts = (int)config->virtual_ranks,
         .exchange = {.wire = wire_of(config, compute),
                      .waits = !config->overlap_comm,
@@ -73,6 +74,42 @@ static enum berth_status take_levels(struct updater *updater, struct berth_error
     return status;
 }
 
+static size_t class_bytes(const struct engine *engine) {
+    return (size_t)engine->model.config->num_labels * sizeof(float);
+}
+
+static enum berth_status take_class_rule(struct updater *updater, struct berth_error *error) {
+    struct engine *engine = updater->engine;
+    struct device *device = engine->state->device;
+    const double *weights = updater->rules.class_weights;
+    const size_t bytes = class_bytes(engine);
+    if (weights == NULL) {
+        return BERTH_OK;
+    }
+    float *narrow = memory_new(bytes);
+    updater->class_weights = device->memory_new(device, bytes);
+    if (narrow == NULL || updater->class_weights == NULL) {
+        memory_free(narrow);
+        return device_no_memory(device, bytes, "the weights of the classes", error);
+    }
+    for (int64_t k = 0; k < engine->model.config->num_labels; k++) {
+        narrow[k] = (float)weights[k];
+    }
+    device->upload(device, updater->class_weights, narrow, bytes);
+    memory_free(narrow);
+    engine->model.class_rule = (struct class_rule){
+        .weights = updater->class_weights, .smoothing = (float)updater->rules.label_smoothing};
+    return BERTH_OK;
+}
+
+static void drop_class_rule(struct updater *updater) {
+    struct device *device = updater->engine->state->device;
+    if (updater->class_weights != NULL) {
+        device->memory_free(device, updater->class_weights, class_bytes(updater->engine));
+    }
+    updater->engine->model.class_rule = (struct class_rule){.weights = NULL};
+}
+
 static void need(void *context, size_t range) {
     struct updater *updater = context;
     all_reduce_wait_weights(&updater->all_reduce, range);
@@ -96,6 +133,8 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
                                "counts of an update");
     }
     TRY(take_levels(updater, error));
+    TRY(take_class_rule(updater, error));
+    engine->model.frozen = rules->optimizer.frozen;
     TRY(replica_check_init(&updater->check, rules->check_every, &updater->all_reduce, error));
     engine->model.source = (struct bert_source){.need = need, .context = updater};
     return optimizer_plan_init(&updater->plan, &updater->rules.optimizer, engine->state, comm,
@@ -118,6 +157,7 @@ void updater_done(struct updater *updater) {
         }
     }
     memory_free(updater->levels);
+    drop_class_rule(updater);
     memory_free(updater->counts);
     updater->engine->model.source = (struct bert_source){0};
     *updater = (struct updater){0};
@@ -129,7 +169,8 @@ struct run {
     struct engine *engine;
     const struct update_args *args;
     struct bert_dropout dropout;
-    // What the means divide by: the update's sequences and masked tokens, over all parts; 0: those
+    // What the means divide by: the update's sequences and masked tokens, over all parts, each with
+    // the weight of its class; 0: those
     // of each micro-batch, whose means are averaged over `micro_batches`, else 1.
     double sequences, masked, micro_batches;
     size_t most_micro; // micro-batches of a part, at most
@@ -159,6 +200,35 @@ static size_t count_micro(const struct run *run, size_t part) {
     return micro_batches;
 }
 
+struct divisors {
+    double sequences, masked;
+};
+
+// The weight of a class; that of one that is ignored is 0, because its loss is.
+static double class_weight(const struct run *run, int32_t label) {
+    const double *weights = run->updater->rules.class_weights;
+    return label >= 0 && label < run->engine->model.config->num_labels ? weights[label] : 0;
+}
+
+static struct divisors divisors_of(const struct run *run, const uint32_t *order, size_t count) {
+    const struct packer_source *source = run->args->source;
+    struct divisors sums = {.sequences = (double)count};
+    if (run->updater->rules.class_weights == NULL) {
+        sums.masked = (double)packer_extent(source, order, count).masked;
+        return sums;
+    }
+    const int per_token = run->engine->model.table->head == PARAM_HEAD_TOKEN;
+    sums.sequences = per_token ? (double)count : 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct packer_sequence sequence = source->get(source->data, order[i]);
+        sums.sequences += per_token ? 0 : class_weight(run, sequence.label);
+        for (int32_t k = 0; k < sequence.masked_count; k++) {
+            sums.masked += class_weight(run, sequence.masked_labels[k]);
+        }
+    }
+    return sums;
+}
+
 // Counts what this rank knows: all of the update, or its own part.
 static void count_parts(const struct run *run) {
     const struct update_args *args = run->args;
@@ -168,10 +238,7 @@ static void count_parts(const struct run *run) {
         counts[part] = division->loads[part];
         counts[division->parts + part] = (double)count_micro(run, part);
     }
-    counts[2 * division->parts] =
-        run->engine->model.table->head == PARAM_HEAD_PRETRAINING
-            ? (double)packer_extent(args->source, args->order, args->count).masked
-            : 0;
+    counts[2 * division->parts] = divisors_of(run, args->order, args->count).masked;
 }
 
 // Where each rank knows its own part, all get the sums before the first micro-batch, so that its
@@ -200,7 +267,7 @@ static void find_divisors(struct run *run) {
         return;
     }
     run->micro_batches = 1;
-    run->sequences = (double)(args->count + args->others);
+    run->sequences = divisors_of(run, args->order, args->count).sequences + (double)args->others;
     run->masked = micro[parts];
 }
 
@@ -228,16 +295,14 @@ static struct run run_of(struct updater *updater, const struct update_args *args
 }
 
 static struct micro micro_at(const struct run *run, size_t first, size_t end) {
-    const struct packer_source *source = run->args->source;
     const int own = run->sequences <= 0;
     struct micro micro = {.first = first, .count = cut_at(run, first, end)};
-    double sequences = own ? (double)micro.count : run->sequences, masked = run->masked;
+    struct divisors sums = {run->sequences, run->masked};
     if (own) {
-        const uint32_t *order = run->updater->division.order + first;
-        masked = (double)packer_extent(source, order, micro.count).masked;
+        sums = divisors_of(run, run->updater->division.order + first, micro.count);
     }
-    micro.sequence_weight = 1 / (sequences * run->micro_batches);
-    micro.masked_weight = masked > 0 ? 1 / (masked * run->micro_batches) : 0;
+    micro.sequence_weight = 1 / (sums.sequences * run->micro_batches);
+    micro.masked_weight = sums.masked > 0 ? 1 / (sums.masked * run->micro_batches) : 0;
     return micro;
 }
 

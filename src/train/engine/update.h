@@ -31,6 +31,10 @@ struct update_rules {
     int micro_average; // loss_average "micro"
     uint64_t seed;
     double hidden_dropout, attention_dropout, head_dropout;
+    // Of training on classes (device.h's class_rule); weights NULL: the plain loss. Borrowed,
+    // [num_labels].
+    const double *class_weights;
+    double label_smoothing;
     int parts; // of an update; a multiple of the number of ranks; 0: one for each rank
     struct all_reduce_rules exchange; // gradients travel in f32 where `parts` is set
     int64_t check_every; // updates between comparisons of the ranks (replica_check.h); 0: no checks
@@ -55,6 +59,7 @@ struct updater {
     int own_parts; // of this rank
     int level_count;
     size_t announced, before; // ranges whose gradients were announced, and the last of them
+    float *class_weights;     // [num_labels] in device memory; NULL: none
     float **levels;           // [level_count][total] in device memory: sums of 1, 2, 4, ... parts
 };
 

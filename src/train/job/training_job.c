@@ -406,7 +406,8 @@ static void empty_state(struct training_job *job) {
 
 static enum berth_status fill_state(struct training_job *job, struct berth_error *error) {
     enum dtype compute = job->state.compute;
-    const struct update_rules rules = update_rules_of(&job->config, &job->files.shape, compute);
+    struct update_rules rules = update_rules_of(&job->config, &job->files.shape, compute);
+    rules.class_weights = job->train.class_weights;
     TRY(state_init_share(&job->state, job->device, &job->files.table, compute, &job->share, error));
     job->content = (struct checkpoint_content){.config = &job->config,
                                                .files = &job->files,

@@ -4,6 +4,7 @@
 #include "core/options.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 // --- rows ---------------------------------------------------------------------------------------
@@ -144,6 +145,7 @@ struct optimizer optimizer_of(const struct berth_config *config) {
         .clips = clips_of(config),
         .no_decay = list != NULL ? list->parts : config->no_decay,
         .own_list = list == NULL,
+        .frozen = {config->freeze_layers, config->freeze_embeddings},
     };
 }
 
@@ -189,7 +191,17 @@ enum berth_status optimizer_check(const struct optimizer *optimizer,
                              (int)length, part);
         }
     }
-    return BERTH_OK;
+    return optimizer->frozen.layers <= table->layer_count
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG, "--freeze_layers %lld: the model has %lld layers",
+                           (long long)optimizer->frozen.layers, (long long)table->layer_count);
+}
+
+int optimizer_freezes(const struct optimizer *optimizer, const char *parameter) {
+    int layer;
+    return sscanf(parameter, "bert.encoder.layer.%d.", &layer) == 1
+               ? layer < optimizer->frozen.layers
+               : optimizer->frozen.embeddings && strncmp(parameter, "bert.embeddings.", 16) == 0;
 }
 
 static int is_scaled(const struct optimizer *optimizer, int decays) {

@@ -56,6 +56,7 @@ struct optimizer {
     unsigned clips;       // enum optimizer_clip
     const char *no_decay; // comma-separated parts of names
     int own_list;         // no_decay is a list of the user's own
+    struct param_frozen frozen;
 };
 
 // Replaces unset settings by the row's values. An unknown name is BERTH_USAGE, a setting that the
@@ -68,13 +69,17 @@ struct optimizer optimizer_of(const struct berth_config *config);
 // Whether weight decay applies to the parameter: its name contains no part of no_decay.
 int optimizer_decays(const struct optimizer *optimizer, const char *parameter);
 
+// Whether the parameter is not trained.
+int optimizer_freezes(const struct optimizer *optimizer, const char *parameter);
+
 // Whether the parameter's update is scaled by a coefficient of its own.
 int optimizer_scales(const struct optimizer *optimizer, const char *parameter);
 
 // Whether an update needs norms of single tensors, for coefficients or clipping.
 int optimizer_is_by_tensor(const struct optimizer *optimizer);
 
-// BERTH_CONFIG if a part of the user's own list occurs in no parameter's name.
+// BERTH_CONFIG if a part of the user's own list occurs in no parameter's name, or more layers are
+// frozen than there are.
 enum berth_status optimizer_check(const struct optimizer *optimizer,
                                   const struct param_table *table, struct berth_error *error);
 

@@ -35,6 +35,7 @@ static size_t run_end(const struct optimizer_plan *plan, size_t first, int64_t r
     size_t end = first + 1;
     while (end < table->count && table->params[end].offset < range_end &&
            (table->params[end].offset < table->matrix_count) == copied &&
+           !optimizer_freezes(plan->optimizer, table->params[end].name) &&
            optimizer_decays(plan->optimizer, table->params[end].name) == decays) {
         end++;
     }
@@ -101,6 +102,10 @@ static void fill_lists(struct optimizer_plan *plan, const struct range_lists *li
         const char *name = table->params[i].name;
         const int decays = optimizer_decays(optimizer, name);
         lists->tensor_blocks[i] = block;
+        if (optimizer_freezes(optimizer, name)) {
+            i++;
+            continue;
+        }
         if (is_clipped(optimizer) || optimizer_scales(optimizer, name)) {
             block = list_tensor(plan, lists, i++, decays, block);
             continue;

@@ -229,6 +229,25 @@ static enum berth_status make_features(struct classify *own, struct task_set *se
     return BERTH_OK;
 }
 
+// Counts the training set's classes.
+static enum berth_status weigh_classes(const struct classify *own, const struct task_open *args,
+                                       struct task_set *set, struct berth_error *error) {
+    const struct pair_dataset *dataset = &own->parts[0].dataset;
+    if (own->several || own->names.list == NULL) {
+        return class_weights_refuse(args->config, error);
+    }
+    size_t *counts = memory_array_zeroed(own->names.count, sizeof *counts);
+    if (counts == NULL) {
+        return error_no_memory(error, own->names.count * sizeof *counts, "the classes");
+    }
+    for (size_t i = 0; i < dataset->count; i++) {
+        counts[dataset->examples[i].label]++;
+    }
+    enum berth_status status = class_weights_set(set, args->config, &own->names, counts, error);
+    memory_free(counts);
+    return status;
+}
+
 static enum berth_status fill(struct classify *own, const struct task_open *args,
                               struct task_set *set, struct berth_error *error) {
     TRY(find_parts(own, args, error));
@@ -245,7 +264,7 @@ static enum berth_status fill(struct classify *own, const struct task_open *args
     set->source = (struct packer_source){.get = get, .data = own, .count = (size_t)set->examples};
     own->width = (size_t)args->files->shape.num_labels;
     if (args->use == TASK_TRAIN) {
-        return BERTH_OK;
+        return weigh_classes(own, args, set, error);
     }
     own->logits = memory_array(set->source.count * own->width, sizeof *own->logits);
     return own->logits != NULL
@@ -268,10 +287,11 @@ static void close_set(struct task_set *set) {
         memory_free(own->parts[i].path);
     }
     if (own != NULL) {
-        classify_drop_names(own);
+        class_names_done(&own->names);
         memory_free(own->logits);
         memory_free(own);
     }
+    memory_free(set->class_weights);
     *set = (struct task_set){0};
 }
 

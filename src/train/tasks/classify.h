@@ -6,8 +6,7 @@
 
 #include "data/pairs/glue_tasks.h"
 #include "data/pairs/pair_features.h"
-#include "format/json/json.h"
-#include "train/tasks/task.h"
+#include "train/tasks/class_names.h"
 
 // One file of a set: MNLI's development and test sets have two.
 struct classify_part {
@@ -24,20 +23,17 @@ struct classify {
     const struct glue_task *task; // NULL: the user's own data
     struct classify_part parts[CLASSIFY_PARTS_MAX];
     size_t part_count;
-    size_t width;       // logits per example
-    float *logits;      // [examples][width]
-    json *model;        // object of config.json, which owns the names
-    const char **names; // names of the classes; NULL: a regression
-    int several;        // multi-label: classes apply independently
+    size_t width;             // logits per example
+    float *logits;            // [examples][width]
+    struct class_names names; // of the classes; empty: a regression
+    int several;              // multi-label: classes apply independently
 };
 
 // --- labels (classify_labels.c) ------------------------------------------------------------------
 
 int classify_is_regression(const struct model_files *files);
-// The names of a model's classes, [*count] (memory_free), which `model` owns (json_free); both NULL
-// for a regression.
-enum berth_status classify_read_names(const struct model_files *files, json **model,
-                                      const char ***names, size_t *count,
+// As class_names_read; a regression has none.
+enum berth_status classify_read_names(struct class_names *names, const struct model_files *files,
                                       struct berth_error *error);
 // A regression to several numbers is BERTH_CONFIG.
 enum berth_status classify_check_outputs(const struct model_files *files,
@@ -49,7 +45,6 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
 // know, or a number for a class, is an error.
 enum berth_status classify_match_labels(struct classify *own, const struct task_open *args,
                                         struct berth_error *error);
-void classify_drop_names(struct classify *own);
 
 // --- results (classify_results.c); functions of struct task --------------------------------------
 

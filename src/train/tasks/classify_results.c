@@ -13,7 +13,7 @@ static struct results_predictions predictions_of(const struct classify *own,
     return (struct results_predictions){.logits = own->logits + part->first * own->width,
                                         .count = part->features.count,
                                         .width = own->width,
-                                        .labels = own->names,
+                                        .labels = own->names.list,
                                         .several = own->several};
 }
 
@@ -54,18 +54,6 @@ static enum berth_status outcome_init(struct outcome *outcome, const struct clas
     return BERTH_OK;
 }
 
-// -log softmax(logits)[label]
-static double cross_entropy(const float *logits, size_t width, int32_t label) {
-    double largest = (double)logits[0], sum = 0;
-    for (size_t i = 1; i < width; i++) {
-        largest = fmax(largest, (double)logits[i]);
-    }
-    for (size_t i = 0; i < width; i++) {
-        sum += exp((double)logits[i] - largest);
-    }
-    return log(sum) + largest - (double)logits[label];
-}
-
 // The mean over the classes of the cross entropy of each class's sigmoid.
 static double sigmoid_loss(const float *logits, size_t width, const struct pair_feature *feature) {
     double sum = 0;
@@ -85,15 +73,17 @@ static double mean_loss(const struct classify *own, const struct classify_part *
         const struct pair_feature *feature = &part->features.features[i];
         const float *row = logits + i * own->width;
         double difference = (double)logits[i * own->width] - (double)feature->value;
-        sum += own->names == NULL ? difference * difference
-               : own->several     ? sigmoid_loss(row, own->width, feature)
-                                  : cross_entropy(row, own->width, feature->label);
+        sum += own->names.list == NULL ? difference * difference
+               : own->several          ? sigmoid_loss(row, own->width, feature)
+                                       : task_cross_entropy(row, own->width, feature->label);
     }
     return sum / (double)part->features.count;
 }
 
 static enum glue_metric metric_of(const struct classify *own) {
-    return own->task != NULL ? own->task->metric : own->names == NULL ? GLUE_MSE : GLUE_ACCURACY;
+    return own->task != NULL         ? own->task->metric
+           : own->names.list == NULL ? GLUE_MSE
+                                     : GLUE_ACCURACY;
 }
 
 // As in transformers' run_classification: F1 over all decisions, and the fraction of examples with
@@ -131,7 +121,7 @@ static enum berth_status score_part(struct classify *own, const struct classify_
     }
     TRY(outcome_init(&outcome, own, part, error));
     struct glue_outcome view = {.count = outcome.count, .class_count = own->width};
-    if (own->names != NULL) {
+    if (own->names.list != NULL) {
         view.predictions = outcome.classes;
         view.labels = outcome.labels;
     } else {
@@ -166,32 +156,6 @@ enum berth_status classify_score(const struct task_set *set, struct task_score *
 
 // --- result files --------------------------------------------------------------------------------
 
-#define RESULT_FIELDS (BERTH_METRICS_MAX + 4)
-
-// Fills fields[] and keys[] with "eval_accuracy", ...
-static size_t score_fields(const struct task_results *results, const char *prefix,
-                           struct berth_field fields[RESULT_FIELDS], char keys[RESULT_FIELDS][64]) {
-    const struct task_score *score = results->score;
-    size_t count = 0;
-    for (; count < score->count; count++) {
-        snprintf(keys[count], sizeof keys[count], "%s_%s", prefix, score->items[count].name);
-        fields[count] = log_real(keys[count], score->items[count].value);
-    }
-    snprintf(keys[count], sizeof keys[count], "%s_loss", prefix);
-    fields[count] = log_real(keys[count], score->loss);
-    return count + 1;
-}
-
-static enum berth_status write_evaluation(const struct task_results *results,
-                                          struct berth_error *error) {
-    struct berth_field fields[RESULT_FIELDS];
-    char keys[RESULT_FIELDS][64];
-    size_t count = score_fields(results, "eval", fields, keys);
-    fields[count++] = log_integer("global_step", results->step);
-    fields[count++] = log_real("loss", results->train_loss);
-    return results_write_eval_text(results->folder, fields, count, error);
-}
-
 static enum berth_status write_part(const struct classify *own, const struct classify_part *part,
                                     const char *folder, struct berth_error *error) {
     struct results_predictions predictions = predictions_of(own, part);
@@ -211,19 +175,11 @@ static enum berth_status write_predictions(const struct task_set *set,
     for (size_t i = 0; i < own->part_count; i++) {
         TRY(write_part(own, &own->parts[i], results->folder, error));
     }
-    if (results->score->count == 0) {
-        return BERTH_OK;
-    }
-    struct berth_field fields[RESULT_FIELDS];
-    char keys[RESULT_FIELDS][64];
-    size_t count = score_fields(results, "predict", fields, keys);
-    fields[count++] = log_real("predict_runtime", results->seconds);
-    fields[count++] = log_integer("predict_samples", set->examples);
-    return results_write_json(results->folder, "predict", fields, count, error);
+    return task_write_prediction(set, results, error);
 }
 
 enum berth_status classify_write(const struct task_set *set, const struct task_results *results,
                                  struct berth_error *error) {
-    return results->use == TASK_VALIDATE ? write_evaluation(results, error)
+    return results->use == TASK_VALIDATE ? task_write_evaluation(results, error)
                                          : write_predictions(set, results, error);
 }

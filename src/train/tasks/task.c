@@ -2,7 +2,9 @@
 #include "train/tasks/task.h"
 
 #include "core/file.h"
+#include "metrics/results.h"
 
+#include <math.h>
 #include <stdio.h>
 
 const char *task_file(const struct berth_config *config, enum task_use use) {
@@ -41,4 +43,57 @@ void task_score_add(struct task_score *score, const char *name, double value) {
 
 int task_predicts(const struct berth_config *config) {
     return config->do_predict < 0 ? config->predict_file != NULL : config->do_predict;
+}
+
+double task_cross_entropy(const float *logits, size_t width, int32_t label) {
+    double largest = (double)logits[0], sum = 0;
+    for (size_t i = 1; i < width; i++) {
+        largest = fmax(largest, (double)logits[i]);
+    }
+    for (size_t i = 0; i < width; i++) {
+        sum += exp((double)logits[i] - largest);
+    }
+    return log(sum) + largest - (double)logits[label];
+}
+
+// --- result files --------------------------------------------------------------------------------
+
+#define RESULT_FIELDS (BERTH_METRICS_MAX + 4)
+
+// Fills fields[] and keys[] with "eval_accuracy", ...
+static size_t score_fields(const struct task_results *results, const char *prefix,
+                           struct berth_field fields[RESULT_FIELDS], char keys[RESULT_FIELDS][64]) {
+    const struct task_score *score = results->score;
+    size_t count = 0;
+    for (; count < score->count; count++) {
+        snprintf(keys[count], sizeof keys[count], "%s_%s", prefix, score->items[count].name);
+        fields[count] = log_real(keys[count], score->items[count].value);
+    }
+    snprintf(keys[count], sizeof keys[count], "%s_loss", prefix);
+    fields[count] = log_real(keys[count], score->loss);
+    return count + 1;
+}
+
+enum berth_status task_write_evaluation(const struct task_results *results,
+                                        struct berth_error *error) {
+    struct berth_field fields[RESULT_FIELDS];
+    char keys[RESULT_FIELDS][64];
+    size_t count = score_fields(results, "eval", fields, keys);
+    fields[count++] = log_integer("global_step", results->step);
+    fields[count++] = log_real("loss", results->train_loss);
+    return results_write_eval_text(results->folder, fields, count, error);
+}
+
+enum berth_status task_write_prediction(const struct task_set *set,
+                                        const struct task_results *results,
+                                        struct berth_error *error) {
+    if (results->score->count == 0) {
+        return BERTH_OK;
+    }
+    struct berth_field fields[RESULT_FIELDS];
+    char keys[RESULT_FIELDS][64];
+    size_t count = score_fields(results, "predict", fields, keys);
+    fields[count++] = log_real("predict_runtime", results->seconds);
+    fields[count++] = log_integer("predict_samples", set->examples);
+    return results_write_json(results->folder, "predict", fields, count, error);
 }

@@ -38,6 +38,8 @@ struct task_set {
     struct shard_stream_settings stream;
     const char *path; // path of the file, owned by the set
     int64_t examples, tokens;
+    // Training on classes that count differently, or smoothed: [num_labels], owned by the task.
+    double *class_weights;
     int new_head; // training: the model's own head is for other labels and is newly initialised
     void *own;
 };
@@ -83,7 +85,7 @@ struct task {
     // Receives the logits of sequence `index` (infer.h). Of several ranks only the first one
     // receives and concludes, scores and writes.
     void (*take)(void *set, size_t index, const float *logits, int64_t count);
-    // Receives the masked tokens of sequence `index`; NULL except for the pre-training head.
+    // Receives the masked tokens of sequence `index`; NULL except for heads that decode.
     void (*take_masked)(void *set, size_t index, const struct infer_masked *masked);
     // Computes the result after all logits were received. May be called again after another
     // prediction.
@@ -96,7 +98,7 @@ struct task {
 };
 
 // All tasks: applies the macro `row` to each name.
-#define TASKS(row) row(squad) row(classify) row(pretrain)
+#define TASKS(row) row(squad) row(classify) row(tokens) row(pretrain)
 
 #define TASK_DECLARE(name) extern const struct task task_##name;
 TASKS(TASK_DECLARE)
@@ -119,6 +121,16 @@ enum berth_status task_validates(const struct berth_config *config, const char *
                                  int *answer, struct berth_error *error);
 // Adds a score; there is room for BERTH_METRICS_MAX of them.
 void task_score_add(struct task_score *score, const char *name, double value);
+// -log softmax(logits)[label]
+double task_cross_entropy(const float *logits, size_t width, int32_t label);
+// Writes eval_results.txt: the scores as "eval_NAME", the step and the training's loss.
+enum berth_status task_write_evaluation(const struct task_results *results,
+                                        struct berth_error *error);
+// Writes predict_results.json: the scores as "predict_NAME", the time and the number of examples;
+// nothing without scores.
+enum berth_status task_write_prediction(const struct task_set *set,
+                                        const struct task_results *results,
+                                        struct berth_error *error);
 // Whether do_predict requests a prediction after training.
 int task_predicts(const struct berth_config *config);
 

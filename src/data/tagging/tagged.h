@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads sentences of words with a tag each (named entities, parts of speech): CoNLL's columns, or
+// JSON lines with an array of words and one of tags.
+//
+//   columns     one word per line, columns separated by blanks or tabs, an empty line after each
+//               sentence; lines whose word is -DOCSTART- are skipped
+//   JSON lines  one sentence per line: {"tokens": ["EU", "rejects"], "ner_tags": ["B-ORG", "O"]}
+//
+// The file's name gives its format: .json, .jsonl and .ndjson are JSON lines, all others columns.
+// Leaves out comments and multi-word tokens (CoNLL-U), nested tags and the schemes of tags
+// (metrics/entities.h).
+#ifndef BERTH_DATA_TAGGED_H
+#define BERTH_DATA_TAGGED_H
+
+#include "core/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct tagged_settings {
+    // Columns by name in JSON lines, by number from 1 in a file of columns. NULL: "tokens" or
+    // "words", column 1.
+    const char *word_column;
+    // NULL: "ner_tags", "tags" or "labels", the last column. "0": none.
+    const char *tag_column;
+    int tag_optional;  // 1: the file may have no tags
+    int64_t sentences; // > 0: reads only so many, from the first
+};
+
+struct tagged_dataset {
+    const char *name;             // the file
+    const char **words;           // [word_count], not empty
+    int32_t *tags;                // [word_count] index in tag_names; NULL: the file has no tags
+    size_t *starts;               // [count + 1] first word of each sentence, then word_count
+    size_t *lines;                // [count] line of each sentence's first word
+    int word_lines;               // 1: each word has a line of its own
+    const char *const *tag_names; // ascending by their bytes
+    size_t word_count, count;     // words, sentences
+    size_t tag_count;
+    void *storage; // owns every text
+};
+
+// Reads a data set; free with tagged_done (allowed after a failure). Errors (BERTH_BAD_DATA) name
+// file and line: not UTF-8, no words, lines with different numbers of columns, a column that is not
+// there, arrays of different lengths, an empty word or tag.
+enum berth_status tagged_read(const char *path, const struct tagged_settings *settings,
+                              struct tagged_dataset *dataset, struct berth_error *error);
+void tagged_done(struct tagged_dataset *dataset);
+
+// The line of a word of a sentence.
+size_t tagged_line(const struct tagged_dataset *dataset, size_t sentence, size_t word);
+
+// Renumbers the tags in the order of `names`, which must outlive the data set. Names are compared
+// exactly. When all are Hugging Face's placeholders LABEL_0, LABEL_1, ... and there are as many as
+// tags, they stand for these in order. A tag without a name is BERTH_BAD_DATA with its line and the
+// known names; the data set is then unchanged.
+enum berth_status tagged_renumber(struct tagged_dataset *dataset, const char *const *names,
+                                  size_t count, struct berth_error *error);
+
+#endif

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads CoNLL's columns. The text is cut in place; words borrow from it.
+#include "core/encoding.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "core/utf8.h"
+#include "data/tagging/tagged_reader.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define FILE_LIMIT ((size_t)4 << 30)
+#define COLUMNS_MAX 64
+#define DOCUMENT "-DOCSTART-"
+
+// The columns of a line.
+struct fields {
+    char *items[COLUMNS_MAX];
+    size_t count;
+};
+
+struct columns {
+    struct tagged_reader *reader;
+    size_t word, tag; // numbers from 0; `tag` of a file without tags is not used
+    size_t count;     // of the first word's line; 0: none was read
+    size_t line;
+    int in_sentence;
+};
+
+static enum berth_status column_number(const struct tagged_reader *reader, const char *setting,
+                                       const char *text, int64_t least, int64_t *number) {
+    if (number_parse_integer(text, number) && *number >= least && *number <= COLUMNS_MAX) {
+        return BERTH_OK;
+    }
+    return error_set(reader->error, BERTH_USAGE,
+                     "%s: %s: expected the number of a column, %" PRId64 " to %d, found \"%s\"; "
+                     "only JSON lines name their columns",
+                     reader->dataset->name, setting, least, COLUMNS_MAX, text);
+}
+
+static enum berth_status missing_column(const struct columns *columns, const char *setting,
+                                        size_t number) {
+    return error_set(columns->reader->error, BERTH_BAD_DATA,
+                     "%s: line %zu: %s: no column %zu, the line has %zu columns",
+                     columns->reader->dataset->name, columns->line, setting, number,
+                     columns->count);
+}
+
+// Takes the numbers of the columns from the settings and the first word's line.
+static enum berth_status find_columns(struct columns *columns, const struct fields *fields) {
+    struct tagged_reader *reader = columns->reader;
+    const struct tagged_settings *settings = reader->settings;
+    int64_t word = 1, tag = (int64_t)fields->count;
+    columns->count = fields->count;
+    if (settings->word_column != NULL) {
+        TRY(column_number(reader, "text_column", settings->word_column, 1, &word));
+    }
+    if (settings->tag_column != NULL) {
+        TRY(column_number(reader, "label_column", settings->tag_column, 0, &tag));
+    } else if (fields->count == 1 && settings->tag_optional) {
+        tag = 0;
+    }
+    columns->word = (size_t)word - 1;
+    columns->tag = (size_t)tag - 1;
+    reader->has_tags = tag > 0;
+    if ((size_t)word > fields->count) {
+        return missing_column(columns, "text_column", (size_t)word);
+    }
+    if ((size_t)tag > fields->count) {
+        return missing_column(columns, "label_column", (size_t)tag);
+    }
+    return !reader->has_tags || word != tag
+               ? BERTH_OK
+               : error_set(reader->error, BERTH_BAD_DATA,
+                           "%s: line %zu: words and tags would be the same column, %" PRId64
+                           "; expected a word and its tag per line",
+                           reader->dataset->name, columns->line, word);
+}
+
+static enum berth_status cut_fields(const struct columns *columns, char *line,
+                                    struct fields *fields) {
+    fields->count = 0;
+    for (char *at = line + strspn(line, " \t\r"); *at != '\0';) {
+        char *end = at + strcspn(at, " \t\r");
+        char *next = end + strspn(end, " \t\r");
+        if (fields->count == COLUMNS_MAX) {
+            return error_set(columns->reader->error, BERTH_BAD_DATA,
+                             "%s: line %zu: more than %d columns; expected a word and its tag",
+                             columns->reader->dataset->name, columns->line, COLUMNS_MAX);
+        }
+        *end = '\0';
+        fields->items[fields->count++] = at;
+        at = next;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status take_line(struct columns *columns, const struct fields *fields) {
+    struct tagged_reader *reader = columns->reader;
+    if (fields->count == 0) {
+        columns->in_sentence = 0;
+        return BERTH_OK;
+    }
+    if (strcmp(fields->items[0], DOCUMENT) == 0) {
+        columns->in_sentence = 0;
+        return BERTH_OK;
+    }
+    if (columns->count == 0) {
+        TRY(find_columns(columns, fields));
+    }
+    if (fields->count != columns->count) {
+        return error_set(reader->error, BERTH_BAD_DATA,
+                         "%s: line %zu: expected %zu columns as in the lines before, found %zu",
+                         reader->dataset->name, columns->line, columns->count, fields->count);
+    }
+    if (!columns->in_sentence) {
+        TRY(tagged_reader_sentence(reader, columns->line));
+        columns->in_sentence = 1;
+    }
+    return tagged_reader_word(reader, fields->items[columns->word],
+                              reader->has_tags ? fields->items[columns->tag] : NULL);
+}
+
+static int ends_reading(const struct columns *columns) {
+    return !columns->in_sentence && tagged_reader_is_full(columns->reader);
+}
+
+static enum berth_status take_lines(struct tagged_reader *reader, char *text, size_t length) {
+    struct columns columns = {.reader = reader};
+    struct fields fields;
+    for (char *at = text, *end = text + length; at < end && !ends_reading(&columns);) {
+        char *newline = memchr(at, '\n', (size_t)(end - at));
+        char *stop = newline != NULL ? newline : end;
+        columns.line++;
+        *stop = '\0';
+        TRY(cut_fields(&columns, at, &fields));
+        TRY(take_line(&columns, &fields));
+        at = stop + 1;
+    }
+    return BERTH_OK;
+}
+
+static size_t line_of(const char *text, size_t offset) {
+    size_t line = 1;
+    for (size_t i = 0; i < offset; i++) {
+        line += text[i] == '\n';
+    }
+    return line;
+}
+
+static enum berth_status check_bytes(const struct tagged_reader *reader, const char *text,
+                                     size_t length) {
+    const char *nul = memchr(text, '\0', length);
+    const size_t valid = nul != NULL ? (size_t)(nul - text) : utf8_valid_prefix(text, length);
+    return valid == length
+               ? BERTH_OK
+               : error_set(reader->error, BERTH_BAD_DATA, "%s: line %zu: %s", reader->dataset->name,
+                           line_of(text, valid),
+                           nul != NULL ? "a NUL byte; expected a text file: is it damaged?"
+                                       : "not UTF-8; save the file as UTF-8");
+}
+
+// Converts the text to UTF-8 with a NUL at its end; *text points into storage->bytes.
+static enum berth_status normalise(struct tagged_reader *reader, char **text, size_t *length) {
+    struct buffer own = {0};
+    const char *bytes = reader->storage->bytes;
+    TRY(encoding_normalise(reader->dataset->name, &bytes, length, &own, reader->error));
+    *text = (char *)bytes;
+    if (own.bytes == NULL) {
+        return BERTH_OK;
+    }
+    buffer_put_byte(&own, '\0');
+    memory_free(reader->storage->bytes);
+    reader->storage->bytes = *text = own.bytes;
+    return own.failed ? error_no_memory(reader->error, *length, reader->dataset->name) : BERTH_OK;
+}
+
+enum berth_status tagged_read_columns(struct tagged_reader *reader, const char *path) {
+    size_t length;
+    char *text;
+    reader->dataset->word_lines = 1;
+    TRY(file_read(path, FILE_LIMIT, &reader->storage->bytes, &length, reader->error));
+    TRY(normalise(reader, &text, &length));
+    TRY(check_bytes(reader, text, length));
+    return take_lines(reader, text, length);
+}

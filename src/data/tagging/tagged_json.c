@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads JSON lines. Words borrow from the table.
+#include "data/tagging/tagged_reader.h"
+
+#include <string.h>
+
+#define NO_COLUMN SIZE_MAX
+
+static size_t usual_column(const struct table *table, const char *const usual[3]) {
+    size_t column = NO_COLUMN;
+    for (size_t i = 0; i < 3 && column == NO_COLUMN; i++) {
+        column = table_find(table, usual[i]);
+    }
+    return column;
+}
+
+// The column that was named, or the first of the usual ones.
+static enum berth_status find_column(const struct tagged_reader *reader, const char *setting,
+                                     const char *name, const char *const usual[3], size_t *column) {
+    const struct table *table = &reader->storage->table;
+    *column = name == NULL ? usual_column(table, usual) : NO_COLUMN;
+    return *column != NO_COLUMN ? BERTH_OK
+                                : table_column(table, setting, name != NULL ? name : usual[0],
+                                               column, reader->error);
+}
+
+static enum berth_status find_columns(struct tagged_reader *reader, size_t *words, size_t *tags) {
+    static const char *const word_names[3] = {"tokens", "words", "tokens"};
+    static const char *const tag_names[3] = {"ner_tags", "tags", "labels"};
+    const struct tagged_settings *settings = reader->settings;
+    const char *tag = settings->tag_column;
+    TRY(find_column(reader, "text_column", settings->word_column, word_names, words));
+    *tags = NO_COLUMN;
+    if (tag != NULL && strcmp(tag, "0") == 0) {
+        return BERTH_OK;
+    }
+    if (tag == NULL && settings->tag_optional) {
+        *tags = usual_column(&reader->storage->table, tag_names);
+        return BERTH_OK;
+    }
+    return find_column(reader, "label_column", tag, tag_names, tags);
+}
+
+static enum berth_status list_at(const struct tagged_reader *reader, size_t row, size_t column,
+                                 const json **list) {
+    const struct table *table = &reader->storage->table;
+    *list = table_list(table, row, column);
+    return *list != NULL
+               ? BERTH_OK
+               : table_error(table, row, column, reader->error,
+                             "expected an array of strings, such as [\"EU\", \"rejects\"]");
+}
+
+static enum berth_status text_at(const struct tagged_reader *reader, size_t row, size_t column,
+                                 const json *entry, const char **text) {
+    *text = json_text(entry);
+    return *text != NULL && (*text)[0] != '\0'
+               ? BERTH_OK
+               : table_error(&reader->storage->table, row, column, reader->error,
+                             "expected strings that are not empty");
+}
+
+static enum berth_status take_row(struct tagged_reader *reader, size_t row, size_t word_column,
+                                  size_t tag_column) {
+    const struct table *table = &reader->storage->table;
+    const json *words, *tags = NULL;
+    const char *word, *tag = NULL;
+    TRY(list_at(reader, row, word_column, &words));
+    if (reader->has_tags) {
+        TRY(list_at(reader, row, tag_column, &tags));
+        if (json_length(words) != json_length(tags)) {
+            return table_error(table, row, tag_column, reader->error,
+                               "%zu tags for %zu words; expected one for each", json_length(tags),
+                               json_length(words));
+        }
+    }
+    TRY(tagged_reader_sentence(reader, table->lines[row]));
+    for (size_t i = 0; i < json_length(words); i++) {
+        TRY(text_at(reader, row, word_column, json_at(words, i), &word));
+        if (reader->has_tags) {
+            TRY(text_at(reader, row, tag_column, json_at(tags, i), &tag));
+        }
+        TRY(tagged_reader_word(reader, word, tag));
+    }
+    return BERTH_OK;
+}
+
+enum berth_status tagged_read_json(struct tagged_reader *reader, const char *path) {
+    static const struct table_options options = {.format = TABLE_JSON_LINES};
+    struct table *table = &reader->storage->table;
+    size_t words, tags;
+    TRY(table_read(path, &options, table, reader->error));
+    TRY(find_columns(reader, &words, &tags));
+    reader->has_tags = tags != NO_COLUMN;
+    for (size_t row = 0; row < table->row_count && !tagged_reader_is_full(reader); row++) {
+        TRY(take_row(reader, row, words, tags));
+    }
+    return BERTH_OK;
+}

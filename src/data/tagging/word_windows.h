@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Converts sentences of words to model inputs: [CLS] pieces [SEP], type 0, with a label on the
+// first piece of each word, as in Hugging Face's run_ner.
+//
+// A sentence that is longer than max_seq_length becomes overlapping windows of whole words. A word
+// is labelled in one of them: in that where the smaller of its distances to both ends is largest
+// (of equal ones in the first). So no word is lost or counted twice. A word without pieces (blanks
+// and control characters alone) has no label; a word that is longer than a window keeps its first
+// pieces.
+#ifndef BERTH_DATA_WORD_WINDOWS_H
+#define BERTH_DATA_WORD_WINDOWS_H
+
+#include "core/error.h"
+#include "data/batches/packer.h"
+#include "data/tagging/tagged.h"
+#include "text/tokenizer.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct word_window {
+    size_t first;   // index in the pools of tokens
+    int32_t length; // tokens, special ones included
+    size_t labels;  // index in the pools of labels
+    int32_t label_count;
+};
+
+struct word_window_set {
+    struct word_window *windows;
+    size_t count;
+    // Pools of tokens. All type ids are 0: the pool has those of the longest window.
+    int32_t *ids;
+    int8_t *type_ids;
+    size_t token_count;
+    // Pools of labels, one for each labelled word: the row of its first piece within the window,
+    // its class (-1: unknown), its number in the data set.
+    uint16_t *positions;
+    int32_t *classes;
+    uint32_t *words;
+    size_t label_count;
+    size_t divided; // sentences in more than one window
+    size_t cut;     // words that are longer than a window
+    size_t token_capacity, window_capacity, label_capacity;
+};
+
+// How long sentences are cut.
+struct word_window_rule {
+    int64_t max_seq_length; // 8 or more, below 65536
+    int64_t stride;         // tokens between the starts of neighbouring windows; at most what fits
+    struct tokenizer_special special;
+};
+
+// The pieces of a sentence's words: those of word i are ids[starts[i] .. starts[i + 1]).
+struct word_pieces {
+    const int32_t *ids;
+    const size_t *starts; // [count + 1]
+    size_t count;
+    const int32_t *classes; // [count]; NULL: unknown
+    size_t first_word;      // number of the first one in the data set
+};
+
+// Adds the windows of a sentence. Zero-initialise the set before the first call.
+enum berth_status word_windows_add(struct word_window_set *set, const struct word_window_rule *rule,
+                                   const struct word_pieces *pieces, struct berth_error *error);
+// Those of a whole data set. Free with word_windows_done, also after a failure.
+enum berth_status word_windows_build(struct word_window_set *set,
+                                     const struct word_window_rule *rule,
+                                     const struct tagged_dataset *dataset,
+                                     const struct tokenizer *tokenizer, struct berth_error *error);
+void word_windows_done(struct word_window_set *set);
+
+// Window `index` of a struct word_window_set, for packer_source.get; labelled words are its masked
+// tokens.
+struct packer_sequence word_windows_sequence(const void *set, size_t index);
+
+#endif

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/tasks/class_names.h"
+
+#include "core/memory.h"
+#include "core/number.h"
+#include "data/pairs/pairs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+// --- names --------------------------------------------------------------------------------------
+
+static enum berth_status add_usual_names(json *model, int64_t count, struct berth_error *error) {
+    json *names = json_new_object();
+    int failed = 0;
+    for (int64_t i = 0; i < count; i++) {
+        char number[24], name[32];
+        snprintf(number, sizeof number, "%" PRId64, i);
+        snprintf(name, sizeof name, "LABEL_%" PRId64, i);
+        failed |= json_set(names, number, json_new_text(name));
+    }
+    failed |= json_set(model, "id2label", names);
+    return failed == 0 ? BERTH_OK : error_no_memory(error, 0, "the labels");
+}
+
+enum berth_status class_names_read(struct class_names *names, const struct model_files *files,
+                                   struct berth_error *error) {
+    const char *source = files->shape.source_json, *name = "the model's config.json";
+    class_names_done(names);
+    if (source == NULL) {
+        return BERTH_OK;
+    }
+    TRY(json_read_memory(name, source, strlen(source), &names->model, error));
+    if (!json_is_object_value(json_member(names->model, "id2label"))) {
+        TRY(add_usual_names(names->model, files->shape.num_labels, error));
+    }
+    return pair_labels_from_config(names->model, name, &names->list, &names->count, error);
+}
+
+void class_names_done(struct class_names *names) {
+    memory_free((void *)names->list);
+    json_free(names->model);
+    *names = (struct class_names){.model = NULL};
+}
+
+int class_names_say_nothing(const struct class_names *names) {
+    return names->count == 0 || strncmp(names->list[0], "LABEL_", 6) == 0;
+}
+
+// --- weights ------------------------------------------------------------------------------------
+
+static enum berth_status balance(double *weights, const struct class_names *names,
+                                 const size_t *counts, const char *path,
+                                 struct berth_error *error) {
+    size_t all = 0;
+    for (size_t k = 0; k < names->count; k++) {
+        all += counts[k];
+        if (counts[k] == 0) {
+            return error_set(error, BERTH_BAD_DATA,
+                             "%s: class_weights balanced: the class \"%s\" does not occur; give a "
+                             "weight for each class",
+                             path, names->list[k]);
+        }
+    }
+    for (size_t k = 0; k < names->count; k++) {
+        weights[k] = (double)all / ((double)names->count * (double)counts[k]);
+    }
+    return BERTH_OK;
+}
+
+// A weight of the list; the end of its text.
+static const char *parse_weight(const char *text, double *weight) {
+    char number[NUMBER_TEXT_SIZE * 2];
+    const size_t length = strcspn(text, ", ");
+    snprintf(number, sizeof number, "%.*s", (int)length, text);
+    const int is_number = length < sizeof number && number_parse_real(number, weight);
+    return is_number && *weight > 0 ? text + length + strspn(text + length, ", ") : NULL;
+}
+
+static enum berth_status parse_weights(double *weights, const struct class_names *names,
+                                       const char *text, struct berth_error *error) {
+    const char *at = text;
+    size_t count = 0;
+    for (double weight; at != NULL && *at != '\0'; count++) {
+        at = parse_weight(at, &weight);
+        if (at != NULL && count < names->count) {
+            weights[count] = weight;
+        }
+    }
+    return at != NULL && count == names->count
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "--class_weights: expected \"balanced\" or %zu numbers above 0, one for "
+                           "each class (\"%s\" first), found \"%s\"",
+                           names->count, names->list[0], text);
+}
+
+// Equal weights are those of a loss that is only smoothed.
+static enum berth_status fill_weights(double *weights, const struct berth_config *config,
+                                      const struct class_names *names, const size_t *counts,
+                                      const char *path, struct berth_error *error) {
+    if (config->class_weights == NULL) {
+        for (size_t k = 0; k < names->count; k++) {
+            weights[k] = 1;
+        }
+        return BERTH_OK;
+    }
+    return strcmp(config->class_weights, "balanced") == 0
+               ? balance(weights, names, counts, path, error)
+               : parse_weights(weights, names, config->class_weights, error);
+}
+
+static int is_plain(const struct berth_config *config) {
+    return config->class_weights == NULL && config->label_smoothing_factor <= 0;
+}
+
+enum berth_status class_weights_set(struct task_set *set, const struct berth_config *config,
+                                    const struct class_names *names, const size_t *counts,
+                                    struct berth_error *error) {
+    if (is_plain(config)) {
+        return BERTH_OK;
+    }
+    set->class_weights = memory_array(names->count, sizeof *set->class_weights);
+    return set->class_weights != NULL
+               ? fill_weights(set->class_weights, config, names, counts, set->path, error)
+               : error_no_memory(error, names->count * sizeof *set->class_weights,
+                                 "the weights of the classes");
+}
+
+enum berth_status class_weights_refuse(const struct berth_config *config,
+                                       struct berth_error *error) {
+    return is_plain(config)
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s applies to a choice of one of several classes; this training has "
+                           "numbers or several labels at once: omit it",
+                           config->class_weights != NULL ? "class_weights"
+                                                         : "label_smoothing_factor");
+}

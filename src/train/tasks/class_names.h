@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The classes of a model that sorts texts or words into some: their names, and their weights in the
+// loss.
+#ifndef BERTH_TRAIN_TASKS_CLASS_NAMES_H
+#define BERTH_TRAIN_TASKS_CLASS_NAMES_H
+
+#include "format/json/json.h"
+#include "train/tasks/task.h"
+
+// The names in config.json, or transformers' LABEL_0, LABEL_1, ... where it has none. Free with
+// class_names_done, also after a failure.
+struct class_names {
+    json *model;       // object of config.json, which owns the names
+    const char **list; // [count]
+    size_t count;
+};
+enum berth_status class_names_read(struct class_names *names, const struct model_files *files,
+                                   struct berth_error *error);
+void class_names_done(struct class_names *names);
+// 1 for LABEL_0, ..., and without names.
+int class_names_say_nothing(const struct class_names *names);
+
+// Sets set->class_weights as config->class_weights says: "balanced" gives a class with n of all N
+// examples the weight N / (classes * n). counts[names->count] are of the training set. NULL where
+// there are no weights.
+enum berth_status class_weights_set(struct task_set *set, const struct berth_config *config,
+                                    const struct class_names *names, const size_t *counts,
+                                    struct berth_error *error);
+// BERTH_CONFIG if the settings weigh or smooth classes, but the model does not choose one of
+// several.
+enum berth_status class_weights_refuse(const struct berth_config *config,
+                                       struct berth_error *error);
+
+#endif

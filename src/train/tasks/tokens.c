@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+// The task "tokens": a class for each word, such as the tags of named entities. The tags of the
+// training set become the model's classes, unless the model has classes with the same names, whose
+// order is then kept.
+//
+// Leaves out: reading (data/tagging/tagged.h), windows of long sentences (word_windows.h) and the
+// scores (metrics/entities.h).
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "data/pairs/pairs.h"
+#include "data/tagging/tagged.h"
+#include "data/tagging/word_windows.h"
+#include "metrics/entities.h"
+#include "train/machine/machine.h"
+#include "train/tasks/class_names.h"
+
+#include <math.h>
+#include <string.h>
+
+struct tokens {
+    struct tagged_dataset dataset;
+    struct word_window_set windows;
+    struct class_names names;
+    size_t width; // classes
+    // Of a prediction, [word_count]: each word's class, and its loss; NaN without a tag.
+    int32_t *predicted;
+    float *losses;
+};
+
+static const char expected[] = "a file of words with tags";
+
+// --- settings -----------------------------------------------------------------------------------
+
+static enum berth_status check_prediction(const struct berth_config *config,
+                                          struct berth_error *error) {
+    TRY(task_need_file(config, TASK_PREDICT, "", error));
+    return file_exists(config->predict_file)
+               ? BERTH_OK
+               : error_set(error, BERTH_NO_INPUT, "%s: no such file; expected %s",
+                           config->predict_file, expected);
+}
+
+static enum berth_status settle(struct berth_config *config, enum task_use use,
+                                struct berth_error *error) {
+    option_take_default(config, "num_train_epochs", JOB_FINETUNE_TOKENS); // as in run_ner
+    TRY(task_need_file(config, use, "", error));
+    return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
+}
+
+static enum berth_status validates(const struct berth_config *config, int *answer,
+                                   struct berth_error *error) {
+    return task_validates(config, expected, answer, error);
+}
+
+// --- classes ------------------------------------------------------------------------------------
+
+// Makes the data's tags the model's classes.
+static enum berth_status set_model_labels(const struct tagged_dataset *dataset,
+                                          struct model_files *files, struct berth_error *error) {
+    const struct pair_dataset view = {
+        .target = PAIR_CLASS, .labels = dataset->tag_names, .label_count = dataset->tag_count};
+    json *labels = json_new_object();
+    enum berth_status status = pair_labels_to_config(&view, labels)
+                                   ? model_files_merge(files, labels, error)
+                                   : error_no_memory(error, 0, "the labels");
+    json_free(labels);
+    return status;
+}
+
+static enum berth_status settle_labels(struct tokens *own, struct task_set *set,
+                                       const struct task_open *args, struct berth_error *error) {
+    struct tagged_dataset *dataset = &own->dataset;
+    struct class_names *names = &own->names;
+    if (dataset->tag_count < 2) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: every word has the same tag; there is nothing to learn",
+                         dataset->name);
+    }
+    TRY(class_names_read(names, args->files, error));
+    const int speaks = !class_names_say_nothing(names);
+    if (speaks && names->count == dataset->tag_count &&
+        tagged_renumber(dataset, names->list, names->count, NULL) == BERTH_OK) {
+        return BERTH_OK;
+    }
+    set->new_head = speaks || args->files->shape.num_labels != (int64_t)dataset->tag_count;
+    if (speaks) {
+        log_warning(args->log,
+                    "the model's classes (\"%s\", ...) differ from those of %s: its head is newly "
+                    "initialised",
+                    names->list[0], dataset->name);
+    }
+    TRY(set_model_labels(dataset, args->files, error));
+    TRY(class_names_read(names, args->files, error));
+    return tagged_renumber(dataset, names->list, names->count, error);
+}
+
+static enum berth_status match_labels(struct tokens *own, const struct task_open *args,
+                                      struct berth_error *error) {
+    TRY(class_names_read(&own->names, args->files, error));
+    return own->dataset.tags != NULL
+               ? tagged_renumber(&own->dataset, own->names.list, own->names.count, error)
+               : BERTH_OK;
+}
+
+static enum berth_status weigh_classes(const struct tokens *own, const struct task_open *args,
+                                       struct task_set *set, struct berth_error *error) {
+    size_t *counts = memory_array_zeroed(own->names.count, sizeof *counts);
+    if (counts == NULL) {
+        return error_no_memory(error, own->names.count * sizeof *counts, "the classes");
+    }
+    for (size_t i = 0; i < own->windows.label_count; i++) {
+        counts[own->windows.classes[i]]++;
+    }
+    enum berth_status status = class_weights_set(set, args->config, &own->names, counts, error);
+    memory_free(counts);
+    return status;
+}
+
+// --- the set ------------------------------------------------------------------------------------
+
+static enum berth_status read_words(struct tokens *own, const struct task_open *args,
+                                    struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    const int training = args->use == TASK_TRAIN;
+    const struct tagged_settings settings = {.word_column = config->text_column,
+                                             .tag_column = config->label_column,
+                                             .tag_optional = args->use == TASK_PREDICT,
+                                             .sentences = training ? config->max_train_samples
+                                                                   : config->max_eval_samples};
+    TRY(tagged_read(task_file(config, args->use), &settings, &own->dataset, error));
+    return own->dataset.tags != NULL || args->use == TASK_PREDICT
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "--label_column is 0, but %s needs tags",
+                           training ? "training" : "an evaluation");
+}
+
+// Windows begin half of their length apart, or as far as was asked for.
+static int64_t stride_of(const struct berth_config *config) {
+    const int64_t room = config->max_seq_length - 2, half = room / 2;
+    const int64_t asked =
+        option_is_chosen(config, option_find("doc_stride")) ? config->doc_stride : half;
+    return asked < room ? asked : room;
+}
+
+static enum berth_status make_windows(struct tokens *own, const struct task_open *args,
+                                      struct berth_error *error) {
+    const struct tokenizer *tokenizer = args->files->tokenizer;
+    const struct word_window_rule rule = {.max_seq_length = args->config->max_seq_length,
+                                          .stride = stride_of(args->config),
+                                          .special = tokenizer_special_ids(tokenizer)};
+    const double begin = machine_seconds();
+    TRY(word_windows_build(&own->windows, &rule, &own->dataset, tokenizer, error));
+    if (own->windows.count == 0) {
+        return error_set(error, BERTH_BAD_DATA, "%s: none of its words has a visible character",
+                         own->dataset.name);
+    }
+    log_note(args->log,
+             "%s: %zu sentences, %zu words, %zu tokens, %zu sentences in several windows, in %.2f "
+             "s",
+             own->dataset.name, own->dataset.count, own->dataset.word_count,
+             own->windows.token_count, own->windows.divided, machine_seconds() - begin);
+    if (own->windows.cut > 0) {
+        log_warning(args->log,
+                    "%s: %zu words are longer than max_seq_length %lld; their ends are cut",
+                    own->dataset.name, own->windows.cut, (long long)args->config->max_seq_length);
+    }
+    return BERTH_OK;
+}
+
+// The class of words that have no tokens: "O", or the first one.
+static int32_t outside_class(const struct class_names *names) {
+    size_t i = 0;
+    while (i < names->count && strcmp(names->list[i], "O") != 0) {
+        i++;
+    }
+    return i < names->count ? (int32_t)i : 0;
+}
+
+static enum berth_status take_results(struct tokens *own, struct berth_error *error) {
+    const size_t words = own->dataset.word_count;
+    const int32_t outside = outside_class(&own->names);
+    own->predicted = memory_array(words, sizeof *own->predicted);
+    own->losses = memory_array(words, sizeof *own->losses);
+    if (own->predicted == NULL || own->losses == NULL) {
+        return error_no_memory(error, words * sizeof *own->predicted, "the predictions");
+    }
+    for (size_t i = 0; i < words; i++) {
+        own->predicted[i] = outside;
+        own->losses[i] = NAN;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status fill(struct tokens *own, const struct task_open *args,
+                              struct task_set *set, struct berth_error *error) {
+    const int training = args->use == TASK_TRAIN;
+    set->path = task_file(args->config, args->use);
+    TRY(read_words(own, args, error));
+    TRY(training ? settle_labels(own, set, args, error) : match_labels(own, args, error));
+    TRY(make_windows(own, args, error));
+    own->width = (size_t)args->files->shape.num_labels;
+    set->examples = (int64_t)own->dataset.count;
+    set->tokens = (int64_t)own->windows.token_count;
+    set->source = (struct packer_source){
+        .get = word_windows_sequence, .data = &own->windows, .count = own->windows.count};
+    return training ? weigh_classes(own, args, set, error) : take_results(own, error);
+}
+
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    *set = (struct task_set){.own = memory_array_zeroed(1, sizeof(struct tokens))};
+    return set->own != NULL ? fill(set->own, args, set, error)
+                            : error_no_memory(error, sizeof(struct tokens), "a data set");
+}
+
+static void close_set(struct task_set *set) {
+    struct tokens *own = set->own;
+    if (own != NULL) {
+        word_windows_done(&own->windows);
+        tagged_done(&own->dataset);
+        class_names_done(&own->names);
+        memory_free(own->predicted);
+        memory_free(own->losses);
+        memory_free(own);
+    }
+    memory_free(set->class_weights);
+    *set = (struct task_set){0};
+}
+
+// --- predictions --------------------------------------------------------------------------------
+
+static void take(void *set, size_t index, const float *logits, int64_t count) {
+    struct tokens *own = ((struct task_set *)set)->own;
+    const struct word_window *window = &own->windows.windows[index];
+    (void)count;
+    for (size_t i = window->labels; i < window->labels + (size_t)window->label_count; i++) {
+        const float *row = logits + own->windows.positions[i] * own->width;
+        const uint32_t word = own->windows.words[i];
+        int32_t best = 0;
+        for (size_t k = 1; k < own->width; k++) {
+            best = row[k] > row[best] ? (int32_t)k : best;
+        }
+        own->predicted[word] = best;
+        if (own->windows.classes[i] >= 0) {
+            own->losses[word] = (float)task_cross_entropy(row, own->width, own->windows.classes[i]);
+        }
+    }
+}
+
+static enum berth_status conclude(struct task_set *set, const struct model_files *files,
+                                  struct berth_error *error) {
+    (void)set;
+    (void)files;
+    (void)error;
+    return BERTH_OK; // each word's class is the result
+}
+
+static double mean_loss(const struct tokens *own) {
+    double sum = 0, count = 0;
+    for (size_t i = 0; i < own->dataset.word_count; i++) {
+        const double loss = (double)own->losses[i];
+        sum += isnan(loss) ? 0 : loss;
+        count += !isnan(loss);
+    }
+    return sum / count;
+}
+
+// As seqeval's default, which run_ner uses.
+static enum berth_status score(const struct task_set *set, struct task_score *result,
+                               struct berth_error *error) {
+    const struct tokens *own = set->own;
+    const struct tagged_dataset *dataset = &own->dataset;
+    const size_t words = dataset->word_count;
+    struct entity_scores found;
+    *result = (struct task_score){.loss = NAN};
+    if (dataset->tags == NULL) {
+        return BERTH_OK;
+    }
+    const char **names = memory_array(2 * words, sizeof *names);
+    if (names == NULL) {
+        return error_no_memory(error, 2 * words * sizeof *names, "the tags");
+    }
+    for (size_t i = 0; i < words; i++) {
+        names[i] = own->names.list[dataset->tags[i]];
+        names[words + i] = own->names.list[own->predicted[i]];
+    }
+    const struct entity_tags tags = {names, names + words, dataset->starts, dataset->count};
+    enum berth_status status = entity_scores(&tags, NULL, &found, error);
+    memory_free((void *)names);
+    result->loss = mean_loss(own);
+    task_score_add(result, "precision", found.all.precision);
+    task_score_add(result, "recall", found.all.recall);
+    task_score_add(result, "f1", found.all.f1);
+    task_score_add(result, "accuracy", found.accuracy);
+    result->best_by = 2;
+    entity_scores_done(&found);
+    return status;
+}
+
+// --- result files -------------------------------------------------------------------------------
+
+static void put_sentence(const struct tokens *own, size_t sentence, struct file_writer *writer,
+                         struct berth_error *error) {
+    const size_t *starts = own->dataset.starts;
+    for (size_t i = starts[sentence]; i < starts[sentence + 1]; i++) {
+        (void)file_writer_printf(writer, error, "%s%s", i > starts[sentence] ? " " : "",
+                                 own->names.list[own->predicted[i]]);
+    }
+    (void)file_writer_put(writer, "\n", 1, error);
+}
+
+// A line for each sentence, a tag for each of its words.
+static enum berth_status write_tags(const struct tokens *own, const char *folder,
+                                    struct berth_error *error) {
+    struct file_writer writer;
+    char *path = path_join(folder, "predictions.txt");
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = file_writer_open(&writer, path, error);
+    memory_free(path);
+    TRY(status);
+    for (size_t i = 0; i < own->dataset.count; i++) {
+        put_sentence(own, i, &writer, error);
+    }
+    status = file_writer_commit(&writer, error);
+    file_writer_abort(&writer);
+    return status;
+}
+
+static enum berth_status write_results(const struct task_set *set,
+                                       const struct task_results *results,
+                                       struct berth_error *error) {
+    if (results->use == TASK_VALIDATE) {
+        return task_write_evaluation(results, error);
+    }
+    TRY(write_tags(set->own, results->folder, error));
+    return task_write_prediction(set, results, error);
+}
+
+const struct task task_tokens = {.name = "tokens",
+                                 .title = "finetune tokens",
+                                 .jobs = JOB_FINETUNE,
+                                 .defaults = JOB_FINETUNE_TOKENS,
+                                 .predicts_apart = 1,
+                                 .head = PARAM_HEAD_TOKEN,
+                                 .held_out = "name a file of words with --validation_file",
+                                 .settle = settle,
+                                 .validates = validates,
+                                 .open = open_set,
+                                 .close = close_set,
+                                 .take = take,
+                                 .conclude = conclude,
+                                 .score = score,
+                                 .write = write_results};
