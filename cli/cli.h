@@ -57,6 +57,9 @@ enum cli_processes {
 struct cli_verb {
     const char *name;
     const char *task; // second word ("squad"); NULL: none
+    // The value of --objective that distinguishes verbs with the same words; NULL: it is not used.
+    const char *objective;
+    const char *library_task; // the library's name of the task; NULL: the second word, or the first
     const char *summary;
     const char *usage;                // after "berth NAME TASK "
     const char *example;              // whole lines

@@ -23,18 +23,41 @@ const struct cli_verb *cli_verb_at(size_t index) {
                                        : NULL;
 }
 
-// The verb with that name and task; the first one with the name if the task is NULL or not one of
-// its tasks.
-static const struct cli_verb *find_verb(const char *name, const char *task) {
+// The value of --objective among the words before "--"; NULL: not given.
+static const char *objective_of(int count, char **words) {
+    static const char option[] = "--objective";
+    const size_t length = sizeof option - 1;
+    for (int i = 0; i < count && strcmp(words[i], "--") != 0; i++) {
+        if (strncmp(words[i], option, length) == 0 && words[i][length] == '=') {
+            return words[i] + length + 1;
+        }
+        if (strcmp(words[i], option) == 0 && i + 1 < count) {
+            return words[i + 1];
+        }
+    }
+    return NULL;
+}
+
+// How well a verb with the name of words[0] fits the words: by its task, then by its objective.
+static int fits(const struct cli_verb *verb, const char *task, const char *objective) {
+    const int has_task = task != NULL && verb->task != NULL && strcmp(task, verb->task) == 0;
+    const int has_objective =
+        objective != NULL && verb->objective != NULL && strcmp(objective, verb->objective) == 0;
+    return 2 * has_task + (has_objective && (has_task || verb->task == NULL));
+}
+
+// The verb with the name and task that words[count] begin with, and their objective; the first one
+// with the name if there is no such task or objective.
+static const struct cli_verb *find_verb(int count, char **words) {
+    const char *task = count > 1 ? words[1] : NULL, *objective = objective_of(count, words);
     const struct cli_verb *verb, *found = NULL;
+    int best = -1;
     for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
-        if (strcmp(name, verb->name) != 0) {
-            continue;
+        const int fit = strcmp(words[0], verb->name) == 0 ? fits(verb, task, objective) : -1;
+        if (fit > best) {
+            found = verb;
+            best = fit;
         }
-        if (task != NULL && verb->task != NULL && strcmp(task, verb->task) == 0) {
-            return verb;
-        }
-        found = found == NULL ? verb : found;
     }
     return found;
 }
@@ -45,7 +68,8 @@ static void list_tasks(const char *name, char *text, size_t size) {
     size_t used = 0;
     text[0] = '\0';
     for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
-        if (strcmp(name, verb->name) == 0 && used < size) {
+        const int is_listed = verb->library_task != NULL; // under its first two words
+        if (strcmp(name, verb->name) == 0 && !is_listed && used < size) {
             used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? " or " : "",
                                      verb->task);
         }
@@ -230,7 +254,7 @@ static enum berth_status run_verb(const struct cli_verb *verb, int count, char *
 
 // "VERB", "VERB TASK", and after these what --help takes.
 static enum berth_status help(int count, char **words, struct berth_error *error) {
-    const struct cli_verb *verb = find_verb(words[0], count > 1 ? words[1] : NULL);
+    const struct cli_verb *verb = find_verb(count, words);
     if (verb == NULL) {
         return unknown_verb(words[0], error);
     }
@@ -255,7 +279,7 @@ static enum berth_status run(int count, char **words, struct berth_error *error)
     if (verb != NULL) {
         return run_words(verb, count, words, error);
     }
-    verb = find_verb(words[0], count > 1 ? words[1] : NULL);
+    verb = find_verb(count, words);
     if (verb == NULL) {
         return unknown_verb(words[0], error);
     }

@@ -16,7 +16,9 @@ typedef enum berth_status job_function(const char *task, const struct berth_conf
 
 // `berth pretrain` has no second word.
 static const char *task_of(const struct cli_verb *verb) {
-    return verb->task != NULL ? verb->task : verb->name;
+    return verb->library_task != NULL ? verb->library_task
+           : verb->task != NULL       ? verb->task
+                                      : verb->name;
 }
 
 static enum berth_status print_result(const struct berth_run_result *result,
@@ -145,6 +147,26 @@ static enum berth_status evaluate_tokens(struct cli_call *call, struct berth_err
 static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print the result as one JSON object"},
 };
+
+#define BOTH "mlm+nsp"
+#define MASKED "mlm"
+
+static const struct option_row objective_options[] = {
+    {CLI_FLAG("json"), .help = "print the result as one JSON object"},
+    {CLI_TEXT("objective", BOTH), .unit = "WHAT", .choices = BOTH "|" MASKED,
+     .help = "mlm+nsp: masked words and next sentences, on shards; mlm: masked words of text"},
+};
+
+// Of an objective that a file of options names, the verb was not found.
+static enum berth_status check_objective(struct cli_call *call, struct berth_error *error) {
+    const char *objective = cli_value(call, "objective");
+    return !cli_is_given(call, "objective") || strcmp(objective, call->verb->objective) == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "option objective: expected on the command line, --objective %s, found "
+                           "in the file",
+                           objective);
+}
 
 static const struct option_row evaluate_options[] = {
     {CLI_TEXT("null_odds", NULL), .unit = "FILE", .aliases = "null_odds_file na_prob_file",
@@ -332,8 +354,36 @@ const struct cli_verb cli_task_verbs[] = {
             "flags of the original scripts are understood; those without a meaning here are noted "
             "and skipped.",
         .jobs = JOB_PRETRAIN,
-        CLI_OWN_OPTIONS(options),
+        .objective = BOTH,
+        .settle = check_objective,
+        CLI_OWN_OPTIONS(objective_options),
         .required = "input_dir output_dir",
+        .processes = CLI_DIVIDED,
+        .run = train,
+    },
+    {
+        .name = "pretrain",
+        .objective = MASKED,
+        .library_task = "mlm",
+        .summary = "with --objective mlm: train a model on masked words of text",
+        .usage = "--objective mlm --train FILE [--dev FILE] (--model DIR | --config_file FILE "
+                 "--vocab_file FILE) --output DIR [options]",
+        .example = "berth pretrain --objective mlm --model bert-base-uncased --train notes.txt \\\n"
+                   "    --output notes-bert\n"
+                   "berth pretrain --objective mlm ... --line_by_line --whole_word_mask\n"
+                   "berth pretrain --objective mlm ... --resume_from_checkpoint auto\n"
+                   "berth fill --model notes-bert \"It was [MASK] today.\"",
+        .notes =
+            "As Hugging Face's run_mlm, whose flags are accepted; those without a meaning here are "
+            "noted and ignored. Text is a file of lines, or the column \"text\" of a table (CSV, "
+            "TSV, JSON lines). Masks are drawn anew in each epoch. The result is a "
+            "BertForMaskedLM. Evaluation gives perplexity and accuracy; without a file to evaluate "
+            "on, the first lines of the training file are held out. Signals and "
+            "--resume_from_checkpoint work as in `berth finetune squad`.",
+        .jobs = JOB_PRETRAIN_MLM,
+        .settle = check_objective,
+        CLI_OWN_OPTIONS(objective_options),
+        .required = "train_file output_dir",
         .processes = CLI_DIVIDED,
         .run = train,
     },
@@ -346,7 +396,27 @@ const struct cli_verb cli_task_verbs[] = {
         .notes =
             "Masked words and next sentences: accuracies and losses, also in eval_results.txt.",
         .jobs = JOB_EVALUATE_PRETRAIN,
-        CLI_OWN_OPTIONS(options),
+        .objective = BOTH,
+        .settle = check_objective,
+        CLI_OWN_OPTIONS(objective_options),
+        .required = "model_name_or_path output_dir",
+        .processes = CLI_DIVIDED,
+        .run = evaluate,
+    },
+    {
+        .name = "evaluate",
+        .task = "pretrain",
+        .objective = MASKED,
+        .library_task = "mlm",
+        .summary = "with --objective mlm: score a model on masked words of text",
+        .usage = "--objective mlm --model DIR --dev FILE --output DIR [options]",
+        .example = "berth evaluate pretrain --objective mlm --model notes-bert --dev new.txt \\\n"
+                   "    --output scores",
+        .notes = "Perplexity, accuracy and loss, also in eval_results.txt. The masks follow from "
+                 "--seed; as in training, they are the same in every evaluation.",
+        .jobs = JOB_EVALUATE_MLM,
+        .settle = check_objective,
+        CLI_OWN_OPTIONS(objective_options),
         .required = "model_name_or_path output_dir",
         .processes = CLI_DIVIDED,
         .run = evaluate,

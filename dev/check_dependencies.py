@@ -36,6 +36,7 @@ INNER = {  # inner room -> inner rooms of the same room that it may include besi
     "data/wikipedia": set(),
     "data/corpus": set(),
     "data/pretraining": {"batches"},
+    "data/masked": {"tables", "batches"},
     "data/packing": {"pretraining"},
     "data/stages": {"corpus", "pretraining", "packing"},
     "format/json": set(),

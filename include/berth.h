@@ -115,6 +115,8 @@ struct berth_config {
     int skip_checkpoint;     /* write no checkpoints, only the model at the end */
     int64_t vocab_multiple;  /* round a new model's vocabulary size up to a multiple of this */
     const char *initializer; /* "normal" or "truncated_normal": for a new model's weights */
+    int line_by_line;        /* masked words: a sequence for each line, not blocks */
+    int64_t validation_split_percentage; /* masked words: of train_file, without validation_file */
 
     /* text and features */
     int64_t max_seq_length; /* the default of 384 is reduced to the model's positions */
@@ -143,9 +145,9 @@ struct berth_config {
     int64_t max_predictions_per_seq; /* most masked positions of an instance; training uses the
                                         first ones of each instance, up to this number */
     int64_t dupe_factor;             /* passes over the documents, each with new masks */
-    double masked_lm_prob;           /* fraction of the tokens to predict */
+    double masked_lm_prob;           /* fraction of the tokens to predict; also of masked words */
     double short_seq_prob;           /* fraction of the documents to cut into shorter instances */
-    int whole_word_mask;             /* mask all pieces of a word or none */
+    int whole_word_mask;             /* mask all pieces of a word or none; also of masked words */
     const char *rng;                 /* "fast", or "python": the generator of CPython's random */
     int64_t shards;                  /* number of training shards */
     int64_t test_shards;             /* number of test shards; < 0: as many as training shards */
@@ -390,6 +392,11 @@ struct berth_run_result {
  * from a checkpoint. It is written with its pre-training head, and the other tasks can start from
  * it. Evaluation and prediction score held-out shards: those of eval_dir, else those of input_dir
  * with "test" in their names. They write eval_results.txt.
+ *
+ * "mlm": masked words on one's own text, the lines of train_file (text, or text_column of a table).
+ * Masks are drawn anew in every epoch. The model starts as in "pretrain", and is written as
+ * Hugging Face's BertForMaskedLM. Evaluation scores validation_file, else the first lines of
+ * train_file, with masks that are the same in every evaluation, and writes eval_results.txt.
  *
  * Training writes the model, its checkpoints and the files of evaluation to output_dir.
  *

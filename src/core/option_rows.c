@@ -4,19 +4,22 @@
 #include "core/options.h"
 
 #define TEXT_JOBS                                                                                  \
-    (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_TOKENIZE | JOB_FEATURES | JOB_EMBED)
+    (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_TOKENIZE | JOB_FEATURES | JOB_EMBED |   \
+     JOB_FILL)
 // What makes a tokenizer of a vocabulary.
 #define VOCABULARY_JOBS (TEXT_JOBS | JOB_PREPARE)
 // What makes tokens of text; pre-training has a vocabulary, but its text is tokens already.
 #define TOKEN_JOBS (VOCABULARY_JOBS & ~(JOB_PRETRAIN | JOB_EVALUATE_PRETRAIN))
 // What makes data for pre-training.
 #define DATA_JOBS (JOB_PREPARE | JOB_PACK | JOB_VOCAB)
-#define MODEL_JOBS (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED)
+#define MODEL_JOBS (JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_SHOW | JOB_EMBED | JOB_FILL)
 #define SQUAD_JOBS (JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_ANSWER | JOB_SHOW)
 #define CLASSIFY_JOBS (JOB_FINETUNE_CLASSIFY | JOB_PREDICT_CLASSIFY)
 #define TOKENS_JOBS (JOB_FINETUNE_TOKENS | JOB_PREDICT_TOKENS)
 #define COLUMN_JOBS (CLASSIFY_JOBS | TOKENS_JOBS)
 #define SHARD_JOBS (JOB_PRETRAIN | JOB_EVALUATE_PRETRAIN)
+// What reads text to mask.
+#define MLM_JOBS (JOB_PRETRAIN_MLM | JOB_EVALUATE_MLM)
 #define WINDOW_JOBS (SQUAD_JOBS | JOB_FEATURES | JOB_BENCH)
 #define MACHINE_JOBS (MODEL_JOBS | JOB_BENCH)
 
@@ -53,11 +56,11 @@ const struct option_row option_rows[] = {
      .help = "refuse a model whose layer norms do not come before its sub-layers (false: one whose "
              "norms do)",
      .shown = "either kind"},
-    {TEXT("files", train_file, NULL), NOTED, COMMON, .jobs = JOB_FINETUNE, .unit = "FILE",
-     .aliases = "train",
-     .help = "training data: a SQuAD file, a table of texts, or words with tags"},
-    {TEXT("files", validation_file, NULL), NOTED, COMMON, .jobs = JOB_FINETUNE, .unit = "FILE",
-     .aliases = "dev dev_file eval_file",
+    {TEXT("files", train_file, NULL), NOTED, COMMON, .jobs = JOB_FINETUNE | MLM_JOBS,
+     .unit = "FILE", .aliases = "train",
+     .help = "training data: a SQuAD file, a table of texts, words with tags, or text"},
+    {TEXT("files", validation_file, NULL), NOTED, COMMON, .jobs = JOB_FINETUNE | MLM_JOBS,
+     .unit = "FILE", .aliases = "dev dev_file eval_file",
      .help = "data to evaluate on, in the format of the training data"},
     {TEXT("files", predict_file, NULL), FREE, COMMON,
      .jobs = JOB_PREDICT_SQUAD | COLUMN_JOBS | JOB_SHOW | JOB_FEATURES, .unit = "FILE",
@@ -71,7 +74,7 @@ const struct option_row option_rows[] = {
      .jobs = JOB_TRAIN | JOB_PREDICT | JOB_VOCAB, .aliases = "force",
      .help = "write to an output folder that is not empty, or replace an output file"},
     {FLAG("files", strict, "false"), NOTED,
-     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_EMBED,
+     .jobs = JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_EMBED | JOB_FILL,
      .help = "refuse a checkpoint with missing or unexpected tensors"},
 
     {TEXT("classification", task_name, NULL), KEPT, COMMON, .jobs = CLASSIFY_JOBS | JOB_BENCH,
@@ -84,9 +87,10 @@ const struct option_row option_rows[] = {
      .choices = "test|dev|train", .help = "file of the task to predict"},
     {TEXT("classification", language, NULL), KEPT, .jobs = CLASSIFY_JOBS, .unit = "CODE",
      .help = "language of xnli", .shown = "zh"},
-    {TEXT("classification", text_column, NULL), KEPT, COMMON, .jobs = COLUMN_JOBS, .unit = "NAME",
-     .aliases = "sentence1_key text_column_name",
-     .help = "column of the text in your own files; in CoNLL's columns the number of the words'"},
+    {TEXT("classification", text_column, NULL), KEPT, COMMON, .jobs = COLUMN_JOBS | MLM_JOBS,
+     .unit = "NAME", .aliases = "sentence1_key text_column_name",
+     .help = "column of the text in your own files; in CoNLL's columns the number of the words'",
+     .job_defaults = {{MLM_JOBS, NULL, "\"text\", or the first column"}}},
     {TEXT("classification", text_pair_column, NULL), KEPT, COMMON, .jobs = CLASSIFY_JOBS,
      .unit = "NAME", .aliases = "sentence2_key",
      .help = "column of the second text in your own files", .shown = "none: single texts"},
@@ -124,16 +128,23 @@ const struct option_row option_rows[] = {
     {INTEGER("pre-training", steps_this_run, "-1"), FREE, .jobs = JOB_PRETRAIN, AT_LEAST(-1),
      .unit = "N", .help = "save and stop after N updates of this run",
      .shown = "-1: stop at max_steps"},
-    {INTEGER("pre-training", vocab_multiple, "1"), FREE, .jobs = JOB_PRETRAIN, BETWEEN(1, 1 << 16),
-     .unit = "N", .help = "pad the vocabulary of a new model to a multiple of N (NVIDIA uses 8)"},
-    {TEXT("pre-training", initializer, "normal"), FREE, .jobs = JOB_PRETRAIN, .unit = "RULE",
+    {FLAG("pre-training", line_by_line, "false"), KEPT, COMMON, .jobs = MLM_JOBS,
+     .help = "each line of text is a sequence; false: lines follow each other in blocks of "
+             "max_seq_length tokens"},
+    {INTEGER("pre-training", validation_split_percentage, "5"), KEPT, .jobs = MLM_JOBS,
+     BETWEEN(0, 99), .unit = "N",
+     .help = "without validation_file, hold out the first N percent of the lines of train_file"},
+    {INTEGER("pre-training", vocab_multiple, "1"), FREE, .jobs = JOB_FROM_SCRATCH,
+     BETWEEN(1, 1 << 16), .unit = "N",
+     .help = "pad the vocabulary of a new model to a multiple of N (NVIDIA uses 8)"},
+    {TEXT("pre-training", initializer, "normal"), FREE, .jobs = JOB_FROM_SCRATCH, .unit = "RULE",
      .choices = "normal|truncated_normal",
      .help = "distribution of the initial weights: normal as in PyTorch, or truncated at two "
              "standard deviations as in Google's BERT"},
 
     {INTEGER("features", max_seq_length, "384"), KEPT, COMMON,
-     .jobs = WINDOW_JOBS | COLUMN_JOBS | JOB_EMBED | JOB_PREPARE | SHARD_JOBS, BETWEEN(8, 65536),
-     .unit = "N", .aliases = "max_length",
+     .jobs = WINDOW_JOBS | COLUMN_JOBS | JOB_EMBED | JOB_PREPARE | SHARD_JOBS | MLM_JOBS | JOB_FILL,
+     BETWEEN(8, 65536), .unit = "N", .aliases = "max_length block_size",
      .help = "maximum number of tokens in a sequence, including special tokens",
      .shown = "384, or the number of positions of the model if that is less",
      .job_defaults = {{CLASSIFY_JOBS, "128",
@@ -141,7 +152,9 @@ const struct option_row option_rows[] = {
                       {JOB_PREPARE, "128", NULL},
                       {TOKENS_JOBS, "512", "the number of positions of the model, at most 512"},
                       {JOB_EMBED, "256", "as the model folder says, else 256"},
-                      {SHARD_JOBS, NULL, "as in the shards"}}},
+                      {SHARD_JOBS, NULL, "as in the shards"},
+                      {MLM_JOBS | JOB_FILL, "512",
+                       "512, or the number of positions of the model if that is less"}}},
     {INTEGER("features", doc_stride, "128"), KEPT, .jobs = WINDOW_JOBS | TOKENS_JOBS,
      BETWEEN(1, 65536), .unit = "N",
      .help = "distance in tokens between the starts of successive windows of a context",
@@ -177,8 +190,8 @@ const struct option_row option_rows[] = {
      .jobs = JOB_FINETUNE_SQUAD | JOB_PREDICT_SQUAD | JOB_SHOW | JOB_FEATURES,
      .help = "refuse a file in which a context lacks an answer at its answer_start",
      .shown = "false: training skips such questions with a warning"},
-    {INTEGER("features", max_train_samples, "0"), KEPT, .jobs = JOB_FINETUNE, AT_LEAST(0),
-     .unit = "N", .help = "use only the first N training examples", .shown = "0: all"},
+    {INTEGER("features", max_train_samples, "0"), KEPT, .jobs = JOB_FINETUNE | JOB_PRETRAIN_MLM,
+     AT_LEAST(0), .unit = "N", .help = "use only the first N training examples", .shown = "0: all"},
     {INTEGER("features", max_eval_samples, "0"), NOTED, .jobs = JOB_TRAIN | JOB_PREDICT,
      AT_LEAST(0), .unit = "N", .aliases = "max_predict_samples",
      .help = "use only the first N examples for evaluation and prediction", .shown = "0: all",
@@ -210,11 +223,12 @@ const struct option_row option_rows[] = {
      .job_defaults = {{SHARD_JOBS, "8192", "as in the shards"}}},
     {INTEGER("instances", dupe_factor, "5"), COMMON, .jobs = JOB_PREPARE, BETWEEN(1, 1000),
      .unit = "N", .help = "number of passes over the articles, each with different cuts and masks"},
-    {REAL("instances", masked_lm_prob, "0.15"), .jobs = JOB_PREPARE, BETWEEN(1e-6, 1), .unit = "X",
+    {REAL("instances", masked_lm_prob, "0.15"), KEPT, .jobs = JOB_PREPARE | MLM_JOBS,
+     BETWEEN(1e-6, 1), .unit = "X", .aliases = "mlm_probability",
      .help = "fraction of tokens to mask"},
     {REAL("instances", short_seq_prob, "0.1"), .jobs = JOB_PREPARE, BETWEEN(0, 1), .unit = "X",
      .help = "fraction of articles to cut into shorter sequences"},
-    {FLAG("instances", whole_word_mask, "false"), .jobs = JOB_PREPARE,
+    {FLAG("instances", whole_word_mask, "false"), KEPT, .jobs = JOB_PREPARE | MLM_JOBS,
      .aliases = "do_whole_word_mask", .help = "mask all pieces of a word or none"},
     {TEXT("instances", rng, "fast"), .jobs = JOB_PREPARE, .unit = "WHICH", .choices = "fast|python",
      .help = "random number generator; python: CPython's, which reproduces the instances of the "
@@ -257,14 +271,14 @@ const struct option_row option_rows[] = {
              "more time, the same results"},
     {REAL("training", num_train_epochs, "2"), NOTED, COMMON, .jobs = JOB_TRAIN, BETWEEN(0, 1e6),
      .unit = "X", .aliases = "epochs num_epochs", .help = "number of passes over the training data",
-     .job_defaults = {{JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS, "3", NULL},
+     .job_defaults = {{JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS | JOB_PRETRAIN_MLM, "3", NULL},
                       {JOB_PRETRAIN, NULL, "as max_steps says"}}},
     {INTEGER("training", max_steps, "0"), NOTED, COMMON, .jobs = JOB_TRAIN, BETWEEN(-1, 1e12),
      .unit = "N", .aliases = "num_train_steps max_train_steps", .help = "stop after N updates",
      .shown = "0: as num_train_epochs says",
      .job_defaults = {{JOB_PRETRAIN, "1000", "1000, unless num_train_epochs is given"}}},
-    {INTEGER("training", max_steps_per_epoch, "0"), KEPT, .jobs = JOB_FINETUNE, AT_LEAST(-1),
-     .unit = "N", .help = "end each epoch after N updates", .shown = "0: no limit"},
+    {INTEGER("training", max_steps_per_epoch, "0"), KEPT, .jobs = JOB_FINETUNE | JOB_PRETRAIN_MLM,
+     AT_LEAST(-1), .unit = "N", .help = "end each epoch after N updates", .shown = "0: no limit"},
     {FLAG("training", dataloader_drop_last, "false"), KEPT, .jobs = JOB_TRAIN,
      DEEPSPEED("dataloader_drop_last", "false"),
      .help = "leave out the sequences at the end of an epoch that do not fill an update; with "
@@ -284,14 +298,14 @@ const struct option_row option_rows[] = {
      .help = "loss of an update: the mean over its sequences, or the mean of the means of its "
              "micro-batches as in the original scripts"},
     {INTEGER("training", seed, "42"), KEPT, COMMON,
-     .jobs = JOB_TRAIN | JOB_BENCH | JOB_SHOW | JOB_PREPARE | JOB_PACK, AT_LEAST(0), .unit = "N",
-     .aliases = "random_seed",
+     .jobs = JOB_TRAIN | JOB_BENCH | JOB_SHOW | JOB_PREPARE | JOB_PACK | JOB_EVALUATE_MLM,
+     AT_LEAST(0), .unit = "N", .aliases = "random_seed",
      .help = "seed of initial weights, data order, dropout and random samples",
      .job_defaults = {{JOB_PREPARE | JOB_PACK, "12345", NULL}}},
 
     {REAL("learning-rate", learning_rate, "3e-5"), NOTED, COMMON, .jobs = JOB_TRAIN, AT_LEAST(0),
      .unit = "RATE", DEEPSPEED("optimizer.params.lr", "0.001"), .aliases = "lr",
-     .help = "peak learning rate", .job_defaults = {{JOB_PRETRAIN, "5e-5", NULL}}},
+     .help = "peak learning rate", .job_defaults = {{JOB_FROM_SCRATCH, "5e-5", NULL}}},
     {TEXT("learning-rate", lr_scaling, "none"), FREE, .jobs = JOB_TRAIN, .unit = "RULE",
      .choices = "none|sqrt|linear",
      .help = "multiply learning_rate by the square root of the number of processes, or by the "
@@ -418,7 +432,7 @@ const struct option_row option_rows[] = {
      .shown = "that of the task; with load_best_model_at_end the loss, if it is evaluated"},
     {FLAG("evaluation", greater_is_better, "auto"), FREE, .jobs = JOB_TRAIN, BETWEEN(-1, 1),
      .help = "the best model has the greatest value of metric_for_best_model",
-     .shown = "true, for losses and mse false"},
+     .shown = "true, for losses, mse and perplexity false"},
     {INTEGER("evaluation", early_stopping_patience, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0),
      .unit = "N",
      .help = "stop after N successive evaluations that do not improve metric_for_best_model",

@@ -39,13 +39,18 @@ enum option_job {
     JOB_PRETRAIN = 1 << 12,
     JOB_VOCAB = 1 << 13,
     JOB_EVALUATE_PRETRAIN = 1 << 14,
+    JOB_PRETRAIN_MLM = 1 << 15,
+    JOB_EVALUATE_MLM = 1 << 16,
+    JOB_FILL = 1 << 17,
     JOB_FINETUNE_TOKENS = 1 << 20,
     JOB_PREDICT_TOKENS = 1 << 21,
     // Of every task.
     JOB_FINETUNE = JOB_FINETUNE_SQUAD | JOB_FINETUNE_CLASSIFY | JOB_FINETUNE_TOKENS,
-    JOB_PREDICT =
-        JOB_PREDICT_SQUAD | JOB_PREDICT_CLASSIFY | JOB_PREDICT_TOKENS | JOB_EVALUATE_PRETRAIN,
-    JOB_TRAIN = JOB_FINETUNE | JOB_PRETRAIN,
+    JOB_PREDICT = JOB_PREDICT_SQUAD | JOB_PREDICT_CLASSIFY | JOB_PREDICT_TOKENS |
+                  JOB_EVALUATE_PRETRAIN | JOB_EVALUATE_MLM,
+    // Of which a new model can start from random weights.
+    JOB_FROM_SCRATCH = JOB_PRETRAIN | JOB_PRETRAIN_MLM,
+    JOB_TRAIN = JOB_FINETUNE | JOB_FROM_SCRATCH,
     // Of which several processes can do one together.
     JOB_DIVIDED = JOB_TRAIN | JOB_PREDICT | JOB_EMBED | JOB_PREPARE | JOB_PACK
 };
@@ -77,7 +82,7 @@ struct option_row {
     int has_auto;              // OPTION_INTEGER: "auto" is a value as well, stored as OPTION_AUTO
     const char *default_value; // as text; NULL: a text that is not set
     const char *shown;         // text for --help if the default follows a rule; or NULL
-    struct option_default job_defaults[5]; // of jobs that have another
+    struct option_default job_defaults[7]; // of jobs that have another
     const char *alone; // the value of a flag given without one; NULL: a value is required
     unsigned jobs;
     enum option_resume resume;

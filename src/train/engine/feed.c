@@ -70,6 +70,58 @@ enum berth_status feed_open_source(struct feed *feed, const struct packer_source
                : error_no_memory(error, source->count * sizeof *feed->order, "an epoch's order");
 }
 
+// --- text in memory -----------------------------------------------------------------------------
+
+// Any token may be masked.
+static enum berth_status worst_of_text(const struct feed *feed, const struct batching *batching,
+                                       const struct batching_rank *rank,
+                                       struct batching_worst *worst, struct berth_error *error) {
+    TRY(worst_of_source(feed, batching, rank, worst, error));
+    worst->micro.masked = worst->micro.tokens;
+    return BERTH_OK;
+}
+
+// The copies of the update's sequences, in its order.
+static enum berth_status take_text(struct feed *feed, const struct batching *batching, int64_t step,
+                                   struct feed_update *update, struct berth_error *error) {
+    struct feed_update plain;
+    TRY(take_source(feed, batching, step, &plain, error));
+    const struct word_mask_choice choice = {
+        .epoch = (uint32_t)feed->order_epoch, .order = plain.order, .count = plain.count};
+    TRY(word_masks_draw(&feed->masks, &choice, feed->threads, error));
+    feed->copies =
+        (struct packer_source){.get = word_masks_get, .data = &feed->masks, .count = plain.count};
+    *update = (struct feed_update){
+        .source = &feed->copies, .order = feed->copy_order, .count = plain.count};
+    return BERTH_OK;
+}
+
+static const struct feed_kind text_kind = {.resolve = resolve_source,
+                                           .find_worst = worst_of_text,
+                                           .take = take_text,
+                                           .record = no_record,
+                                           .check = check_nothing};
+
+enum berth_status feed_open_text(struct feed *feed, const struct text_sequences *text,
+                                 const struct word_mask_rules *rules, int threads,
+                                 struct berth_error *error) {
+    const struct packer_source source = {
+        .get = text_sequences_get, .data = text, .count = text->count};
+    TRY(feed_open_source(feed, &source, error));
+    feed->kind = &text_kind;
+    feed->masks = (struct word_masks){.all = text, .rules = *rules};
+    feed->threads = threads;
+    feed->max_length = (int64_t)text->longest;
+    feed->copy_order = memory_array(text->count, sizeof *feed->copy_order);
+    if (feed->copy_order == NULL) {
+        return error_no_memory(error, text->count * sizeof *feed->copy_order, "an update's order");
+    }
+    for (size_t i = 0; i < text->count; i++) {
+        feed->copy_order[i] = (uint32_t)i;
+    }
+    return BERTH_OK;
+}
+
 // --- shards -------------------------------------------------------------------------------------
 
 static enum berth_status check_by_rank(const struct batching *batching,
@@ -276,11 +328,18 @@ enum berth_status feed_files_of(struct feed *feed, const struct batching *batchi
 
 void feed_done(struct feed *feed) {
     memory_free(feed->order);
+    memory_free(feed->copy_order);
+    word_masks_done(&feed->masks);
     shard_stream_close(feed->stream);
     *feed = (struct feed){0};
 }
 
 uint64_t feed_bytes(const struct feed *feed, const struct batching *batching) {
-    return feed->shards != NULL ? shard_stream_bytes(feed->shards, own_sequences(feed, batching))
-                                : 0;
+    if (feed->shards != NULL) {
+        return shard_stream_bytes(feed->shards, own_sequences(feed, batching));
+    }
+    const int64_t sequences = smaller(batching->update_sequences, (int64_t)feed->source.count);
+    return feed->masks.all != NULL
+               ? word_masks_bytes((uint64_t)sequences, (uint64_t)(sequences * feed->max_length))
+               : 0;
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data of a run's updates. Fine-tuning has all features in memory and a smaller update at the
-// end of an epoch. Pre-training streams shards; its updates all have the same size and continue
-// across epochs. All ranks have the whole update, except where each reads files of its own. A job
-// and its loop use the data only through these functions.
+// end of an epoch; masked words also draw masks for each update. Pre-training streams shards; its
+// updates all have the same size and continue across epochs. All ranks have the whole update,
+// except where each reads files of its own. A job and its loop use the data only through these
+// functions.
 #ifndef BERTH_TRAIN_FEED_H
 #define BERTH_TRAIN_FEED_H
 
 #include "core/comm.h"
 #include "core/error.h"
 #include "data/batches/packer.h"
+#include "data/masked/word_masks.h"
 #include "data/pretraining/shard_stream.h"
 #include "format/json/json.h"
 #include "train/engine/batching.h"
@@ -53,17 +55,27 @@ struct feed {
     struct packer_source source;
     uint32_t *order; // of epoch order_epoch
     int64_t order_epoch;
+    // For text in memory, whose sequences are copied for each update:
+    struct word_masks masks;
+    struct packer_source copies;
+    uint32_t *copy_order; // 0, 1, ...
+    int threads;
     // For shards:
     const struct shard_list *shards;
     struct shard_stream_settings settings;
     struct shard_stream *stream;
     struct shard_taken taken;
-    int64_t max_length, max_predictions; // maximum of a sequence
+    int64_t max_length, max_predictions; // maximum of a sequence; of text the first one alone
 };
 
-// Borrow the source or the list. feed_done may be called after a failure and on a zeroed feed.
+// Borrow the source, the text or the list. feed_done may be called after a failure and on a zeroed
+// feed.
 enum berth_status feed_open_source(struct feed *feed, const struct packer_source *source,
                                    struct berth_error *error);
+// Text whose masks are drawn anew in each epoch.
+enum berth_status feed_open_text(struct feed *feed, const struct text_sequences *text,
+                                 const struct word_mask_rules *rules, int threads,
+                                 struct berth_error *error);
 void feed_open_shards(struct feed *feed, const struct shard_list *shards,
                       const struct shard_stream_settings *settings);
 void feed_done(struct feed *feed);

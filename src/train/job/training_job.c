@@ -67,7 +67,7 @@ static int is_worker(const struct training_job *job) {
 // weights.
 static enum berth_status need_start(const struct training_job *job, struct berth_error *error) {
     const struct berth_config *config = &job->config;
-    const int pretrains = (job->task->jobs & JOB_PRETRAIN) != 0;
+    const int pretrains = (job->task->jobs & JOB_FROM_SCRATCH) != 0;
     if (config->phase2 && config->model_name_or_path == NULL) {
         return error_set(
             error, BERTH_CONFIG,
@@ -232,6 +232,10 @@ static enum berth_status open_model(struct training_job *job, struct berth_error
 
 static enum berth_status open_feed(struct training_job *job, struct berth_error *error) {
     const struct task_set *train = &job->train;
+    if (train->text != NULL) {
+        return feed_open_text(&job->feed, train->text, &train->masks,
+                              machine_threads(&job->config), error);
+    }
     if (train->shards == NULL) {
         return feed_open_source(&job->feed, &train->source, error);
     }

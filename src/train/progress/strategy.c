@@ -175,7 +175,8 @@ static enum berth_status unknown_metric(const char *name, const struct task_scor
 static enum berth_status find_metric(const char *name, const struct task_score *score,
                                      struct best_metric *best, struct berth_error *error) {
     const char *plain = strncmp(name, "eval_", 5) == 0 ? name + 5 : name;
-    best->lower_is_better = ends_with(plain, "loss") || strcmp(plain, "mse") == 0;
+    best->lower_is_better =
+        ends_with(plain, "loss") || strcmp(plain, "mse") == 0 || strcmp(plain, "perplexity") == 0;
     snprintf(best->name, sizeof best->name, "%s", plain);
     if (strcmp(plain, "loss") == 0 && !isnan(score->loss)) {
         best->value = score->loss;

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "data/batches/packer.h"
+#include "data/masked/word_masks.h"
 #include "data/pretraining/shard_stream.h"
 #include "model/params.h"
 #include "train/engine/inputs.h"
@@ -36,6 +37,9 @@ struct task_set {
     // Training on shards: the shards, and how to read them; `source` is then empty.
     const struct shard_list *shards;
     struct shard_stream_settings stream;
+    // Training on masked text: the text, and how to mask it; `source` is the text without masks.
+    const struct text_sequences *text;
+    struct word_mask_rules masks;
     const char *path; // path of the file, owned by the set
     int64_t examples, tokens;
     // Training on classes that count differently, or smoothed: [num_labels], owned by the task.
@@ -98,7 +102,7 @@ struct task {
 };
 
 // All tasks: applies the macro `row` to each name.
-#define TASKS(row) row(squad) row(classify) row(tokens) row(pretrain)
+#define TASKS(row) row(squad) row(classify) row(tokens) row(pretrain) row(mlm)
 
 #define TASK_DECLARE(name) extern const struct task task_##name;
 TASKS(TASK_DECLARE)

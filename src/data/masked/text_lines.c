@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/masked/text_lines.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/utf8.h"
+#include "data/tables/caseless.h"
+
+#include <string.h>
+
+#define TEXT_FILE_LIMIT ((size_t)64 << 30)
+
+// --- text ---------------------------------------------------------------------------------------
+
+static enum berth_status check_text(const char *path, const char *bytes, size_t length,
+                                    struct berth_error *error) {
+    const size_t valid = utf8_valid_prefix(bytes, length), text = strlen(bytes);
+    if (valid == length && text == length && length > 0) {
+        return BERTH_OK;
+    }
+    return length == 0
+               ? error_set(error, BERTH_BAD_DATA, "%s: the file is empty", path)
+               : error_set(error, BERTH_BAD_DATA, "%s: byte %zu is %s; expected UTF-8 text", path,
+                           valid < text ? valid : text, valid < text ? "not UTF-8" : "NUL");
+}
+
+static size_t count_lines(const char *at) {
+    size_t count = 0;
+    for (; *at != '\0'; count++) {
+        at += strcspn(at, "\r\n");
+        at += at[0] == '\r' && at[1] == '\n' ? 2 : *at != '\0';
+    }
+    return count;
+}
+
+static void cut_lines(struct text_lines *lines) {
+    for (char *at = lines->bytes; *at != '\0';) {
+        char *end = at + strcspn(at, "\r\n");
+        char *next = end + (end[0] == '\r' && end[1] == '\n' ? 2 : *end != '\0');
+        lines->items[lines->count++] = at;
+        *end = '\0';
+        at = next;
+    }
+}
+
+static enum berth_status read_text(const char *path, struct text_lines *lines,
+                                   struct berth_error *error) {
+    size_t length;
+    TRY(file_read(path, TEXT_FILE_LIMIT, &lines->bytes, &length, error));
+    TRY(check_text(path, lines->bytes, length, error));
+    const size_t count = count_lines(lines->bytes);
+    lines->items = memory_array(count, sizeof *lines->items);
+    if (lines->items == NULL) {
+        return error_no_memory(error, count * sizeof *lines->items, "the lines of a text");
+    }
+    cut_lines(lines);
+    return BERTH_OK;
+}
+
+// --- tables -------------------------------------------------------------------------------------
+
+static enum berth_status find_column(const struct table *table, const char *name, size_t *column,
+                                     struct berth_error *error) {
+    if (name != NULL) {
+        return table_column(table, "text_column", name, column, error);
+    }
+    *column = table_find(table, "text");
+    *column = *column != SIZE_MAX ? *column : 0;
+    return BERTH_OK;
+}
+
+static enum berth_status read_table(const char *path, const char *name, struct text_lines *lines,
+                                    struct berth_error *error) {
+    struct table_options options = {0};
+    size_t column;
+    TRY(table_format_of(path, &options.format, error));
+    TRY(table_read(path, &options, &lines->table, error));
+    TRY(find_column(&lines->table, name, &column, error));
+    lines->items = memory_array(lines->table.row_count, sizeof *lines->items);
+    if (lines->items == NULL) {
+        return error_no_memory(error, lines->table.row_count * sizeof *lines->items, "the texts");
+    }
+    for (; lines->count < lines->table.row_count; lines->count++) {
+        TRY(table_text(&lines->table, lines->count, column, &lines->items[lines->count], error));
+    }
+    return BERTH_OK;
+}
+
+// ------------------------------------------------------------------------------------------------
+
+static int is_table(const char *path) {
+    static const char *const endings[] = {".csv", ".tsv", ".jsonl", ".ndjson", ".json"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof *endings; i++) {
+        if (caseless_equal(dot, endings[i])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+enum berth_status text_lines_read(const char *path, const char *column, struct text_lines *lines,
+                                  struct berth_error *error) {
+    *lines = (struct text_lines){0};
+    return is_table(path) ? read_table(path, column, lines, error) : read_text(path, lines, error);
+}
+
+void text_lines_done(struct text_lines *lines) {
+    memory_free(lines->items);
+    memory_free(lines->bytes);
+    table_done(&lines->table);
+    *lines = (struct text_lines){0};
+}

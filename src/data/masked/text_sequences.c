@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads tokenize groups of lines, which do not depend on each other; then the groups are put
+// together.
+#include "data/masked/text_sequences.h"
+
+#include "core/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+#define GROUP_LINES 1000 // as datasets.map passes them to run_mlm's functions
+
+struct group {
+    int32_t *ids;
+    size_t count, capacity;
+    size_t *ends; // of each sequence in ids
+    size_t end_count, end_capacity;
+    size_t cut, left_out;
+};
+
+struct builder {
+    const char *const *texts;
+    size_t count;
+    const struct tokenizer *tokenizer;
+    struct tokenizer_special special;
+    const struct text_sequence_rules *rules;
+    struct group *groups;
+    size_t group_count;
+};
+
+static int32_t *add_ids(struct group *group, size_t count) {
+    int32_t *ids =
+        memory_grow(group->ids, &group->capacity, group->count + count, sizeof *group->ids);
+    if (ids == NULL) {
+        return NULL;
+    }
+    group->ids = ids;
+    group->count += count;
+    return ids + group->count - count;
+}
+
+static enum berth_status add_end(struct group *group, size_t end) {
+    size_t *ends =
+        memory_grow(group->ends, &group->end_capacity, group->end_count + 1, sizeof *group->ends);
+    if (ends == NULL) {
+        return BERTH_NO_MEMORY;
+    }
+    group->ends = ends;
+    ends[group->end_count++] = end;
+    return BERTH_OK;
+}
+
+// The first `count` tokens of the list with [CLS] and [SEP].
+static enum berth_status add_tokens(const struct builder *builder, struct group *group,
+                                    const struct token_list *list, size_t count) {
+    int32_t *ids = add_ids(group, count + 2);
+    if (ids == NULL) {
+        return BERTH_NO_MEMORY;
+    }
+    ids[0] = builder->special.cls;
+    for (size_t i = 0; i < count; i++) {
+        ids[i + 1] = list->items[i].id;
+    }
+    ids[count + 1] = builder->special.sep;
+    return BERTH_OK;
+}
+
+static enum berth_status add_line(const struct builder *builder, struct group *group,
+                                  const char *text, struct token_list *list) {
+    const struct text_sequence_rules *rules = builder->rules;
+    const size_t room = (size_t)rules->max_length - 2;
+    list->count = 0;
+    TRY(tokenizer_encode(builder->tokenizer, text, strlen(text), list, NULL));
+    if (!rules->by_line) {
+        return add_tokens(builder, group, list, list->count);
+    }
+    if (list->count == 0) {
+        return BERTH_OK;
+    }
+    const int is_cut = list->count > room;
+    group->cut += (size_t)is_cut;
+    TRY(add_tokens(builder, group, list, is_cut ? room : list->count));
+    return add_end(group, group->count);
+}
+
+static enum berth_status cut_blocks(const struct builder *builder, struct group *group) {
+    const size_t length = (size_t)builder->rules->max_length;
+    for (size_t end = length; end <= group->count; end += length) {
+        TRY(add_end(group, end));
+    }
+    group->left_out = group->count % length;
+    group->count -= group->left_out;
+    return BERTH_OK;
+}
+
+static enum berth_status fill_group(const struct builder *builder, size_t index,
+                                    struct token_list *list) {
+    struct group *group = &builder->groups[index];
+    const size_t first = index * GROUP_LINES, left = builder->count - first;
+    for (size_t i = 0; i < GROUP_LINES && i < left; i++) {
+        TRY(add_line(builder, group, builder->texts[first + i], list));
+    }
+    return builder->rules->by_line ? BERTH_OK : cut_blocks(builder, group);
+}
+
+static enum berth_status fill_groups(const struct builder *builder, struct berth_error *error) {
+    int failed = 0; // only for lack of memory
+#pragma omp parallel num_threads(builder->rules->threads) reduction(| : failed)
+    {
+        struct token_list list = {0};
+#pragma omp for schedule(dynamic, 1)
+        for (size_t i = 0; i < builder->group_count; i++) {
+            failed |= fill_group(builder, i, &list) != BERTH_OK;
+        }
+        token_list_done(&list);
+    }
+    return !failed
+               ? BERTH_OK
+               : error_no_memory(error, builder->count * sizeof(int32_t), "the tokens of a text");
+}
+
+static enum berth_status take_memory(const struct builder *builder,
+                                     struct text_sequences *sequences, struct berth_error *error) {
+    size_t tokens = 0, count = 0;
+    for (size_t i = 0; i < builder->group_count; i++) {
+        tokens += builder->groups[i].count;
+        count += builder->groups[i].end_count;
+    }
+    sequences->ids = memory_array(tokens, sizeof *sequences->ids);
+    sequences->starts = memory_array_zeroed(count + 1, sizeof *sequences->starts);
+    return sequences->ids != NULL && sequences->starts != NULL
+               ? BERTH_OK
+               : error_no_memory(error, tokens * sizeof *sequences->ids, "the tokens of a text");
+}
+
+static void add_group(struct text_sequences *sequences, const struct group *group) {
+    const size_t first = sequences->starts[sequences->count];
+    memcpy(sequences->ids + first, group->ids, group->count * sizeof *group->ids);
+    for (size_t i = 0; i < group->end_count; i++) {
+        const size_t begin = sequences->starts[sequences->count], end = first + group->ends[i];
+        sequences->longest = end - begin > sequences->longest ? end - begin : sequences->longest;
+        sequences->starts[++sequences->count] = end;
+    }
+    sequences->cut += group->cut;
+    sequences->left_out += group->left_out;
+}
+
+static enum berth_status join_groups(const struct builder *builder,
+                                     struct text_sequences *sequences, struct berth_error *error) {
+    TRY(take_memory(builder, sequences, error));
+    for (size_t i = 0; i < builder->group_count; i++) {
+        if (builder->groups[i].count > 0) {
+            add_group(sequences, &builder->groups[i]);
+        }
+    }
+    sequences->type_ids = memory_array_zeroed(sequences->longest + 1, 1);
+    return sequences->type_ids != NULL
+               ? BERTH_OK
+               : error_no_memory(error, sequences->longest, "the types of tokens");
+}
+
+static enum berth_status build(struct builder *builder, struct text_sequences *sequences,
+                               struct berth_error *error) {
+    builder->groups = memory_array_zeroed(builder->group_count, sizeof *builder->groups);
+    if (builder->groups == NULL) {
+        return error_no_memory(error, builder->group_count * sizeof *builder->groups, "a text");
+    }
+    TRY(fill_groups(builder, error));
+    return join_groups(builder, sequences, error);
+}
+
+enum berth_status text_sequences_build(const char *const *texts, size_t count,
+                                       const struct tokenizer *tokenizer,
+                                       const struct text_sequence_rules *rules,
+                                       struct text_sequences *sequences,
+                                       struct berth_error *error) {
+    *sequences = (struct text_sequences){0};
+    if (rules->max_length < 4) {
+        return error_set(error, BERTH_USAGE, "max_seq_length: expected at least 4, found %lld",
+                         (long long)rules->max_length);
+    }
+    struct builder builder = {.texts = texts,
+                              .count = count,
+                              .tokenizer = tokenizer,
+                              .special = tokenizer_special_ids(tokenizer),
+                              .rules = rules,
+                              .group_count = (count + GROUP_LINES - 1) / GROUP_LINES};
+    enum berth_status status = build(&builder, sequences, error);
+    for (size_t i = 0; builder.groups != NULL && i < builder.group_count; i++) {
+        memory_free(builder.groups[i].ids);
+        memory_free(builder.groups[i].ends);
+    }
+    memory_free(builder.groups);
+    if (status != BERTH_OK) {
+        text_sequences_done(sequences);
+    }
+    return status;
+}
+
+void text_sequences_done(struct text_sequences *sequences) {
+    memory_free(sequences->ids);
+    memory_free(sequences->starts);
+    memory_free(sequences->type_ids);
+    *sequences = (struct text_sequences){0};
+}
+
+struct packer_sequence text_sequences_get(const void *sequences, size_t index) {
+    const struct text_sequences *own = sequences;
+    const size_t first = own->starts[index];
+    return (struct packer_sequence){.ids = own->ids + first,
+                                    .type_ids = own->type_ids,
+                                    .length = (int32_t)(own->starts[index + 1] - first),
+                                    .start = -1,
+                                    .end = -1,
+                                    .label = -1,
+                                    .target = NAN,
+                                    .label_count = -1};
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/masked/word_masks.h"
+
+#include "core/memory.h"
+#include "core/rng.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MASK_STREAM 0x4D41534Bu
+
+// Fractions of 2^32.
+#define BY_MASK 0xCCCCCCCDu   // 0.8
+#define BY_RANDOM 0xE6666666u // 0.8 + 0.1
+
+// A sequence and its copy.
+struct drawing {
+    const struct word_mask_rules *rules;
+    const int32_t *from;
+    size_t length;
+    uint32_t sequence, epoch;
+    uint64_t threshold; // of word 0, in [0, 2^32]
+    int32_t *ids;
+    uint16_t *positions;
+    int32_t *labels;
+};
+
+static int may_be_predicted(const struct word_mask_rules *rules, int32_t id) {
+    const struct tokenizer_special *special = &rules->special;
+    return id != special->cls && id != special->sep && id != special->pad;
+}
+
+static int32_t replacement(const struct word_mask_rules *rules, int32_t id,
+                           const struct rng_block *block) {
+    if (block->word[1] < BY_MASK) {
+        return rules->special.mask;
+    }
+    return block->word[1] < BY_RANDOM
+               ? (int32_t)((uint64_t)block->word[2] * (uint32_t)rules->vocab_size >> 32)
+               : id;
+}
+
+// Returns the number of predicted tokens.
+static int32_t draw(const struct drawing *drawing) {
+    const struct word_mask_rules *rules = drawing->rules;
+    int32_t count = 0;
+    int is_predicted = 0, in_word = 0; // of the token before
+    for (size_t i = 0; i < drawing->length; i++) {
+        const int32_t id = drawing->from[i];
+        const int is_word = may_be_predicted(rules, id);
+        drawing->ids[i] = id;
+        const int is_rest = is_word && in_word && rules->continues != NULL && rules->continues[id];
+        const uint32_t counter[4] = {(uint32_t)i, drawing->sequence, drawing->epoch, MASK_STREAM};
+        const struct rng_block block = rng_philox(rules->seed, counter);
+        is_predicted = is_rest ? is_predicted : is_word && block.word[0] < drawing->threshold;
+        in_word = is_word;
+        if (is_predicted) {
+            drawing->ids[i] = replacement(rules, id, &block);
+            drawing->positions[count] = (uint16_t)i;
+            drawing->labels[count++] = id;
+        }
+    }
+    return count;
+}
+
+static size_t index_of(const struct word_mask_choice *choice, size_t i) {
+    return choice->order != NULL ? choice->order[i] : i;
+}
+
+// What the former copies were is not kept.
+static enum berth_status reserve_sequences(struct word_masks *masks, size_t count,
+                                           struct berth_error *error) {
+    if (count <= masks->sequence_capacity) {
+        return BERTH_OK;
+    }
+    memory_free(masks->starts);
+    memory_free(masks->predicted);
+    masks->starts = memory_array(count, sizeof *masks->starts);
+    masks->predicted = memory_array(count, sizeof *masks->predicted);
+    masks->sequence_capacity = count;
+    return masks->starts != NULL && masks->predicted != NULL
+               ? BERTH_OK
+               : error_no_memory(error, count * sizeof *masks->starts, "masked sequences");
+}
+
+static enum berth_status reserve_tokens(struct word_masks *masks, size_t count,
+                                        struct berth_error *error) {
+    if (count <= masks->token_capacity) {
+        return BERTH_OK;
+    }
+    memory_free(masks->ids);
+    memory_free(masks->positions);
+    memory_free(masks->labels);
+    masks->ids = memory_array(count, sizeof *masks->ids);
+    masks->positions = memory_array(count, sizeof *masks->positions);
+    masks->labels = memory_array(count, sizeof *masks->labels);
+    masks->token_capacity = count;
+    return masks->ids != NULL && masks->positions != NULL && masks->labels != NULL
+               ? BERTH_OK
+               : error_no_memory(error, count * sizeof *masks->ids, "masked sequences");
+}
+
+static size_t length_at(const struct text_sequences *all, size_t index) {
+    return all->starts[index + 1] - all->starts[index];
+}
+
+enum berth_status word_masks_draw(struct word_masks *masks, const struct word_mask_choice *choice,
+                                  int threads, struct berth_error *error) {
+    const struct text_sequences *all = masks->all;
+    const uint64_t threshold = (uint64_t)llround(masks->rules.probability * 0x1p32);
+    size_t tokens = 0;
+    masks->count = 0;
+    for (size_t i = 0; i < choice->count; i++) {
+        tokens += length_at(all, index_of(choice, i));
+    }
+    TRY(reserve_sequences(masks, choice->count, error));
+    TRY(reserve_tokens(masks, tokens, error));
+    for (size_t i = 0, start = 0; i < choice->count; i++) {
+        masks->starts[i] = start;
+        start += length_at(all, index_of(choice, i));
+    }
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (size_t i = 0; i < choice->count; i++) {
+        const size_t index = index_of(choice, i), start = masks->starts[i];
+        const struct drawing drawing = {.rules = &masks->rules,
+                                        .from = all->ids + all->starts[index],
+                                        .length = length_at(all, index),
+                                        .sequence = (uint32_t)index,
+                                        .epoch = choice->epoch,
+                                        .threshold = threshold,
+                                        .ids = masks->ids + start,
+                                        .positions = masks->positions + start,
+                                        .labels = masks->labels + start};
+        masks->predicted[i] = draw(&drawing);
+    }
+    masks->count = choice->count;
+    masks->token_count = tokens;
+    return BERTH_OK;
+}
+
+void word_masks_done(struct word_masks *masks) {
+    memory_free(masks->starts);
+    memory_free(masks->predicted);
+    memory_free(masks->ids);
+    memory_free(masks->positions);
+    memory_free(masks->labels);
+    *masks = (struct word_masks){0};
+}
+
+struct packer_sequence word_masks_get(const void *masks, size_t index) {
+    const struct word_masks *own = masks;
+    const size_t start = own->starts[index];
+    const size_t end = index + 1 < own->count ? own->starts[index + 1] : own->token_count;
+    return (struct packer_sequence){.ids = own->ids + start,
+                                    .type_ids = own->all->type_ids,
+                                    .length = (int32_t)(end - start),
+                                    .start = -1,
+                                    .end = -1,
+                                    .label = -1,
+                                    .target = NAN,
+                                    .label_count = -1,
+                                    .masked_positions = own->positions + start,
+                                    .masked_labels = own->labels + start,
+                                    .masked_count = own->predicted[index]};
+}
+
+uint64_t word_masks_bytes(uint64_t sequences, uint64_t tokens) {
+    return sequences * (sizeof(size_t) + sizeof(int32_t)) +
+           tokens * (2 * sizeof(int32_t) + sizeof(uint16_t));
+}
+
+void word_masks_find_pieces(const struct tokenizer *tokenizer, unsigned char *continues) {
+    for (size_t i = 0; i < tokenizer_size(tokenizer); i++) {
+        continues[i] = strncmp(tokenizer_piece(tokenizer, (int32_t)i), "##", 2) == 0;
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// The task "mlm": masked words on one's own text, as Hugging Face's run_mlm. Masks are drawn anew
+// for each epoch (data/masked/word_masks.h), those of an evaluation once. Without a file to
+// evaluate on, the first lines of the training file are held out.
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "data/masked/text_lines.h"
+#include "data/masked/word_masks.h"
+#include "metrics/results.h"
+#include "train/engine/infer.h"
+#include "train/machine/machine.h"
+#include "train/tasks/task.h"
+
+#include <math.h>
+
+struct mlm {
+    struct text_sequences text;
+    unsigned char *continues;
+    struct word_masks masks; // of an evaluation
+    // Of a prediction:
+    double loss; // sum
+    int64_t masked, hits;
+};
+
+// --- settings -----------------------------------------------------------------------------------
+
+static enum berth_status settle(struct berth_config *config, enum task_use use,
+                                struct berth_error *error) {
+    option_take_defaults(config, use == TASK_TRAIN ? JOB_PRETRAIN_MLM : JOB_EVALUATE_MLM);
+    return use == TASK_TRAIN || config->validation_file == NULL
+               ? task_need_file(config, TASK_TRAIN,
+                                use == TASK_TRAIN ? ""
+                                                  : "; name it, or text with "
+                                                    "--validation_file",
+                                error)
+               : BERTH_OK;
+}
+
+static enum berth_status validates(const struct berth_config *config, int *answer,
+                                   struct berth_error *error) {
+    TRY(task_validates(config, "text", answer, error));
+    *answer |= config->do_eval && config->validation_split_percentage > 0;
+    return BERTH_OK;
+}
+
+// --- sets ---------------------------------------------------------------------------------------
+
+// The part of a file that a set consists of.
+struct part {
+    const char *path;
+    int is_held_out; // the first lines, or else the rest
+    int64_t percent; // 0: all lines belong to the set
+};
+
+static struct part part_of(const struct berth_config *config, enum task_use use) {
+    const int is_held_out = use != TASK_TRAIN;
+    if (is_held_out && config->validation_file != NULL) {
+        return (struct part){.path = config->validation_file};
+    }
+    return (struct part){
+        .path = config->train_file,
+        .is_held_out = is_held_out,
+        .percent = config->validation_file == NULL ? config->validation_split_percentage : 0};
+}
+
+// Rounds as the library "datasets" does.
+static size_t held_out_lines(const struct part *part, size_t count) {
+    return (size_t)rint((double)part->percent * (double)count / 100);
+}
+
+static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
+                                  const struct part *part, const struct text_lines *lines,
+                                  struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    const size_t held_out = held_out_lines(part, lines->count);
+    const size_t first = part->is_held_out ? 0 : held_out;
+    const size_t end = part->is_held_out && part->percent > 0 ? held_out : lines->count;
+    const struct text_sequence_rules rules = {.by_line = config->line_by_line,
+                                              .max_length = config->max_seq_length,
+                                              .threads = machine_threads(config)};
+    const double begin = machine_seconds();
+    TRY(text_sequences_build(lines->items + first, end - first, args->files->tokenizer, &rules,
+                             &own->text, error));
+    const struct text_sequences *text = &own->text;
+    log_note(args->log, "%s: lines %zu to %zu, %zu sequences, %zu tokens, %zu %s, in %.2f s",
+             part->path, first + 1, end, text->count, text->starts[text->count],
+             rules.by_line ? text->cut : text->left_out,
+             rules.by_line ? "truncated" : "tokens left out at the ends of 1,000 lines",
+             machine_seconds() - begin);
+    return text->count > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: lines %zu to %zu have no sequence of %lld tokens; use a smaller "
+                           "--max_seq_length or --line_by_line",
+                           part->path, first + 1, end, (long long)config->max_seq_length);
+}
+
+static enum berth_status read_text(struct mlm *own, const struct task_open *args,
+                                   struct task_set *set, struct berth_error *error) {
+    const struct part part = part_of(args->config, args->use);
+    struct text_lines lines = {0};
+    set->path = part.path;
+    enum berth_status status = text_lines_read(part.path, args->config->text_column, &lines, error);
+    if (status == BERTH_OK) {
+        status = tokenize(own, args, &part, &lines, error);
+    }
+    text_lines_done(&lines);
+    return status;
+}
+
+static enum berth_status find_rules(struct mlm *own, const struct task_open *args,
+                                    struct word_mask_rules *rules, struct berth_error *error) {
+    const struct tokenizer *tokenizer = args->files->tokenizer;
+    const size_t words = tokenizer_size(tokenizer);
+    *rules = (struct word_mask_rules){.seed = (uint64_t)args->config->seed,
+                                      .probability = args->config->masked_lm_prob,
+                                      .vocab_size = (int32_t)words,
+                                      .special = tokenizer_special_ids(tokenizer)};
+    if (rules->special.mask < 0) {
+        return error_set(error, BERTH_BAD_DATA, "%s: missing token [MASK]; use a BERT vocabulary",
+                         args->files->vocab_path);
+    }
+    if (args->config->whole_word_mask) {
+        own->continues = memory_new(words);
+        if (own->continues == NULL) {
+            return error_no_memory(error, words, "the pieces of the vocabulary");
+        }
+        word_masks_find_pieces(tokenizer, own->continues);
+        rules->continues = own->continues;
+    }
+    return BERTH_OK;
+}
+
+static void limit(struct text_sequences *text, int64_t most) {
+    text->count = most > 0 && (size_t)most < text->count ? (size_t)most : text->count;
+}
+
+static enum berth_status fill(struct mlm *own, const struct task_open *args, struct task_set *set,
+                              struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    const int trains = args->use == TASK_TRAIN;
+    TRY(find_rules(own, args, &set->masks, error));
+    TRY(read_text(own, args, set, error));
+    limit(&own->text, trains ? config->max_train_samples : config->max_eval_samples);
+    set->examples = (int64_t)own->text.count;
+    set->tokens = (int64_t)own->text.starts[own->text.count];
+    if (trains) {
+        set->text = &own->text;
+        set->source = (struct packer_source){
+            .get = text_sequences_get, .data = &own->text, .count = own->text.count};
+        return BERTH_OK;
+    }
+    const struct word_mask_choice all = {.epoch = WORD_MASKS_EVALUATION, .count = own->text.count};
+    own->masks = (struct word_masks){.all = &own->text, .rules = set->masks};
+    set->source = (struct packer_source){
+        .get = word_masks_get, .data = &own->masks, .count = own->text.count};
+    return word_masks_draw(&own->masks, &all, machine_threads(config), error);
+}
+
+static enum berth_status open_set(struct task_set *set, const struct task_open *args,
+                                  struct berth_error *error) {
+    *set = (struct task_set){.own = memory_array_zeroed(1, sizeof(struct mlm))};
+    return set->own != NULL ? fill(set->own, args, set, error)
+                            : error_no_memory(error, sizeof(struct mlm), "a data set");
+}
+
+static void close_set(struct task_set *set) {
+    struct mlm *own = set->own;
+    if (own != NULL) {
+        text_sequences_done(&own->text);
+        word_masks_done(&own->masks);
+        memory_free(own->continues);
+        memory_free(own);
+    }
+    *set = (struct task_set){0};
+}
+
+// --- predictions --------------------------------------------------------------------------------
+
+// The head has no logits of sequences.
+static void take(void *set, size_t index, const float *logits, int64_t count) {
+    (void)set;
+    (void)index;
+    (void)logits;
+    (void)count;
+}
+
+static void take_masked(void *set, size_t index, const struct infer_masked *masked) {
+    struct mlm *own = ((struct task_set *)set)->own;
+    (void)index;
+    for (int64_t i = 0; i < masked->count; i++) {
+        own->loss += (double)masked->losses[i];
+        own->hits += masked->hits[i] > 0;
+    }
+    own->masked += masked->count;
+}
+
+static enum berth_status conclude(struct task_set *set, const struct model_files *files,
+                                  struct berth_error *error) {
+    (void)set;
+    (void)files;
+    (void)error;
+    return BERTH_OK; // the sums are the result
+}
+
+// Resets the sums for the next prediction.
+static enum berth_status score_set(const struct task_set *set, struct task_score *score,
+                                   struct berth_error *error) {
+    struct mlm *own = set->own;
+    const double masked = own->masked > 0 ? (double)own->masked : NAN;
+    (void)error;
+    *score = (struct task_score){.lower_is_better = 1, .best_by = 1, .loss = own->loss / masked};
+    task_score_add(score, "accuracy", (double)own->hits / masked);
+    task_score_add(score, "perplexity", exp(score->loss));
+    own->loss = 0;
+    own->masked = own->hits = 0;
+    return BERTH_OK;
+}
+
+static enum berth_status write_results(const struct task_set *set,
+                                       const struct task_results *results,
+                                       struct berth_error *error) {
+    const struct task_score *score = results->score;
+    const struct berth_field fields[] = {
+        log_integer("global_step", results->step),
+        log_real("eval_accuracy", score->items[0].value),
+        log_real("eval_loss", score->loss),
+        log_real("perplexity", score->items[1].value),
+    };
+    (void)set;
+    return results_write_eval_text(results->folder, fields, sizeof fields / sizeof *fields, error);
+}
+
+const struct task task_mlm = {.name = "mlm",
+                              .title = "pretrain --objective mlm",
+                              .jobs = JOB_PRETRAIN_MLM,
+                              .defaults = JOB_PRETRAIN_MLM,
+                              .head = PARAM_HEAD_MASKED,
+                              .held_out = "name text with --validation_file, or hold out lines of "
+                                          "train_file with --validation_split_percentage",
+                              .settle = settle,
+                              .validates = validates,
+                              .open = open_set,
+                              .close = close_set,
+                              .take = take,
+                              .take_masked = take_masked,
+                              .conclude = conclude,
+                              .score = score_set,
+                              .write = write_results};
