@@ -273,6 +273,39 @@ static void fetch(struct cpu *cpu, const struct task *t, struct head *to, struct
     }
 }
 
+// Rows of a head are too far from each other for the processor to foresee which will be read. So
+// they are asked for: soon, for the first-level cache, or for the second.
+static void ask_for(struct mat rows, int soon) {
+    const char *row = rows.data;
+    const size_t size = dtype_size(rows.dtype), bytes = (size_t)rows.cols * size;
+    for (int64_t i = 0; i < rows.rows; i++, row += (size_t)rows.stride * size) {
+        for (size_t line = 0; line < bytes; line += 64) {
+            if (soon) {
+                __builtin_prefetch(row + line);
+            } else {
+                __builtin_prefetch(row + line, 0, 2);
+            }
+        }
+    }
+}
+
+// Asks for a block's rows of the next head of the sequence, in `parts` parts of m (slice).
+static void ask_ahead(const struct task *t, struct mat m, int parts,
+                      const struct attention_rows *rows) {
+    struct task next = *t;
+    next.head++;
+    for (int part = 0; part < parts && next.head * t->head_size < t->hidden; part++) {
+        ask_for(mat_rows(slice(&next, m, part), rows->first, rows->count), 0);
+    }
+}
+
+// How many heads of a sequence, which ask ahead for each other, one thread takes at once: not so
+// many that the others wait long at the end.
+static int heads_at_once(const struct cpu *cpu, const struct batch *batch, int64_t heads) {
+    const int64_t fair = batch->sequence_count * heads / ((int64_t)8 * cpu->threads);
+    return (int)(fair < 1 ? 1 : fair < heads ? fair : heads);
+}
+
 static struct task task_of(struct cpu *cpu, struct mat qkv, int64_t heads,
                            const struct batch *batch, int64_t s, int64_t head) {
     const int64_t hidden = qkv.cols / 3, first = batch->cu_seqlens[s];
@@ -315,6 +348,7 @@ static void forward_task(struct cpu *cpu, const struct attention_args *args,
                          const struct batch *batch, int64_t s, int64_t head) {
     struct task t = task_of(cpu, args->qkv, args->heads, batch, s, head);
     const struct mat context = slice(&t, args->context, 0);
+    ask_for(slice(&t, args->qkv, 0), 1);
     fetch(cpu, &t, &t.q, slice(&t, args->qkv, 0), 0);
     fetch(cpu, &t, &t.k, slice(&t, args->qkv, 1), PACK_ROWS);
     fetch(cpu, &t, &t.v, slice(&t, args->qkv, 2), PACK_COLUMNS);
@@ -323,6 +357,7 @@ static void forward_task(struct cpu *cpu, const struct attention_args *args,
         const struct attention_rows rows = block_of(&t, batch, &args->dropout, first);
         const struct mat p = rows_of(&t, t.p, &rows);
         float *lse = args->lse == NULL ? NULL : args->lse + (t.first + first) * args->heads + head;
+        ask_ahead(&t, args->qkv, 3, &rows);
         scores_of(cpu, &t, mat_rows(t.scores, 0, rows.count), rows_of(&t, t.q.m, &rows), &t.k);
         cpu->kernels->softmax_forward(&rows, p.data, t.scores.data, lse, args->heads);
         apply(cpu, &t, mat_rows(context, first, rows.count), p, &t.v);
@@ -335,7 +370,8 @@ void cpu_attention_forward(struct device *dev, const struct attention_args *args
     if (!prepare(cpu, batch, args->context.cols / args->heads, args->qkv.dtype)) {
         return;
     }
-#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
+    const int at_once = heads_at_once(cpu, batch, args->heads);
+#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic, at_once)
     for (int64_t task = 0; task < batch->sequence_count * args->heads; task++) {
         forward_task(cpu, args, batch, task / args->heads, task % args->heads);
     }
@@ -361,6 +397,9 @@ static void backward_task(struct cpu *cpu, const struct attention_grad_args *arg
     for (int64_t first = 0; first < t.length; first += t.scores.rows) {
         const struct attention_rows rows = block_of(&t, batch, &args->dropout, first);
         const struct mat p = rows_of(&t, t.p, &rows), ds = rows_of(&t, t.ds, &rows);
+        ask_ahead(&t, args->qkv, 3, &rows);
+        ask_ahead(&t, args->dcontext, 1, &rows);
+        ask_ahead(&t, args->context, 1, &rows);
         scores_of(cpu, &t, mat_rows(t.scores, 0, rows.count), rows_of(&t, t.q.m, &rows), &t.k);
         scores_of(cpu, &t, mat_rows(t.dp, 0, rows.count), rows_of(&t, t.dout.m, &rows), &t.v);
         cpu->kernels->softmax_backward(&rows, p.data, ds.data, t.scores.data, t.dp.data,
@@ -378,7 +417,8 @@ void cpu_attention_backward(struct device *dev, const struct attention_grad_args
     if (!prepare(cpu, batch, args->context.cols / args->heads, args->qkv.dtype)) {
         return;
     }
-#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
+    const int at_once = heads_at_once(cpu, batch, args->heads);
+#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic, at_once)
     for (int64_t task = 0; task < batch->sequence_count * args->heads; task++) {
         backward_task(cpu, args, batch, task / args->heads, task % args->heads);
     }

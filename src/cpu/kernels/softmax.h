@@ -198,18 +198,12 @@ static void softmax_backward(const struct attention_rows *rows, void *probabilit
 
 static void row_dots(float *sums, struct mat x, struct mat y) {
     for (int64_t row = 0; row < x.rows; row++) {
-        float sum = 0.0f;
-        for (int64_t c = 0; c < x.cols; c += KERNEL_COLUMNS) {
-            int64_t count = piece(c, x.cols, KERNEL_COLUMNS);
-            float a[KERNEL_COLUMNS], b[KERNEL_COLUMNS];
-            load(a, x, row, c, count);
-            load(b, y, row, c, count);
-#pragma omp simd reduction(+ : sum)
-            for (int64_t i = 0; i < count; i++) {
-                sum += a[i] * b[i];
-            }
+        lanes sum = {0};
+        for (int64_t c = 0; c < x.cols; c += LANES) {
+            sum += lanes_from(row_at(x, row, c), x.dtype, x.cols - c) *
+                   lanes_from(row_at(y, row, c), y.dtype, x.cols - c);
         }
-        sums[row] = sum;
+        sums[row] = lanes_sum(sum);
     }
 }
 
