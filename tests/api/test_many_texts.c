@@ -310,13 +310,13 @@ static void one_call_gives_the_bits_of_single_calls(void **state) {
     static const char *const instructions[] = {"auto", "generic", "avx2", "avx512", "avx512bf16"};
     static struct many many;
     many_fill(&many);
-    for (size_t i = 0; i < 2 * sizeof instructions / sizeof *instructions; i++) {
+    for (size_t i = 0; i < sizeof instructions / sizeof *instructions; i++) {
         struct berth_config config = config_of(i % 2 ? 3 : 32);
         struct berth_error error;
         struct berth_encoder *encoder;
         struct handles handles;
-        config.instructions = instructions[i / 2];
-        config.precision = i % 2 ? BERTH_FP32 : BERTH_BF16;
+        config.instructions = instructions[i];
+        config.precision = i % 2 ? BERTH_BF16 : BERTH_FP32;
         if (berth_encoder_open(&config, silent, &encoder, &error) == BERTH_UNAVAILABLE) {
             continue; // the processor lacks these instructions
         }
@@ -585,25 +585,25 @@ static void every_allocation_may_fail(void **state) {
     struct handles handles;
     many_fill(&many);
     handles_open(&handles, config);
-    for (uint64_t call = 1, calls = 1; call <= calls; call++) {
+    results_free(
+        results_together(&handles, &many)); // the device keeps what it makes for new shapes
+    // Most are made for the candidates of answers, all alike.
+    for (uint64_t call = 0, calls = 0; call <= calls; call += call > 100 ? 40 : 1) {
         struct results *found = calloc(1, sizeof *found);
-        // Most are made for the candidates of answers, all alike.
-        call += call > 100 ? 40 : 0;
-        memory_fail_at(call == 1 ? 0 : call - 1, 0);
+        memory_fail_at(call, 0);
         enum berth_status status = process(&handles, &many, 0, 6, found);
         const uint64_t made = memory_fail_at(0, 0);
-        if (call == 1) {
-            assert_int_equal(status, BERTH_OK);
-            calls = made + 1;
-            assert_in_range(calls, 20, 2000);
+        if (call == 0) {
+            calls = made;
+            assert_in_range(calls, 100, 2000);
         }
         for (size_t i = 0; i < 6 && status == BERTH_OK; i++) {
             status = found->answers[i].error.status != BERTH_OK
                          ? found->answers[i].error.status
                          : found->states[i].status.error.status;
         }
-        if (status != (call == 1 ? BERTH_OK : BERTH_NO_MEMORY)) {
-            fail_msg("allocation %d: status %d", (int)call - 1, (int)status);
+        if (status != (call == 0 ? BERTH_OK : BERTH_NO_MEMORY)) {
+            fail_msg("allocation %d: status %d", (int)call, (int)status);
         }
         results_free(found);
     }
