@@ -30,7 +30,14 @@
 extern "C" {
 #endif
 
+/* The version of this header. While the major number is 0, a new minor version may be incompatible;
+ * from 1 on, only a new major version is. */
 #define BERTH_VERSION "0.1.0"
+#define BERTH_VERSION_MAJOR 0
+#define BERTH_VERSION_MINOR 1
+#define BERTH_VERSION_PATCH 0
+#define BERTH_VERSION_NUMBER                                                                       \
+    (BERTH_VERSION_MAJOR * 10000 + BERTH_VERSION_MINOR * 100 + BERTH_VERSION_PATCH)
 
 /* With BERTH_CHECK_STATUS defined, clang warns about every status that is ignored; the library
  * itself is compiled with it. */
@@ -64,18 +71,27 @@ struct berth_error {
 /* A short name of a status: "bad data", "I/O error", ... */
 const char *berth_status_name(enum berth_status status);
 
-/* The version of the library that is running; BERTH_VERSION is that of this header. */
+/* The version of the library that is running; BERTH_VERSION and BERTH_VERSION_NUMBER are those of
+ * this header. */
 const char *berth_version(void);
+int berth_version_number(void);
 
 /* ---------------------------------------------------------------------------------------------
  * Settings. One struct serves every job; a job reads the fields it needs. A field, its command-line
  * flag (--max_seq_length or --max-seq-length) and its log key have the same name. Strings are
  * borrowed only for the duration of the call that receives the struct.
+ *
+ * New versions add fields at the end. `size` says how many of them a program knows, so a program
+ * works unchanged with a newer library, where the fields that it does not know have their defaults.
+ * With an older library, a field that this does not know and that is not 0 is BERTH_USAGE.
  */
 /* BERTH_PRECISION_AUTO: the faster precision of the opened device; the log says which one it is. */
 enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_FP16, BERTH_PRECISION_AUTO };
 
 struct berth_config {
+    size_t size;  /* bytes of this struct in the program; set by berth_config_init */
+    char **owned; /* the library's: copies of texts, of a struct made by berth_config_new */
+
     /* files */
     const char *model_name_or_path; /* model folder to start from */
     const char *vocab_file;         /* overrides the model's vocab.txt */
@@ -283,12 +299,21 @@ struct berth_config {
                           DeepSpeed file */
 };
 
-/* Sets every field to its default. */
-void berth_config_init(struct berth_config *config);
+/* Sets every field to its default; required before a struct is used. `size` is the struct's size in
+ * the program. */
+void berth_config_init_size(struct berth_config *config, size_t size);
+static inline void berth_config_init(struct berth_config *config) {
+    berth_config_init_size(config, sizeof *config);
+}
 
-/* Sets a field by its name or one of its aliases ("learning_rate", "3e-5"). The config borrows
- * `value`, which must outlive it. An unknown name is BERTH_USAGE; the error suggests the nearest
- * known one. */
+/* A struct with the defaults, for programs that set every field by its name, as those in other
+ * languages do: they need not know the fields. NULL: out of memory. */
+struct berth_config *berth_config_new(void);
+void berth_config_free(struct berth_config *config);
+
+/* Sets a field by its name or one of its aliases ("learning_rate", "3e-5"). A struct made by
+ * berth_config_new copies `value`; any other borrows it, and `value` must outlive it. An unknown
+ * name is BERTH_USAGE; the error suggests the nearest known one. */
 enum berth_status berth_config_set(struct berth_config *config, const char *name, const char *value,
                                    struct berth_error *error);
 

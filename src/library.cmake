@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# libberth from the rooms' objects: static and shared for others, pkg-config for both. Only what
+# libberth from the rooms' objects: static and shared for others, with pkg-config's file and a CMake package. Only what
 # berth.h declares leaves them, so that a program's own names never meet the library's. The program
 # and the tests, which look inside, take the rooms' objects instead.
 set(BERTH_PUBLIC_NAMES "berth_*")
@@ -30,10 +30,13 @@ set_target_properties(berth_shared PROPERTIES LINK_DEPENDS ${version_script})
 foreach(kind static shared)
   set_target_properties(berth_${kind} PROPERTIES OUTPUT_NAME berth VERSION ${PROJECT_VERSION}
                                                  SOVERSION 0)
-  target_include_directories(berth_${kind} PUBLIC ${PROJECT_SOURCE_DIR}/include)
-  install(TARGETS berth_${kind} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-                                LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  target_include_directories(berth_${kind} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  install(TARGETS berth_${kind} EXPORT berth-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+                                LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+                                INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endforeach()
+set_target_properties(berth_shared PROPERTIES EXPORT_NAME berth)
+set_target_properties(berth_static PROPERTIES EXPORT_NAME static)
 
 # --- berth.pc -------------------------------------------------------------------------------------
 # A folder below the prefix is told by it, so that pkg-config can define another one.
@@ -59,6 +62,7 @@ endforeach()
 foreach(name IN LISTS LIBCURL_LIBRARIES OpenMP_C_LIB_NAMES)
   list(APPEND BERTH_PC_LIBS -l${name})
 endforeach()
+target_link_libraries(berth_static INTERFACE "$<INSTALL_INTERFACE:-ljansson;-lcrypto;-lz;-lexpat;${BERTH_PC_LIBS};-lm>")
 list(JOIN BERTH_PC_LIBS " " BERTH_PC_LIBS)
 
 # The prefix is known when it is installed.
@@ -73,3 +77,15 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/berth.pc DESTINATION ${CMAKE_INSTALL_L
         COMPONENT headers)
 install(FILES ${PROJECT_SOURCE_DIR}/include/berth.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         COMPONENT headers)
+
+# --- find_package(berth): the targets berth::berth (shared) and berth::static ----------------------
+include(CMakePackageConfigHelpers)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/berth)
+set(package_files ${CMAKE_CURRENT_BINARY_DIR}/berth-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/berth-config-version.cmake)
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/berth-config.cmake
+     "include(\${CMAKE_CURRENT_LIST_DIR}/berth-targets.cmake)\n")
+# Below 1.0 another minor version may be incompatible.
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/berth-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${package_files} DESTINATION ${package} COMPONENT headers)
+install(EXPORT berth-targets NAMESPACE berth:: DESTINATION ${package} COMPONENT headers)

@@ -15,12 +15,14 @@
         }                                                                                          \
     } while (0)
 
-// The same for a `struct berth_config *`, and if berth_config_set would refuse a setting in it.
+// The same for a `const struct berth_config *`, and if berth_config_set would refuse a setting in
+// it. The variable `config` then points to a struct of this version (option_complete), which is
+// valid until the calling block ends.
 #define REQUIRE_CONFIG(config, error)                                                              \
-    do {                                                                                           \
-        REQUIRE(config, error);                                                                    \
-        TRY(option_check(config, error));                                                          \
-    } while (0)
+    REQUIRE(config, error);                                                                        \
+    struct berth_config whole_config_;                                                             \
+    TRY(option_complete(&(config), &whole_config_, error));                                        \
+    TRY(option_check(config, error))
 
 // BERTH_USAGE if one of texts[count] is NULL, or if the array is NULL and count is above 0.
 enum berth_status argument_texts(const char *const *texts, size_t count, struct berth_error *error);

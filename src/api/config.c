@@ -1,25 +1,87 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings by name: the public interface to the option table.
 #include "api/arguments.h"
+#include "core/memory.h"
 
-void berth_config_init(struct berth_config *config) {
-    if (config != NULL) {
-        option_defaults(config);
+#include <string.h>
+
+void berth_config_init_size(struct berth_config *config, size_t size) {
+    struct berth_config defaults;
+    if (config == NULL || size < sizeof config->size) {
+        return;
     }
+    option_defaults(&defaults);
+    defaults.size = size;
+    memset(config, 0, size);
+    memcpy(config, &defaults, size < sizeof defaults ? size : sizeof defaults);
+}
+
+struct berth_config *berth_config_new(void) {
+    struct berth_config *config = memory_new(sizeof *config);
+    char **owned = memory_array_zeroed(option_row_count, sizeof *owned);
+    if (config == NULL || owned == NULL) {
+        memory_free(config);
+        memory_free(owned);
+        return NULL;
+    }
+    option_defaults(config);
+    config->owned = owned;
+    return config;
+}
+
+void berth_config_free(struct berth_config *config) {
+    for (size_t i = 0; config != NULL && i < option_row_count; i++) {
+        memory_free(config->owned[i]);
+    }
+    if (config != NULL) {
+        memory_free(config->owned);
+        memory_free(config);
+    }
+}
+
+static enum berth_status set_copy(struct berth_config *config, const struct option_row *row,
+                                  const char *value, struct berth_error *error) {
+    char *copy = memory_string(value);
+    if (copy == NULL) {
+        return error_no_memory(error, strlen(value) + 1, "a setting");
+    }
+    enum berth_status status = option_set(config, row, copy, error);
+    if (status != BERTH_OK) {
+        memory_free(copy);
+        return status;
+    }
+    char **owned = &config->owned[row - option_rows];
+    memory_free(*owned);
+    *owned = copy;
+    return BERTH_OK;
+}
+
+static enum berth_status find_row(const char *name, const struct option_row **row,
+                                  struct berth_error *error) {
+    *row = option_find(name);
+    if (*row != NULL) {
+        return BERTH_OK;
+    }
+    struct option_spelling nearest;
+    const char *near = option_nearest(name, ~0u, &nearest);
+    return error_set(error, BERTH_USAGE, "unknown setting \"%s\"%s%s%s", name,
+                     near != NULL ? "; did you mean \"" : "", near != NULL ? near : "",
+                     near != NULL ? "\"?" : "");
 }
 
 enum berth_status berth_config_set(struct berth_config *config, const char *name, const char *value,
                                    struct berth_error *error) {
+    const struct option_row *row;
     REQUIRE(config, error);
     REQUIRE(name, error);
     REQUIRE(value, error);
-    const struct option_row *row = option_find(name);
-    if (row == NULL) {
-        struct option_spelling nearest;
-        const char *near = option_nearest(name, ~0u, &nearest);
-        return error_set(error, BERTH_USAGE, "unknown setting \"%s\"%s%s%s", name,
-                         near != NULL ? "; did you mean \"" : "", near != NULL ? near : "",
-                         near != NULL ? "\"?" : "");
+    TRY(find_row(name, &row, error));
+    if (row->offset >= config->size) {
+        return error_set(error, BERTH_USAGE,
+                         "the config has no field \"%s\": call berth_config_init first, or "
+                         "compile the program with the berth.h of libberth %s",
+                         row->name, BERTH_VERSION);
     }
-    return option_set(config, row, value, error);
+    return config->owned != NULL ? set_copy(config, row, value, error)
+                                 : option_set(config, row, value, error);
 }

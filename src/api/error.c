@@ -37,6 +37,10 @@ const char *berth_version(void) {
     return BERTH_VERSION;
 }
 
+int berth_version_number(void) {
+    return BERTH_VERSION_NUMBER;
+}
+
 void berth_string_free(char *text) {
     memory_free(text);
 }

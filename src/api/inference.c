@@ -35,8 +35,7 @@ void inference_set_extent(struct inference *inference) {
 }
 
 int inference_threads(const struct inference *inference, size_t count) {
-    const int threads = machine_threads(&inference->config);
-    return count < (size_t)threads ? (int)(count > 0 ? count : 1) : threads;
+    return count > (size_t)inference->threads ? inference->threads : count > 0 ? (int)count : 1;
 }
 
 enum berth_status inference_load(struct inference *inference, const struct berth_log *log,
@@ -54,6 +53,7 @@ enum berth_status inference_load(struct inference *inference, const struct berth
                              .data = (uint64_t)(shape.infer.tokens * outputs) * sizeof(float)};
     TRY(plan_memory_admit(&plan, NULL, error));
     TRY(predictor_load(&inference->predictor, config, &inference->extent, log, error));
+    inference->threads = machine_threads(config);
     forget_texts(config);
     return make_lock(inference, error);
 }

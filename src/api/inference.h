@@ -14,6 +14,7 @@ struct inference {
     struct berth_config config;
     struct predictor predictor;
     struct batch_extent extent; // of the largest batch
+    int threads;                // for the texts of a call
     pthread_mutex_t *pass;      // held during a pass through the network
 };
 
@@ -24,7 +25,7 @@ void inference_set_extent(struct inference *inference);
 // Clears the config's strings, which are borrowed and needed only for opening.
 enum berth_status inference_load(struct inference *inference, const struct berth_log *log,
                                  struct berth_error *error);
-// The number of threads for the text of a call with `count` items.
+// The number of threads for a call's texts, of which there are `count`.
 int inference_threads(const struct inference *inference, size_t count);
 // Fills in the extent and calls infer_run, one call at a time.
 enum berth_status inference_run(const struct inference *inference, struct infer_args args,

@@ -143,7 +143,12 @@ static void statuses_have_names(void **state) {
         assert_string_not_equal(berth_status_name(all[i]), "unknown status");
     }
     assert_string_equal(berth_status_name((enum berth_status)12345), "unknown status");
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d.%d", BERTH_VERSION_MAJOR, BERTH_VERSION_MINOR,
+             BERTH_VERSION_PATCH);
+    assert_string_equal(version, BERTH_VERSION);
     assert_string_equal(berth_version(), BERTH_VERSION);
+    assert_int_equal(berth_version_number(), BERTH_VERSION_NUMBER);
 }
 
 // --- missing arguments ---------------------------------------------------------------------------
@@ -264,7 +269,7 @@ static void missing_paths_and_jobs_are_named(void **state) {
     REFUSED("--", berth_predict("classify", &config, log, NULL, NULL, &error));
     REFUSED("--validation_file", berth_evaluate("squad", &config, log, NULL, NULL, &error));
     REFUSED("task", berth_train(NULL, &config, log, NULL, NULL, &error));
-    REFUSED("expected one of squad, classify, pretrain",
+    REFUSED("expected one of squad, classify, tokens, pretrain",
             berth_train("squat", &config, log, NULL, NULL, &error));
     REFUSED("config", berth_show_squad(NULL, samples, log, see, NULL, &error));
     REFUSED("visit", berth_show_squad(&config, samples, log, NULL, NULL, &error));
@@ -354,6 +359,29 @@ static void settings_filled_by_hand_are_checked(void **state) {
     REFUSED("learning_rate", berth_tokenizer_open(&config, &tokenizer, &error));
 }
 
+// A struct made by the library copies texts, so that other languages need not keep theirs.
+static void settings_made_by_the_library_own_their_texts(void **state) {
+    struct berth_config *config = berth_config_new();
+    struct berth_error error;
+    struct berth_tokenizer *tokenizer;
+    char path[64], number[] = "17";
+    assert_non_null(config);
+    snprintf(path, sizeof path, "%s/none", folder);
+    assert_int_equal(berth_config_set(config, "vocab_file", path, &error), BERTH_OK);
+    snprintf(path, sizeof path, "%s", vocab);
+    assert_int_equal(berth_config_set(config, "vocab_file", path, &error), BERTH_OK);
+    assert_int_equal(berth_config_set(config, "max_seq_length", number, &error), BERTH_OK);
+    assert_int_equal(berth_config_set(config, "max_seq_length", "many", &error), BERTH_USAGE);
+    memset(path, 'x', sizeof path - 1);
+    memset(number, '9', 2);
+    assert_string_equal(config->vocab_file, vocab);
+    assert_int_equal(config->max_seq_length, 17);
+    assert_int_equal(berth_tokenizer_open(config, &tokenizer, &error), BERTH_OK);
+    berth_tokenizer_close(tokenizer);
+    berth_config_free(config);
+    berth_config_free(NULL);
+}
+
 // --- memory that is out --------------------------------------------------------------------------
 
 static enum berth_status tokenize(struct berth_error *error) {
@@ -369,6 +397,17 @@ static enum berth_status tokenize(struct berth_error *error) {
         berth_tokens_free(tokens);
         berth_tokenizer_close(tokenizer);
     }
+    return status;
+}
+
+static enum berth_status make_settings(struct berth_error *error) {
+    struct berth_config *config = berth_config_new();
+    enum berth_status status = BERTH_NO_MEMORY;
+    snprintf(error->message, sizeof error->message, "settings");
+    if (config != NULL) {
+        status = berth_config_set(config, "vocab_file", vocab, error);
+    }
+    berth_config_free(config);
     return status;
 }
 
@@ -399,8 +438,8 @@ static enum berth_status report(struct berth_error *error) {
 }
 
 static void every_allocation_may_fail(void **state) {
-    enum berth_status (*const jobs[])(struct berth_error *) = {tokenize, initialise, inspect,
-                                                               report};
+    enum berth_status (*const jobs[])(struct berth_error *) = {tokenize, make_settings, initialise,
+                                                               inspect, report};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         struct berth_error error = {0};
         memory_fail_at(0, 0);
@@ -432,6 +471,7 @@ int main(void) {
         cmocka_unit_test(what_nobody_wants_is_not_given),
         cmocka_unit_test(an_encoder_opens_with_any_optimizer),
         cmocka_unit_test(settings_filled_by_hand_are_checked),
+        cmocka_unit_test(settings_made_by_the_library_own_their_texts),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, make_files, remove_files);

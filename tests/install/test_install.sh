@@ -39,7 +39,7 @@ echo '#include <berth.h>' >"$work/alone.c"
     2>"$work/log" || die "the header does not compile alone"
 
 # --- names: the library exports exactly what the header declares ---
-grep -oE '\bberth_[a-z0-9_]+\(' "$root/include/berth.h" | tr -d '(' | sort -u >"$work/declared"
+grep -v '^static inline' "$root/include/berth.h" | grep -oE '\bberth_[a-z0-9_]+\(' | tr -d '(' | sort -u >"$work/declared"
 nm -D --defined-only "$library/libberth.so" | awk '{print $3}' | sort -u >"$work/shared.names"
 nm -g --defined-only "$library/libberth.a" | awk 'NF == 3 {print $3}' | sort -u >"$work/static.names"
 for kind in shared static; do

@@ -36,6 +36,7 @@ static enum berth_status sort_by_length(const struct packer_source *source, size
     if (sorted == NULL || *order == NULL) {
         memory_free(sorted);
         memory_free(*order);
+        *order = NULL;
         return error_no_memory(error, source->count * sizeof *sorted, "the order of prediction");
     }
     for (size_t i = 0; i < source->count; i++) {

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests that programs compiled with an earlier berth.h keep working: the header's binary interface is the kept one
+# (dev/check-abi), and the check notices planted changes that break programs, but not those that are allowed.
+set -u
+command -v abidiff >/dev/null || { echo "skipped: abidiff of abigail-tools is missing"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+check=$SOURCE/dev/check-abi
+header=$SOURCE/include/berth.h
+die() {
+    echo "FAILED: $1" >&2
+    cat "$work/log" >&2
+    exit 1
+}
+# plant NAME SED-SCRIPT: a header with that change
+plant() {
+    sed -E "$2" "$header" >"$work/planted.h"
+    ! cmp -s "$header" "$work/planted.h" || die "$1: nothing was planted"
+    "$check" "$work/planted.h" >"$work/log" 2>&1
+}
+breaks() {
+    plant "$@"
+    [ $? -eq 1 ] || die "$1 was not noticed"
+    [ -s "$work/log" ] || die "$1: no report"
+}
+keeps() {
+    plant "$@" || die "$1 was refused"
+}
+
+"$check" >"$work/log" 2>&1 || die "the interface is not the kept one; for a new version run dev/check-abi --update"
+
+breaks 'a field in the middle' 's/^( *)double start_logit, end_logit;/\1int64_t planted;\n&/'
+breaks 'a field of another type' 's/^( *)int64_t max_answer_length; +\/\* tokens.*/\1int32_t max_answer_length; \/*/'
+breaks 'a field of the settings before others' 's/^( *)const char \*train_file;/\1const char *planted;\n&/'
+breaks 'another value of an enum' 's/BERTH_IO = 74/BERTH_IO = 73/'
+breaks 'a new enum value before others' 's/^( *)BERTH_POOL_CLS,/\1BERTH_POOL_PLANTED,\n&/'
+breaks 'a missing function' '/^void berth_string_free/d'
+breaks 'another argument' 's/^void berth_string_free\(char \*text\)/void berth_string_free(char *text, int planted)/'
+
+keeps 'a field of the settings after all others' '/uint64_t given\[4\]/,/^\};/ s/^\};/    int planted;\n};/'
+keeps 'a new function' 's/^void berth_string_free/void berth_planted(int planted);\n&/'
+echo "all good"

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Uses an installed Berth from other languages and build systems: a C++ program on several threads, built by a CMake
+# project with find_package(berth), shared and static, and with pkg-config; the same as a script through ctypes; the
+# ctypes example. All print the same bits. Another version is refused.
+set -u
+command -v "$CXX" >/dev/null || { echo "skipped: no C++ compiler"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+die() {
+    echo "FAILED: $1" >&2
+    tail -n 20 "$work/log" >&2
+    exit 1
+}
+model=$SOURCE/tests/golden/classifier
+root=$work/tree
+"$CMAKE" --install "$BUILD" --prefix "$root" >"$work/log" 2>&1 || die "installing"
+PKG_CONFIG_PATH=$(dirname "$(find "$root" -name berth.pc)")
+export PKG_CONFIG_PATH
+library=$(pkg-config --variable=libdir berth)/libberth.so.0
+
+configure() { # FOLDER
+    "$CMAKE" -S "$1" -B "$1/build" "-DCMAKE_PREFIX_PATH=$work/moved" "-DCMAKE_CXX_COMPILER=$CXX" \
+        "-DCMAKE_C_COMPILER=$CC" "-DCMAKE_CXX_FLAGS=${SANITIZE:+-fsanitize=$SANITIZE}" -DCMAKE_BUILD_TYPE=Debug \
+        >"$work/log" 2>&1
+}
+run() { # NAME PROGRAM...
+    local name=$1
+    shift
+    "$@" >"$work/$name.out" 2>"$work/log" || die "$name: exit code $?"
+    ! grep FAILED "$work/$name.out" || die "$name"
+    [ "$(wc -l <"$work/$name.out")" -eq 570 ] || die "$name: expected 30 times 3 scores and 16 numbers"
+}
+
+# shellcheck disable=SC2046
+"$CXX" -std=c++17 -Wall -Wextra -Werror ${SANITIZE:+-fsanitize=$SANITIZE} "$HERE/threads.cpp" \
+    $(pkg-config --cflags --libs berth) -pthread -o "$work/threads" 2>"$work/log" || die "compiling with pkg-config"
+run pkg-config env LD_LIBRARY_PATH="${library%/*}" "$work/threads" "$model"
+
+if [ -z "$SANITIZE" ]; then # a sanitizer's library would have to be loaded before Python
+    run ctypes python3 -B "$HERE/threads.py" "$library" "$model"
+    cmp -s "$work/pkg-config.out" "$work/ctypes.out" || die "ctypes: other bits"
+    BERTH_LIBRARY=$library python3 -B "$SOURCE/examples/answer.py" "$model" 'who has the ball ?' 'anna has the ball' \
+        >"$work/answers" 2>"$work/log" || die "the ctypes example"
+    [ "$(grep -cE '^ *[0-9]+ %  (anna|has|the|ball)' "$work/answers")" -eq 3 ] || die "the ctypes example: no answers"
+    BERTH_LIBRARY=$library python3 -B "$SOURCE/examples/answer.py" "$work/none" 'who ?' 'anna' 2>"$work/log"
+    [ $? -eq 66 ] && grep -qF "$work/none" "$work/log" || die "the ctypes example: a missing model"
+fi
+
+# --- the CMake package of a tree that was moved ---
+mv "$root" "$work/moved"
+mkdir "$work/outside" "$work/newer"
+cp "$HERE/threads.cpp" "$work"
+cp "$HERE/outside/CMakeLists.txt" "$work/outside"
+configure "$work/outside" || die "find_package(berth)"
+"$CMAKE" --build "$work/outside/build" >"$work/log" 2>&1 || die "building the outside project"
+for kind in berth static; do
+    run "cmake-$kind" "$work/outside/build/threads_$kind" "$model"
+    cmp -s "$work/pkg-config.out" "$work/cmake-$kind.out" || die "CMake, $kind: other bits"
+done
+ldd "$work/outside/build/threads_berth" | grep -qF "$work/moved" || die "berth::berth is not the shared library"
+! ldd "$work/outside/build/threads_static" | grep -q libberth || die "berth::static needs the shared library"
+sed 's/find_package(berth 0.1/find_package(berth 0.2/' "$HERE/outside/CMakeLists.txt" >"$work/newer/CMakeLists.txt"
+configure "$work/newer" && die "another minor version was accepted"
+grep -q 'considered but not accepted' "$work/log" || die "another version: another error"
+echo "all good"
