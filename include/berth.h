@@ -612,6 +612,46 @@ enum berth_status berth_classifier_classify(const struct berth_classifier *class
                                             struct berth_error *error);
 
 /* ---------------------------------------------------------------------------------------------
+ * A model in memory that gives each word of a text a label, such as the tags of named entities.
+ */
+struct berth_tagger;
+
+/* Opens config->model_name_or_path, a model that the task "tokens" or another program has trained
+ * (max_seq_length, doc_stride, predict_batch_size, precision, device, threads, ...). Any number of
+ * threads may share a tagger. */
+enum berth_status berth_tagger_open(const struct berth_config *config, struct berth_log log,
+                                    struct berth_tagger **tagger, struct berth_error *error);
+void berth_tagger_close(struct berth_tagger *tagger);
+
+/* A run of letters and digits, or one punctuation mark. */
+struct berth_tagged_word {
+    int64_t start, end; /* characters of the text, end exclusive */
+    const char *label;  /* borrowed from the tagger */
+    double score;       /* share of the soft-max over the labels */
+};
+
+/* Words that the labels join: "B-LOC", "I-LOC" become one "LOC". Labels are read as in
+ * berth_evaluate_tokens without a scheme. */
+struct berth_entity {
+    int64_t start, end;
+    const char *type; /* borrowed from the tagger */
+    double score;     /* mean of the words' */
+};
+
+struct berth_tags {
+    struct berth_tagged_word *words; /* [word_count] in the order of the text */
+    size_t word_count;
+    struct berth_entity *entities; /* [entity_count] */
+    size_t entity_count;
+};
+
+/* Labels the words of a text of any length: a long one is read in overlapping windows. Free *tags
+ * with berth_tags_done. A text without words has no tags. */
+enum berth_status berth_tag(const struct berth_tagger *tagger, const char *text,
+                            struct berth_tags *tags, struct berth_error *error);
+void berth_tags_done(struct berth_tags *tags);
+
+/* ---------------------------------------------------------------------------------------------
  * Text embeddings, from the checkpoint of any encoder.
  */
 struct berth_encoder;

@@ -28,7 +28,7 @@ struct convert_target {
     const char *name;
     const char *dtypes; // allowed values of `dtype`, separated by spaces; the first is the default
     int keeps;          // holds every tensor; without `dtype` in its own type
-    int holds_head;     // can hold qa_outputs, or pooler and classifier
+    int holds_head;     // can hold qa_outputs, or a classifier with its pooler
     struct convert_names names[CONVERT_NAMES_MAX];
     int unties;          // writes tensors that share one block of numbers only once
     int has_modules;     // sentence-transformers reads it: copy the files of the modules

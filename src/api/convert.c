@@ -29,7 +29,6 @@ static const char *const companions[] = {"config.json",
 static const struct architecture_row {
     const char *tensor, *architecture;
 } architecture_rows[] = {
-    {"classifier.weight", "BertForTokenClassification"}, // without a pooler
     {"cls.seq_relationship.weight", "BertForPreTraining"},
     {"cls.predictions.bias", "BertForMaskedLM"},
 };
@@ -182,14 +181,15 @@ static void note_left_out(const struct conversion *conversion) {
     }
 }
 
-// A classifier without a pooler classifies tokens; Berth has no such head.
+// A classifier without a pooler classifies tokens.
 static enum param_head head_of(const struct weights *weights) {
     if (weights_find(weights, "qa_outputs.weight") != NULL) {
         return PARAM_HEAD_SPAN;
     }
-    int classifies = weights_find(weights, "classifier.weight") != NULL &&
-                     weights_find(weights, "bert.pooler.dense.weight") != NULL;
-    return classifies ? PARAM_HEAD_CLASS : PARAM_HEAD_NONE;
+    const int pools = weights_find(weights, "bert.pooler.dense.weight") != NULL;
+    return weights_find(weights, "classifier.weight") == NULL ? PARAM_HEAD_NONE
+           : pools                                            ? PARAM_HEAD_CLASS
+                                                              : PARAM_HEAD_TOKEN;
 }
 
 // Whether the tensors were written by one of NVIDIA's or BingBert's modules.

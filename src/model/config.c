@@ -244,7 +244,8 @@ static enum berth_status check_kind(const json *object, const char *path,
     if (model_type != NULL && strcmp(model_type, "bert") != 0) {
         const char *title = architecture_of_type(model_type);
         return error_set(error, BERTH_CONFIG,
-                         "%s: key \"model_type\": expected \"bert\", found \"%s\": this is %s",
+                         "%s: key \"model_type\": expected \"bert\", found \"%s\": this is %s; "
+                         "choose a BERT instead, such as bert-base-uncased or bert-base-cased",
                          path, model_type, title != NULL ? title : "another architecture");
     }
     if (model_type == NULL && json_member(object, "hidden_size") == NULL) {

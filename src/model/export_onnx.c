@@ -467,13 +467,32 @@ static void add_class_logits(struct building *building, const char *hidden) {
                              .shape = {{.name = "batch"}, {.size = building->config->num_labels}}});
 }
 
+// Adds "logits" [batch, sequence, num_labels].
+static void add_token_logits(struct building *building, const char *hidden) {
+    add_integers(building, "label_count", &building->config->num_labels, 1);
+    onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Concat",
+                                                        .inputs = {"shape", "label_count"},
+                                                        .outputs = {"logit_shape"},
+                                                        .attributes = {integer("axis", 0)}});
+    linear(building, hidden, "classifier", "token_logits");
+    add(building, "Reshape", "token_logits", "logit_shape", "logits");
+    onnx_add_output(&building->graph,
+                    &(struct onnx_value){.name = "logits",
+                                         .dtype = TENSOR_F32,
+                                         .rank = 3,
+                                         .shape = {{.name = "batch"},
+                                                   {.name = "sequence"},
+                                                   {.size = building->config->num_labels}}});
+}
+
 // The first row whose parameter is in the table determines what follows the last layer.
 static const struct head_row {
     const char *param; // NULL: always
     void (*add)(struct building *building, const char *hidden);
 } head_rows[] = {
     {"qa_outputs.weight", add_span_logits},
-    {"classifier.weight", add_class_logits},
+    {"bert.pooler.dense.weight", add_class_logits},
+    {"classifier.weight", add_token_logits},
     {NULL, add_hidden_state},
 };
 

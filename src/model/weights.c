@@ -113,7 +113,7 @@ static enum berth_status check_architecture(const struct weights *weights,
         if (found != NULL) {
             return error_set(error, BERTH_BAD_DATA,
                              "%s: tensor \"%s\": this is %s; expected a BERT with learned absolute "
-                             "positions",
+                             "positions, such as bert-base-uncased",
                              weights->file.path, weights->list[i].entry->name, found);
         }
     }

@@ -36,9 +36,13 @@ JOBS = {
                              f"--output out {MACHINE} {UPDATES}"),
     "vocab": ("vocab", "--text ../text.txt --output out --size 60"),
     "evaluate pretrain": ("evaluate pretrain", f"--model ../pretrained --input_dir ../shards --output out {MACHINE}"),
+    "finetune tokens": ("finetune tokens", f"--model ../model --train ../tags.txt --dev ../tags.txt --output out "
+                                           f"{MACHINE} {UPDATES}"),
+    "predict tokens": ("predict tokens", f"--model ../tagger --input ../tags.txt --output out {MACHINE}"),
 }
 
 SQUAD, CLASSIFY, PRETRAIN = "finetune squad", "finetune classify", "pretrain"
+TOKENS = "finetune tokens"
 
 
 # Of tasks by name.
@@ -94,9 +98,10 @@ CASES = {
     "model_name_or_path": {"other": "../model2", PRETRAIN: ("../pretrained", "--seed 5")},
     "vocab_file": {"other": "../vocab2.txt", "bench": "../nowhere", "evaluate pretrain": "../nowhere"},
     "pre_layer_norm": "true",
-    "train_file": {SQUAD: "../data2.json", CLASSIFY: "../table2.csv"},
-    "validation_file": {SQUAD: "../answers.json", CLASSIFY: "../table2.csv"},
+    "train_file": {SQUAD: "../data2.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt"},
+    "validation_file": {SQUAD: "../answers.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt"},
     "predict_file": {"other": "../answers.json", CLASSIFY: "../table2.csv", "predict classify": "../table2.csv",
+                     TOKENS: "../tags2.txt", "predict tokens": "../tags2.txt",
                      "features squad": "../nowhere"},
     "output_dir": "elsewhere",
     "deepspeed_config": "../ds.json",
@@ -110,9 +115,11 @@ CASES = {
                              f"{MACHINE} --update_tokens 128 --steps 1", "../nowhere")},
     "split": on(MRPC_PREDICTED, "dev"),
     "language": {CLASSIFY: on(XNLI, "en"), "predict classify": on(XNLI_PREDICTED, "en")},
-    "text_column": "pair",
+    "text_column": {"other": "pair", TOKENS: "2", "predict tokens": "2"},
     "text_pair_column": "pair",
-    "label_column": "pair",
+    "label_column": {"other": "pair", TOKENS: "2", "predict tokens": "0"},
+    "class_weights": "balanced",
+    "label_smoothing_factor": "0.3",
     "problem_type": "regression",
     # pre-training
     "input_dir": "../shards2",
@@ -126,7 +133,8 @@ CASES = {
     "initializer": "truncated_normal",
     # text and features
     "max_seq_length": {"other": "24", "show squad": ("4096", "")},
-    "doc_stride": {"other": "4", "answer": ("4", "--max_seq_length 24")},
+    "doc_stride": {"other": "4", "answer": ("4", "--max_seq_length 24"), TOKENS: ("2", "--max_seq_length 12"),
+                   "predict tokens": ("2", "--max_seq_length 12")},
     "max_query_length": "4",
     "do_lower_case": "false",
     "strip_accents": "false",
@@ -167,6 +175,8 @@ CASES = {
     "per_device_train_batch_size": "2",
     "gradient_accumulation_steps": "2",
     "gradient_checkpointing": {"other": None, SQUAD: (None, LONG)},
+    "freeze_layers": "1",
+    "freeze_embeddings": None,
     "num_train_epochs": ("1", "--max_steps 0"),
     "max_steps": "3",
     "max_steps_per_epoch": "1",
@@ -182,6 +192,7 @@ CASES = {
     "decay_step": ("2", "--schedule EE"),
     "rewarmup": {SQUAD: (None, "--resume_from_checkpoint auto", "half-squad"),
                  CLASSIFY: (None, "--resume_from_checkpoint auto", "half-classes"),
+                 TOKENS: (None, "--resume_from_checkpoint auto", "half-tagger"),
                  PRETRAIN: (None, "--resume_from_checkpoint auto", "half-pretrained")},
     "warmup_min_lr": ("1e-3", "--schedule warmup_log"),
     "cos_min_ratio": ("0.5", "--schedule warmup_cosine_log"),
@@ -224,7 +235,7 @@ CASES = {
                           "other": ("true", "--eval_steps 1 --metric_for_best_model loss")},
     "early_stopping_patience": "1",
     "early_stopping_threshold": {SQUAD: ("1000", "--eval_steps 1 --early_stopping_patience 1"), "other": "1000"},
-    "do_predict": on(MRPC, None),
+    "do_predict": {"other": on(MRPC, None), TOKENS: (None, "--input ../tags.txt --do_predict false")},
     # checkpoints
     "save_steps": "1",
     "async_save": None,
@@ -235,6 +246,7 @@ CASES = {
     "load_best_model_at_end": (None, "--eval_steps 1 --learning_rate 0.3"),
     "skip_checkpoint": None,
     "resume_from_checkpoint": {SQUAD: (None, "--seed 42", "half-squad"), CLASSIFY: (None, "", "half-classes"),
+                               TOKENS: (None, "", "half-tagger"),
                                PRETRAIN: (None, "", "half-pretrained")},
     "resume_step": ("2", "", "half-pretrained"),
     # prediction

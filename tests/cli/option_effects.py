@@ -149,6 +149,10 @@ def make_texts():
     rows = ["\u4e2d\u56fd %s %s lived in %s,it is the %d,%s" % (ODD, *people[i % 3], i, ("no", "yes")[i % 2]) for i in range(12)]
     write("table.csv", "text,pair,label\n" + "\n".join(rows) + "\n")
     write("table2.csv", "text,pair,label\n" + "\n".join(reversed(rows[3:])) + "\n")
+    tags = ["%s N B-PER\nlived V O\nin P O\n%s N B-LOC\n%s\n" %
+            (*people[i % 3], "\n".join(word + " X O" for word in ODD.split())) for i in range(12)]
+    write("tags.txt", "\n".join(tags))
+    write("tags2.txt", "\n".join(reversed(tags[3:])))
     write("other.csv", "words,second,kind\n" + "\n".join(rows) + "\n")
     glue = "\n".join("%d\t1\t2\t\u4e2d\u56fd %s lived in %s\tshe lived there %d" % (i % 2, ODD, people[i % 3][1], i) for i in range(8))
     for name, part in (("train", 8), ("dev", 6), ("test", 4)):
@@ -212,6 +216,8 @@ def make_world():
                              ("pretrained", "pretrain", "--output ../pretrained"),
                              ("xnli-model", XNLI, "--output ../xnli-model"),
                              ("cached", "finetune squad", "--output ../cached --cache_dir ../cache"),
+                             ("tagger", "finetune tokens", "--output ../tagger"),
+                             ("half-tagger", "finetune tokens", "--output ../half-tagger --max_steps 3"),
                              ("half-squad", "finetune squad", "--output ../half-squad --max_steps 3 --num_train_epochs 9"),
                              ("half-classes", "finetune classify", "--output ../half-classes --max_steps 3"),
                              ("half-pretrained", "pretrain", "--output ../half-pretrained --steps_this_run 3")):

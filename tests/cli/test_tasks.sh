@@ -53,6 +53,28 @@ grep -q '^eval_mse = ' pairs/eval_results.txt || fail "own pairs"
 [ -s texts.npy ] || fail "no texts.npy"
 [ -s own-predicted/predict_results.txt ] || fail "a table of one's own"
 
+what="the commands of doc/tokens.md"
+document=$documents/tokens.md
+block "conll ner" >train.txt
+block "json ner" >train.jsonl
+run_commands_of "$document" 5
+[ "$(wc -l <tags/predictions.txt)" = 2 ] || fail "predictions.txt has not a line for each sentence"
+for file in ner/all_results.json ner/eval_results.json ner/train_results.json tags/predict_results.json; do
+    [ -s "$file" ] || fail "no $file"
+done
+printf 'B-PER I-PER O B-LOC O\nO O O I-LOC O O\n' >said.txt
+run evaluate tokens train.txt said.txt
+expect_out '{"precision": 1.0, "recall": 1.0, "f1": 1.0, "accuracy": 0.9090909090909091'
+run evaluate tokens train.txt said.txt --scheme IOB2
+expect_out '{"precision": 1.0, "recall": 0.6666666666666666, "f1": 0.8, "accuracy": 0.9090909090909091'
+run evaluate tokens train.txt said.txt --scheme IOB4
+expect_code 2
+printf 'O O O O\nO O O O O O\n' >said.txt
+run evaluate tokens train.txt said.txt
+expect_code 65
+expect_err 'said.txt: line 1: 4 tags, but the sentence in line 3 of train.txt has 5 words'
+document=$documents/tasks.md
+
 # Whether a run evaluates and predicts, by the flags of run_classifier and run_glue.
 put mrpc test MRPC/test.tsv
 classify="finetune classify --model all-MiniLM-L6-v2 --max_steps 1 --threads 1"

@@ -183,7 +183,8 @@ double harness_step(struct harness *harness, const struct batch *batch,
         sum += losses[s];
     }
     free(losses);
-    if (batch->masked_count > 0 && param_head_decodes(harness->table.head)) {
+    const enum param_head head = harness->table.head;
+    if (batch->masked_count > 0 && (param_head_decodes(head) || head == PARAM_HEAD_TOKEN)) {
         losses = download(harness, bert_masked_losses(harness->activations), batch->masked_count);
         for (int64_t i = 0; i < batch->masked_count; i++) {
             sum += (double)batch->masked_weight * losses[i];

@@ -28,7 +28,7 @@ struct harness_options {
     int inference;
     int checkpointing;    // with BERT_KEEP_SUMS
     enum param_head head; // PARAM_HEAD_NONE: the span head
-    int64_t max_masked;   // of a head that decodes
+    int64_t max_masked;   // of a head that decodes or of the token head
 };
 
 // Returns 0 if the machine lacks the requested instruction set; any other error fails the test.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests the heads over whole sequences and masked tokens against transformers'
-// BertForSequenceClassification, BertForPreTraining and BertForMaskedLM, with the files
-// tests/golden/class_*.safetensors, pretraining_* and masked_* (dev/goldens/class_heads.py,
-// pretraining_heads.py), and for consistency: batches split into pieces, threads, inference.
+// Tests the heads over whole sequences, labelled and masked tokens against transformers'
+// BertForSequenceClassification, BertForTokenClassification, BertForPreTraining and
+// BertForMaskedLM, with the files tests/golden/class_*.safetensors, token_*, pretraining_* and
+// masked_* (dev/goldens/class_heads.py, pretraining_heads.py), and for consistency: batches split
+// into pieces, threads, inference, frozen layers.
 
 #include "core/harness.h"
 #include "golden.h"
@@ -15,7 +16,8 @@
 
 static const char *const names[] = {"class_two",    "class_five",      "class_regression",
                                     "class_labels", "pretraining_erf", "pretraining_tanh",
-                                    "masked_erf",   "masked_tanh"};
+                                    "masked_erf",   "masked_tanh",     "class_weighted",
+                                    "token_plain",  "token_weighted"};
 #define NAMES (sizeof names / sizeof *names)
 
 struct scene {
@@ -24,23 +26,60 @@ struct scene {
     struct harness harness;
     struct packed *packed;
     float *parameters;
+    float *class_weights; // NULL: equal
 };
 
 static int has_masked_tokens(const struct scene *scene) {
     return scene->sequences.masked_count > 0;
 }
 
+static int classifies(const struct scene *scene) {
+    return golden_has(&scene->golden.file, "classifier.weight", "");
+}
+
 static enum param_head head_of(const struct scene *scene) {
     return !has_masked_tokens(scene)                       ? PARAM_HEAD_CLASS
+           : classifies(scene)                             ? PARAM_HEAD_TOKEN
            : golden_has(&scene->golden.file, "labels", "") ? PARAM_HEAD_PRETRAINING
                                                            : PARAM_HEAD_MASKED;
 }
 
+// The sum of the weights of `count` labels.
+static double weight_of(const struct scene *scene, const int32_t *labels, int64_t count) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        sum += scene->class_weights != NULL ? (double)scene->class_weights[labels[i]] : 1;
+    }
+    return sum;
+}
+
+// What the sum of the sequences' losses is divided by.
+static double divisor(const struct scene *scene) {
+    const int64_t count = scene->sequences.count;
+    return has_masked_tokens(scene) ? (double)count
+                                    : weight_of(scene, scene->sequences.labels, count);
+}
+
 // The mean over the masked tokens plus the mean over the sequences.
 static float masked_weight(const struct scene *scene) {
+    const struct golden_sequences *all = &scene->sequences;
     return has_masked_tokens(scene)
-               ? (float)scene->sequences.count / (float)scene->sequences.masked_count
+               ? (float)(divisor(scene) / weight_of(scene, all->masked_labels, all->masked_count))
                : 0;
+}
+
+static void read_class_rule(struct scene *scene) {
+    struct harness *harness = &scene->harness;
+    const size_t bytes = (size_t)harness->config.num_labels * sizeof(float);
+    scene->class_weights = NULL;
+    if (golden_has(&scene->golden.file, "class_weights", "")) {
+        scene->class_weights = golden_floats(&scene->golden.file, "", "class_weights", NULL);
+        float *weights = harness->device->memory_new(harness->device, bytes);
+        harness->device->upload(harness->device, weights, scene->class_weights, bytes);
+        harness->model.class_rule = (struct class_rule){
+            .weights = weights,
+            .smoothing = (float)golden_number(&scene->golden.file, "", "label_smoothing")};
+    }
 }
 
 static void scene_open(struct scene *scene, const char *name, const struct harness_options *how) {
@@ -48,7 +87,7 @@ static void scene_open(struct scene *scene, const char *name, const struct harne
     snprintf(path, sizeof path, "%s/tests/golden/%s.safetensors", BERTH_TEST_SOURCE_DIR, name);
     golden_open(&scene->golden, path);
     golden_sequences_read(&scene->golden, "", &scene->sequences);
-    if (!has_masked_tokens(scene)) {
+    if (classifies(scene)) {
         scene->golden.config.num_labels =
             golden_entry(&scene->golden.file, "", "classifier.weight")->shape[0];
         scene->golden.config.problem = scene->sequences.shares    ? BERT_LABELS
@@ -64,11 +103,18 @@ static void scene_open(struct scene *scene, const char *name, const struct harne
     assert_true(harness_open(&scene->harness, &scene->golden.config, &options));
     scene->parameters = golden_parameters(&scene->golden, &scene->harness.table, NULL);
     harness_load(&scene->harness, scene->parameters);
+    read_class_rule(scene);
     scene->packed = packed_new(scene->sequences.sequences, scene->sequences.count);
     packed_weigh_masked(scene->packed, masked_weight(scene));
 }
 
 static void scene_close(struct scene *scene) {
+    if (scene->class_weights != NULL) {
+        struct device *device = scene->harness.device;
+        device->memory_free(device, (void *)scene->harness.model.class_rule.weights,
+                            (size_t)scene->harness.config.num_labels * sizeof(float));
+    }
+    free(scene->class_weights);
     free(scene->parameters);
     packed_free(scene->packed);
     harness_close(&scene->harness);
@@ -88,7 +134,7 @@ static float *logits_of(struct scene *scene, int64_t *count) {
 }
 
 static double step(struct scene *scene, const struct bert_dropout *dropout) {
-    float share = 1 / (float)scene->sequences.count;
+    float share = (float)(1 / divisor(scene));
     return harness_step(&scene->harness, packed_batch(scene->packed), dropout, share) *
            (double)share;
 }
@@ -154,7 +200,7 @@ static const struct bert_dropout dropout = {.seed = 5,
 
 // Each sequence alone, with its index in the whole batch.
 static void one_at_a_time(struct scene *scene) {
-    float share = 1 / (float)scene->sequences.count;
+    float share = (float)(1 / divisor(scene));
     for (int64_t s = 0; s < scene->sequences.count; s++) {
         struct packed *single = packed_new(&scene->sequences.sequences[s], 1);
         packed_weigh_masked(single, masked_weight(scene));
@@ -189,7 +235,7 @@ static void cutting_a_batch_changes_nothing(void **state) {
         step(&scene, &none_pooled);
         float *other = harness_gradients(&scene.harness);
         double changed = relative_error(other, whole, scene.harness.table.total);
-        assert_true(has_masked_tokens(&scene) ? changed == 0 : changed > 1e-2);
+        assert_true(classifies(&scene) ? changed > 1e-2 : changed == 0);
         free(whole);
         free(pieces);
         free(other);
@@ -240,6 +286,80 @@ static void inference_gives_the_same_logits(void **state) {
     }
 }
 
+// --- what is not trained ------------------------------------------------------------------------
+
+struct freezing {
+    struct param_frozen frozen;
+    int pre_layer_norm, checkpointing;
+};
+
+static int is_frozen(const struct param *param, const struct param_frozen *frozen) {
+    int layer;
+    return sscanf(param->name, "bert.encoder.layer.%d.", &layer) == 1
+               ? layer < frozen->layers
+               : frozen->embeddings && strncmp(param->name, "bert.embeddings.", 16) == 0;
+}
+
+// The gradients of a model of three layers, with the sink's checks.
+static float *frozen_gradients(const struct freezing *how, struct param_frozen frozen,
+                               struct harness *harness) {
+    static const int64_t lengths[] = {7, 30, 1, 12};
+    struct bert_config config = tiny_config(16, 2, 24, 3);
+    config.pre_layer_norm = how->pre_layer_norm;
+    const struct harness_options options = {.compute = DTYPE_F32,
+                                            .max_rows = 64,
+                                            .max_sequences = 4,
+                                            .max_length = 30,
+                                            .checkpointing = how->checkpointing};
+    assert_true(harness_open(harness, &config, &options));
+    harness->model.frozen = frozen;
+    float *parameters = random_parameters(&harness->table, 3);
+    harness_load(harness, parameters);
+    struct reference_sequence *sequences = sequences_new(&config, lengths, 4, 0, 8);
+    struct packed *packed = packed_new(sequences, 4);
+    assert_sink(harness, packed_batch(packed), &dropout);
+    float *gradients = harness_gradients(harness);
+    packed_free(packed);
+    sequences_free(sequences);
+    free(parameters);
+    return gradients;
+}
+
+static void compare_frozen(const struct freezing *how) {
+    struct harness whole, part;
+    float *all = frozen_gradients(how, (struct param_frozen){0}, &whole);
+    float *own = frozen_gradients(how, how->frozen, &part);
+    size_t frozen = 0;
+    for (size_t i = 0; i < whole.table.count; i++) {
+        const struct param *param = &whole.table.params[i];
+        const int64_t count = param->rows * param->cols;
+        const int zero = is_frozen(param, &how->frozen);
+        frozen += (size_t)zero;
+        for (int64_t k = param->offset; k < param->offset + count; k++) {
+            if (own[k] != (zero ? 0.0f : all[k])) {
+                fail_msg("%s[%lld]: %g, expected %g", param->name, (long long)(k - param->offset),
+                         (double)own[k], zero ? 0.0 : (double)all[k]);
+            }
+        }
+    }
+    assert_int_equal(frozen, 16 * (size_t)how->frozen.layers + 5 * (size_t)how->frozen.embeddings);
+    free(all);
+    free(own);
+    harness_close(&whole);
+    harness_close(&part);
+}
+
+// To the bit: whatever is left out, the rest is computed by the same operations.
+static void frozen_gradients_are_zero_and_the_others_unchanged(void **state) {
+    for (int bits = 0; bits < 8; bits++) {
+        for (int64_t layers = 0; layers <= 3; layers++) {
+            compare_frozen(&(struct freezing){.frozen = {.layers = layers, .embeddings = bits & 1},
+                                              .pre_layer_norm = bits >> 1 & 1,
+                                              .checkpointing = bits >> 2});
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f32_equals_pytorch),
@@ -248,6 +368,7 @@ int main(void) {
         cmocka_unit_test(threads_give_the_same_bits),
         cmocka_unit_test(gradients_are_told_when_final),
         cmocka_unit_test(inference_gives_the_same_logits),
+        cmocka_unit_test(frozen_gradients_are_zero_and_the_others_unchanged),
     };
     return cmocka_run_group_tests_name("heads", tests, NULL, NULL);
 }

@@ -78,6 +78,7 @@ static const struct hash_row {
      "ceaeaf8ce46a8eca3bd9300b790497b4fccf6bddffa0fa47ebdb8b483157ee20"},
     {"class_five", PARAM_HEAD_CLASS,
      "453b025dbf84a46c5a8f4f58d158471c2fb32133cd3fb8a098666118d04b2a2b", NULL},
+    {"token_plain", PARAM_HEAD_TOKEN, "ONNXHASH", NULL},
     {"class_regression", PARAM_HEAD_CLASS,
      "2f5c0230d667013648d8400b1ebad6acbc5421b8f5c6dd50478287df8be3e099", NULL},
 };
@@ -198,6 +199,7 @@ static void test_graphs_are_sound(void **state) {
     check_graph("tiny_h24_many", PARAM_HEAD_SPAN, 2);
     check_graph("tiny_h48_one_token", PARAM_HEAD_NONE, 1);
     check_graph("class_five", PARAM_HEAD_CLASS, 1);
+    check_graph("token_plain", PARAM_HEAD_TOKEN, 1);
 }
 
 static void expect_param(const struct tiny *tiny, const struct param *param, message graph) {

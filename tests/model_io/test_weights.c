@@ -317,8 +317,10 @@ static void expect_config(const char *text, const char *part) {
 static void test_other_types(void **state) {
     (void)state;
     expect_config("{\"model_type\": \"roberta\"}", "this is a RoBERTa");
-    expect_config("{\"model_type\": \"distilbert\"}", "this is a DistilBERT");
-    expect_config("{\"model_type\": \"llama\"}", "\"llama\": this is another architecture");
+    expect_config("{\"model_type\": \"distilbert\"}",
+                  "this is a DistilBERT; choose a BERT instead, such as bert-base-uncased");
+    expect_config("{\"model_type\": \"xmod\"}", "this is an X-MOD (RoBERTa's architecture)");
+    expect_config("{\"model_type\": \"berd\"}", "\"berd\": this is another architecture; choose");
     expect_config("{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}",
                   "a BERT with relative positions");
 }

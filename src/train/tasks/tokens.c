@@ -5,6 +5,8 @@
 //
 // Leaves out: reading (data/tagging/tagged.h), windows of long sentences (word_windows.h) and the
 // scores (metrics/entities.h).
+#include "train/tasks/tokens.h"
+
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
@@ -135,20 +137,20 @@ static enum berth_status read_words(struct tokens *own, const struct task_open *
                            training ? "training" : "an evaluation");
 }
 
-// Windows begin half of their length apart, or as far as was asked for.
-static int64_t stride_of(const struct berth_config *config) {
-    const int64_t room = config->max_seq_length - 2, half = room / 2;
-    const int64_t asked =
-        option_is_chosen(config, option_find("doc_stride")) ? config->doc_stride : half;
-    return asked < room ? asked : room;
+struct word_window_rule tokens_window_rule(const struct berth_config *config,
+                                           const struct tokenizer *tokenizer) {
+    const int64_t room = config->max_seq_length - 2;
+    const int is_asked = option_is_chosen(config, option_find("doc_stride"));
+    const int64_t stride = is_asked ? config->doc_stride : room / 2;
+    return (struct word_window_rule){.max_seq_length = config->max_seq_length,
+                                     .stride = stride < room ? stride : room,
+                                     .special = tokenizer_special_ids(tokenizer)};
 }
 
 static enum berth_status make_windows(struct tokens *own, const struct task_open *args,
                                       struct berth_error *error) {
     const struct tokenizer *tokenizer = args->files->tokenizer;
-    const struct word_window_rule rule = {.max_seq_length = args->config->max_seq_length,
-                                          .stride = stride_of(args->config),
-                                          .special = tokenizer_special_ids(tokenizer)};
+    const struct word_window_rule rule = tokens_window_rule(args->config, tokenizer);
     const double begin = machine_seconds();
     TRY(word_windows_build(&own->windows, &rule, &own->dataset, tokenizer, error));
     if (own->windows.count == 0) {
@@ -230,6 +232,14 @@ static void close_set(struct task_set *set) {
 
 // --- predictions --------------------------------------------------------------------------------
 
+int32_t tokens_best_class(const float *logits, size_t classes) {
+    int32_t best = 0;
+    for (size_t k = 1; k < classes; k++) {
+        best = logits[k] > logits[best] ? (int32_t)k : best;
+    }
+    return best;
+}
+
 static void take(void *set, size_t index, const float *logits, int64_t count) {
     struct tokens *own = ((struct task_set *)set)->own;
     const struct word_window *window = &own->windows.windows[index];
@@ -237,11 +247,7 @@ static void take(void *set, size_t index, const float *logits, int64_t count) {
     for (size_t i = window->labels; i < window->labels + (size_t)window->label_count; i++) {
         const float *row = logits + own->windows.positions[i] * own->width;
         const uint32_t word = own->windows.words[i];
-        int32_t best = 0;
-        for (size_t k = 1; k < own->width; k++) {
-            best = row[k] > row[best] ? (int32_t)k : best;
-        }
-        own->predicted[word] = best;
+        own->predicted[word] = tokens_best_class(row, own->width);
         if (own->windows.classes[i] >= 0) {
             own->losses[word] = (float)task_cross_entropy(row, own->width, own->windows.classes[i]);
         }

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tagger in memory: a label for each word of a text, and the entities that the labels make.
+//
+// A word is what the tokenizer splits a text into before it cuts pieces: a run of letters and
+// digits, or one punctuation mark. Threads may share a tagger (inference.h).
+#include "api/arguments.h"
+#include "api/inference.h"
+#include "core/memory.h"
+#include "metrics/entities.h"
+#include "train/tasks/class_names.h"
+#include "train/tasks/tokens.h"
+
+#include <math.h>
+#include <string.h>
+
+struct berth_tagger {
+    struct inference inference;
+    struct class_names names;
+    struct word_window_rule rule;
+};
+
+static enum berth_status load(struct berth_tagger *tagger, const struct berth_log *log,
+                              struct berth_error *error) {
+    struct inference *inference = &tagger->inference;
+    const struct model_files *files = &inference->predictor.files;
+    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_TOKEN, 0, comm_self(),
+                       log, error));
+    TRY(class_names_read(&tagger->names, files, error));
+    tagger->rule = tokens_window_rule(&inference->config, files->tokenizer);
+    inference_set_extent(inference);
+    return inference_load(inference, log, error);
+}
+
+enum berth_status berth_tagger_open(const struct berth_config *config, struct berth_log log,
+                                    struct berth_tagger **tagger, struct berth_error *error) {
+    REQUIRE(tagger, error);
+    *tagger = NULL;
+    REQUIRE_CONFIG(config, error);
+    struct berth_tagger *opened = memory_array_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a tagger");
+    }
+    opened->inference.config = *config;
+    enum berth_status status = load(opened, &log, error);
+    if (status == BERTH_OK) {
+        *tagger = opened;
+    } else {
+        berth_tagger_close(opened);
+    }
+    return status;
+}
+
+void berth_tagger_close(struct berth_tagger *tagger) {
+    if (tagger != NULL) {
+        inference_done(&tagger->inference);
+        class_names_done(&tagger->names);
+        memory_free(tagger);
+    }
+}
+
+// --- words --------------------------------------------------------------------------------------
+
+// A text on its way through the network.
+struct pass {
+    const struct berth_tagger *tagger;
+    struct token_list list;
+    int32_t *ids;
+    size_t *starts; // of the words among the tokens
+    struct word_window_set windows;
+    struct berth_tags *tags;
+};
+
+static enum berth_status no_memory(const struct pass *pass, struct berth_error *error) {
+    return error_no_memory(error, pass->list.count * sizeof *pass->tags->words, "the words");
+}
+
+static enum berth_status take_words(struct pass *pass, struct berth_error *error) {
+    const size_t tokens = pass->list.count;
+    struct berth_tags *tags = pass->tags;
+    pass->ids = memory_array(tokens + 1, sizeof *pass->ids);
+    pass->starts = memory_array(tokens + 1, sizeof *pass->starts);
+    tags->words = memory_array_zeroed(tokens + 1, sizeof *tags->words);
+    if (pass->ids == NULL || pass->starts == NULL || tags->words == NULL) {
+        return no_memory(pass, error);
+    }
+    for (size_t i = 0; i < tokens; i++) {
+        const struct token *token = &pass->list.items[i];
+        if (i == 0 || token->word != token[-1].word) {
+            pass->starts[tags->word_count] = i;
+            tags->words[tags->word_count++].start = (int64_t)token->begin;
+        }
+        tags->words[tags->word_count - 1].end = (int64_t)token->end;
+        pass->ids[i] = token->id;
+    }
+    pass->starts[tags->word_count] = tokens;
+    return BERTH_OK;
+}
+
+static enum berth_status make_windows(struct pass *pass, struct berth_error *error) {
+    const struct word_pieces pieces = {
+        .ids = pass->ids, .starts = pass->starts, .count = pass->tags->word_count};
+    const size_t length = (size_t)pass->tagger->rule.max_seq_length;
+    TRY(word_windows_add(&pass->windows, &pass->tagger->rule, &pieces, error));
+    pass->windows.type_ids = memory_array_zeroed(length, sizeof *pass->windows.type_ids);
+    return pass->windows.type_ids != NULL ? BERTH_OK : no_memory(pass, error);
+}
+
+// The label's share of the soft-max.
+static double share_of(const float *logits, size_t classes, int32_t best) {
+    return exp(-task_cross_entropy(logits, classes, best));
+}
+
+static void take(void *context, size_t index, const float *logits, int64_t count) {
+    const struct pass *pass = context;
+    const struct word_window *window = &pass->windows.windows[index];
+    const size_t classes = pass->tagger->names.count;
+    (void)count;
+    for (size_t i = window->labels; i < window->labels + (size_t)window->label_count; i++) {
+        const float *row = logits + pass->windows.positions[i] * classes;
+        struct berth_tagged_word *word = &pass->tags->words[pass->windows.words[i]];
+        const int32_t best = tokens_best_class(row, classes);
+        word->label = pass->tagger->names.list[best];
+        word->score = share_of(row, classes, best);
+    }
+}
+
+static enum berth_status run(const struct pass *pass, struct berth_error *error) {
+    const struct packer_source source = {
+        .get = word_windows_sequence, .data = &pass->windows, .count = pass->windows.count};
+    const struct infer_args args = {.source = &source, .take = take, .context = (void *)pass};
+    return inference_run(&pass->tagger->inference, args, error);
+}
+
+// --- entities -----------------------------------------------------------------------------------
+
+static struct berth_entity entity_at(const struct berth_tags *tags, const struct entity *found) {
+    struct berth_entity entity = {.type = found->type,
+                                  .start = tags->words[found->first].start,
+                                  .end = tags->words[found->last].end};
+    for (size_t i = found->first; i <= found->last; i++) {
+        entity.score += tags->words[i].score / (double)(found->last - found->first + 1);
+    }
+    return entity;
+}
+
+static enum berth_status find_entities(struct berth_tags *tags, struct berth_error *error) {
+    const char **labels = memory_array(tags->word_count, sizeof *labels);
+    struct entity *found = NULL;
+    size_t count = 0;
+    if (labels == NULL) {
+        return error_no_memory(error, tags->word_count * sizeof *labels, "the labels");
+    }
+    for (size_t i = 0; i < tags->word_count; i++) {
+        labels[i] = tags->words[i].label;
+    }
+    enum berth_status status = entities_of(labels, tags->word_count, &found, &count, error);
+    memory_free((void *)labels);
+    TRY(status);
+    tags->entities = memory_array(count + 1, sizeof *tags->entities);
+    for (size_t i = 0; i < count && tags->entities != NULL; i++) {
+        tags->entities[tags->entity_count++] = entity_at(tags, &found[i]);
+    }
+    memory_free(found);
+    return tags->entities != NULL
+               ? BERTH_OK
+               : error_no_memory(error, count * sizeof *tags->entities, "the entities");
+}
+
+// ------------------------------------------------------------------------------------------------
+
+static enum berth_status tag(struct pass *pass, const char *text, struct berth_error *error) {
+    const struct tokenizer *tokenizer = pass->tagger->inference.predictor.files.tokenizer;
+    TRY(tokenizer_encode(tokenizer, text, strlen(text), &pass->list, error));
+    TRY(take_words(pass, error));
+    if (pass->tags->word_count == 0) {
+        return BERTH_OK;
+    }
+    TRY(make_windows(pass, error));
+    TRY(run(pass, error));
+    return find_entities(pass->tags, error);
+}
+
+enum berth_status berth_tag(const struct berth_tagger *tagger, const char *text,
+                            struct berth_tags *tags, struct berth_error *error) {
+    REQUIRE(tags, error);
+    *tags = (struct berth_tags){.words = NULL};
+    REQUIRE(tagger, error);
+    REQUIRE(text, error);
+    struct pass pass = {.tagger = tagger, .tags = tags};
+    enum berth_status status = tag(&pass, text, error);
+    if (status != BERTH_OK) {
+        berth_tags_done(tags);
+    }
+    word_windows_done(&pass.windows);
+    token_list_done(&pass.list);
+    memory_free(pass.ids);
+    memory_free(pass.starts);
+    return status;
+}
+
+void berth_tags_done(struct berth_tags *tags) {
+    if (tags != NULL) {
+        memory_free(tags->words);
+        memory_free(tags->entities);
+        *tags = (struct berth_tags){.words = NULL};
+    }
+}

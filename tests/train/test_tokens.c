@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests token classification from files to files: a tiny model learns which words are names,
+// results have the layouts of run_ner, long sentences lose no word, a stopped run resumes with the
+// same bytes; weighted and smoothed classes, frozen layers, tagging in memory.
+#include "fixture.h"
+#include "format/json/json.h"
+#include "format/safetensors/safetensors.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const char *const colours[] = {"red", "blue", "green", "black"};
+static const char *const names[] = {"anna", "ben", "cora", "dan"};
+static const char *const things[] = {"ball", "book", "lamp", "coat"};
+
+// --- files --------------------------------------------------------------------------------------
+
+// Sentences whose names are people and whose colours, of two words, are entities. Every `joined`
+// sentences become one.
+static void write_tags(const char *name, int first, int count, int joined) {
+    FILE *file = fopen(in_folder(name), "w");
+    assert_non_null(file);
+    for (int i = first; i < first + count; i++) {
+        fprintf(file, "the O\n%s O\nof O\n%s B-PER\nis O\n%s B-COL\n%s I-COL\n. O\n%s",
+                things[i / 16 % 4], names[i / 4 % 4], colours[i % 4], colours[(i + 1) % 4],
+                (i + 1) % joined == 0 ? "\n" : "");
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static char *text_of(const char *path) {
+    char *bytes;
+    size_t length;
+    struct berth_error error = {0};
+    if (file_read(path, 1 << 20, &bytes, &length, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return bytes;
+}
+
+static void assert_holds(const char *path, const char *part) {
+    char *text = text_of(path);
+    if (strstr(text, part) == NULL) {
+        fail_msg("%s: no \"%s\" in: %s", path, part, text);
+    }
+    memory_free(text);
+}
+
+static double result_of(const char *output, const char *file, const char *key) {
+    json *object;
+    double value = NAN;
+    assert_int_equal(json_read_file(fixture_path(output, file), &object, NULL), BERTH_OK);
+    assert_int_equal(json_get_real(object, file, key, &value, NULL), BERTH_OK);
+    json_free(object);
+    assert_false(isnan(value));
+    return value;
+}
+
+// --- runs ---------------------------------------------------------------------------------------
+
+static struct fixture_run tag_run(const char *output) {
+    struct fixture_run run = fixture_default(output);
+    run.task = "tokens";
+    write_tags("train.txt", 0, 44, 1);
+    write_tags("dev.txt", 44, 20, 1);
+    run.config.train_file = fixture_keep("train.txt");
+    run.config.validation_file = fixture_keep("dev.txt");
+    run.config.max_seq_length = 32;
+    run.config.max_steps = 60;
+    run.config.train_batch_size = 12;
+    run.config.learning_rate = 5e-3;
+    run.config.save_steps = 100;
+    return run;
+}
+
+static struct fixture_run prediction(const char *model, const char *file, const char *output) {
+    struct fixture_run run = tag_run(output);
+    run.job = berth_predict;
+    run.config.model_name_or_path = fixture_keep(model);
+    run.config.predict_file = fixture_keep(file);
+    return run;
+}
+
+static void expect(struct fixture_run *run, int status, const char *part) {
+    remove(in_folder("log"));
+    run->log_file = fixture_keep("log");
+    int found = fixture_execute(run);
+    if (found != status) {
+        fail_msg("status %d, expected %d: %s", found, status, text_of(in_folder("log")));
+    }
+    assert_holds(in_folder("log"), part);
+}
+
+// The largest difference of a parameter between two models.
+static double parameter_apart(const char *a, const char *b, const char *name) {
+    float *values[2];
+    size_t count = 0;
+    for (int i = 0; i < 2; i++) {
+        struct safetensors file;
+        assert_int_equal(safetensors_open(&file, i == 0 ? a : b, NULL), BERTH_OK);
+        const struct tensor_entry *entry = safetensors_find(&file, name);
+        assert_non_null(entry);
+        count = 1;
+        for (int k = 0; k < entry->rank; k++) {
+            count *= (size_t)entry->shape[k];
+        }
+        values[i] = malloc(count * sizeof(float));
+        assert_int_equal(safetensors_read_f32(&file, entry, 0, (int64_t)count, values[i], NULL),
+                         BERTH_OK);
+        safetensors_close(&file);
+    }
+    double apart = 0;
+    for (size_t i = 0; i < count; i++) {
+        apart = fmax(apart, fabs((double)values[0][i] - (double)values[1][i]));
+    }
+    free(values[0]);
+    free(values[1]);
+    return apart;
+}
+
+// --- tests --------------------------------------------------------------------------------------
+
+static void names_are_learnt(void **state) {
+    struct fixture_run run = tag_run("out");
+    run.config.predict_file = fixture_keep("dev.txt");
+    run.config.do_predict = 1;
+    expect(&run, BERTH_OK, "newly initialised, to be trained: classifier.weight, classifier.bias");
+    assert_true(result_of("out", "all_results.json", "eval_f1") == 1.0);
+    assert_true(result_of("out", "predict_results.json", "predict_accuracy") == 1.0);
+    assert_true(result_of("out", "predict_results.json", "predict_samples") == 20);
+    assert_holds(fixture_path("out", "eval_results.txt"), "eval_accuracy = 1.0\neval_f1 = 1.0\n");
+    assert_holds(fixture_path("out", "config.json"), "\"BertForTokenClassification\"");
+    assert_holds(
+        fixture_path("out", "config.json"),
+        "\"0\": \"B-COL\",\n    \"1\": \"B-PER\",\n    \"2\": \"I-COL\",\n    \"3\": \"O\"");
+    char *text = text_of(fixture_path("out", "predictions.txt"));
+    for (int i = 0; i < 20; i++) {
+        static const char line[] = "O O O B-PER O B-COL I-COL O\n";
+        assert_memory_equal(text + i * (int)strlen(line), line, strlen(line));
+    }
+    memory_free(text);
+    // Without tags the same, and no scores.
+    struct fixture_run blind = prediction("out", "dev.txt", "blind");
+    blind.config.label_column = "0";
+    assert_int_equal(fixture_execute(&blind), BERTH_OK);
+    assert_false(file_exists(fixture_path("blind", "predict_results.json")));
+    assert_same_file(fixture_path("out", "predictions.txt"),
+                     fixture_path("blind", "predictions.txt"));
+    // Sentences of 40 words in windows of 12 tokens lose none.
+    write_tags("long.txt", 44, 20, 5);
+    struct fixture_run cut = prediction("out", "long.txt", "cut");
+    cut.config.max_seq_length = 12;
+    expect(&cut, BERTH_OK, "4 sentences, 160 words");
+    assert_holds(in_folder("log"), "4 sentences in several windows");
+    assert_true(result_of("cut", "predict_results.json", "predict_f1") > 0.9);
+    text = text_of(fixture_path("cut", "predictions.txt"));
+    size_t blanks = 0, lines = 0;
+    for (const char *at = text; *at != '\0'; at++) {
+        blanks += *at == ' ';
+        lines += *at == '\n';
+    }
+    assert_int_equal(lines, 4);
+    assert_int_equal(blanks, 160 - 4);
+    memory_free(text);
+}
+
+// As one process with the same parts, however the micro-batches are cut: the divisors are the
+// weights of all labels of the update.
+static void micro_batches_change_nothing(void **state) {
+    struct fixture_run run = tag_run("whole");
+    run.config.max_steps = 4;
+    run.config.class_weights = "5,1,0.5,2";
+    run.config.label_smoothing_factor = 0.1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    struct fixture_run cut = run;
+    cut.config.output_dir = fixture_keep("cut");
+    cut.config.per_device_train_batch_size = 5;
+    assert_int_equal(fixture_execute(&cut), BERTH_OK);
+    const double loss = result_of("whole", "all_results.json", "train_loss");
+    assert_true(fabs(result_of("cut", "all_results.json", "train_loss") - loss) < 1e-5 * loss);
+    assert_true(parameter_apart(fixture_keep("whole/model.safetensors"),
+                                fixture_keep("cut/model.safetensors"), "classifier.weight") < 1e-4);
+    // The weights and the smoothing act.
+    struct fixture_run plain = run;
+    plain.config.output_dir = fixture_keep("plain");
+    plain.config.class_weights = NULL;
+    assert_int_equal(fixture_execute(&plain), BERTH_OK);
+    struct fixture_run sharp = run;
+    sharp.config.output_dir = fixture_keep("sharp");
+    sharp.config.label_smoothing_factor = 0;
+    assert_int_equal(fixture_execute(&sharp), BERTH_OK);
+    assert_true(fabs(result_of("plain", "all_results.json", "train_loss") - loss) > 1e-3);
+    assert_true(fabs(result_of("sharp", "all_results.json", "train_loss") - loss) > 1e-3);
+}
+
+static void a_stopped_run_goes_on_with_the_same_bytes(void **state) {
+    struct fixture_run straight = tag_run("straight");
+    straight.config.max_steps = 6;
+    straight.config.save_steps = 1;
+    straight.config.save_total_limit = 100;
+    straight.config.class_weights = "balanced";
+    straight.config.label_smoothing_factor = 0.1;
+    straight.config.freeze_layers = 1;
+    straight.config.freeze_embeddings = 1;
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    struct fixture_run stopped = straight;
+    stopped.config.output_dir = fixture_keep("resumed");
+    stopped.stop_at_step = 3;
+    stopped.stop_level = 1;
+    assert_int_equal(fixture_execute(&stopped), BERTH_INTERRUPTED);
+    struct fixture_run resumed = straight;
+    resumed.config.output_dir = fixture_keep("resumed");
+    resumed.config.resume_from_checkpoint = "auto";
+    struct fixture_run other = resumed;
+    other.config.label_smoothing_factor = 0.2;
+    expect(&other, BERTH_CONFIG, "label_smoothing_factor");
+    other = resumed;
+    other.config.class_weights = NULL;
+    expect(&other, BERTH_CONFIG, "class_weights");
+    other = resumed;
+    other.config.freeze_layers = 0;
+    expect(&other, BERTH_CONFIG, "freeze_layers");
+    other = resumed;
+    other.config.freeze_embeddings = 0;
+    expect(&other, BERTH_CONFIG, "freeze_embeddings");
+    assert_int_equal(fixture_execute(&resumed), BERTH_OK);
+    assert_same_run("straight", "resumed");
+}
+
+static void frozen_weights_stay(void **state) {
+    static const struct {
+        const char *name;
+        int moves;
+    } rows[] = {{"bert.embeddings.word_embeddings.weight", 0},
+                {"bert.embeddings.LayerNorm.bias", 0},
+                {"bert.encoder.layer.0.attention.self.query.weight", 0},
+                {"bert.encoder.layer.0.output.LayerNorm.weight", 0},
+                {"bert.encoder.layer.1.attention.self.query.weight", 1},
+                {"bert.encoder.layer.1.output.dense.bias", 1}};
+    static const char *const optimizers[] = {"adamw", "lamb"};
+    for (int i = 0; i < 2; i++) {
+        struct fixture_run run = tag_run(i == 0 ? "out" : "lamb");
+        run.config.max_steps = 3;
+        run.config.optimizer = optimizers[i];
+        run.config.freeze_layers = 1;
+        run.config.freeze_embeddings = 1;
+        run.config.weight_decay = 0.5;
+        assert_int_equal(fixture_execute(&run), BERTH_OK);
+        const char *model =
+            fixture_keep(i == 0 ? "out/model.safetensors" : "lamb/model.safetensors");
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+            const double apart =
+                parameter_apart(fixture_keep("model/model.safetensors"), model, rows[k].name);
+            assert_true(rows[k].moves ? apart > 1e-6 : apart == 0);
+        }
+    }
+    struct fixture_run run = tag_run("deep");
+    run.config.freeze_layers = 99;
+    expect(&run, BERTH_CONFIG, "--freeze_layers 99: the model has");
+}
+
+static void what_does_not_fit_is_reported(void **state) {
+    struct fixture_run run = tag_run("out");
+    run.config.class_weights = "1,2";
+    expect(&run, BERTH_USAGE, "4 numbers above 0, one for each class (\"B-COL\" first)");
+    run.config.class_weights = "1,2,3,0";
+    expect(&run, BERTH_USAGE, "numbers above 0");
+    run.config.class_weights = NULL;
+    run.config.validation_file = fixture_keep("none.txt");
+    expect(&run, BERTH_NO_INPUT, "none.txt: no such file; expected a file of words with tags");
+    assert_false(dir_exists(in_folder("out")));
+    run = tag_run("out");
+    run.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    FILE *file = fopen(in_folder("odd.txt"), "w");
+    fprintf(file, "anna B-PER\nred B-HUE\n");
+    assert_int_equal(fclose(file), 0);
+    struct fixture_run odd = prediction("out", "odd.txt", "odd");
+    expect(&odd, BERTH_BAD_DATA,
+           "line 2: the model has no label \"B-HUE\"; expected one of B-COL, B-PER, I-COL, O");
+    // A smoothed regression has no meaning.
+    file = fopen(in_folder("numbers.csv"), "w");
+    fprintf(file, "text,label\nthe ball,1.5\nthe book,2\n");
+    assert_int_equal(fclose(file), 0);
+    struct fixture_run numbers = tag_run("numbers");
+    numbers.task = "classify";
+    numbers.config.train_file = fixture_keep("numbers.csv");
+    numbers.config.validation_file = NULL;
+    numbers.config.text_column = "text";
+    numbers.config.label_column = "label";
+    numbers.config.label_smoothing_factor = 0.1;
+    expect(&numbers, BERTH_CONFIG, "label_smoothing_factor applies to a choice of one of several");
+}
+
+// --- in memory ----------------------------------------------------------------------------------
+
+// Runs in the child, like every job.
+static enum berth_status tag_text(const char *task, const struct berth_config *config,
+                                  struct berth_log log, const volatile int *stop,
+                                  struct berth_run_result *result, struct berth_error *error) {
+    static const char text[] = "the ball of Anna is red blue. The book of ben is green black .";
+    struct berth_tagger *tagger;
+    struct berth_tags tags;
+    TRY(berth_tagger_open(config, log, &tagger, error));
+    TRY(berth_tag(tagger, text, &tags, error));
+    const struct berth_entity *found = tags.entities;
+    const int right = tags.word_count == 16 && tags.entity_count == 4 &&
+                      strcmp(found[0].type, "PER") == 0 && found[0].start == 12 &&
+                      found[0].end == 16 && strcmp(found[1].type, "COL") == 0 &&
+                      found[1].start == 20 && found[1].end == 28 && found[3].score > 0.5 &&
+                      found[3].score <= 1 && strcmp(tags.words[3].label, "B-PER") == 0;
+    berth_tags_done(&tags);
+    TRY(berth_tag(tagger, " \n", &tags, error));
+    const int empty = tags.word_count == 0 && tags.entity_count == 0;
+    berth_tags_done(&tags);
+    berth_tagger_close(tagger);
+    return right && empty ? BERTH_OK : error_set(error, BERTH_FAILURE, "other tags");
+}
+
+static void a_text_is_tagged_in_memory(void **state) {
+    struct fixture_run run = tag_run("out");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    struct fixture_run tagging = prediction("out", "dev.txt", "none");
+    tagging.job = tag_text;
+    for (int length = 32; length >= 16; length -= 16) { // in one window, in several
+        tagging.config.max_seq_length = length;
+        expect(&tagging, BERTH_OK, "");
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(names_are_learnt),
+        FIXTURE_TEST(micro_batches_change_nothing),
+        FIXTURE_TEST(a_stopped_run_goes_on_with_the_same_bytes),
+        FIXTURE_TEST(frozen_weights_stay),
+        FIXTURE_TEST(what_does_not_fit_is_reported),
+        FIXTURE_TEST(a_text_is_tagged_in_memory),
+    };
+    return cmocka_run_group_tests_name("tokens", tests, NULL, NULL);
+}
