@@ -31,7 +31,6 @@ static const struct architecture_row {
 } architecture_rows[] = {
     {"classifier.weight", "BertForTokenClassification"}, // without a pooler
     {"cls.seq_relationship.weight", "BertForPreTraining"},
-    {"cls.predictions.bias", "BertForMaskedLM"},
 };
 
 // --- what would be lost -------------------------------------------------------------------------
@@ -189,7 +188,9 @@ static enum param_head head_of(const struct weights *weights) {
     }
     int classifies = weights_find(weights, "classifier.weight") != NULL &&
                      weights_find(weights, "bert.pooler.dense.weight") != NULL;
-    return classifies ? PARAM_HEAD_CLASS : PARAM_HEAD_NONE;
+    int predicts = weights_find(weights, "cls.predictions.transform.dense.weight") != NULL &&
+                   weights_find(weights, "cls.seq_relationship.weight") == NULL;
+    return classifies ? PARAM_HEAD_CLASS : predicts ? PARAM_HEAD_MASKED : PARAM_HEAD_NONE;
 }
 
 // Whether the tensors were written by one of NVIDIA's or BingBert's modules.

@@ -427,14 +427,26 @@ static void add_span_logits(struct building *building, const char *hidden) {
     }
 }
 
-// Reshapes hidden to [batch, sequence, H].
-static void add_sequences(struct building *building, const char *hidden, const char *to) {
-    add_integers(building, "hidden_size", &building->config->hidden_size, 1);
+// The size of a row, and the names of the constants that are made of it.
+struct row_size {
+    const char *size, *shape;
+    int64_t columns;
+};
+
+// Reshapes rows to [batch, sequence, columns].
+static void add_rows(struct building *building, const char *rows, const struct row_size *size,
+                     const char *to) {
+    add_integers(building, size->size, &size->columns, 1);
     onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Concat",
-                                                        .inputs = {"shape", "hidden_size"},
-                                                        .outputs = {"hidden_shape"},
+                                                        .inputs = {"shape", size->size},
+                                                        .outputs = {size->shape},
                                                         .attributes = {integer("axis", 0)}});
-    add(building, "Reshape", hidden, "hidden_shape", to);
+    add(building, "Reshape", rows, size->shape, to);
+}
+
+static void add_sequences(struct building *building, const char *hidden, const char *to) {
+    const struct row_size size = {"hidden_size", "hidden_shape", building->config->hidden_size};
+    add_rows(building, hidden, &size, to);
 }
 
 static void add_hidden_state(struct building *building, const char *hidden) {
@@ -467,6 +479,29 @@ static void add_class_logits(struct building *building, const char *hidden) {
                              .shape = {{.name = "batch"}, {.size = building->config->num_labels}}});
 }
 
+// Adds "logits" [batch, sequence, V].
+static void add_word_logits(struct building *building, const char *hidden) {
+    const struct row_size size = {"vocab_size", "words_shape", building->config->vocab_size};
+    snprintf(building->layer, sizeof building->layer, "predictions.");
+    linear(building, hidden, "cls.predictions.transform.dense", "transform");
+    activation_rows[building->config->hidden_act].add(building, "transform", "transformed");
+    layer_norm(building, "transformed", "cls.predictions.transform.LayerNorm", "predictions");
+    onnx_add_node(
+        &building->graph,
+        &(struct onnx_node){.operation = "Gemm",
+                            .inputs = {"predictions", "bert.embeddings.word_embeddings.weight",
+                                       "cls.predictions.bias"},
+                            .outputs = {"words"},
+                            .attributes = {integer("transB", 1)}});
+    add_rows(building, "words", &size, "logits");
+    onnx_add_output(&building->graph, &(struct onnx_value){.name = "logits",
+                                                           .dtype = TENSOR_F32,
+                                                           .rank = 3,
+                                                           .shape = {{.name = "batch"},
+                                                                     {.name = "sequence"},
+                                                                     {.size = size.columns}}});
+}
+
 // The first row whose parameter is in the table determines what follows the last layer.
 static const struct head_row {
     const char *param; // NULL: always
@@ -474,6 +509,7 @@ static const struct head_row {
 } head_rows[] = {
     {"qa_outputs.weight", add_span_logits},
     {"classifier.weight", add_class_logits},
+    {"cls.predictions.bias", add_word_logits},
     {NULL, add_hidden_state},
 };
 
