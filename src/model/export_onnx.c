@@ -483,17 +483,19 @@ static void add_class_logits(struct building *building, const char *hidden) {
 static void add_word_logits(struct building *building, const char *hidden) {
     const struct row_size size = {"vocab_size", "words_shape", building->config->vocab_size};
     snprintf(building->layer, sizeof building->layer, "predictions.");
-    linear(building, hidden, "cls.predictions.transform.dense", "transform");
-    activation_rows[building->config->hidden_act].add(building, "transform", "transformed");
-    layer_norm(building, "transformed", "cls.predictions.transform.LayerNorm", "predictions");
-    onnx_add_node(
-        &building->graph,
-        &(struct onnx_node){.operation = "Gemm",
-                            .inputs = {"predictions", "bert.embeddings.word_embeddings.weight",
-                                       "cls.predictions.bias"},
-                            .outputs = {"words"},
-                            .attributes = {integer("transB", 1)}});
-    add_rows(building, "words", &size, "logits");
+    linear(building, hidden, "cls.predictions.transform.dense", "predictions.wide");
+    activation_rows[building->config->hidden_act].add(building, "predictions.wide",
+                                                      "predictions.active");
+    layer_norm(building, "predictions.active", "cls.predictions.transform.LayerNorm",
+               "predictions.normed");
+    onnx_add_node(&building->graph,
+                  &(struct onnx_node){.operation = "Gemm",
+                                      .inputs = {"predictions.normed",
+                                                 "bert.embeddings.word_embeddings.weight",
+                                                 "cls.predictions.bias"},
+                                      .outputs = {"predictions.rows"},
+                                      .attributes = {integer("transB", 1)}});
+    add_rows(building, "predictions.rows", &size, "logits");
     onnx_add_output(&building->graph, &(struct onnx_value){.name = "logits",
                                                            .dtype = TENSOR_F32,
                                                            .rank = 3,

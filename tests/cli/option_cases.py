@@ -45,7 +45,7 @@ JOBS = {
 
 SQUAD, CLASSIFY, PRETRAIN, MLM = "finetune squad", "finetune classify", "pretrain", "mlm"
 SCRATCH = (f"pretrain --objective mlm --config_file ../config.json --vocab_file ../vocab.txt --train ../prose.txt "
-           f"--output out {MASKED} {UPDATES}")
+           f"--validation_split_percentage 40 --output out {MASKED} {UPDATES}")
 
 
 # Of tasks by name.

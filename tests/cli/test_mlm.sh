@@ -49,7 +49,7 @@ expect_err "expected on the command line, --objective mlm"
 run pretrain --objective mlm --help all
 expect_code 0
 expect_out "--validation_split_percentage"
-expect_no "$out" "  --input_dir"
+expect_no "$out" "  --phase1_end_step"
 run pretrain --help all
 expect_no "$out" "  --line_by_line"
 expect_out "--objective"
