@@ -85,7 +85,7 @@ extern const struct cli_verb cli_task_verbs[];
 extern const size_t cli_task_verb_count;
 extern const struct cli_verb cli_answer, cli_show, cli_tokenize, cli_features, cli_embed,
     cli_inspect, cli_convert, cli_compare, cli_init, cli_verify, cli_bench, cli_doctor, cli_fetch,
-    cli_prepare, cli_pack, cli_vocab;
+    cli_prepare, cli_pack, cli_vocab, cli_fill;
 
 // For a verb that trains: the verb to run with --do_train false; NULL: none.
 const struct cli_verb *cli_without_training(const struct cli_verb *verb);
@@ -248,6 +248,16 @@ struct json_line;
 // Reads a whole file, or standard input for "-" (memory_free).
 enum berth_status cli_read(const char *path, char **bytes, size_t *length,
                            struct berth_error *error);
+// The lines of the file that the verb's argument names, else of standard input.
+struct cli_lines {
+    const char **items; // [count], without line ends
+    size_t count;
+    char *bytes;
+};
+// BERTH_BAD_DATA: it has a NUL byte. Free with cli_lines_done, also after a failure.
+enum berth_status cli_read_lines(const struct cli_call *call, struct cli_lines *lines,
+                                 struct berth_error *error);
+void cli_lines_done(struct cli_lines *lines);
 // Writes the line and empties it; running out of memory is an error.
 enum berth_status cli_put_json(struct json_line *line, struct berth_error *error);
 // Prints the result of packing: lines on standard output, or an object `key` (NULL: none) of a JSON

@@ -3,13 +3,10 @@
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
-#include "core/memory.h"
 #include "core/number.h"
-#include "core/terminal.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct option_row options[] = {
     {CLI_TEXT("output", NULL), .unit = "FILE", .shown = "JSON lines on standard output",
@@ -24,9 +21,8 @@ static const struct option_row options[] = {
 struct job {
     struct cli_call *call;
     struct berth_embed_job embed;
-    char *bytes; // of the input, cut into lines
-    const char **texts;
-    size_t count, done, size;
+    struct cli_lines lines;
+    size_t done, size;
     int npy;
     const char *output; // NULL: standard output
     struct json_line line;
@@ -73,43 +69,12 @@ static enum berth_status read_options(struct job *job, struct berth_error *error
 
 // --- texts --------------------------------------------------------------------------------------
 
-static enum berth_status cut_lines(struct job *job, size_t length, const char *path,
-                                   struct berth_error *error) {
-    size_t lines = 0;
-    if (strlen(job->bytes) != length) {
-        return error_set(error, BERTH_BAD_DATA, "%s: byte %zu is NUL; expected text", path,
-                         strlen(job->bytes));
-    }
-    for (size_t i = 0; i < length; i++) {
-        lines += job->bytes[i] == '\n';
-    }
-    job->texts = memory_array(lines + 1, sizeof *job->texts);
-    if (job->texts == NULL) {
-        return error_no_memory(error, lines * sizeof *job->texts, "the texts");
-    }
-    for (char *at = job->bytes; *at != '\0';) {
-        size_t own = strcspn(at, "\n");
-        char *next = at + own + (at[own] == '\n');
-        job->texts[job->count++] = at;
-        at[own > 0 && at[own - 1] == '\r' ? own - 1 : own] = '\0';
-        at = next;
-    }
-    return BERTH_OK;
-}
-
 static enum berth_status read_texts(void *context, const char *const **texts, size_t *count,
                                     struct berth_error *error) {
     struct job *job = context;
-    const struct cli_call *call = job->call;
-    const char *path = call->argument_count > 0 ? call->arguments[0] : "-";
-    size_t length;
-    if (strcmp(path, "-") == 0 && terminal_is(STDIN_FILENO)) {
-        cli_note(call, "reading one text per line from the terminal; Ctrl-D ends it");
-    }
-    TRY(cli_read(path, &job->bytes, &length, error));
-    TRY(cut_lines(job, length, strcmp(path, "-") == 0 ? "standard input" : path, error));
-    *texts = job->texts;
-    *count = job->count;
+    TRY(cli_read_lines(job->call, &job->lines, error));
+    *texts = job->lines.items;
+    *count = job->lines.count;
     return BERTH_OK;
 }
 
@@ -120,7 +85,7 @@ static enum berth_status put_npy_header(struct job *job, struct berth_error *err
     char dictionary[192], header[256] = "\x93NUMPY\x01";
     int used = snprintf(dictionary, sizeof dictionary,
                         "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }",
-                        job->count, job->size);
+                        job->lines.count, job->size);
     size_t whole = ((size_t)used + 1 + 10 + 63) / 64 * 64;
     memset(header + 10, ' ', whole - 11);
     memcpy(header + 10, dictionary, (size_t)used);
@@ -207,8 +172,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     }
     file_writer_abort(&job.writer);
     json_line_done(&job.line);
-    memory_free(job.texts);
-    memory_free(job.bytes);
+    cli_lines_done(&job.lines);
     return status;
 }
 

@@ -372,7 +372,7 @@ const struct cli_verb cli_task_verbs[] = {
                    "    --output notes-bert\n"
                    "berth pretrain --objective mlm ... --line_by_line --whole_word_mask\n"
                    "berth pretrain --objective mlm ... --resume_from_checkpoint auto\n"
-                   "berth fill --model notes-bert \"It was [MASK] today.\"",
+                   "berth fill --model notes-bert --text 'It was [MASK] today.'",
         .notes =
             "As Hugging Face's run_mlm, whose flags are accepted; those without a meaning here are "
             "noted and ignored. Text is a file of lines, or the column \"text\" of a table (CSV, "

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Loads what current versions of transformers and sentence-transformers save, and compares results on the
-same texts: embeddings, class probabilities, multi-label sigmoids, logits of ONNX. Gives checkpoints of Berth to the
+same texts: embeddings, class probabilities, multi-label sigmoids, words for [MASK], logits of ONNX. Gives checkpoints of Berth to the
 Trainer (and, if accelerate is installed, resumes one with it).
 
     dev/check_peers.py BERTH [MODEL_FOLDER]
@@ -226,6 +226,80 @@ def check_answers(program, work):
 SENTENCES = ["the quick brown fox jumped over the lazy dog.", "the lazy dog is in paris.", "the fox is in france."]
 
 
+# --- masked words -----------------------------------------------------------------------------------
+
+MASKED_TEXTS = ["the quick [MASK] fox jumped over the lazy dog.", "Café in [MASK]!", "un[MASK] film, [MASK] ?",
+                "the zebra is [MASK]", "[MASK] 中国 [MASK] . [MASK]"]
+
+
+def flat(found):
+    return [word for mask in found for word in (mask if isinstance(mask, list) else [mask])]
+
+
+def check_fill(program, folder, name):
+    model = transformers.BertForMaskedLM.from_pretrained(folder)
+    pipeline = transformers.pipeline("fill-mask", model=model, tokenizer=transformers.AutoTokenizer.from_pretrained(folder),
+                                     device="cpu", top_k=3)
+    (folder / "texts.txt").write_text("".join(text + "\n" for text in MASKED_TEXTS), encoding="utf-8")
+    lines = berth(program, "fill", "--model", folder, "--top_k", 3, folder / "texts.txt").splitlines()
+    for text, line in zip(MASKED_TEXTS, lines, strict=True):
+        wanted, found = pipeline(text), json.loads(line)
+        assert [type(item) for item in wanted] == [type(item) for item in found], (text, found)
+        for a, b in zip(flat(wanted), flat(found), strict=True):
+            note(name, abs(a.pop("score") - b.pop("score")))
+            if a != b:
+                sys.exit(f"{name}, {text!r}: expected {a}, found {b}")
+
+
+def run_mlm_blocks(tokenizer, lines, length):
+    """The blocks of run_mlm without --line_by_line."""
+    blocks = 0
+    for first in range(0, len(lines), 1000):
+        blocks += sum(map(len, tokenizer(lines[first:first + 1000])["input_ids"])) // length
+    return blocks
+
+
+def check_masked(program, work):
+    for kind in (transformers.BertForMaskedLM, transformers.BertForPreTraining):
+        folder = save(work / kind.__name__, kind(make_config(initializer_range=0.8)))
+        check_fill(program, folder, f"words of a {kind.__name__}")
+    lines = [line for _ in range(300) for line in (*TEXTS, "", "  the unable fox ")]
+    text = work / "lines.txt"
+    text.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    folder, trained = work / "BertForMaskedLM", work / "masked"
+    report = berth(program, "pretrain", "--objective", "mlm", "--model", folder, "--train_file", text, "--output", trained,
+                   "--max_seq_length", 32, "--max_steps", 3, "--validation_split_percentage", 10, "--json_summary",
+                   work / "log.json", "--mlm_probability", 0.2, "--whole_word_mask", "--precision", "fp32")
+    held = round(len(lines) * 10 / 100)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    for part in (lines[:held], lines[held:]):
+        expected = f"{run_mlm_blocks(tokenizer, part, 32)} sequences"
+        if expected not in (work / "log.json").read_text():
+            sys.exit(f"{trained}: expected {expected}: {report}")
+    _, loaded = transformers.BertForMaskedLM.from_pretrained(trained, output_loading_info=True)
+    if loaded["missing_keys"] or loaded["unexpected_keys"] or loaded["mismatched_keys"]:
+        sys.exit(f"{trained}: {loaded}")
+    check_fill(program, trained, "words of a trained model")
+    for form in ("torch", "nvidia", "tensorflow", "deepspeed"):
+        there = convert(program, trained, work / f"masked-{form}", form)
+        back = convert(program, there, work / f"masked-{form}-back", "hf")
+        assert json.loads((back / "config.json").read_text())["architectures"] == ["BertForMaskedLM"], form
+        check_fill(program, back, f"words of a model converted to {form} and back")
+    if importlib.util.find_spec("onnxruntime"):
+        check_masked_graph(convert(program, trained, work / "masked-onnx", "onnx"), trained)
+
+
+def check_masked_graph(graph, folder):
+    import onnxruntime
+    session = onnxruntime.InferenceSession(str(graph / "model.onnx"), providers=["CPUExecutionProvider"])
+    tokens = transformers.AutoTokenizer.from_pretrained(folder)(MASKED_TEXTS, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        wanted = transformers.BertForMaskedLM.from_pretrained(folder)(**tokens).logits.numpy()
+    found, = session.run(["logits"], {key: value.numpy() for key, value in tokens.items()})
+    kept = tokens["attention_mask"].numpy() > 0
+    note("ONNX's logits of words", abs(found - wanted)[kept].max() / abs(wanted).max())
+
+
 def write_questions(path):
     context = " ".join(SENTENCES)
     answers = {"the lazy dog is in?": "paris", "the fox is in?": "france", "over the?": "lazy dog", "the fox is?": "quick"}
@@ -299,6 +373,7 @@ def main():
         check_activations(program, work)
         check_poolings(program, work)
         check_answers(program, work)
+        check_masked(program, work)
         check_trainer(program, work)
         if len(sys.argv) > 2:
             real = work / "real"

@@ -741,6 +741,43 @@ enum berth_status berth_embed(const struct berth_config *config, struct berth_lo
                               const struct berth_embed_job *job, struct berth_error *error);
 
 /* ---------------------------------------------------------------------------------------------
+ * Masked words, from a checkpoint with a head that predicts them (BertForMaskedLM,
+ * BertForPreTraining).
+ */
+struct berth_filler;
+
+/* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
+ * threads may share a filler. BERTH_BAD_DATA: the vocabulary has no [MASK]. */
+enum berth_status berth_filler_open(const struct berth_config *config, struct berth_log log,
+                                    struct berth_filler **filler, struct berth_error *error);
+void berth_filler_close(struct berth_filler *filler);
+
+/* One word for a [MASK]. */
+struct berth_word {
+    double score; /* probability: the soft-max over the vocabulary */
+    int32_t token;
+    const char *token_str; /* the vocabulary's piece ("##ing"); borrowed from the filler */
+    char *sequence; /* the text's tokens with this word, as Hugging Face's pipeline decodes them:
+                       without special tokens if the text has one [MASK] */
+};
+
+/* The words for the masks of a text. */
+struct berth_filled {
+    size_t masks;             /* number of [MASK] tokens */
+    size_t top_k;             /* words for each */
+    struct berth_word *words; /* [masks][top_k], best first; of equal ones the lowest token */
+};
+
+/* Finds the top_k best words (at least 1; at most as many as the vocabulary has) for each [MASK] of
+ * each of texts[count], for each mask by itself. Fills filled[count]; free it with
+ * berth_filled_free. A text without [MASK] in its first max_seq_length tokens is BERTH_BAD_DATA,
+ * which names the text. */
+enum berth_status berth_fill(const struct berth_filler *filler, const char *const *texts,
+                             size_t count, size_t top_k, struct berth_filled *filled,
+                             struct berth_error *error);
+void berth_filled_free(struct berth_filled *filled, size_t count);
+
+/* ---------------------------------------------------------------------------------------------
  * Tokens.
  */
 struct berth_tokenizer;

@@ -30,7 +30,6 @@ static const struct architecture_row {
     const char *tensor, *architecture;
 } architecture_rows[] = {
     {"cls.seq_relationship.weight", "BertForPreTraining"},
-    {"cls.predictions.bias", "BertForMaskedLM"},
 };
 
 // --- what would be lost -------------------------------------------------------------------------
@@ -186,10 +185,13 @@ static enum param_head head_of(const struct weights *weights) {
     if (weights_find(weights, "qa_outputs.weight") != NULL) {
         return PARAM_HEAD_SPAN;
     }
-    const int pools = weights_find(weights, "bert.pooler.dense.weight") != NULL;
-    return weights_find(weights, "classifier.weight") == NULL ? PARAM_HEAD_NONE
-           : pools                                            ? PARAM_HEAD_CLASS
-                                                              : PARAM_HEAD_TOKEN;
+    if (weights_find(weights, "classifier.weight") != NULL) {
+        const int pools = weights_find(weights, "bert.pooler.dense.weight") != NULL;
+        return pools ? PARAM_HEAD_CLASS : PARAM_HEAD_TOKEN;
+    }
+    const int predicts = weights_find(weights, "cls.predictions.transform.dense.weight") != NULL &&
+                         weights_find(weights, "cls.seq_relationship.weight") == NULL;
+    return predicts ? PARAM_HEAD_MASKED : PARAM_HEAD_NONE;
 }
 
 // Whether the tensors were written by one of NVIDIA's or BingBert's modules.

@@ -56,7 +56,7 @@ const struct option_row option_rows[] = {
      .help = "refuse a model whose layer norms do not come before its sub-layers (false: one whose "
              "norms do)",
      .shown = "either kind"},
-    {TEXT("files", train_file, NULL), NOTED, COMMON, .jobs = JOB_FINETUNE | MLM_JOBS,
+    {TEXT("files", train_file, NULL), NOTED, COMMON, .jobs = JOB_FINETUNE | JOB_PRETRAIN_MLM,
      .unit = "FILE", .aliases = "train",
      .help = "training data: a SQuAD file, a table of texts, words with tags, or text"},
     {TEXT("files", validation_file, NULL), NOTED, COMMON, .jobs = JOB_FINETUNE | MLM_JOBS,
@@ -131,7 +131,7 @@ const struct option_row option_rows[] = {
     {FLAG("pre-training", line_by_line, "false"), KEPT, COMMON, .jobs = MLM_JOBS,
      .help = "each line of text is a sequence; false: lines follow each other in blocks of "
              "max_seq_length tokens"},
-    {INTEGER("pre-training", validation_split_percentage, "5"), KEPT, .jobs = MLM_JOBS,
+    {INTEGER("pre-training", validation_split_percentage, "5"), KEPT, .jobs = JOB_PRETRAIN_MLM,
      BETWEEN(0, 99), .unit = "N",
      .help = "without validation_file, hold out the first N percent of the lines of train_file"},
     {INTEGER("pre-training", vocab_multiple, "1"), FREE, .jobs = JOB_FROM_SCRATCH,
@@ -389,7 +389,7 @@ const struct option_row option_rows[] = {
      .choices = "fp32|bf16|fp16|auto", DEEPSPEED("bf16.enabled", NULL), .aliases = "dtype",
      .help = "number format of activations and matrix products; fp16 only on a GPU",
      .shown = "auto: bf16 if the device has instructions for it, else fp32",
-     .job_defaults = {{JOB_EMBED, "fp32", NULL}}},
+     .job_defaults = {{JOB_EMBED | JOB_FILL, "fp32", NULL}}},
     {TEXT("precision", loss_scale, NULL), NOTED, .jobs = JOB_TRAIN, .unit = "X",
      DEEPSPEED("fp16.loss_scale", NULL),
      .help = "factor of the loss in the backward pass; updates whose gradient overflows are "

@@ -427,14 +427,26 @@ static void add_span_logits(struct building *building, const char *hidden) {
     }
 }
 
-// Reshapes hidden to [batch, sequence, H].
-static void add_sequences(struct building *building, const char *hidden, const char *to) {
-    add_integers(building, "hidden_size", &building->config->hidden_size, 1);
+// The size of a row, and the names of the constants that are made of it.
+struct row_size {
+    const char *size, *shape;
+    int64_t columns;
+};
+
+// Reshapes rows to [batch, sequence, columns].
+static void add_rows(struct building *building, const char *rows, const struct row_size *size,
+                     const char *to) {
+    add_integers(building, size->size, &size->columns, 1);
     onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Concat",
-                                                        .inputs = {"shape", "hidden_size"},
-                                                        .outputs = {"hidden_shape"},
+                                                        .inputs = {"shape", size->size},
+                                                        .outputs = {size->shape},
                                                         .attributes = {integer("axis", 0)}});
-    add(building, "Reshape", hidden, "hidden_shape", to);
+    add(building, "Reshape", rows, size->shape, to);
+}
+
+static void add_sequences(struct building *building, const char *hidden, const char *to) {
+    const struct row_size size = {"hidden_size", "hidden_shape", building->config->hidden_size};
+    add_rows(building, hidden, &size, to);
 }
 
 static void add_hidden_state(struct building *building, const char *hidden) {
@@ -467,22 +479,40 @@ static void add_class_logits(struct building *building, const char *hidden) {
                              .shape = {{.name = "batch"}, {.size = building->config->num_labels}}});
 }
 
-// Adds "logits" [batch, sequence, num_labels].
+// Adds "logits" [batch, sequence, columns], which are those rows.
+static void add_row_logits(struct building *building, const char *rows,
+                           const struct row_size *size) {
+    add_rows(building, rows, size, "logits");
+    onnx_add_output(&building->graph, &(struct onnx_value){.name = "logits",
+                                                           .dtype = TENSOR_F32,
+                                                           .rank = 3,
+                                                           .shape = {{.name = "batch"},
+                                                                     {.name = "sequence"},
+                                                                     {.size = size->columns}}});
+}
+
 static void add_token_logits(struct building *building, const char *hidden) {
-    add_integers(building, "label_count", &building->config->num_labels, 1);
-    onnx_add_node(&building->graph, &(struct onnx_node){.operation = "Concat",
-                                                        .inputs = {"shape", "label_count"},
-                                                        .outputs = {"logit_shape"},
-                                                        .attributes = {integer("axis", 0)}});
+    const struct row_size size = {"label_count", "logit_shape", building->config->num_labels};
     linear(building, hidden, "classifier", "token_logits");
-    add(building, "Reshape", "token_logits", "logit_shape", "logits");
-    onnx_add_output(&building->graph,
-                    &(struct onnx_value){.name = "logits",
-                                         .dtype = TENSOR_F32,
-                                         .rank = 3,
-                                         .shape = {{.name = "batch"},
-                                                   {.name = "sequence"},
-                                                   {.size = building->config->num_labels}}});
+    add_row_logits(building, "token_logits", &size);
+}
+
+static void add_word_logits(struct building *building, const char *hidden) {
+    const struct row_size size = {"vocab_size", "words_shape", building->config->vocab_size};
+    snprintf(building->layer, sizeof building->layer, "predictions.");
+    linear(building, hidden, "cls.predictions.transform.dense", "predictions.wide");
+    activation_rows[building->config->hidden_act].add(building, "predictions.wide",
+                                                      "predictions.active");
+    layer_norm(building, "predictions.active", "cls.predictions.transform.LayerNorm",
+               "predictions.normed");
+    onnx_add_node(&building->graph,
+                  &(struct onnx_node){.operation = "Gemm",
+                                      .inputs = {"predictions.normed",
+                                                 "bert.embeddings.word_embeddings.weight",
+                                                 "cls.predictions.bias"},
+                                      .outputs = {"predictions.rows"},
+                                      .attributes = {integer("transB", 1)}});
+    add_row_logits(building, "predictions.rows", &size);
 }
 
 // The first row whose parameter is in the table determines what follows the last layer.
@@ -493,6 +523,7 @@ static const struct head_row {
     {"qa_outputs.weight", add_span_logits},
     {"bert.pooler.dense.weight", add_class_logits},
     {"classifier.weight", add_token_logits},
+    {"cls.predictions.bias", add_word_logits},
     {NULL, add_hidden_state},
 };
 

@@ -10,6 +10,7 @@ WINDOWS = "--max_seq_length 64 --doc_stride 16 --max_query_length 16"
 LONG = "--max_seq_length 256"
 MACHINE = "--threads 1 --precision fp32"
 UPDATES = "--train_batch_size 4 --max_steps 4 --learning_rate 1e-2 --logging_steps 1 --save_steps 2"
+MASKED = f"--max_seq_length 16 {MACHINE}"
 OWN = "--text_column text --label_column label"
 
 # In the order of the bits of enum option_job.
@@ -39,10 +40,16 @@ JOBS = {
     "finetune tokens": ("finetune tokens", f"--model ../model --train ../tags.txt --dev ../tags.txt --output out "
                                            f"{MACHINE} {UPDATES}"),
     "predict tokens": ("predict tokens", f"--model ../tagger --input ../tags.txt --output out {MACHINE}"),
+    "mlm": ("pretrain --objective mlm", f"--model ../model --train ../prose.txt --dev ../prose.txt --output out "
+                                        f"{MASKED} {UPDATES}"),
+    "evaluate mlm": ("evaluate pretrain --objective mlm", f"--model ../masked --dev ../prose.txt --output out {MASKED}"),
+    "fill": ("fill", f"--model ../masked {MACHINE} --text '[MASK] Caf\u00e9 \u4e2d\u56fd lived in abcdefghijklmnopqrstuvwxyz'"),
 }
 
-SQUAD, CLASSIFY, PRETRAIN = "finetune squad", "finetune classify", "pretrain"
+SQUAD, CLASSIFY, PRETRAIN, MLM = "finetune squad", "finetune classify", "pretrain", "mlm"
 TOKENS = "finetune tokens"
+SCRATCH = (f"pretrain --objective mlm --config_file ../config.json --vocab_file ../vocab.txt --train ../prose.txt "
+           f"--validation_split_percentage 40 --output out {MASKED} {UPDATES}")
 
 
 # Of tasks by name.
@@ -98,8 +105,8 @@ CASES = {
     "model_name_or_path": {"other": "../model2", PRETRAIN: ("../pretrained", "--seed 5")},
     "vocab_file": {"other": "../vocab2.txt", "bench": "../nowhere", "evaluate pretrain": "../nowhere"},
     "pre_layer_norm": "true",
-    "train_file": {SQUAD: "../data2.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt"},
-    "validation_file": {SQUAD: "../answers.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt"},
+    "train_file": {SQUAD: "../data2.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", MLM: "../lines.txt"},
+    "validation_file": {SQUAD: "../answers.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", "other": "../lines.txt"},
     "predict_file": {"other": "../answers.json", CLASSIFY: "../table2.csv", "predict classify": "../table2.csv",
                      TOKENS: "../tags2.txt", "predict tokens": "../tags2.txt",
                      "features squad": "../nowhere"},
@@ -129,8 +136,10 @@ CASES = {
     "phase2": (None, "--resume_from_checkpoint auto", "pretrained"),
     "phase1_end_step": "3",
     "steps_this_run": "1",
-    "vocab_multiple": "100",
-    "initializer": "truncated_normal",
+    "line_by_line": None,
+    "validation_split_percentage": on(SCRATCH, "50"),
+    "vocab_multiple": {PRETRAIN: "100", MLM: on(SCRATCH, "100")},
+    "initializer": {PRETRAIN: "truncated_normal", MLM: on(SCRATCH, "truncated_normal")},
     # text and features
     "max_seq_length": {"other": "24", "show squad": ("4096", "")},
     "doc_stride": {"other": "4", "answer": ("4", "--max_seq_length 24"), TOKENS: ("2", "--max_seq_length 12"),
@@ -193,7 +202,8 @@ CASES = {
     "rewarmup": {SQUAD: (None, "--resume_from_checkpoint auto", "half-squad"),
                  CLASSIFY: (None, "--resume_from_checkpoint auto", "half-classes"),
                  TOKENS: (None, "--resume_from_checkpoint auto", "half-tagger"),
-                 PRETRAIN: (None, "--resume_from_checkpoint auto", "half-pretrained")},
+                 PRETRAIN: (None, "--resume_from_checkpoint auto", "half-pretrained"),
+                 MLM: (None, "--resume_from_checkpoint auto", "half-masked")},
     "warmup_min_lr": ("1e-3", "--schedule warmup_log"),
     "cos_min_ratio": ("0.5", "--schedule warmup_cosine_log"),
     "optimizer": "bertadam",
@@ -247,7 +257,7 @@ CASES = {
     "skip_checkpoint": None,
     "resume_from_checkpoint": {SQUAD: (None, "--seed 42", "half-squad"), CLASSIFY: (None, "", "half-classes"),
                                TOKENS: (None, "", "half-tagger"),
-                               PRETRAIN: (None, "", "half-pretrained")},
+                               PRETRAIN: (None, "", "half-pretrained"), MLM: (None, "", "half-masked")},
     "resume_step": ("2", "", "half-pretrained"),
     # prediction
     "n_best_size": "1",

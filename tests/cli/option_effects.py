@@ -169,6 +169,7 @@ def make_texts():
     lines = ["Ada %d." % i if i % 3 else "The %s lived in %s, and then %s asked who had come in; Café 中国 %d!"
              % (*people[i % 7 % 3], people[i % 7 % 3][0], i) for i in range(72)]
     write("text.txt", "\n".join("\n".join(lines[i:i + 6]) + "\n" for i in range(0, 72, 6)))
+    write("prose.txt", "Ada lived in Oslo.\n[MASK] Caf\u00e9 \u4e2d\u56fd lived in abcdefghijklmnopqrstuvwxyz\nAda \u00ad lived\n" * 4)
     write("lines.txt", "Ada lived in Oslo.\n[MASK] Caf\u00e9 \u4e2d\u56fd lived in abcdefghijklmnopqrstuvwxyz\nAda \u00ad lived\n" + "who " * 60 + "\n")
 
 
@@ -220,7 +221,9 @@ def make_world():
                              ("half-tagger", "finetune tokens", "--output ../half-tagger --max_steps 3"),
                              ("half-squad", "finetune squad", "--output ../half-squad --max_steps 3 --num_train_epochs 9"),
                              ("half-classes", "finetune classify", "--output ../half-classes --max_steps 3"),
-                             ("half-pretrained", "pretrain", "--output ../half-pretrained --steps_this_run 3")):
+                             ("half-pretrained", "pretrain", "--output ../half-pretrained --steps_this_run 3"),
+                             ("masked", "mlm", "--output ../masked"),
+                             ("half-masked", "mlm", "--output ../half-masked --max_steps 3")):
         line = "%s %s" % (job, extra) if " --" in job else job_line(job, extra)
         done = subprocess.run([BERTH] + shlex.split(line), cwd=os.path.join(WORK, "here"), env=ENVIRONMENT, capture_output=True)
         if done.returncode != 0:

@@ -200,6 +200,7 @@ static void test_graphs_are_sound(void **state) {
     check_graph("tiny_h48_one_token", PARAM_HEAD_NONE, 1);
     check_graph("class_five", PARAM_HEAD_CLASS, 1);
     check_graph("token_plain", PARAM_HEAD_TOKEN, 1);
+    check_graph("masked_erf", PARAM_HEAD_MASKED, 1);
 }
 
 static void expect_param(const struct tiny *tiny, const struct param *param, message graph) {

@@ -79,6 +79,9 @@ enum berth_status infer_find_worst(const struct packer_source *source,
 // that is asked to stop, or fails, is noticed only then.
 #define ROUND_BATCHES 4
 
+// Masked tokens whose logits over the vocabulary are on the host at a time.
+#define WORDS_ROWS BATCH_ROUNDING
+
 // A prediction. Batch b has the sequences order[starts[b] .. starts[b + 1]).
 struct prediction {
     struct engine *engine;
@@ -96,6 +99,8 @@ struct prediction {
     float *logits;
     float *masked_losses; // only for a head that decodes
     unsigned char *masked_hits;
+    float *words;      // [WORDS_ROWS][V], with keep_words
+    float *kept_words; // [masked tokens][kept_count] of a batch
 };
 
 static struct packer_sequence sequence_at(const struct prediction *prediction, size_t place) {
@@ -105,8 +110,8 @@ static struct packer_sequence sequence_at(const struct prediction *prediction, s
 
 static void cut_batches(struct prediction *prediction) {
     const struct infer_args *args = prediction->args;
-    const struct batch_extent limits = {args->extent->tokens, args->extent->sequences, INT64_MAX, 0,
-                                        0};
+    const struct batch_extent limits = {args->extent->tokens, args->extent->sequences,
+                                        args->extent->masked, 0, 0};
     const size_t count = args->source->count, group = args->group > 0 ? args->group : count;
     prediction->batch_count = 0;
     prediction->starts[0] = 0;
@@ -120,6 +125,10 @@ static void cut_batches(struct prediction *prediction) {
 
 // The numbers that are kept of the logits of the sequence at a place of the order.
 static int64_t kept_at(const struct prediction *prediction, size_t place) {
+    const struct infer_args *args = prediction->args;
+    if (args->keep_words != NULL) {
+        return args->kept_count * sequence_at(prediction, place).masked_count;
+    }
     return prediction->args->keep != NULL ? prediction->args->kept_count
                                           : bert_logit_count(&prediction->engine->model,
                                                              sequence_at(prediction, place).length);
@@ -192,12 +201,28 @@ static enum berth_status make_batches(struct prediction *prediction, struct bert
     return division_init(&prediction->division, ranks, prediction->round, error);
 }
 
+static enum berth_status take_words_memory(struct prediction *prediction,
+                                           struct berth_error *error) {
+    const struct infer_args *args = prediction->args;
+    const size_t words = (size_t)prediction->engine->model.config->vocab_size;
+    const size_t kept = (size_t)(args->extent->masked * args->kept_count);
+    prediction->words = memory_array(WORDS_ROWS * words, sizeof *prediction->words);
+    prediction->kept_words = memory_array(kept, sizeof *prediction->kept_words);
+    return prediction->words != NULL && prediction->kept_words != NULL
+               ? BERTH_OK
+               : error_no_memory(error, (WORDS_ROWS * words + kept) * sizeof(float),
+                                 "the logits of masked tokens");
+}
+
 static enum berth_status take_memory(struct prediction *prediction, struct berth_error *error) {
     const struct infer_args *args = prediction->args;
     const size_t numbers = (size_t)most_logits(prediction);
     const size_t masked = args->take_masked != NULL ? (size_t)args->extent->masked + 1 : 0;
     const size_t results = (size_t)most_numbers(prediction);
     const size_t ranks = (size_t)prediction->engine->comm->size;
+    if (args->keep_words != NULL) {
+        TRY(take_words_memory(prediction, error));
+    }
     prediction->logits = memory_array(numbers, sizeof *prediction->logits);
     prediction->masked_losses = memory_array(masked, sizeof *prediction->masked_losses);
     prediction->masked_hits = memory_array(masked, sizeof *prediction->masked_hits);
@@ -257,6 +282,8 @@ static void prediction_done(struct prediction *prediction) {
     memory_free(prediction->logits);
     memory_free(prediction->masked_losses);
     memory_free(prediction->masked_hits);
+    memory_free(prediction->words);
+    memory_free(prediction->kept_words);
 }
 
 // --- one batch ----------------------------------------------------------------------------------
@@ -272,7 +299,37 @@ static void download_masked(struct prediction *prediction) {
     device->download(device, prediction->masked_hits, bert_masked_hits(engine->inference), tokens);
 }
 
+static void keep_words(struct prediction *prediction) {
+    const struct infer_args *args = prediction->args;
+    struct engine *engine = prediction->engine;
+    const struct batch *batch = &engine->batch.batch;
+    struct device *device = engine->state->device;
+    for (int64_t first = 0; first < batch->masked_count; first += WORDS_ROWS) {
+        const int64_t left = batch->masked_count - first;
+        const int64_t rows = left < WORDS_ROWS ? left : WORDS_ROWS;
+        const struct mat logits =
+            bert_decode_logits(&engine->model, engine->inference, batch, first, rows);
+        device->download(device, prediction->words, logits.data,
+                         (size_t)(rows * logits.cols) * sizeof(float));
+#pragma omp parallel for
+        for (int64_t i = 0; i < rows; i++) {
+            args->keep_words(args->context, prediction->words + i * logits.cols, logits.cols,
+                             prediction->kept_words + (first + i) * args->kept_count);
+        }
+    }
+}
+
 // Copies the output of a batch to its place among the results.
+static void copy_words(const struct prediction *prediction, size_t batch, float *to) {
+    const size_t first = prediction->starts[batch];
+    int64_t count = 0;
+    for (size_t i = first; i < prediction->starts[batch + 1]; i++) {
+        count += kept_at(prediction, i);
+    }
+    memcpy(to, prediction->kept_words, (size_t)count * sizeof *to);
+}
+
+// Likewise, of a batch without keep_words.
 static void keep_batch(const struct prediction *prediction, size_t batch, float *to) {
     const struct infer_args *args = prediction->args;
     const struct batch *packed = &prediction->engine->packer.batch;
@@ -318,8 +375,15 @@ static enum berth_status run_batch(struct prediction *prediction, size_t number,
     if (prediction->args->take_masked != NULL) {
         download_masked(prediction);
     }
+    if (prediction->args->keep_words != NULL) {
+        keep_words(prediction);
+    }
     TRY(device->status(device, error));
-    keep_batch(prediction, number, to);
+    if (prediction->args->keep_words != NULL) {
+        copy_words(prediction, number, to);
+    } else {
+        keep_batch(prediction, number, to);
+    }
     return BERTH_OK;
 }
 

@@ -39,7 +39,8 @@ struct infer_masked {
 
 struct infer_args {
     const struct packer_source *source;
-    const struct batch_extent *extent; // from infer_find_worst
+    const struct batch_extent *extent; // from infer_find_worst; a batch has at most its tokens,
+                                       // sequences and masked tokens
     const struct berth_log *log;       // reports progress as the phase `phase`
     const char *phase;
     const volatile int *stop; // may be NULL
@@ -55,6 +56,11 @@ struct infer_args {
     // For a head that decodes: receives the losses of the sequence's masked tokens, and whether
     // the model's first choice was correct. NULL: they are not computed.
     void (*take_masked)(void *context, size_t index, const struct infer_masked *masked);
+    // For a head that decodes, in place of `keep`: makes kept[kept_count] of a masked token's
+    // logits over the vocabulary; called by any thread of the rank that computed them. `take`
+    // receives those of a sequence's masked tokens, one after the other. NULL: they are not
+    // computed.
+    void (*keep_words)(void *context, const float *logits, int64_t words, float *kept);
     void *context;
 };
 // Called by all ranks with the same sequences; if they differ, it is BERTH_BAD_DATA. An error of

@@ -28,19 +28,14 @@ struct mlm {
 static enum berth_status settle(struct berth_config *config, enum task_use use,
                                 struct berth_error *error) {
     option_take_defaults(config, use == TASK_TRAIN ? JOB_PRETRAIN_MLM : JOB_EVALUATE_MLM);
-    return use == TASK_TRAIN || config->validation_file == NULL
-               ? task_need_file(config, TASK_TRAIN,
-                                use == TASK_TRAIN ? ""
-                                                  : "; name it, or text with "
-                                                    "--validation_file",
-                                error)
-               : BERTH_OK;
+    return task_need_file(config, use, "", error);
 }
 
 static enum berth_status validates(const struct berth_config *config, int *answer,
                                    struct berth_error *error) {
     TRY(task_validates(config, "text", answer, error));
-    *answer |= config->do_eval && config->validation_split_percentage > 0;
+    *answer |= config->do_eval && config->validation_file == NULL &&
+               config->validation_split_percentage > 0;
     return BERTH_OK;
 }
 
@@ -96,6 +91,18 @@ static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
                            part->path, first + 1, end, (long long)config->max_seq_length);
 }
 
+static void note_without_effect(const struct task_open *args, const struct part *part,
+                                const struct text_lines *lines) {
+    const struct berth_config *config = args->config;
+    if (config->text_column != NULL && lines->table.row_count == 0) {
+        log_note(args->log, "text_column has no effect: %s is no table", part->path);
+    }
+    if (args->use == TASK_TRAIN && part->percent == 0 &&
+        option_is_chosen(config, option_find("validation_split_percentage"))) {
+        log_note(args->log, "validation_split_percentage has no effect with validation_file");
+    }
+}
+
 static enum berth_status read_text(struct mlm *own, const struct task_open *args,
                                    struct task_set *set, struct berth_error *error) {
     const struct part part = part_of(args->config, args->use);
@@ -103,6 +110,7 @@ static enum berth_status read_text(struct mlm *own, const struct task_open *args
     set->path = part.path;
     enum berth_status status = text_lines_read(part.path, args->config->text_column, &lines, error);
     if (status == BERTH_OK) {
+        note_without_effect(args, &part, &lines);
         status = tokenize(own, args, &part, &lines, error);
     }
     text_lines_done(&lines);

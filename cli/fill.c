@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth fill: the best words for each [MASK] of a text, one line of JSON for each line of text.
+#include "cli.h"
+#include "core/json_line.h"
+#include "core/number.h"
+
+static const struct option_row options[] = {
+    {CLI_INTEGER("top_k", "5"), BETWEEN(1, 1 << 24), .unit = "N",
+     .help = "number of words for each [MASK]"},
+    {CLI_TEXT("text", NULL), .unit = "TEXT", .shown = "the lines of FILE or of standard input",
+     .help = "a single text"},
+};
+
+#define ROUND 512 // texts that are filled in and printed together
+
+static void put_word(struct json_line *line, const struct berth_word *word) {
+    char score[NUMBER_TEXT_SIZE];
+    number_format(score, sizeof score, "%.9g", word->score);
+    json_line_open(line, NULL, '{');
+    json_line_raw(line, "score", score);
+    json_line_integer(line, "token", word->token);
+    json_line_text(line, "token_str", word->token_str);
+    json_line_text(line, "sequence", word->sequence);
+    json_line_close(line, '}');
+}
+
+// A list of words, or of such lists if the text has several masks.
+static enum berth_status put_text(struct json_line *line, const struct berth_filled *filled,
+                                  struct berth_error *error) {
+    json_line_open(line, NULL, '[');
+    for (size_t mask = 0; mask < filled->masks; mask++) {
+        if (filled->masks > 1) {
+            json_line_open(line, NULL, '[');
+        }
+        for (size_t i = 0; i < filled->top_k; i++) {
+            put_word(line, &filled->words[mask * filled->top_k + i]);
+        }
+        if (filled->masks > 1) {
+            json_line_close(line, ']');
+        }
+    }
+    json_line_close(line, ']');
+    return cli_put_json(line, error);
+}
+
+static enum berth_status fill_round(const struct cli_call *call, const struct berth_filler *filler,
+                                    const char *const *texts, size_t count,
+                                    struct berth_error *error) {
+    struct berth_filled filled[ROUND];
+    struct json_line line = {0};
+    TRY(berth_fill(filler, texts, count, (size_t)cli_integer(call, "top_k"), filled, error));
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        status = put_text(&line, &filled[i], error);
+    }
+    json_line_done(&line);
+    berth_filled_free(filled, count);
+    return status;
+}
+
+static enum berth_status fill_all(struct cli_call *call, const char *const *texts, size_t count,
+                                  struct berth_error *error) {
+    struct berth_filler *filler;
+    TRY(berth_filler_open(&call->config, cli_log(call), &filler, error));
+    enum berth_status status = BERTH_OK;
+    for (size_t first = 0; first < count && status == BERTH_OK; first += ROUND) {
+        const size_t left = count - first;
+        status = fill_round(call, filler, texts + first, left < ROUND ? left : ROUND, error);
+    }
+    berth_filler_close(filler);
+    return status;
+}
+
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    const char *text = cli_value(call, "text");
+    struct cli_lines lines = {0};
+    // Scores are compared and stored, so they use full precision by default.
+    option_take_default(&call->config, "precision", JOB_FILL);
+    if (text != NULL && call->argument_count > 0) {
+        return error_set(error, BERTH_USAGE, "--text and the file %s contradict each other",
+                         call->arguments[0]);
+    }
+    if (text != NULL) {
+        return fill_all(call, &text, 1, error);
+    }
+    enum berth_status status = cli_read_lines(call, &lines, error);
+    if (status == BERTH_OK) {
+        status = fill_all(call, lines.items, lines.count, error);
+    }
+    cli_lines_done(&lines);
+    return status;
+}
+
+const struct cli_verb cli_fill = {
+    .name = "fill",
+    .summary = "the best words for each [MASK] of a text",
+    .usage = "--model DIR [--top_k N] [--text TEXT | FILE]",
+    .example = "berth fill --model notes-bert --text 'It was [MASK] today.'\n"
+               "berth fill --model notes-bert --top_k 3 sentences.txt > words.jsonl",
+    .notes =
+        "Each line of FILE, or of standard input, is a text with one or more [MASK]. Output is a "
+        "line of JSON for each text, as from the fill-mask pipeline of transformers: a list of "
+        "{\"score\": P, \"token\": ID, \"token_str\": \"...\", \"sequence\": \"...\"}, best first; "
+        "for a text with several [MASK] a list of such lists. Each [MASK] is filled by itself.",
+    .jobs = JOB_FILL,
+    CLI_OWN_OPTIONS(options),
+    .required = "model_name_or_path",
+    .arguments_most = 1,
+    .processes = CLI_FIRST,
+    .run = run,
+};

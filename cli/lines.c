@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lines of a file or of standard input, as the texts of a verb.
+#include "cli.h"
+#include "core/memory.h"
+#include "core/terminal.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static enum berth_status cut(struct cli_lines *lines, size_t length, const char *name,
+                             struct berth_error *error) {
+    size_t count = 0;
+    if (strlen(lines->bytes) != length) {
+        return error_set(error, BERTH_BAD_DATA, "%s: byte %zu is NUL; expected text", name,
+                         strlen(lines->bytes));
+    }
+    for (size_t i = 0; i < length; i++) {
+        count += lines->bytes[i] == '\n';
+    }
+    lines->items = memory_array(count + 1, sizeof *lines->items);
+    if (lines->items == NULL) {
+        return error_no_memory(error, count * sizeof *lines->items, "the texts");
+    }
+    for (char *at = lines->bytes; *at != '\0';) {
+        size_t own = strcspn(at, "\n");
+        char *next = at + own + (at[own] == '\n');
+        lines->items[lines->count++] = at;
+        at[own > 0 && at[own - 1] == '\r' ? own - 1 : own] = '\0';
+        at = next;
+    }
+    return BERTH_OK;
+}
+
+enum berth_status cli_read_lines(const struct cli_call *call, struct cli_lines *lines,
+                                 struct berth_error *error) {
+    const char *path = call->argument_count > 0 ? call->arguments[0] : "-";
+    const int is_input = strcmp(path, "-") == 0;
+    size_t length;
+    *lines = (struct cli_lines){0};
+    if (is_input && terminal_is(STDIN_FILENO)) {
+        cli_note(call, "reading one text per line from the terminal; Ctrl-D ends it");
+    }
+    TRY(cli_read(path, &lines->bytes, &length, error));
+    return cut(lines, length, is_input ? "standard input" : path, error);
+}
+
+void cli_lines_done(struct cli_lines *lines) {
+    memory_free(lines->items);
+    memory_free(lines->bytes);
+    *lines = (struct cli_lines){0};
+}

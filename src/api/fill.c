@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model in memory that finds words for [MASK]. Threads may share it (inference.h).
+#include "api/arguments.h"
+#include "api/inference.h"
+#include "core/memory.h"
+#include "core/options.h"
+#include "data/pairs/pair_features.h"
+#include "text/decode.h"
+#include "train/machine/machine.h"
+
+#include <math.h>
+#include <string.h>
+
+// Masked tokens of a batch at most, unless one text has more.
+#define FILL_MASKED 256
+
+struct berth_filler {
+    struct inference inference;
+};
+
+static const struct tokenizer *tokenizer_of(const struct berth_filler *filler) {
+    return filler->inference.predictor.files.tokenizer;
+}
+
+static enum berth_status load(struct berth_filler *filler, const struct berth_log *log,
+                              struct berth_error *error) {
+    struct inference *inference = &filler->inference;
+    struct berth_config *config = &inference->config;
+    TRY(predictor_open(&inference->predictor, config, PARAM_HEAD_MASKED,
+                       option_default_integer("max_seq_length", JOB_FILL), comm_self(), log,
+                       error));
+    if (tokenizer_special_ids(tokenizer_of(filler)).mask < 0) {
+        return error_set(error, BERTH_BAD_DATA, "%s: missing token [MASK]; use a BERT vocabulary",
+                         inference->predictor.files.vocab_path);
+    }
+    const int64_t length = config->max_seq_length, all = config->predict_batch_size * length;
+    const int64_t tokens = all < INFER_TOKENS ? all : INFER_TOKENS;
+    // A text has at least three tokens.
+    inference->extent = (struct batch_extent){.tokens = tokens > length ? tokens : length,
+                                              .sequences = (tokens > length ? tokens : length) / 3,
+                                              .masked = length > FILL_MASKED ? length : FILL_MASKED,
+                                              .max_length = length};
+    return inference_load(inference, log, error);
+}
+
+enum berth_status berth_filler_open(const struct berth_config *config, struct berth_log log,
+                                    struct berth_filler **filler, struct berth_error *error) {
+    REQUIRE(filler, error);
+    *filler = NULL;
+    REQUIRE_CONFIG(config, error);
+    struct berth_filler *opened = memory_array_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a model");
+    }
+    opened->inference.config = *config;
+    enum berth_status status = load(opened, &log, error);
+    if (status == BERTH_OK) {
+        *filler = opened;
+    } else {
+        berth_filler_close(opened);
+    }
+    return status;
+}
+
+void berth_filler_close(struct berth_filler *filler) {
+    if (filler != NULL) {
+        inference_done(&filler->inference);
+        memory_free(filler);
+    }
+}
+
+// --- texts --------------------------------------------------------------------------------------
+
+struct pass {
+    const struct berth_filler *filler;
+    struct pair_dataset dataset;
+    struct pair_feature_set features;
+    uint16_t *positions; // of all masks, within their texts
+    int32_t *labels;     // the same number of zeros: no word is known
+    size_t *firsts;      // [count + 1] of each text's in positions
+    size_t top_k;
+    float *found; // [masks][top_k] pairs of score and token
+};
+
+static enum berth_status make_features(struct pass *pass, const char *const *texts, size_t count,
+                                       struct berth_error *error) {
+    const struct berth_config *config = &pass->filler->inference.config;
+    pass->dataset.examples = memory_array_zeroed(count, sizeof *pass->dataset.examples);
+    pass->firsts = memory_array_zeroed(count + 1, sizeof *pass->firsts);
+    if (pass->dataset.examples == NULL || pass->firsts == NULL) {
+        return error_no_memory(error, count * sizeof *pass->dataset.examples, "the texts");
+    }
+    for (size_t i = 0; i < count; i++) {
+        pass->dataset.examples[i] = (struct pair_example){
+            .text = texts[i], .line = i + 1, .label = -1, .value = NAN, .label_count = -1};
+    }
+    pass->dataset.count = count;
+    pass->dataset.name = "the texts";
+    return pair_features_build(&pass->dataset, tokenizer_of(pass->filler), config->max_seq_length,
+                               machine_threads(config), &pass->features, error);
+}
+
+static enum berth_status refuse(const struct pass *pass, size_t text, struct berth_error *error) {
+    const int64_t length = pass->filler->inference.config.max_seq_length;
+    const char *words = pass->dataset.examples[text].text;
+    return error_set(
+        error, BERTH_BAD_DATA, "text %zu has no [MASK]%s: \"%.60s%s\"", text + 1,
+        pass->features.features[text].length == length ? " in its first max_seq_length tokens" : "",
+        words, strlen(words) > 60 ? "..." : "");
+}
+
+static enum berth_status find_masks(struct pass *pass, struct berth_error *error) {
+    const int32_t mask = tokenizer_special_ids(tokenizer_of(pass->filler)).mask;
+    const struct pair_feature_set *set = &pass->features;
+    size_t count = 0;
+    pass->positions = memory_array(set->token_count, sizeof *pass->positions);
+    pass->labels = memory_array_zeroed(set->token_count, sizeof *pass->labels);
+    if (pass->positions == NULL || pass->labels == NULL) {
+        return error_no_memory(error, set->token_count * sizeof *pass->labels, "the masks");
+    }
+    for (size_t i = 0; i < set->count; i++) {
+        const struct pair_feature *feature = &set->features[i];
+        for (int32_t row = 0; row < feature->length; row++) {
+            if (set->ids[feature->first + (size_t)row] == mask) {
+                pass->positions[count++] = (uint16_t)row;
+            }
+        }
+        pass->firsts[i + 1] = count;
+        TRY(count > pass->firsts[i] ? BERTH_OK : refuse(pass, i, error));
+    }
+    pass->found = memory_array(count * pass->top_k, 2 * sizeof *pass->found);
+    return pass->found != NULL
+               ? BERTH_OK
+               : error_no_memory(error, count * pass->top_k * 2 * sizeof *pass->found, "words");
+}
+
+static struct packer_sequence get(const void *data, size_t index) {
+    const struct pass *pass = data;
+    struct packer_sequence sequence = pair_features_sequence(&pass->features, index);
+    sequence.masked_positions = pass->positions + pass->firsts[index];
+    sequence.masked_labels = pass->labels;
+    sequence.masked_count = (int32_t)(pass->firsts[index + 1] - pass->firsts[index]);
+    return sequence;
+}
+
+// --- words --------------------------------------------------------------------------------------
+
+static double sum_exp(const float *logits, int64_t words, double most) {
+    double sum = 0;
+    for (int64_t i = 0; i < words; i++) {
+        sum += exp((double)logits[i] - most);
+    }
+    return sum;
+}
+
+// Puts the token to its place among best[*count] pairs of logit and token, best first, of which
+// `most` are kept.
+static void insert(float *best, size_t *count, size_t most, float logit, int64_t token) {
+    size_t at = *count;
+    if (at == most && !(logit > best[2 * (at - 1)])) {
+        return;
+    }
+    at = at < most ? at : at - 1;
+    *count = at + 1;
+    for (; at > 0 && logit > best[2 * (at - 1)]; at--) {
+        best[2 * at] = best[2 * (at - 1)];
+        best[2 * at + 1] = best[2 * (at - 1) + 1];
+    }
+    best[2 * at] = logit;
+    best[2 * at + 1] = (float)token; // exact: a vocabulary has fewer than 2^24 words
+}
+
+static void keep_words(void *context, const float *logits, int64_t words, float *kept) {
+    const struct pass *pass = context;
+    size_t count = 0;
+    for (int64_t i = 0; i < words; i++) {
+        insert(kept, &count, pass->top_k, logits[i], i);
+    }
+    const double most = (double)kept[0], sum = sum_exp(logits, words, most);
+    for (size_t i = 0; i < pass->top_k; i++) {
+        kept[2 * i] = (float)(exp((double)kept[2 * i] - most) / sum);
+    }
+}
+
+static void take(void *context, size_t index, const float *found, int64_t count) {
+    struct pass *pass = context;
+    memcpy(pass->found + pass->firsts[index] * 2 * pass->top_k, found,
+           (size_t)count * sizeof *found);
+}
+
+static enum berth_status find_words(struct pass *pass, struct berth_error *error) {
+    const struct packer_source source = {.get = get, .data = pass, .count = pass->features.count};
+    const struct infer_args args = {.source = &source,
+                                    .keep_words = keep_words,
+                                    .kept_count = (int64_t)(2 * pass->top_k),
+                                    .take = take,
+                                    .context = pass};
+    return inference_run(&pass->filler->inference, args, error);
+}
+
+// --- results ------------------------------------------------------------------------------------
+
+// The word `number` of a text, of its mask `number` / top_k.
+static enum berth_status make_word(const struct pass *pass, size_t text, size_t number,
+                                   struct berth_word *word, struct berth_error *error) {
+    const struct pair_feature *feature = &pass->features.features[text];
+    const struct tokenizer *tokenizer = tokenizer_of(pass->filler);
+    const size_t first = pass->firsts[text], mask = first + number / pass->top_k;
+    const float *found = pass->found + 2 * (first * pass->top_k + number);
+    int32_t *ids = pass->features.ids + feature->first, *id = ids + pass->positions[mask];
+    const int32_t before = *id;
+    word->score = (double)found[0];
+    word->token = (int32_t)found[1];
+    word->token_str = tokenizer_piece(tokenizer, word->token);
+    *id = word->token;
+    word->sequence =
+        decode_text(tokenizer, ids, (size_t)feature->length, pass->firsts[text + 1] - first == 1);
+    *id = before;
+    return word->sequence != NULL
+               ? BERTH_OK
+               : error_no_memory(error, (size_t)feature->length, "the text with a word");
+}
+
+static enum berth_status make_filled(const struct pass *pass, size_t text,
+                                     struct berth_filled *filled, struct berth_error *error) {
+    filled->masks = pass->firsts[text + 1] - pass->firsts[text];
+    filled->top_k = pass->top_k;
+    filled->words = memory_array_zeroed(filled->masks * filled->top_k, sizeof *filled->words);
+    if (filled->words == NULL) {
+        return error_no_memory(error, filled->masks * filled->top_k * sizeof *filled->words,
+                               "words");
+    }
+    for (size_t i = 0; i < filled->masks * filled->top_k; i++) {
+        TRY(make_word(pass, text, i, &filled->words[i], error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status fill(struct pass *pass, const char *const *texts, size_t count,
+                              struct berth_filled *filled, struct berth_error *error) {
+    TRY(make_features(pass, texts, count, error));
+    TRY(find_masks(pass, error));
+    TRY(find_words(pass, error));
+    for (size_t i = 0; i < count; i++) {
+        TRY(make_filled(pass, i, &filled[i], error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_top_k(const struct berth_filler *filler, size_t top_k,
+                                     struct berth_error *error) {
+    const size_t words = tokenizer_size(tokenizer_of(filler));
+    return top_k >= 1 && top_k <= words
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "top_k: expected 1 to %zu, found %zu", words, top_k);
+}
+
+enum berth_status berth_fill(const struct berth_filler *filler, const char *const *texts,
+                             size_t count, size_t top_k, struct berth_filled *filled,
+                             struct berth_error *error) {
+    REQUIRE(filler, error);
+    TRY(check_top_k(filler, top_k, error));
+    if (count == 0) {
+        return BERTH_OK;
+    }
+    REQUIRE(filled, error);
+    memset(filled, 0, count * sizeof *filled);
+    TRY(argument_texts(texts, count, error));
+    struct pass pass = {.filler = filler, .top_k = top_k};
+    enum berth_status status = fill(&pass, texts, count, filled, error);
+    pair_feature_set_done(&pass.features);
+    memory_free(pass.dataset.examples);
+    memory_free(pass.firsts);
+    memory_free(pass.positions);
+    memory_free(pass.labels);
+    memory_free(pass.found);
+    if (status != BERTH_OK) {
+        berth_filled_free(filled, count);
+    }
+    return status;
+}
+
+void berth_filled_free(struct berth_filled *filled, size_t count) {
+    for (size_t i = 0; filled != NULL && i < count; i++) {
+        for (size_t word = 0; filled[i].words != NULL && word < filled[i].masks * filled[i].top_k;
+             word++) {
+            memory_free(filled[i].words[word].sequence);
+        }
+        memory_free(filled[i].words);
+        filled[i] = (struct berth_filled){0};
+    }
+}

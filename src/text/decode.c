@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/decode.h"
+
+#include "core/buffer.h"
+#include "core/memory.h"
+
+#include <string.h>
+
+static int is_special(const struct tokenizer_special *special, int32_t id) {
+    return id == special->cls || id == special->sep || id == special->pad || id == special->mask ||
+           id == special->unknown;
+}
+
+// Whether no blank precedes the token. Any token may have been predicted, so it need not be one
+// that a text yields.
+static int is_joined(const char *piece) {
+    static const char *const starts[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        if (strncmp(piece, starts[i], strlen(starts[i])) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+char *decode_text(const struct tokenizer *tokenizer, const int32_t *ids, size_t count,
+                  int skips_special) {
+    const struct tokenizer_special special = tokenizer_special_ids(tokenizer);
+    struct buffer text = {0};
+    int is_first = 1;
+    for (size_t i = 0; i < count; i++) {
+        const char *piece = tokenizer_piece(tokenizer, ids[i]);
+        if (piece == NULL || (skips_special && is_special(&special, ids[i]))) {
+            continue;
+        }
+        const int continues = !is_first && strncmp(piece, "##", 2) == 0;
+        if (!is_first && !continues && !is_joined(piece)) {
+            buffer_put_byte(&text, ' ');
+        }
+        piece += continues ? 2 : 0;
+        buffer_put(&text, piece, strlen(piece));
+        is_first = 0;
+    }
+    buffer_put_byte(&text, '\0');
+    char *copy = text.failed ? NULL : memory_string(text.bytes);
+    buffer_done(&text);
+    return copy;
+}

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests berth pretrain --objective mlm, its evaluation and berth fill as their users run them: run_mlm's command
+# line, help, tables of texts, files and standard input, several processes with the bytes of one.
+. "$(dirname "$0")/lib.sh"
+cd "$work" || exit 1
+make_model model 64
+for line in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    echo "the cat sat on mat $line"
+    echo
+    echo "and then it ran to see who had come in from the rain, number $line"
+done >text.txt
+{ echo 'id,text'; sed -n 's/^\(.....*\)$/1,"\1"/p' text.txt; } >text.csv
+
+# run_mlm's command line.
+run pretrain --objective mlm --model_name_or_path model --train_file text.txt --do_train --do_eval --output_dir out \
+    --line_by_line --pad_to_max_length --mlm_probability 0.2 --max_seq_length 48 --per_device_train_batch_size 4 \
+    --validation_split_percentage 20 --preprocessing_num_workers 1 --overwrite_cache --num_train_epochs 2 \
+    --save_steps 5 --seed 3 --precision fp32 --json
+expect_code 0
+expect_err "--pad_to_max_length has no effect: Berth does not pad"
+expect_err "text.txt: lines 1 to 12, 8 sequences"
+expect_err "text.txt: lines 13 to 60, 32 sequences"
+expect_out '"perplexity"'
+what="files of a run"
+for file in config.json model.safetensors vocab.txt eval_results.txt checkpoint-15/optimizer.safetensors; do
+    [ -s "out/$file" ] || fail "$file is missing"
+done
+grep -q '^perplexity = ' out/eval_results.txt || fail "eval_results.txt"
+head -n 12 text.txt >held-out.txt
+run evaluate pretrain --objective mlm --model out --dev held-out.txt --line_by_line --mlm_probability 0.2 \
+    --max_seq_length 48 --seed 3 --precision fp32 --output scored
+expect_code 0
+diff <(grep -v global_step out/eval_results.txt) <(grep -v global_step scored/eval_results.txt) ||
+    fail "other scores than the run's own"
+run pretrain --objective=mlm --model model --train text.csv --output table --max_seq_length 16 --max_steps 1
+expect_code 0
+expect_err "text.csv: lines 3 to 40"
+run pretrain --objective mlm --model model --train text.txt --output refused --max_seq_length 65
+expect_code 78
+expect_err "max_seq_length 65 exceeds max_position_embeddings 64"
+run pretrain --objective nsp --model model
+expect_code 2
+expect_err "mlm+nsp"
+echo '{"objective": "mlm", "train_file": "text.txt", "output_dir": "file"}' >options.json
+run pretrain options.json
+expect_code 2
+expect_err "expected on the command line, --objective mlm"
+run pretrain --objective mlm --help all
+expect_code 0
+expect_out "--validation_split_percentage"
+expect_no "$out" "  --phase1_end_step"
+run pretrain --help all
+expect_no "$out" "  --line_by_line"
+expect_out "--objective"
+
+# Words for [MASK].
+run fill --model out --top_k 2 --text "the [MASK] sat on mat"
+expect_code 0
+python3 - "$out" <<'END' || fail "words"
+import json, sys
+words = json.loads(open(sys.argv[1]).read())
+assert len(words) == 2 and list(words[0]) == ["score", "token", "token_str", "sequence"], words
+assert words[0]["score"] >= words[1]["score"] > 0, words
+assert "sat on mat" in words[0]["sequence"].replace(" ##", "") or words[0]["sequence"], words
+END
+printf 'the [MASK] sat\n[MASK] and [MASK]\n' >masked.txt
+"$BERTH" fill --model out masked.txt --quiet >from-file && "$BERTH" fill --model out --quiet <masked.txt >from-input
+cmp from-file from-input || fail "file and standard input"
+python3 - from-file <<'END' || fail "two masks"
+import json, sys
+one, two = map(json.loads, open(sys.argv[1]))
+assert len(one) == 5 and isinstance(one[0], dict) and len(two) == 2 and len(two[1]) == 5, (one, two)
+assert two[0][0]["sequence"].startswith("[CLS]"), two[0][0]
+END
+printf 'the [MASK]\nnothing\n' >masked.txt
+run fill --model out masked.txt
+expect_code 65
+expect_err 'text 2 has no [MASK]: "nothing"'
+expect_empty "$out"
+run fill --model out --text "[MASK]" masked.txt
+expect_code 2
+
+# Several processes compute what one computes.
+what="ranks"
+if command -v mpirun.openmpi >/dev/null && ls "$(dirname "$BERTH")/berth-comm-openmpi.so" >/dev/null 2>&1; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    for ranks in 1 2; do
+        mpirun.openmpi --oversubscribe --bind-to none -np $ranks "$BERTH" pretrain --objective mlm --model model \
+            --train text.txt --output "ranks-$ranks" --line_by_line --max_seq_length 48 --train_batch_size 8 \
+            --num_train_epochs 2 --virtual_ranks 2 --precision fp32 --threads 1 >"$out" 2>"$err" || fail "-np $ranks"
+    done
+    cmp ranks-1/model.safetensors ranks-2/model.safetensors || fail "other weights"
+    cmp ranks-1/eval_results.txt ranks-2/eval_results.txt || fail "other scores"
+else
+    echo "several processes are not tested: no mpirun.openmpi, or no module for it"
+fi
+finish

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masked words: reading lines, sequences by line and in blocks as run_mlm makes them, and the draws
+// of masks: their shares, what they depend on and what they do not, whole words.
+#include "core/scratch.h"
+#include "data/masked/text_lines.h"
+#include "data/masked/word_masks.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char vocabulary[] =
+    "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n##s\n##ly\nsat\n.\n";
+enum { CLS = 2, SEP, MASK, THE, CAT, S, LY, SAT, DOT, WORDS };
+
+static struct tokenizer *open_words(void) {
+    const struct tokenizer_options options = {.lower_case = 1};
+    struct tokenizer *tokenizer;
+    assert_int_equal(tokenizer_open_memory("words", vocabulary, sizeof vocabulary - 1, &options,
+                                           &tokenizer, NULL),
+                     BERTH_OK);
+    return tokenizer;
+}
+
+// --- lines --------------------------------------------------------------------------------------
+
+static void expect_lines(const char *name, const char *content, const char *column,
+                         const char *const *expected) {
+    struct text_lines lines;
+    struct berth_error error = {0};
+    const char *path = scratch(name);
+    assert_int_equal(file_write(path, content, strlen(content), NULL), BERTH_OK);
+    if (text_lines_read(path, column, &lines, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    size_t count = 0;
+    for (; expected[count] != NULL; count++) {
+        assert_true(count < lines.count);
+        assert_string_equal(lines.items[count], expected[count]);
+    }
+    assert_int_equal(lines.count, count);
+    text_lines_done(&lines);
+}
+
+static void test_lines(void **state) {
+    (void)state;
+    expect_lines("a.txt", "one\r\n\rtwo\n\nend", NULL,
+                 (const char *const[]){"one", "", "two", "", "end", NULL});
+    expect_lines("b.wiki", "one\n", NULL, (const char *const[]){"one", NULL});
+    expect_lines("c.csv", "id,text\n1,\"a, b\"\n2,c\n", NULL,
+                 (const char *const[]){"a, b", "c", NULL});
+    expect_lines("d.csv", "first,other\nx,y\n", NULL, (const char *const[]){"x", NULL});
+    expect_lines("e.json", "{\"a\": \"x\", \"b\": \"y\"}\n", "b", (const char *const[]){"y", NULL});
+}
+
+static void expect_bad(const char *content, size_t length, const char *words) {
+    struct text_lines lines;
+    struct berth_error error;
+    const char *path = scratch("bad.txt");
+    assert_int_equal(file_write(path, content, length, NULL), BERTH_OK);
+    assert_int_equal(text_lines_read(path, NULL, &lines, &error), BERTH_BAD_DATA);
+    assert_non_null(strstr(error.message, words));
+    text_lines_done(&lines);
+}
+
+static void test_bad_text(void **state) {
+    (void)state;
+    expect_bad("", 0, "the file is empty");
+    expect_bad("ab\0c", 4, "byte 2 is NUL");
+    expect_bad("abc\xff", 4, "byte 3 is not UTF-8");
+}
+
+// --- sequences ----------------------------------------------------------------------------------
+
+static struct text_sequences build(const char *const *texts, size_t count, int by_line,
+                                   int64_t length, int threads) {
+    const struct text_sequence_rules rules = {by_line, length, threads};
+    struct text_sequences sequences;
+    struct tokenizer *tokenizer = open_words();
+    assert_int_equal(text_sequences_build(texts, count, tokenizer, &rules, &sequences, NULL),
+                     BERTH_OK);
+    tokenizer_close(tokenizer);
+    return sequences;
+}
+
+static void expect_sequence(const struct text_sequences *sequences, size_t index,
+                            const int32_t *ids, int32_t length) {
+    const struct packer_sequence sequence = text_sequences_get(sequences, index);
+    assert_int_equal(sequence.length, length);
+    assert_memory_equal(sequence.ids, ids, (size_t)length * sizeof *ids);
+    for (int32_t i = 0; i < length; i++) {
+        assert_int_equal(sequence.type_ids[i], 0);
+    }
+}
+
+static const char *const texts[] = {"The cats sat.", "", " ", "the the the the the the", "cat"};
+
+static void test_lines_as_sequences(void **state) {
+    (void)state;
+    struct text_sequences all = build(texts, 5, 1, 6, 1);
+    assert_int_equal(all.count, 3);
+    assert_int_equal(all.cut, 2);
+    assert_int_equal(all.longest, 6);
+    expect_sequence(&all, 0, (const int32_t[]){CLS, THE, CAT, S, SAT, SEP}, 6);
+    expect_sequence(&all, 1, (const int32_t[]){CLS, THE, THE, THE, THE, SEP}, 6);
+    expect_sequence(&all, 2, (const int32_t[]){CLS, CAT, SEP}, 3);
+    text_sequences_done(&all);
+}
+
+// Empty lines have their [CLS] and [SEP] in blocks, as there.
+static void test_blocks(void **state) {
+    (void)state;
+    struct text_sequences all = build(texts, 5, 0, 9, 1);
+    assert_int_equal(all.count, 2);
+    assert_int_equal(all.left_out, 4);
+    expect_sequence(&all, 0, (const int32_t[]){CLS, THE, CAT, S, SAT, DOT, SEP, CLS, SEP}, 9);
+    expect_sequence(&all, 1, (const int32_t[]){CLS, SEP, CLS, THE, THE, THE, THE, THE, THE}, 9);
+    text_sequences_done(&all);
+}
+
+enum { MANY = 2300 };
+
+// Each 1,000 lines begin a block; threads change nothing.
+static void test_groups(void **state) {
+    (void)state;
+    const char *lines[MANY];
+    for (size_t i = 0; i < MANY; i++) {
+        lines[i] = i % 7 == 0 ? "the cats sat." : i % 5 == 0 ? "" : "cat";
+    }
+    struct text_sequences one = build(lines, MANY, 0, 16, 1), three = build(lines, MANY, 0, 16, 3);
+    assert_int_equal(one.count, three.count);
+    assert_memory_equal(one.ids, three.ids, one.starts[one.count] * sizeof *one.ids);
+    size_t blocks = 0, rest = 0;
+    for (size_t group = 0; group < MANY; group += 1000) {
+        size_t tokens = 0;
+        for (size_t i = group; i < MANY && i < group + 1000; i++) {
+            tokens += i % 7 == 0 ? 7 : i % 5 == 0 ? 2 : 3;
+        }
+        if (group > 0) {
+            assert_int_equal(text_sequences_get(&one, blocks).ids[0], CLS);
+        }
+        blocks += tokens / 16;
+        rest += tokens % 16;
+    }
+    assert_int_equal(one.count, blocks);
+    assert_int_equal(one.left_out, rest);
+    text_sequences_done(&one);
+    text_sequences_done(&three);
+}
+
+// --- masks --------------------------------------------------------------------------------------
+
+static unsigned char pieces[WORDS];
+
+static struct word_masks masks_of(const struct text_sequences *all, double probability, int whole) {
+    struct tokenizer *tokenizer = open_words();
+    word_masks_find_pieces(tokenizer, pieces);
+    struct word_masks masks = {.all = all,
+                               .rules = {.seed = 3,
+                                         .probability = probability,
+                                         .vocab_size = WORDS,
+                                         .special = tokenizer_special_ids(tokenizer),
+                                         .continues = whole ? pieces : NULL}};
+    tokenizer_close(tokenizer);
+    return masks;
+}
+
+static struct text_sequences many_lines(void) {
+    static const char *lines[MANY];
+    for (size_t i = 0; i < MANY; i++) {
+        lines[i] = "the cats sat the catsly the cat.";
+    }
+    return build(lines, MANY, 1, 32, 2);
+}
+
+static void draw(struct word_masks *masks, uint32_t epoch, const uint32_t *order, size_t count,
+                 int threads) {
+    const struct word_mask_choice choice = {epoch, order, count};
+    assert_int_equal(word_masks_draw(masks, &choice, threads, NULL), BERTH_OK);
+}
+
+struct shares {
+    double predicted, masked, random, kept; // of the words; of the predicted ones
+};
+
+static struct shares count_shares(const struct word_masks *masks) {
+    double words = 0, predicted = 0, masked = 0, kept = 0;
+    for (size_t i = 0; i < masks->count; i++) {
+        const struct packer_sequence copy = word_masks_get(masks, i);
+        const struct packer_sequence plain = text_sequences_get(masks->all, i);
+        assert_int_equal(copy.length, plain.length);
+        words += copy.length - 2;
+        predicted += copy.masked_count;
+        int32_t next = 0;
+        for (int32_t row = 0; row < copy.length; row++) {
+            if (next < copy.masked_count && copy.masked_positions[next] == row) {
+                assert_int_equal(copy.masked_labels[next++], plain.ids[row]);
+                assert_true(plain.ids[row] != CLS && plain.ids[row] != SEP);
+                masked += copy.ids[row] == MASK;
+                kept += copy.ids[row] == plain.ids[row];
+            } else {
+                assert_int_equal(copy.ids[row], plain.ids[row]);
+            }
+        }
+        assert_int_equal(next, copy.masked_count);
+    }
+    return (struct shares){predicted / words, masked / predicted,
+                           (predicted - masked - kept) / predicted, kept / predicted};
+}
+
+// Within four standard deviations of what is expected; a random word is by chance [MASK] or the
+// word itself.
+static void expect_share(double found, double expected, double draws) {
+    const double deviation = sqrt(expected * (1 - expected) / draws);
+    if (fabs(found - expected) > 4 * deviation) {
+        fail_msg("share %.4f, expected %.4f +- %.4f", found, expected, deviation);
+    }
+}
+
+static void test_shares(void **state) {
+    (void)state;
+    struct text_sequences all = many_lines();
+    struct word_masks masks = masks_of(&all, 0.15, 0);
+    draw(&masks, 0, NULL, all.count, 2);
+    const struct shares shares = count_shares(&masks);
+    const double words = (double)all.starts[all.count] - 2.0 * MANY, predicted = 0.15 * words;
+    expect_share(shares.predicted, 0.15, words);
+    expect_share(shares.masked, 0.8 + 0.1 / WORDS, predicted);
+    expect_share(shares.random, 0.1 * (WORDS - 2) / WORDS, predicted);
+    expect_share(shares.kept, 0.1 + 0.1 / WORDS, predicted);
+    word_masks_done(&masks);
+    text_sequences_done(&all);
+}
+
+static int same(const struct packer_sequence *a, const struct packer_sequence *b) {
+    const size_t length = (size_t)a->length * sizeof *a->ids;
+    return a->length == b->length && a->masked_count == b->masked_count &&
+           memcmp(a->ids, b->ids, length) == 0 &&
+           memcmp(a->masked_positions, b->masked_positions,
+                  (size_t)a->masked_count * sizeof *a->masked_positions) == 0;
+}
+
+// How many of the sequences 0 to 99 have the same copy.
+static int count_same(const struct word_masks *a, const struct word_masks *b) {
+    int count = 0;
+    for (size_t i = 0; i < 100; i++) {
+        const struct packer_sequence x = word_masks_get(a, i), y = word_masks_get(b, i);
+        count += same(&x, &y);
+    }
+    return count;
+}
+
+// Seed, epoch and sequence decide; what else is drawn, its order and the threads do not.
+static void test_what_decides(void **state) {
+    (void)state;
+    struct text_sequences all = many_lines();
+    struct word_masks first = masks_of(&all, 0.3, 0), other = masks_of(&all, 0.3, 0);
+    draw(&first, 1, NULL, all.count, 1);
+    draw(&other, 1, NULL, all.count, 3);
+    assert_int_equal(count_same(&first, &other), 100);
+    draw(&other, 2, NULL, all.count, 1);
+    assert_true(count_same(&first, &other) < 20);
+    other.rules.seed = 4;
+    draw(&other, 1, NULL, all.count, 1);
+    assert_true(count_same(&first, &other) < 20);
+    other.rules.seed = 3;
+    const uint32_t order[] = {77, 5, 2000};
+    draw(&other, 1, order, 3, 2);
+    for (size_t i = 0; i < 3; i++) {
+        const struct packer_sequence x = word_masks_get(&first, order[i]);
+        const struct packer_sequence y = word_masks_get(&other, i);
+        assert_true(same(&x, &y));
+    }
+    const struct packer_sequence x = word_masks_get(&first, 5), y = word_masks_get(&first, 6);
+    assert_false(same(&x, &y) && memcmp(x.ids, y.ids, 20) == 0 && x.masked_count > 0);
+    word_masks_done(&first);
+    word_masks_done(&other);
+    text_sequences_done(&all);
+}
+
+static void test_extremes(void **state) {
+    (void)state;
+    struct text_sequences all = many_lines();
+    struct word_masks masks = masks_of(&all, 1, 0);
+    draw(&masks, 0, NULL, 10, 1);
+    for (size_t i = 0; i < 10; i++) {
+        const struct packer_sequence copy = word_masks_get(&masks, i);
+        assert_int_equal(copy.masked_count, copy.length - 2);
+    }
+    masks.rules.probability = 0;
+    draw(&masks, 0, NULL, 10, 1);
+    for (size_t i = 0; i < 10; i++) {
+        assert_int_equal(word_masks_get(&masks, i).masked_count, 0);
+    }
+    word_masks_done(&masks);
+    text_sequences_done(&all);
+}
+
+// Pieces share the fate of their word; without the option some do not.
+static int count_split_words(int whole) {
+    struct text_sequences all = many_lines();
+    struct word_masks masks = masks_of(&all, 0.3, whole);
+    int split = 0;
+    draw(&masks, 0, NULL, all.count, 2);
+    for (size_t i = 0; i < all.count; i++) {
+        const struct packer_sequence copy = word_masks_get(&masks, i);
+        const struct packer_sequence plain = text_sequences_get(&all, i);
+        unsigned char predicted[64] = {0};
+        for (int32_t k = 0; k < copy.masked_count; k++) {
+            predicted[copy.masked_positions[k]] = 1;
+        }
+        for (int32_t row = 1; row < plain.length; row++) {
+            split += pieces[plain.ids[row]] && predicted[row] != predicted[row - 1];
+        }
+    }
+    if (whole) { // words, not pieces, have the probability
+        expect_share(count_shares(&masks).predicted, 0.3, 8.0 * MANY / 2);
+    }
+    word_masks_done(&masks);
+    text_sequences_done(&all);
+    return split;
+}
+
+static void test_whole_words(void **state) {
+    (void)state;
+    assert_int_equal(count_split_words(1), 0);
+    assert_true(count_split_words(0) > 1000);
+}
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    struct tokenizer *tokenizer = open_words();
+    const struct text_sequence_rules rules = {.by_line = 1, .max_length = 8, .threads = 1};
+    enum berth_status status = BERTH_NO_MEMORY;
+    for (uint64_t n = 1; status != BERTH_OK; n++) {
+        struct text_sequences all;
+        struct word_masks masks = masks_of(&all, 0.5, 0);
+        memory_fail_at(n, 0);
+        status = text_sequences_build(texts, 5, tokenizer, &rules, &all, NULL);
+        if (status == BERTH_OK) {
+            const struct word_mask_choice choice = {.count = all.count};
+            status = word_masks_draw(&masks, &choice, 1, NULL);
+        }
+        memory_fail_at(0, 0);
+        word_masks_done(&masks);
+        text_sequences_done(&all);
+        assert_true(n < 100);
+    }
+    tokenizer_close(tokenizer);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_lines, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_bad_text, scratch_setup, scratch_teardown),
+        cmocka_unit_test(test_lines_as_sequences),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_what_decides),
+        cmocka_unit_test(test_extremes),
+        cmocka_unit_test(test_whole_words),
+        cmocka_unit_test(test_out_of_memory),
+    };
+    return cmocka_run_group_tests_name("masked", tests, NULL, NULL);
+}

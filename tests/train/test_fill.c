@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words for [MASK] against the fill-mask pipeline of transformers (tests/golden/fill,
+// dev/goldens/fill.py): scores, tokens and decoded texts, one text or several at once; whole
+// distributions; what is refused.
+#include "core/harness.h"
+#include "core/options.h"
+#include "format/json/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FOLDER BERTH_TEST_SOURCE_DIR "/tests/golden/fill"
+
+enum { TEXTS = 6, TOP_K = 4, WORDS = 37 };
+
+static struct berth_filler *open_filler(int64_t length) {
+    struct berth_config config;
+    struct berth_filler *filler;
+    struct berth_error error = {0};
+    berth_config_init(&config);
+    config.model_name_or_path = FOLDER;
+    config.precision = BERTH_FP32;
+    config.device = "cpu";
+    config.threads = 2;
+    if (length > 0) {
+        config.max_seq_length = length;
+    }
+    if (berth_filler_open(&config, (struct berth_log){0}, &filler, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return filler;
+}
+
+static void fill(const struct berth_filler *filler, const char *const *texts, size_t count,
+                 size_t top_k, struct berth_filled *filled) {
+    struct berth_error error = {0};
+    if (berth_fill(filler, texts, count, top_k, filled, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+static json *golden;
+
+static int open_golden(void **state) {
+    (void)state;
+    return json_read_file(FOLDER "/fill.json", &golden, NULL) != BERTH_OK;
+}
+
+static int close_golden(void **state) {
+    (void)state;
+    json_free(golden);
+    return 0;
+}
+
+static double largest;
+
+static void compare_word(const struct berth_word *word, const json *expected) {
+    const double apart = fabs(word->score - json_as_real(json_member(expected, "score")));
+    largest = apart > largest ? apart : largest;
+    assert_true(apart < 2e-6);
+    assert_int_equal(word->token, json_as_integer(json_member(expected, "token")));
+    assert_string_equal(word->token_str, json_text(json_member(expected, "token_str")));
+    assert_string_equal(word->sequence, json_text(json_member(expected, "sequence")));
+}
+
+static void compare_text(const struct berth_filled *filled, const json *found) {
+    const int has_one = !json_is_array_value(json_at(found, 0));
+    assert_int_equal(filled->masks, has_one ? 1 : json_length(found));
+    assert_int_equal(filled->top_k, TOP_K);
+    for (size_t mask = 0; mask < filled->masks; mask++) {
+        const json *words = has_one ? found : json_at(found, mask);
+        for (size_t i = 0; i < TOP_K; i++) {
+            compare_word(&filled->words[mask * TOP_K + i], json_at(words, i));
+        }
+    }
+}
+
+static void equals_the_pipeline(void **state) {
+    (void)state;
+    struct berth_filler *filler = open_filler(0);
+    const char *texts[TEXTS];
+    struct berth_filled filled[TEXTS], alone;
+    assert_int_equal(json_length(golden), TEXTS);
+    for (size_t i = 0; i < TEXTS; i++) {
+        texts[i] = json_text(json_member(json_at(golden, i), "text"));
+    }
+    fill(filler, texts, TEXTS, TOP_K, filled);
+    for (size_t i = 0; i < TEXTS; i++) {
+        const json *found = json_member(json_at(golden, i), "found");
+        compare_text(&filled[i], found);
+        fill(filler, &texts[i], 1, TOP_K, &alone);
+        compare_text(&alone, found);
+        berth_filled_free(&alone, 1);
+    }
+    print_message("scores apart by %.1e\n", largest);
+    berth_filled_free(filled, TEXTS);
+    berth_filler_close(filler);
+}
+
+// More masks than a batch or a piece of the decoder holds; all texts are the same.
+static void many_texts(void **state) {
+    (void)state;
+    enum { MANY = 400 };
+    static const char *texts[MANY];
+    static struct berth_filled filled[MANY];
+    struct berth_filler *filler = open_filler(0);
+    for (size_t i = 0; i < MANY; i++) {
+        texts[i] = i % 2 == 0 ? "[MASK] [MASK] [MASK] the dog" : "the zebra is [MASK]";
+    }
+    fill(filler, texts, MANY, WORDS, filled);
+    for (size_t i = 0; i < MANY; i++) {
+        assert_int_equal(filled[i].masks, i % 2 == 0 ? 3 : 1);
+        double sum = 0;
+        for (size_t word = 0; word < WORDS; word++) {
+            const struct berth_word *own = &filled[i].words[word];
+            const struct berth_word *first = &filled[i % 2].words[word];
+            sum += own->score;
+            assert_int_equal(own->token, first->token);
+            assert_true(fabs(own->score - first->score) < 1e-6);
+            assert_true(word == 0 || own->score <= own[-1].score);
+        }
+        assert_true(fabs(sum - 1) < 1e-5);
+    }
+    berth_filled_free(filled, MANY);
+    berth_filler_close(filler);
+}
+
+static void refuse(const struct berth_filler *filler, const char *text, size_t top_k,
+                   enum berth_status status, const char *words) {
+    const char *texts[] = {"[MASK]", text};
+    struct berth_filled filled[2];
+    struct berth_error error;
+    assert_int_equal(berth_fill(filler, texts, 2, top_k, filled, &error), status);
+    if (strstr(error.message, words) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", words, error.message);
+    }
+}
+
+static void refusals(void **state) {
+    (void)state;
+    struct berth_filler *filler = open_filler(8);
+    refuse(filler, "the dog", 1, BERTH_BAD_DATA, "text 2 has no [MASK]: \"the dog\"");
+    refuse(filler, "the the the the the the [MASK]", 1, BERTH_BAD_DATA,
+           "text 2 has no [MASK] in its first max_seq_length tokens");
+    refuse(filler, NULL, 1, BERTH_USAGE, "text 2 of 2 is NULL");
+    refuse(filler, "[MASK]", 0, BERTH_USAGE, "top_k: expected 1 to 37, found 0");
+    refuse(filler, "[MASK]", WORDS + 1, BERTH_USAGE, "found 38");
+    assert_int_equal(berth_fill(filler, NULL, 0, 1, NULL, NULL), BERTH_OK);
+    berth_filler_close(filler);
+    berth_filler_close(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equals_the_pipeline),
+        cmocka_unit_test(many_texts),
+        cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests_name("fill", tests, open_golden, close_golden);
+}

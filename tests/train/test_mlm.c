@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training on masked words, from files to files: a stopped run resumes with the same bytes, masks
+// are drawn for each epoch and those of evaluations stay, what a resumed run must keep, which lines
+// are held out, the written model and its scores, bad input.
+#include "fixture.h"
+#include "format/json/json.h"
+#include "format/safetensors/safetensors.h"
+
+#include <math.h>
+
+enum { LINES = 40 };
+
+static void write_lines(const char *name, int first, int count) {
+    static const char *const colours[] = {"red", "blue", "green", "black"};
+    static const char *const names[] = {"anna", "ben", "cora", "dan"};
+    static const char *const things[] = {"ball", "book", "lamp", "coat"};
+    FILE *file = fopen(in_folder(name), "w");
+    assert_non_null(file);
+    for (int i = first; i < first + count; i++) {
+        fprintf(file, i % 3 == 0 ? "the %s of %s is %s .\n" : "%s of %s : %s\n\n",
+                things[i / 16 % 4], names[i / 4 % 4], colours[i % 4]);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+static int setup(void **state) {
+    int status = fixture_setup(state);
+    write_lines("lines.txt", 0, LINES);
+    write_lines("more.txt", LINES, 20);
+    return status;
+}
+
+#define MLM_TEST(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
+
+// Ten updates in two epochs.
+static struct fixture_run default_run(const char *output) {
+    struct fixture_run run = {.job = berth_train, .task = "mlm"};
+    struct berth_config *config = &run.config;
+    berth_config_init(config);
+    config->model_name_or_path = fixture_keep("model");
+    config->train_file = fixture_keep("lines.txt");
+    config->validation_file = fixture_keep("more.txt");
+    config->output_dir = fixture_keep(output);
+    config->line_by_line = 1;
+    config->max_seq_length = 24;
+    config->masked_lm_prob = 0.3;
+    config->train_batch_size = 8;
+    config->gradient_accumulation_steps = 2;
+    config->num_train_epochs = 2;
+    config->learning_rate = 1e-2;
+    config->save_steps = 1;
+    config->save_total_limit = 100;
+    config->logging_steps = 1;
+    config->precision = BERTH_FP32;
+    config->threads = 1;
+    config->device = "cpu";
+    config->seed = 11;
+    return run;
+}
+
+static void expect(struct fixture_run run, enum berth_status status, const char *words) {
+    char *bytes;
+    size_t length;
+    run.log_file = fixture_keep("log.txt");
+    assert_int_equal(file_remove(run.log_file, NULL), BERTH_OK);
+    assert_int_equal(fixture_execute(&run), status);
+    assert_int_equal(file_read(run.log_file, 1 << 24, &bytes, &length, NULL), BERTH_OK);
+    if (strstr(bytes, words) == NULL) {
+        fail_msg("\"%s\" is not in\n%s", words, bytes);
+    }
+    memory_free(bytes);
+}
+
+static void run_ok(const struct fixture_run *run) {
+    assert_int_equal(fixture_execute(run), BERTH_OK);
+}
+
+static json *read_json(const char *output, const char *name) {
+    json *value;
+    assert_int_equal(json_read_file(fixture_path(output, name), &value, NULL), BERTH_OK);
+    return value;
+}
+
+static double number_in(const char *output, const char *name, const char *key) {
+    json *object = read_json(output, name);
+    assert_non_null(json_member(object, key));
+    const double value = json_as_real(json_member(object, key));
+    json_free(object);
+    return value;
+}
+
+// The value of `key` in the record of a step.
+static double logged(const char *output, int64_t step, const char *key) {
+    json *state = read_json(output, "trainer_state.json");
+    const json *log = json_member(state, "log_history");
+    double value = NAN;
+    for (size_t i = 0; i < json_length(log); i++) {
+        const json *entry = json_at(log, i), *found = json_member(entry, key);
+        if (found != NULL && json_as_integer(json_member(entry, "step")) == step) {
+            value = json_as_real(found);
+        }
+    }
+    json_free(state);
+    assert_false(isnan(value));
+    return value;
+}
+
+static void assert_other_model(const char *output) {
+    char *a, *b;
+    size_t length_a, length_b;
+    const char *first = fixture_path("straight", "model.safetensors");
+    assert_int_equal(file_read(first, 1 << 24, &a, &length_a, NULL), BERTH_OK);
+    assert_int_equal(
+        file_read(fixture_path(output, "model.safetensors"), 1 << 24, &b, &length_b, NULL),
+        BERTH_OK);
+    assert_int_equal(length_a, length_b);
+    assert_true(memcmp(a, b, length_a) != 0);
+    memory_free(a);
+    memory_free(b);
+}
+
+// --- resumption ---------------------------------------------------------------------------------
+
+static void test_resume_everywhere(void **state) {
+    struct fixture_run straight = default_run("straight");
+    run_ok(&straight);
+    for (int step = 1; step < 10; step += 2) {
+        struct fixture_run run = default_run("stopped");
+        run.stop_at_step = step;
+        run.stop_level = 1;
+        assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+        run.stop_at_step = 0;
+        run.config.resume_from_checkpoint = "auto";
+        run_ok(&run);
+        assert_same_run("straight", "stopped");
+        assert_int_equal(dir_remove(in_folder("stopped"), NULL), BERTH_OK);
+    }
+}
+
+// What decides the masks decides the result, and a resumed run must keep it.
+static void test_what_must_differ(void **state) {
+    struct fixture_run straight = default_run("straight");
+    run_ok(&straight);
+    for (int i = 0; i < 4; i++) {
+        struct fixture_run other = default_run("other");
+        struct berth_config *config = &other.config;
+        config->masked_lm_prob = i == 0 ? 0.31 : 0.3;
+        config->whole_word_mask = i == 1;
+        config->seed = i == 2 ? 12 : 11;
+        config->line_by_line = i != 3;
+        config->overwrite_output_dir = 1;
+        static const char *const names[] = {"masked_lm_prob", "whole_word_mask", "seed",
+                                            "train_features"}; // of blocks
+        if (i != 1) { // no word of these lines has several pieces
+            run_ok(&other);
+            assert_other_model("other");
+        }
+        config->output_dir = fixture_keep("straight");
+        config->overwrite_output_dir = 0;
+        config->num_train_epochs = 3;
+        config->resume_from_checkpoint = "auto";
+        expect(other, BERTH_CONFIG, names[i]);
+    }
+}
+
+// --- masks --------------------------------------------------------------------------------------
+
+// Nothing is learned, so only the masks make the losses of the epochs differ. Those of an
+// evaluation are always the same.
+static void test_masks_of_epochs(void **state) {
+    struct fixture_run run = default_run("still");
+    run.config.train_batch_size = LINES;
+    run.config.learning_rate = 0;
+    run.config.hidden_dropout_prob = run.config.attention_probs_dropout_prob = 0;
+    run_ok(&run);
+    assert_true(fabs(logged("still", 1, "loss") - logged("still", 2, "loss")) > 1e-4);
+    assert_true(logged("still", 1, "eval_loss") == logged("still", 2, "eval_loss"));
+}
+
+static void test_learns(void **state) {
+    struct fixture_run run = default_run("learned");
+    run.config.num_train_epochs = 30;
+    run.config.save_steps = 1000;
+    run.config.evaluate_every_epoch = 0;
+    run_ok(&run);
+    const double perplexity = number_in("learned", "eval_results.json", "eval_perplexity");
+    const double loss = number_in("learned", "eval_results.json", "eval_loss");
+    print_message("perplexity %.2f\n", perplexity);
+    assert_true(perplexity < 8); // 29 words
+    assert_true(fabs(perplexity - exp(loss)) < 1e-9 * perplexity);
+}
+
+// --- the written model --------------------------------------------------------------------------
+
+static int has_tensor(const char *output, const char *name) {
+    struct safetensors file;
+    const char *path = fixture_path(output, "model.safetensors");
+    assert_int_equal(safetensors_open(&file, path, NULL), BERTH_OK);
+    const int found = safetensors_find(&file, name) != NULL;
+    safetensors_close(&file);
+    return found;
+}
+
+static void test_the_model(void **state) {
+    struct fixture_run run = default_run("run"), scored = default_run("scored");
+    run_ok(&run);
+    json *config = read_json("run", "config.json");
+    assert_string_equal(json_text(json_at(json_member(config, "architectures"), 0)),
+                        "BertForMaskedLM");
+    json_free(config);
+    assert_true(has_tensor("run", "cls.predictions.transform.dense.weight"));
+    assert_true(has_tensor("run", "cls.predictions.bias"));
+    assert_false(has_tensor("run", "cls.seq_relationship.weight"));
+    assert_false(has_tensor("run", "bert.pooler.dense.weight"));
+    scored.job = berth_evaluate;
+    scored.config.model_name_or_path = fixture_keep("run");
+    scored.config.train_file = NULL;
+    run_ok(&scored);
+    char *a, *b;
+    size_t length;
+    assert_int_equal(file_read(fixture_path("run", "eval_results.txt"), 4096, &a, &length, NULL),
+                     BERTH_OK);
+    assert_int_equal(file_read(fixture_path("scored", "eval_results.txt"), 4096, &b, &length, NULL),
+                     BERTH_OK);
+    *strstr(a, "global_step") = *strstr(b, "global_step") = '\0'; // the keys are sorted
+    assert_string_equal(a, b);
+    memory_free(a);
+    memory_free(b);
+}
+
+// --- data ---------------------------------------------------------------------------------------
+
+// Without a file to evaluate on, the first lines are held out. A new model in blocks.
+static void test_held_out_lines(void **state) {
+    struct fixture_run run = default_run("split");
+    run.config.model_name_or_path = NULL;
+    run.config.config_file = fixture_keep("model/config.json");
+    run.config.validation_file = NULL;
+    run.config.validation_split_percentage = 25;
+    run.config.max_steps = 1;
+    expect(run, BERTH_OK, "lines.txt: lines 1 to 16, 10 sequences");
+    assert_true(number_in("split", "all_results.json", "train_samples") == LINES - 10);
+    run.config.line_by_line = 0;
+    run.config.output_dir = fixture_keep("blocks");
+    expect(run, BERTH_OK, "lines.txt: lines 17 to 66, 11 sequences, 264 tokens, 6 tokens left out");
+    run.config.validation_split_percentage = 0;
+    run.config.output_dir = fixture_keep("none");
+    expect(run, BERTH_OK, "lines.txt: lines 1 to 66, ");
+    assert_false(file_exists(fixture_path("none", "eval_results.txt")));
+}
+
+static void test_bad_input(void **state) {
+    struct fixture_run run = default_run("bad");
+    run.config.train_file = NULL;
+    expect(run, BERTH_USAGE, "--train_file is missing");
+    run.config.train_file = fixture_keep("nothing.txt");
+    expect(run, BERTH_NO_INPUT, "nothing.txt");
+    run.config.train_file = fixture_keep("lines.txt");
+    run.config.validation_file = fixture_keep("nothing.txt");
+    expect(run, BERTH_NO_INPUT, "nothing.txt: no such file; expected text");
+    run.config.validation_file = fixture_keep("more.txt");
+    write_lines("short.txt", 0, 1);
+    run.config.train_file = fixture_keep("short.txt");
+    run.config.line_by_line = 0;
+    expect(run, BERTH_BAD_DATA, "have no sequence of 24 tokens; use a smaller --max_seq_length");
+    assert_false(dir_exists(in_folder("bad")));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        MLM_TEST(test_resume_everywhere), MLM_TEST(test_what_must_differ),
+        MLM_TEST(test_masks_of_epochs),   MLM_TEST(test_learns),
+        MLM_TEST(test_the_model),         MLM_TEST(test_held_out_lines),
+        MLM_TEST(test_bad_input),
+    };
+    return cmocka_run_group_tests_name("mlm", tests, NULL, NULL);
+}
