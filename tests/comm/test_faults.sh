@@ -63,6 +63,18 @@ slow_process() {
     kill -TERM "$process"
 }
 lose_lock() { rm "$work/run/.lock"; }
+# Lets the process run a tenth of the time until COMMAND succeeds, so that others wait for it far longer than the deadline.
+crawl_until() {
+    local rounds=0
+    until "$@" || [ $((rounds += 1)) -gt 300 ]; do
+        kill -STOP "$process" && sleep 0.09
+        kill -CONT "$process" && sleep 0.01
+    done
+}
+has_evaluated() { [ "$(grep -c '^eval ' "$err")" -ge 1 ]; }
+has_begun_evaluation() { grep -q '^step 4/' "$err" && sleep 0.5; }
+has_saved() { [ "$(grep -c '^saved ' "$err")" -ge 2 ]; }
+is_saving() { ls -d "$work"/run/.tmp-checkpoint-* >/dev/null 2>&1; }
 
 tried=0
 for mpi in $(find_mpis); do
@@ -93,5 +105,18 @@ if [ $tried -eq 1 ]; then
     grep -qE 'berth: warning: rank 1 on host .* is slow: it computes [0-9.]+ times as long as others for the same work' \
         "$err" || fail "the rank is not named"
 fi
+# Evaluating and saving, ranks exchange nothing for as long as it takes. One that works is waited for beyond the deadline,
+# one that is stopped is named.
+long_phases() {
+    local phase
+    settings="$(training_settings) --model $work/wide --dev $work/long.json --do_eval --max_steps 8 --eval_steps 4 --save_steps 4"
+    deadline=1
+    for phase in evaluation saving; do
+        disturb "a rank whose $phase takes long" slow_"$phase"
+        expect_code 0
+        disturb "a rank that is stopped in its $phase" stop_"$phase"
+        expect_code 69
+    done
+}
 [ $tried -eq 1 ] || { echo "skipped: no mpirun or mpiexec of an MPI that a module was built for"; exit 77; }
 finish
