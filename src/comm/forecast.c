@@ -14,6 +14,7 @@
 // What a step asks for.
 struct step_load {
     double out, in;             // bytes on a host's link
+    double message;             // bytes of the largest message
     double begin, pass, finish; // seconds of a rank's processor
 };
 
@@ -121,6 +122,7 @@ static struct step_load reduce_load(const struct forecast *forecast, const struc
     return (struct step_load){
         .out = part->handled.bytes,
         .in = others * part->own_bytes,
+        .message = part->own_bytes,
         .begin = converting(forecast, range, part->all - part->own),
         .pass = costs->addend * added + (costs->checksum + costs->copy) * part->handled.bytes +
                 costs->message * part->handled.messages,
@@ -138,6 +140,7 @@ static struct step_load gather_load(const struct forecast *forecast, const struc
     return (struct step_load){
         .out = others * part->own_bytes,
         .in = part->handled.bytes,
+        .message = part->own_bytes,
         .begin = converting(forecast, range, rounding * part->own) +
                  (others > 0 ? costs->checksum * part->own_bytes : 0) +
                  others * (costs->copy * part->own_bytes + costs->message * part->own_messages),
@@ -147,8 +150,9 @@ static struct step_load gather_load(const struct forecast *forecast, const struc
 }
 
 static struct step_load busier(struct step_load x, struct step_load y) {
-    return (struct step_load){fmax(x.out, y.out), fmax(x.in, y.in), fmax(x.begin, y.begin),
-                              fmax(x.pass, y.pass), fmax(x.finish, y.finish)};
+    return (struct step_load){fmax(x.out, y.out),         fmax(x.in, y.in),
+                              fmax(x.message, y.message), fmax(x.begin, y.begin),
+                              fmax(x.pass, y.pass),       fmax(x.finish, y.finish)};
 }
 
 // The header that goes around the ring of ranks leaves a host once.
@@ -170,9 +174,10 @@ static struct step_load plan_step(struct forecast *forecast, const struct comm_r
                                                    : reduce_load(forecast, range, &part);
             forecast->sent[rank] +=
                 (uint64_t)(own.out + (rank == first + local_size - 1) * greeting);
-            host = (struct step_load){host.out + own.out, host.in + own.in,
-                                      fmax(host.begin, own.begin), fmax(host.pass, own.pass),
-                                      fmax(host.finish, own.finish)};
+            const struct step_load before = host;
+            host = busier(host, own);
+            host.out = before.out + own.out;
+            host.in = before.in + own.in;
         }
         busiest = busier(busiest, host);
     }
@@ -190,16 +195,19 @@ static void work(struct forecast *forecast, double seconds) {
     forecast->busy_seconds += seconds;
 }
 
-// A host's link takes messages one after the other.
+// A host's link takes messages one after the other. From three hosts on, two may send to the same
+// one at once: the last message waits for that of another host.
 static double transfer(struct forecast *forecast, const struct step_load *load) {
     const struct comm_link *link = &forecast->cluster.link;
+    const double waited_for = forecast->cluster.hosts > 2 ? load->message : 0;
     if (forecast->cluster.hosts == 1) {
         return forecast->now;
     }
     forecast->out_free =
         fmax(forecast->out_free, forecast->now) + load->out / link->bytes_per_second;
     forecast->in_free = fmax(forecast->in_free, forecast->now) + load->in / link->bytes_per_second;
-    return fmax(forecast->out_free, forecast->in_free) + link->delay_seconds;
+    return fmax(forecast->out_free, forecast->in_free) + link->delay_seconds +
+           waited_for / link->bytes_per_second;
 }
 
 static int try_finish(struct forecast *forecast) {

@@ -208,13 +208,14 @@ static void meet(const struct mpi_job *job) {
     }
 }
 
-static int is_on_several_hosts(const struct mpi_job *job) {
+// Within a host, too, where the user has chosen UCX's transports: perhaps not shared memory.
+static int uses_network(const struct mpi_job *job) {
     MPI_Comm host;
     int host_size;
     MPI_Comm_split_type(job->channels[0], MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
     MPI_Comm_size(host, &host_size);
     MPI_Comm_free(&host);
-    return host_size < job->transport.size;
+    return host_size < job->transport.size || getenv("UCX_TLS") != NULL;
 }
 
 // MPICH before 4.2 over UCX: MPI_Finalize closes the connections by which this process has sent,
@@ -225,7 +226,7 @@ static int is_on_several_hosts(const struct mpi_job *job) {
 // too.
 static void settle(const struct mpi_job *job) {
     const struct timespec pause = {.tv_nsec = 500000000};
-    if (!CLOSES_BY_ANSWERS || !is_on_several_hosts(job)) {
+    if (!CLOSES_BY_ANSWERS || !uses_network(job)) {
         return;
     }
     for (int peer = 0; peer < job->transport.size; peer++) {

@@ -63,6 +63,61 @@ slow_process() {
     kill -TERM "$process"
 }
 lose_lock() { rm "$work/run/.lock"; }
+ticks_of_process() { # of processor time
+    awk '{ print $14 + $15 }' "/proc/$process/stat" 2>/dev/null || echo 1000000000
+}
+evaluations() {
+    grep -c '^eval:' "$err"
+}
+# Gives the process 30 ms of processor time every second, until there are so many evaluations.
+crawl() { # EVALUATIONS
+    local before
+    while kill -STOP "$process" 2>/dev/null && [ "$(evaluations)" -lt "$1" ]; do
+        sleep 1
+        before=$(ticks_of_process)
+        kill -CONT "$process"
+        while [ "$(ticks_of_process)" -lt $((before + 3)) ]; do :; done
+    done
+    kill -CONT "$process"
+}
+slow_evaluation() {
+    local done began
+    done=$(evaluations)
+    crawl $((done + 1))
+    began=$SECONDS
+    crawl $((done + 2))
+    [ $((SECONDS - began)) -ge 4 ] || fail "an evaluation took only $((SECONDS - began)) s"
+    signal_process
+}
+stop_saving() {
+    until ls -d "$work"/run/.tmp-checkpoint-* >/dev/null 2>&1 || ! kill -0 $job 2>/dev/null; do :; done
+    stop_process
+}
+late() { # PHASE: of the second rank, which is stopped
+    grep -qE "berth: error: rank 1 on host .* did not arrive at .* $1 \(--comm_timeout 3 s\): it does not answer" "$err"
+}
+# The process is stopped until it was in this phase, in five tries at most.
+stop_in() { # PHASE COMMAND...
+    local phase=$1 try
+    shift
+    for try in {1..5}; do
+        disturb "a rank that is stopped $phase" "$@"
+        expect_code 69
+        ! late "$phase" || return
+    done
+    fail "the rank is not named $phase"
+}
+# Evaluating and saving, ranks may exchange nothing for longer than the deadline.
+try_long_phases() {
+    make_questions "$work/long.json" 300
+    settings="$(training_settings) --model $work/wide --num_train_epochs 1000 --max_steps 10000 --save_steps 2
+        --dev $work/long.json --eval_steps 2 --predict_batch_size 128"
+    disturb "evaluations that take longer than the deadline" slow_evaluation
+    expect_code 75
+    stop_in "in the evaluation after update [0-9]+" stop_process
+    settings="$settings --save_steps 1 --eval_steps 0"
+    stop_in "saving update [0-9]+" stop_saving
+}
 
 tried=0
 for mpi in $(find_mpis); do
@@ -92,6 +147,7 @@ if [ $tried -eq 1 ]; then
     expect_code 75
     grep -qE 'berth: warning: rank 1 on host .* is slow: it computes [0-9.]+ times as long as others for the same work' \
         "$err" || fail "the rank is not named"
+    try_long_phases
 fi
 [ $tried -eq 1 ] || { echo "skipped: no mpirun or mpiexec of an MPI that a module was built for"; exit 77; }
 finish

@@ -355,6 +355,32 @@ static void test_jobs_in_one_process(void **state) {
                      fixture_path("predicted", "predictions.json"));
 }
 
+// Long enough that a job which ends by itself measures the machine.
+static void stop_after_a_while(void *context, const struct berth_record *record) {
+    volatile int *stop = context;
+    static double start;
+    if (record->kind == BERTH_RECORD_STEP) {
+        start = start > 0 ? start : machine_seconds();
+        *stop |= machine_seconds() - start > 2.5;
+    }
+}
+
+// To measure the peak takes seconds, in which the ranks of a job would wait for each other.
+static void test_a_stopped_job_ends_without_measuring_the_machine(void **state) {
+    struct fixture_run run = fixture_default("stopped");
+    volatile int stop = 0;
+    struct berth_log log = {stop_after_a_while, (void *)&stop};
+    struct berth_run_result result;
+    struct berth_error error;
+    run.config.max_steps = 1000000;
+    run.config.num_train_epochs = 1000000;
+    run.config.logging_steps = 1;
+    assert_int_equal(berth_train("squad", &run.config, log, &stop, &result, &error),
+                     BERTH_INTERRUPTED);
+    assert_true(result.steps > 1 && result.samples_per_second > 0);
+    assert_true(isnan(result.mfu));
+}
+
 static int count_samples(void *context, const struct berth_sample *sample) {
     int *count = context;
     assert_int_equal(sample->index, 1 + *count);
@@ -516,6 +542,7 @@ int main(void) {
         FIXTURE_TEST(test_a_real_group),
         FIXTURE_TEST(test_limits_of_the_machine),
         FIXTURE_TEST(test_jobs_in_one_process),
+        FIXTURE_TEST(test_a_stopped_job_ends_without_measuring_the_machine),
         FIXTURE_TEST(test_show_and_answer),
         FIXTURE_TEST(test_settings_are_read_at_opening),
         FIXTURE_TEST(test_benchmarks),

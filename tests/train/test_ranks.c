@@ -714,8 +714,7 @@ static void test_a_flipped_bit_is_found_where_it_is(void **state) {
     static const char *const layouts[] = {"1x2", "2x2", "1x1"};
     for (int i = 0; i < 3; i++) {
         for (int stage = 0; stage <= (i < 2 ? 2 : 0); stage++) {
-            for (enum dtype compute = i == 0 ? DTYPE_F32 : DTYPE_BF16; compute <= DTYPE_BF16;
-                 compute++) {
+            for (enum dtype compute = DTYPE_F32; compute <= DTYPE_BF16; compute++) {
                 const struct setting setting = {.layout = layouts[i],
                                                 .stage = stage,
                                                 .compute = compute,

@@ -526,7 +526,7 @@ static void fill_outcome(const struct training_job *job, const struct training_r
         .eval_loss = loop->score.loss,
         .samples_per_second = (double)loop->sequences / seconds,
         .tokens_per_second = (double)loop->tokens / seconds,
-        .mfu = machine_mfu(job->device, job->state.compute, loop->needed_flops, loop->seconds),
+        .mfu = NAN,
     };
     memcpy(outcome->result.metrics, loop->score.items, sizeof outcome->result.metrics);
     outcome->is_scored =
@@ -558,6 +558,9 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
     }
     fill_outcome(job, &done, outcome);
     TRY(comm_settle(job->comm, status, error));
+    // To measure the peak takes seconds, which a job that has failed or was stopped does not have.
+    outcome->result.mfu =
+        machine_mfu(job->device, job->state.compute, done.needed_flops, done.seconds);
     TRY(comm_settle(job->comm, write_outputs(job, &done, error), error));
     struct training_summary summary = {.task = job->task,
                                        .result = &outcome->result,

@@ -662,6 +662,8 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
         TRY(save(run, error));
         TRY(go_on_saving(run, 1, error));
     }
+    // The first rank may still have been deleting old checkpoints.
+    TRY(comm_settle(run->loop->updater->engine->comm, BERTH_OK, error));
     return interrupted(run, resume_advice(run), error);
 }
 
