@@ -73,7 +73,9 @@ const char *berth_version(void);
  * borrowed only for the duration of the call that receives the struct.
  */
 /* BERTH_PRECISION_AUTO: the faster precision of the opened device; the log says which one it is. */
-enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_FP16, BERTH_PRECISION_AUTO };
+/* BERTH_INT8: only for inference on a CPU; what is no matrix product is in the device's faster
+ * precision. */
+enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_FP16, BERTH_INT8, BERTH_PRECISION_AUTO };
 
 struct berth_config {
     /* files */
@@ -749,7 +751,7 @@ enum berth_status berth_init_model(const char *name_or_file, const char *output_
                                    struct berth_error *error);
 
 struct berth_convert_settings {
-    const char *to;    /* "hf", "torch", "tensorflow", "nvidia", "deepspeed", "onnx" or "gguf" */
+    const char *to;    /* "hf", "torch", "tensorflow", "nvidia", "deepspeed", "onnx", "gguf", "int8" */
     const char *dtype; /* "f32", "f16" or "bf16" for every floating-point tensor; "onnx": only
                           "f32"; "gguf": "f32", or "f16" for the matrices. NULL: "f32" for "onnx"
                           and "gguf", otherwise each tensor keeps its type */
