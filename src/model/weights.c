@@ -12,6 +12,21 @@
 
 // --- from entries to weights --------------------------------------------------------------------
 
+// "X_scale" has the scales of the matrix "X", as compressed-tensors writes it.
+#define SCALE_ENDING "_scale"
+
+static int is_quantized(const struct tensor_entry *entry) {
+    return entry->dtype == TENSOR_I8 && entry->rank == 2;
+}
+
+static const struct tensor_entry *scale_of(const struct tensor_file *file,
+                                           const struct tensor_entry *entry) {
+    char name[WEIGHT_NAME_SIZE + sizeof SCALE_ENDING];
+    const int length = snprintf(name, sizeof name, "%s" SCALE_ENDING, entry->name);
+    return is_quantized(entry) && (size_t)length < sizeof name ? tensor_file_find(file, name)
+                                                               : NULL;
+}
+
 static struct weight *add(struct weights *weights, const struct tensor_entry *entry,
                           enum name_use use) {
     struct weight *weight = &weights->list[weights->count++];
@@ -58,21 +73,6 @@ static enum berth_status add_entry(struct weights *weights, const struct tensor_
         weight->shape[1] = entry->shape[0];
     }
     return BERTH_OK;
-}
-
-// "X_scale" has the scales of the matrix "X", as compressed-tensors writes it.
-#define SCALE_ENDING "_scale"
-
-static int is_quantized(const struct tensor_entry *entry) {
-    return entry->dtype == TENSOR_I8 && entry->rank == 2;
-}
-
-static const struct tensor_entry *scale_of(const struct tensor_file *file,
-                                           const struct tensor_entry *entry) {
-    char name[WEIGHT_NAME_SIZE + sizeof SCALE_ENDING];
-    const int length = snprintf(name, sizeof name, "%s" SCALE_ENDING, entry->name);
-    return is_quantized(entry) && (size_t)length < sizeof name ? tensor_file_find(file, name)
-                                                               : NULL;
 }
 
 // Whether it has the scales of a matrix.

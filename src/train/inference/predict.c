@@ -17,7 +17,7 @@
 
 // The decoder of the masked tokens multiplies with the word table, in the compute dtype.
 static enum berth_status check_int8(const struct predictor *predictor, struct berth_error *error) {
-    return predictor->state.is_int8 && predictor->files.table.decoder_bias >= 0
+    return predictor->state.is_int8 && param_head_decodes(predictor->files.table.head)
                ? error_set(
                      error, BERTH_CONFIG,
                      "--precision int8: %s predicts words, which needs the word table in fp32 "
