@@ -444,6 +444,9 @@ enum berth_status model_files_initialise(const struct model_files *files,
         status = param_initialise_into(&files->table, &files->shape, (uint64_t)config->seed, &sink,
                                        error);
     }
+    if (status == BERTH_OK) {
+        status = state_loader_finish(&loader, error);
+    }
     state_loader_done(&loader);
     return status;
 }

@@ -110,10 +110,6 @@ static void report(const struct predict_job *job, const struct infer_result *tim
     log_fields(&job->log, BERTH_RECORD_SUMMARY, text, fields, count);
 }
 
-static enum dtype product_dtype(const struct state *state) {
-    return state->is_int8 ? DTYPE_I8 : state->compute;
-}
-
 static void fill_result(const struct predict_job *job, const struct infer_result *timing,
                         const struct task_score *score, struct berth_run_result *result) {
     double seconds = timing->seconds > 0 ? timing->seconds : NAN;
@@ -122,7 +118,7 @@ static void fill_result(const struct predict_job *job, const struct infer_result
     result->eval_loss = score->loss;
     result->samples_per_second = (double)timing->timed_sequences / seconds;
     result->tokens_per_second = (double)timing->timed_tokens / seconds;
-    result->mfu = machine_mfu(job->predictor.device, product_dtype(&job->predictor.state),
+    result->mfu = machine_mfu(job->predictor.device, state_product_dtype(&job->predictor.state),
                               timing->timed_flops, timing->seconds);
 }
 

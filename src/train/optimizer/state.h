@@ -71,6 +71,11 @@ enum berth_status state_init_share(struct state *state, struct device *device,
                                    const struct state_share *share, struct berth_error *error);
 void state_done(struct state *state);
 
+// That of the products of the encoder.
+static inline enum dtype state_product_dtype(const struct state *state) {
+    return state->is_int8 ? DTYPE_I8 : state->compute;
+}
+
 // The model that computes with these buffers.
 struct bert state_model(const struct state *state, const struct bert_config *config);
 
