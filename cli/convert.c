@@ -7,10 +7,11 @@ static const struct option_row options[] = {
      .help = "hf: Hugging Face folder; torch: the same with pytorch_model.bin; tensorflow: "
              "Google's checkpoint; nvidia: ckpt_N.pt; deepspeed: DeepSpeed's checkpoint folder "
              "(these five keep the type of every tensor); onnx: a graph for ONNX Runtime; gguf: "
-             "the encoder for llama.cpp"},
+             "the encoder for llama.cpp; int8: a Hugging Face folder with the encoder's matrices and "
+             "the word table in int8 (compressed-tensors)"},
     {CLI_TEXT("dtype", NULL), .unit = "TYPE",
-     .help = "number format of all tensors: f32, f16 or bf16 (onnx: f32; gguf: f32, or f16 for the "
-             "matrices)"},
+     .help = "number format of all tensors: f32, f16 or bf16 (onnx and int8: f32; gguf: f32, or f16 "
+             "for the matrices)"},
     {CLI_TEXT("names", NULL), .unit = "NAMES", .shown = "as in the model",
      .help = "deepspeed: names of the tensors as in huggingface, in nvidia (also BingBert's), or "
              "in kernel (DeepSpeed's transformer kernel: attn_qkvw and so on)"},
@@ -56,7 +57,8 @@ const struct cli_verb cli_convert = {
         "IN OUT [--to FORMAT] [--dtype TYPE] [--names NAMES] [--step N] [--kernel_layers] "
         "[--zero_stage STAGE] [--ranks N] [--config_file FILE] [--vocab_file FILE] [--allow_lossy]",
     .example = "berth convert squad-minilm squad-minilm-onnx --to onnx\n"
-               "berth convert all-MiniLM-L6-v2 minilm-gguf --to gguf --dtype f16 --allow_lossy",
+               "berth convert all-MiniLM-L6-v2 minilm-gguf --to gguf --dtype f16 --allow_lossy\n"
+               "berth convert squad-minilm squad-minilm-int8 --to int8",
     .notes = "IN is a model folder of any of the formats but onnx and gguf, or the file of weights "
              "in it, OUT a new folder, which appears as a whole or not at all; "
              "config.json and the tokenizer's files are copied along. When something would be lost "

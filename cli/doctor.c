@@ -159,6 +159,7 @@ static enum berth_status put_device(struct facts *facts, struct berth_config *co
                                     struct berth_error *error) {
     struct device *device;
     enum dtype compute;
+    int is_int8;
     char processors[1024] = "unknown";
     TRY(machine_device_open(config, comm_self(), NULL, &device, error));
     put_text(facts, "device", device->describe(device));
@@ -166,7 +167,8 @@ static enum berth_status put_device(struct facts *facts, struct berth_config *co
     find_proc_line("/proc/self/status", "Cpus_allowed_list", processors, sizeof processors);
     put_text(facts, "processors_usable", processors);
     put_integer(facts, "threads", machine_threads(config));
-    enum berth_status status = machine_compute_dtype(config, device, NULL, &compute, error);
+    enum berth_status status =
+        machine_inference_dtype(config, device, NULL, &compute, &is_int8, error);
     put_text(facts, "precision", machine_precision_name(config->precision));
     device->close(device);
     return status;

@@ -86,7 +86,9 @@ int berth_version_number(void);
  * With an older library, a field that this does not know and that is not 0 is BERTH_USAGE.
  */
 /* BERTH_PRECISION_AUTO: the faster precision of the opened device; the log says which one it is. */
-enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_FP16, BERTH_PRECISION_AUTO };
+/* BERTH_INT8: only for inference on a CPU; what is no matrix product is in the device's faster
+ * precision. */
+enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_FP16, BERTH_INT8, BERTH_PRECISION_AUTO };
 
 struct berth_config {
     size_t size;  /* bytes of this struct in the program; set by berth_config_init */
@@ -858,7 +860,7 @@ enum berth_status berth_init_model(const char *name_or_file, const char *output_
                                    struct berth_error *error);
 
 struct berth_convert_settings {
-    const char *to;    /* "hf", "torch", "tensorflow", "nvidia", "deepspeed", "onnx" or "gguf" */
+    const char *to;    /* "hf", "torch", "tensorflow", "nvidia", "deepspeed", "onnx", "gguf", "int8" */
     const char *dtype; /* "f32", "f16" or "bf16" for every floating-point tensor; "onnx": only
                           "f32"; "gguf": "f32", or "f16" for the matrices. NULL: "f32" for "onnx"
                           and "gguf", otherwise each tensor keeps its type */

@@ -28,6 +28,7 @@ struct convert_target {
     const char *name;
     const char *dtypes; // allowed values of `dtype`, separated by spaces; the first is the default
     int keeps;          // holds every tensor; without `dtype` in its own type
+    int retypes;        // converts all numbers to the first of `dtypes`, if it keeps all tensors
     int holds_head;     // can hold qa_outputs, or a classifier with its pooler
     struct convert_names names[CONVERT_NAMES_MAX];
     int unties;          // writes tensors that share one block of numbers only once
@@ -88,6 +89,7 @@ enum tensor_dtype outgoing_type(const struct conversion *conversion, const struc
 int outgoing_is_copy(const struct conversion *conversion);
 
 enum berth_status convert_to_hf(const struct conversion *conversion, struct berth_error *error);
+enum berth_status convert_to_int8(const struct conversion *conversion, struct berth_error *error);
 enum berth_status convert_to_torch(const struct conversion *conversion, struct berth_error *error);
 enum berth_status convert_to_tensorflow(const struct conversion *conversion,
                                         struct berth_error *error);

@@ -308,6 +308,16 @@ static enum berth_status write_type(const struct conversion *conversion, const c
     return status;
 }
 
+// The numbers are written as they are without scales.
+static enum berth_status remove_quantization(const char *path, struct berth_error *error) {
+    json *config;
+    TRY(json_read_file(path, &config, error));
+    json_remove(config, "quantization_config");
+    const enum berth_status status = json_write_file(config, JSON_INDENT_2_SORTED, path, error);
+    json_free(config);
+    return status;
+}
+
 // Writes config.json for a source without one (Google's), or bert_config.json for a target that
 // needs it.
 static enum berth_status write_config(const struct conversion *conversion, const char *path,
@@ -319,6 +329,9 @@ static enum berth_status write_config(const struct conversion *conversion, const
     }
     if (!file_exists(path)) {
         TRY(bert_config_write(&conversion->config, architecture_of(conversion), path, error));
+    }
+    if (conversion->weights.is_quantized) {
+        TRY(remove_quantization(path, error));
     }
     return write_type(conversion, path, error);
 }
@@ -436,6 +449,7 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
     const char *allowed = conversion->target->dtypes;
     conversion->matrices = TENSOR_F32;
     if (dtype == NULL) {
+        conversion->retypes = conversion->target->retypes;
         return BERTH_OK;
     }
     for (size_t i = 0; i < sizeof dtype_names / sizeof *dtype_names; i++) {

@@ -29,7 +29,8 @@ static int is_safetensors(const struct tensor_file *file) {
 
 int outgoing_is_copy(const struct conversion *conversion) {
     return conversion->names->dialect == NULL && conversion->names->ties == 0 &&
-           !conversion->retypes && is_safetensors(&conversion->weights.file);
+           !conversion->retypes && !conversion->weights.is_quantized &&
+           is_safetensors(&conversion->weights.file);
 }
 
 // Whether the name is one of transformers' own, including a bare BertModel's "embeddings.…".
@@ -97,6 +98,9 @@ static int64_t padding_rows(const struct conversion *conversion, const struct we
 }
 
 enum tensor_dtype outgoing_type(const struct conversion *conversion, const struct weight *weight) {
+    if (weight->scale != NULL) {
+        return conversion->retypes ? conversion->matrices : TENSOR_F32;
+    }
     return conversion->retypes && tensor_is_convertible(weight->entry->dtype)
                ? conversion->matrices
                : weight->entry->dtype;

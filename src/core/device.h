@@ -73,6 +73,7 @@ struct device_shape {
     int64_t decoder_rows; // at most this many rows; 0: no decoder
     enum dtype compute;
     int training; // 0: forward only
+    int int8;     // 1: the encoder's weights are int8 matrices
 };
 
 // The phases that a device measures the time of.
@@ -114,15 +115,16 @@ struct lamb_stats {
 };
 
 struct embed_args {
-    struct mat y;         // out [R, H] f32
-    struct mat y_compute; // out [R, H] compute dtype; empty in f32, where y serves both
-    struct mat xhat;      // out [R, H] compute dtype, the normalised rows; empty: do not save
-    float *rstd;          // out [R]; NULL: do not save
-    struct mat word;      // [V, H] f32
-    struct mat position;  // [P, H] f32
-    struct mat type;      // [types, H] f32
-    const float *gamma;   // [H]
-    const float *beta;    // [H]
+    struct mat y;             // out [R, H] f32
+    struct mat y_compute;     // out [R, H] compute dtype; empty in f32, where y serves both
+    struct mat xhat;          // out [R, H] compute dtype, the normalised rows; empty: do not save
+    float *rstd;              // out [R]; NULL: do not save
+    struct mat word;          // [V, H] f32, or i8 with
+    const float *word_scales; // [V]; else NULL
+    struct mat position;      // [P, H] f32
+    struct mat type;          // [types, H] f32
+    const float *gamma;       // [H]
+    const float *beta;        // [H]
     float epsilon;
     struct dropout dropout;
 };
@@ -215,6 +217,16 @@ struct adamw_args {
     const struct grad_stats *stats, *tensor_stats;
 };
 
+// Weights w[rows, cols] in int8, in the device's own layout, for inference. The inputs of `wide`
+// columns are much larger than those of the others (int8_widen).
+#define DEVICE_INT8_WIDE 8 // at most
+
+struct int8_matrix {
+    void *data; // [int8_bytes], zeroed before anything is written
+    int64_t rows, cols;
+    int64_t wide;
+};
+
 // The second half of a layer-wise update.
 struct lamb_args {
     struct adamw_args adam; // as given to lamb_moments
@@ -228,7 +240,8 @@ struct device {
     const char *name; // "cpu"
     void *state;
     int is_host;     // 1: blocks of memory_new are ordinary memory that the host may read and write
-    unsigned dtypes; // supported compute dtypes, bits 1 << enum dtype
+    unsigned dtypes; // supported compute dtypes, bits 1 << enum dtype; that of i8: the operations
+                     // of int8 matrices, and an i8 word table in embed_forward
     enum dtype fast_dtype; // the default of training and prediction
     int wants_word_rows;   // 1: embed_backward reads batch.word_rows
 
@@ -291,6 +304,20 @@ struct device {
     // dw[N, K] += dy[R, N]^T * x[R, K]; dbias[N] += column sums of dy (NULL: not wanted).
     void (*linear_backward_weight)(struct device *dev, struct mat dw, float *dbias, struct mat dy,
                                    struct mat x);
+
+    // --- int8, for inference; NULL where dtypes lacks i8 --------------------------------------
+    size_t (*int8_bytes)(struct device *dev, const struct int8_matrix *shape);
+    // Quantizes the rows w, f32 in host memory, and writes them as rows [first, first + w.rows).
+    void (*int8_pack)(struct device *dev, const struct int8_matrix *to, int64_t first,
+                      struct mat w);
+    // Says which columns are wide: columns[to->wide], ascending, in host memory. Called once, after
+    // all rows were written.
+    void (*int8_widen)(struct device *dev, const struct int8_matrix *to, const int32_t *columns);
+    // y = f(x * w^T + bias). x in the compute dtype, y there or in f32. Each row of x is quantized
+    // to 8 bits, with its own range; sums are integers.
+    void (*linear_int8_forward)(struct device *dev, struct mat y, struct mat x,
+                                const struct int8_matrix *w, const float *bias,
+                                enum activation activation);
 
     // For each sequence s and head a, with q, k, v the slices of qkv:
     // P = softmax(q k^T / sqrt(D)); context = dropout(P) v

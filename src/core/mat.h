@@ -7,14 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
+// DTYPE_I8: weights with a scale for each row, of inference (core/int8.h).
+enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 };
 
 static inline size_t dtype_size(enum dtype dtype) {
-    return dtype == DTYPE_F32 ? 4 : 2;
+    return dtype == DTYPE_F32 ? 4 : dtype == DTYPE_I8 ? 1 : 2;
 }
 
 static inline const char *dtype_name(enum dtype dtype) {
-    static const char *const names[] = {"f32", "bf16", "f16"};
+    static const char *const names[] = {"f32", "bf16", "f16", "i8"};
     return names[dtype];
 }
 

@@ -386,8 +386,9 @@ const struct option_row option_rows[] = {
      .shown = "global, for bertadam tensor"},
 
     {CHOICE("precision", precision, "auto"), KEPT, COMMON, .jobs = MACHINE_JOBS, .unit = "TYPE",
-     .choices = "fp32|bf16|fp16|auto", DEEPSPEED("bf16.enabled", NULL), .aliases = "dtype",
-     .help = "number format of activations and matrix products; fp16 only on a GPU",
+     .choices = "fp32|bf16|fp16|int8|auto", DEEPSPEED("bf16.enabled", NULL), .aliases = "dtype",
+     .help = "number format of activations and matrix products; fp16 only on a GPU; int8 only to "
+             "predict, on a CPU",
      .shown = "auto: bf16 if the device has instructions for it, else fp32",
      .job_defaults = {{JOB_EMBED | JOB_FILL, "fp32", NULL}}},
     {TEXT("precision", loss_scale, NULL), NOTED, .jobs = JOB_TRAIN, .unit = "X",

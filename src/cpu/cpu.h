@@ -5,6 +5,7 @@
 
 #include "core/device.h"
 #include "cpu/gemm.h"
+#include "cpu/int8.h"
 #include "cpu/kernels.h"
 
 #include <time.h>
@@ -29,6 +30,7 @@
 struct cpu {
     struct device device;
     const struct kernels *kernels;
+    const struct int8_kernels *int8;
     struct gemm *gemm;
     int threads;
     char description[160];
@@ -37,6 +39,8 @@ struct cpu {
     size_t partial_bytes;
     char *packed; // an operand in the layout for products
     size_t packed_bytes;
+    char *quantized; // rows in int8 and their results, one slice per thread
+    size_t quantized_bytes;
     char *attention; // buffers of attention, one slice per thread
     size_t attention_bytes;
     const struct gemm_plan **plans; // of an attention call, by rounded length and product
@@ -96,6 +100,14 @@ void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias,
                                 struct mat x);
 size_t cpu_linear_partial_bytes(const struct device_shape *shape);
 size_t cpu_linear_packed_bytes(const struct device_shape *shape);
+// linear_int8.c
+size_t cpu_int8_bytes(struct device *dev, const struct int8_matrix *shape);
+void cpu_int8_pack(struct device *dev, const struct int8_matrix *to, int64_t first, struct mat w);
+void cpu_int8_widen(struct device *dev, const struct int8_matrix *to, const int32_t *columns);
+void cpu_linear_int8_forward(struct device *dev, struct mat y, struct mat x,
+                             const struct int8_matrix *w, const float *bias,
+                             enum activation activation);
+size_t cpu_quantized_bytes(const struct cpu *cpu, const struct device_shape *shape);
 // attention.c
 void cpu_attention_forward(struct device *dev, const struct attention_args *args,
                            const struct batch *batch);

@@ -34,6 +34,7 @@ static void cpu_close(struct device *dev) {
     gemm_close(cpu->gemm);
     memory_pages_free(cpu->partials, cpu->partial_bytes);
     memory_pages_free(cpu->packed, cpu->packed_bytes);
+    memory_pages_free(cpu->quantized, cpu->quantized_bytes);
     memory_pages_free(cpu->attention, cpu->attention_bytes);
     memory_pages_free(cpu->plans, cpu->plan_bytes);
     memory_free(cpu);
@@ -110,7 +111,7 @@ static size_t plan_count(const struct cpu *cpu, const struct device_shape *shape
 static size_t cpu_workspace_bytes(struct device *dev, const struct device_shape *shape) {
     const struct cpu *cpu = cpu_of(dev);
     return partial_bytes(shape) + cpu_linear_packed_bytes(shape) + cpu_attention_bytes(cpu, shape) +
-           cpu_attention_plan_bytes(shape->batch.max_length) +
+           cpu_attention_plan_bytes(shape->batch.max_length) + cpu_quantized_bytes(cpu, shape) +
            (size_t)cpu->threads * (product_bytes(cpu, shape) + heap_bytes(cpu, shape)) +
            LIBRARY_BYTES_BASE + plan_count(cpu, shape) * LIBRARY_BYTES_PER_PLAN;
 }
@@ -148,6 +149,8 @@ static enum berth_status cpu_reserve(struct device *dev, const struct device_sha
     TRY(gemm_reserve(cpu->gemm, product_bytes(cpu, shape), error));
     if (cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes, partial_bytes(shape)) &&
         cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, cpu_linear_packed_bytes(shape)) &&
+        cpu_grow(cpu, (void **)&cpu->quantized, &cpu->quantized_bytes,
+                 cpu_quantized_bytes(cpu, shape)) &&
         cpu_grow(cpu, (void **)&cpu->attention, &cpu->attention_bytes,
                  cpu_attention_bytes(cpu, shape))) {
         cpu_grow(cpu, (void **)&cpu->plans, &cpu->plan_bytes,
@@ -161,7 +164,7 @@ static enum berth_status cpu_reserve(struct device *dev, const struct device_sha
 static const struct device operations = {
     .name = "cpu",
     .is_host = 1,
-    .dtypes = 1u << DTYPE_F32 | 1u << DTYPE_BF16,
+    .dtypes = 1u << DTYPE_F32 | 1u << DTYPE_BF16 | 1u << DTYPE_I8,
     .fast_dtype = DTYPE_F32,
     .describe = cpu_describe,
     .close = cpu_close,
@@ -185,6 +188,10 @@ static const struct device operations = {
     .linear_backward_input = cpu_linear_backward_input,
     .linear_gelu_backward = cpu_linear_gelu_backward,
     .linear_backward_weight = cpu_linear_backward_weight,
+    .int8_bytes = cpu_int8_bytes,
+    .int8_pack = cpu_int8_pack,
+    .int8_widen = cpu_int8_widen,
+    .linear_int8_forward = cpu_linear_int8_forward,
     .attention_forward = cpu_attention_forward,
     .attention_backward = cpu_attention_backward,
     .span_loss = cpu_span_loss,
@@ -230,6 +237,7 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
         return error_no_memory(error, sizeof *cpu, "the CPU device");
     }
     cpu->kernels = kernels;
+    cpu->int8 = int8_kernels_choose(kernels->name);
     cpu->threads = options->threads > 0 ? options->threads : usable_threads();
     cpu->device = operations;
     cpu->device.state = cpu;

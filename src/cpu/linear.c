@@ -326,6 +326,9 @@ void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias,
 // --- memory -------------------------------------------------------------------------------------
 
 size_t cpu_linear_packed_bytes(const struct device_shape *shape) {
+    if (shape->int8) { // only heads have other matrices
+        return (size_t)((shape->hidden + 63) / 64 * 64 * shape->hidden) * sizeof(float);
+    }
     const int64_t h = (shape->hidden + 63) / 64 * 64, i = (shape->intermediate + 63) / 64 * 64;
     const int64_t wide = 3 * h > i ? 3 * h : i,
                   tokens = shape->training ? tile_tokens(shape->compute) : 0;

@@ -13,7 +13,9 @@ static double now(const struct cpu *cpu) {
 
 double cpu_measure_peak(struct device *dev, enum dtype dtype, double seconds) {
     struct cpu *cpu = cpu_of(dev);
-    double (*loop)(int64_t) = dtype == DTYPE_F32 ? cpu->kernels->peak_f32 : cpu->kernels->peak_bf16;
+    double (*loop)(int64_t) = dtype == DTYPE_F32  ? cpu->kernels->peak_f32
+                              : dtype == DTYPE_I8 ? cpu->int8->peak
+                                                  : cpu->kernels->peak_bf16;
     const int64_t rounds = 100000;
     double best = 0, started = now(cpu);
     do {

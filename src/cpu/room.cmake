@@ -15,6 +15,10 @@ set(kernel_avx512_flags -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefe
 set(kernel_dir ${CMAKE_CURRENT_SOURCE_DIR}/cpu)
 set_source_files_properties(${kernel_dir}/kernels_generic.c PROPERTIES
   COMPILE_OPTIONS "${kernel_flags}")
+# The same numbers with every instruction set.
+set(int8_flags ${BERTH_KERNEL_OPTIMIZATION} -ffp-contract=off -fno-math-errno -fno-trapping-math)
+set_source_files_properties(${kernel_dir}/kernels_int8_generic.c PROPERTIES
+  COMPILE_OPTIONS "${int8_flags}")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${kernel_dir}/kernels_avx2.c PROPERTIES
     COMPILE_OPTIONS "${kernel_flags};${kernel_avx2_flags}")
@@ -22,4 +26,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     COMPILE_OPTIONS "${kernel_flags};${kernel_avx512_flags}")
   set_source_files_properties(${kernel_dir}/kernels_avx512bf16.c PROPERTIES
     COMPILE_OPTIONS "${kernel_flags};${kernel_avx512_flags};-mavx512bf16")
+  foreach(row "avx2;${kernel_avx2_flags}" "avxvnni;${kernel_avx2_flags};-mavxvnni"
+      "avx512vnni;${kernel_avx512_flags};-mavx512vnni"
+      "avx512bf16;${kernel_avx512_flags};-mavx512vnni;-mavx512bf16")
+    list(POP_FRONT row name)
+    set_source_files_properties(${kernel_dir}/kernels_int8_${name}.c PROPERTIES
+      COMPILE_OPTIONS "${int8_flags};${row}")
+  endforeach()
 endif()

@@ -65,11 +65,41 @@ static void clear_frozen_vectors(const struct bert *model) {
 
 // --- linear layers of the encoder; a weight's shape is that of its operands ----------------------
 
-static void linear(const struct pass *pass, struct mat y, struct mat x, int64_t weight_at,
-                   int64_t bias_at) {
+// The weights of a layer: offsets in the table, and the matrix in int8 (NULL: not in int8).
+struct linear {
+    int64_t weight, bias;
+    const struct int8_matrix *int8;
+};
+
+// Names a linear layer's fields in struct param_layer and struct int8_layer.
+#define LINEAR(pass, index, name)                                                                  \
+    ((struct linear){(pass)->model->table->layers[index].name##_weight,                            \
+                     (pass)->model->table->layers[index].name##_bias,                              \
+                     (pass)->model->weights.int8 == NULL                                           \
+                         ? NULL                                                                    \
+                         : &(pass)->model->weights.int8->layers[index].name})
+
+static void linear(const struct pass *pass, struct mat y, struct mat x, struct linear l) {
     struct device *dev = pass->model->device;
-    dev->linear_forward(dev, y, x, weight(pass->model, weight_at, y.cols, x.cols),
-                        vector(pass->model, bias_at));
+    const float *bias = vector(pass->model, l.bias);
+    if (l.int8 != NULL) {
+        dev->linear_int8_forward(dev, y, x, l.int8, bias, ACTIVATION_LINEAR);
+    } else {
+        dev->linear_forward(dev, y, x, weight(pass->model, l.weight, y.cols, x.cols), bias);
+    }
+}
+
+static void linear_activated(const struct pass *pass, struct mat y, struct mat u, struct mat x,
+                             struct linear l) {
+    struct device *dev = pass->model->device;
+    const enum activation activation = pass->model->config->hidden_act;
+    const float *bias = vector(pass->model, l.bias);
+    if (l.int8 != NULL) {
+        dev->linear_int8_forward(dev, y, x, l.int8, bias, activation);
+    } else {
+        dev->linear_gelu_forward(dev, y, u, x, weight(pass->model, l.weight, y.cols, x.cols), bias,
+                                 activation);
+    }
 }
 
 static void linear_input_gradient(const struct pass *pass, struct mat dx, struct mat dy,
@@ -94,12 +124,15 @@ static void linear_weight_gradient(const struct pass *pass, int64_t weight_at, f
 static void embed(const struct pass *pass) {
     const struct bert *model = pass->model;
     const struct norm_buffers *out = &pass->activations->embedding;
+    const struct int8_weights *int8 = model->weights.int8;
     struct embed_args args = {
         .y = used(pass, out->y),
         .y_compute = used(pass, out->y_compute),
         .xhat = used(pass, out->xhat),
         .rstd = out->rstd,
-        .word = table(model, model->table->word, model->config->vocab_size),
+        .word = int8 != NULL ? int8->words
+                             : table(model, model->table->word, model->config->vocab_size),
+        .word_scales = int8 != NULL ? int8->word_scales : NULL,
         .position = table(model, model->table->position, model->config->max_position_embeddings),
         .type = table(model, model->table->type, model->config->type_vocab_size),
         .gamma = vector(model, model->table->embedding_norm_weight),
@@ -156,7 +189,7 @@ static void self_attention(const struct pass *pass, int64_t index, const struct 
     const struct param_layer *at = &model->table->layers[index];
     const struct layer_buffers *layer = &pass->activations->layers[index];
 
-    linear(pass, used(pass, layer->qkv), used_operand(pass, in), at->qkv_weight, at->qkv_bias);
+    linear(pass, used(pass, layer->qkv), used_operand(pass, in), LINEAR(pass, index, qkv));
     struct attention_args args = {
         .context = used(pass, layer->context),
         .lse = layer->lse,
@@ -166,28 +199,22 @@ static void self_attention(const struct pass *pass, int64_t index, const struct 
     };
     model->device->attention_forward(model->device, &args, pass->batch);
     linear(pass, used(pass, pass->activations->sublayer), used(pass, layer->context),
-           at->attention_weight, at->attention_bias);
+           LINEAR(pass, index, attention));
     add_and_norm(pass, &layer->attention_norm, in, at->attention_norm_weight,
                  at->attention_norm_bias, dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
 }
 
 static void intermediate(const struct pass *pass, int64_t index) {
-    const struct bert *model = pass->model;
-    const struct param_layer *at = &model->table->layers[index];
     const struct layer_buffers *layer = &pass->activations->layers[index];
-    const struct mat x = used_operand(pass, &layer->attention_norm), y = used(pass, layer->gelu);
-
-    model->device->linear_gelu_forward(model->device, y, used(pass, layer->u), x,
-                                       weight(model, at->intermediate_weight, y.cols, x.cols),
-                                       vector(model, at->intermediate_bias),
-                                       model->config->hidden_act);
+    linear_activated(pass, used(pass, layer->gelu), used(pass, layer->u),
+                     used_operand(pass, &layer->attention_norm), LINEAR(pass, index, intermediate));
 }
 
 static void output(const struct pass *pass, int64_t index) {
     const struct param_layer *at = &pass->model->table->layers[index];
     const struct layer_buffers *layer = &pass->activations->layers[index];
     linear(pass, used(pass, pass->activations->sublayer), used(pass, layer->gelu),
-           at->output_weight, at->output_bias);
+           LINEAR(pass, index, output));
     add_and_norm(pass, &layer->output_norm, &layer->attention_norm, at->output_norm_weight,
                  at->output_norm_bias, dropout_at(pass, RNG_SITE_OUTPUT, index));
 }

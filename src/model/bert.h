@@ -10,6 +10,7 @@
 #include "core/device.h"
 #include "core/error.h"
 #include "model/config.h"
+#include "model/int8.h"
 #include "model/params.h"
 
 // The parameter buffers of a model, in device memory and with the layout of the table.
@@ -17,6 +18,9 @@ struct bert_weights {
     const float *master; // f32 [total]
     const void *compute; // compute dtype [matrix_count]; in f32 the same memory as master
     float *gradients;    // f32 [total]; NULL for inference
+    // The layers' matrices and the word table, of which master and compute then have nothing. NULL:
+    // not in int8.
+    const struct int8_weights *int8;
 };
 
 struct bert_dropout {

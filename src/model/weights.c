@@ -12,10 +12,26 @@
 
 // --- from entries to weights --------------------------------------------------------------------
 
+// "X_scale" has the scales of the matrix "X", as compressed-tensors writes it.
+#define SCALE_ENDING "_scale"
+
+static int is_quantized(const struct tensor_entry *entry) {
+    return entry->dtype == TENSOR_I8 && entry->rank == 2;
+}
+
+static const struct tensor_entry *scale_of(const struct tensor_file *file,
+                                           const struct tensor_entry *entry) {
+    char name[WEIGHT_NAME_SIZE + sizeof SCALE_ENDING];
+    const int length = snprintf(name, sizeof name, "%s" SCALE_ENDING, entry->name);
+    return is_quantized(entry) && (size_t)length < sizeof name ? tensor_file_find(file, name)
+                                                               : NULL;
+}
+
 static struct weight *add(struct weights *weights, const struct tensor_entry *entry,
                           enum name_use use) {
     struct weight *weight = &weights->list[weights->count++];
-    *weight = (struct weight){.entry = entry, .use = use, .rank = entry->rank};
+    *weight = (struct weight){
+        .entry = entry, .use = use, .rank = entry->rank, .scale = scale_of(&weights->file, entry)};
     memcpy(weight->shape, entry->shape, sizeof weight->shape);
     return weight;
 }
@@ -59,6 +75,34 @@ static enum berth_status add_entry(struct weights *weights, const struct tensor_
     return BERTH_OK;
 }
 
+// Whether it has the scales of a matrix.
+static int is_scale(const struct tensor_file *file, const struct tensor_entry *entry) {
+    char name[WEIGHT_NAME_SIZE];
+    const size_t length = strlen(entry->name), ending = strlen(SCALE_ENDING);
+    if (length <= ending || length - ending >= sizeof name ||
+        strcmp(entry->name + length - ending, SCALE_ENDING) != 0) {
+        return 0;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)(length - ending), entry->name);
+    const struct tensor_entry *matrix = tensor_file_find(file, name);
+    return matrix != NULL && is_quantized(matrix);
+}
+
+static enum berth_status check_scale(const struct tensor_file *file,
+                                     const struct tensor_entry *entry, struct berth_error *error) {
+    const struct tensor_entry *scale = scale_of(file, entry);
+    if (scale != NULL && tensor_is_convertible(scale->dtype) && scale->rank >= 1 &&
+        scale->shape[0] == entry->shape[0] && (scale->rank == 1 || scale->shape[1] == 1) &&
+        scale->rank <= 2) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: tensor \"%s\" of type I8: expected \"%s" SCALE_ENDING
+                     "\" with %lld rows of one number, found %s",
+                     file->path, entry->name, entry->name, (long long)entry->shape[0],
+                     scale == NULL ? "no such tensor" : "another shape or type");
+}
+
 static enum berth_status add_entries(struct weights *weights, struct berth_error *error) {
     const struct tensor_file *file = &weights->file;
     weights->list = memory_array(file->count * NAME_PARTS + 1, sizeof *weights->list);
@@ -66,7 +110,11 @@ static enum berth_status add_entries(struct weights *weights, struct berth_error
         return error_no_memory(error, file->count * NAME_PARTS * sizeof *weights->list, file->path);
     }
     for (size_t i = 0; i < file->count; i++) {
-        TRY(add_entry(weights, &file->entries[i], error));
+        if (is_scale(file, &file->entries[i])) {
+            weights->is_quantized = 1;
+        } else {
+            TRY(add_entry(weights, &file->entries[i], error));
+        }
     }
     return BERTH_OK;
 }
@@ -298,8 +346,35 @@ enum berth_status weights_read(const struct weights *weights, const struct weigh
                : read_turned(weights, weight, 0, to, error);
 }
 
+// Multiplies each row with its scale.
+static enum berth_status read_quantized(const struct weights *weights, const struct weight *weight,
+                                        float *to, struct berth_error *error) {
+    const int64_t rows = weight->shape[0], cols = weight->shape[1];
+    const size_t count = (size_t)weight_elements(weight);
+    signed char *values = memory_pages(count);
+    float *scales = memory_array((size_t)rows, sizeof *scales);
+    enum berth_status status = values != NULL && scales != NULL
+                                   ? weights_read(weights, weight, values, error)
+                                   : error_no_memory(error, count, weight->name);
+    if (status == BERTH_OK) {
+        status = tensor_file_read_f32(&weights->file, weight->scale, 0, rows, scales, error);
+    }
+    for (int64_t r = 0; r < rows && status == BERTH_OK; r++) {
+        for (int64_t c = 0; c < cols; c++) {
+            to[r * cols + c] = scales[r] * (float)values[r * cols + c];
+        }
+    }
+    memory_pages_free(values, count);
+    memory_free(scales);
+    return status;
+}
+
 enum berth_status weights_read_f32(const struct weights *weights, const struct weight *weight,
                                    float *to, struct berth_error *error) {
+    if (weight->scale != NULL && weight->use == NAME_KEPT) {
+        TRY(check_scale(&weights->file, weight->entry, error));
+        return read_quantized(weights, weight, to, error);
+    }
     return weight_is_straight(weight)
                ? tensor_file_read_f32(&weights->file, weight->entry, origin(weight),
                                       weight_elements(weight), to, error)

@@ -18,6 +18,7 @@ struct weight {
     char name[WEIGHT_NAME_SIZE];      // our name; truncated if it could not be translated
     const struct tensor_entry *entry; // its source in the file
     enum name_use use;                // how the entry is stored; never NAME_DROPPED
+    const struct tensor_entry *scale; // of an I8 matrix: a factor for each row; NULL: none
     int part;                         // part of a NAME_STACKED entry
     int tied; // another tensor has the same numbers in the file: this one is redundant
     int rank;
@@ -38,6 +39,7 @@ struct weights {
     size_t count;
     size_t dropped;      // tensors of the file that are not part of a model (an optimizer's)
     size_t padding_rows; // rows of the word table beyond the vocabulary
+    int is_quantized;    // some weights have scales, which are not in the list
 };
 
 // Opens `path`, a file of weights or a model folder. vocab_size is that of the configuration, 0 if
@@ -59,7 +61,7 @@ int64_t weight_elements(const struct weight *weight);
 size_t weight_bytes(const struct weight *weight); // in its own type
 // Whether its rows are contiguous in the file, so that pieces of it can be read.
 int weight_is_straight(const struct weight *weight);
-// Reads the whole tensor in its own type into to[weight_bytes].
+// Reads the whole tensor in its own type, without scales, into to[weight_bytes].
 enum berth_status weights_read(const struct weights *weights, const struct weight *weight, void *to,
                                struct berth_error *error);
 // Reads elements [first, first + count) of a contiguous tensor in its own type.

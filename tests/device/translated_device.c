@@ -236,7 +236,7 @@ void translated_init(struct translated_device *translated, struct device *inner)
             .status = status,
             .mark = mark,
             .times = times,
-            .dtypes = inner->dtypes,
+            .dtypes = inner->dtypes & ~(1u << DTYPE_I8),
             .fast_dtype = inner->fast_dtype,
             .wants_word_rows = inner->wants_word_rows,
             .measure_peak = inner->measure_peak == NULL ? NULL : measure_peak,

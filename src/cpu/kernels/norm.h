@@ -166,6 +166,21 @@ static void norm_forward(const struct norm_args *args, const struct batch *batch
     WITH_WHOLE_PIECES(args->y.cols, norm_rows(args, batch, first, last, whole));
 }
 
+ALWAYS lanes word_lanes(const struct embed_args *args, int32_t id, int64_t column, int64_t left) {
+    if (args->word.dtype != DTYPE_I8) {
+        return row_lanes(args->word, id, column, left);
+    }
+    const signed char *word = row_at(args->word, id, column);
+    const float scale = args->word_scales[id];
+    float values[LANES] = {0};
+    for (int64_t i = 0; i < left && i < LANES; i++) {
+        values[i] = scale * (float)word[i];
+    }
+    lanes result;
+    memcpy(&result, values, sizeof result);
+    return result;
+}
+
 // The sum of a token's three embeddings in the row of y; returns the sum of its columns.
 ALWAYS float add_embeddings(const struct embed_args *args, const struct batch *batch, int64_t row,
                             int whole) {
@@ -173,7 +188,7 @@ ALWAYS float add_embeddings(const struct embed_args *args, const struct batch *b
     lanes sum = {0};
     for (int64_t c = 0; c < columns; c += LANES) {
         const int64_t left = lanes_at(c, columns, whole);
-        const lanes s = row_lanes(args->word, batch->ids[row], c, left) +
+        const lanes s = word_lanes(args, batch->ids[row], c, left) +
                         row_lanes(args->position, batch->positions[row], c, left) +
                         row_lanes(args->type, batch->type_ids[row], c, left);
         sum += s;

@@ -54,7 +54,8 @@ static void read_peak(struct bench *bench) {
     if (replays(bench) || forecasts(bench)) {
         return;
     }
-    double reading = machine_peak_flops(bench->device, bench->state.compute, PEAK_READINGS);
+    double reading =
+        machine_peak_flops(bench->device, state_product_dtype(&bench->state), PEAK_READINGS);
     bench->peak = isnan(bench->peak) || reading > bench->peak ? reading : bench->peak;
 }
 
@@ -136,7 +137,9 @@ static enum berth_status take_state(struct bench *bench, struct berth_error *err
     const enum dtype compute = bench->state.compute;
     return trains(bench) ? state_init_share(&bench->state, bench->device, table, compute,
                                             &bench->share, error)
-                         : state_init(&bench->state, bench->device, table, compute, 0, error);
+           : bench->state.is_int8
+               ? state_init_int8(&bench->state, bench->device, table, compute, error)
+               : state_init(&bench->state, bench->device, table, compute, 0, error);
 }
 
 // All that needs no other rank.
@@ -144,12 +147,16 @@ static enum berth_status open_data(struct bench *bench, struct berth_error *erro
     struct berth_config *config = bench->settings->config;
     struct bench_data *data = &bench->data;
     enum dtype compute;
+    int is_int8 = 0;
     TRY(bench_data_open(data, bench->settings, bench->parts, error));
     TRY(machine_device_open(config, bench->comm, &bench->log, &bench->device, error));
-    TRY(machine_compute_dtype(config, bench->device, &bench->log, &compute, error));
+    TRY(trains(bench) ? machine_compute_dtype(config, bench->device, &bench->log, &compute, error)
+                      : machine_inference_dtype(config, bench->device, &bench->log, &compute,
+                                                &is_int8, error));
     bench->state = (struct state){.device = bench->device,
                                   .table = &data->files.table,
                                   .compute = compute,
+                                  .is_int8 = is_int8,
                                   .share = bench->share};
     if (forecasts(bench)) {
         TRY(recorder_init(&bench->recorder, bench->cluster, &data->files.table, error));

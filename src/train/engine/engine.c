@@ -23,6 +23,7 @@ static struct device_shape device_shape_of(const struct state *state,
         .decoder_rows = param_head_decodes(state->table->head) ? bert_decoder_rows(worst.masked) : 0,
         .compute = state->compute,
         .training = shape->train.tokens > 0,
+        .int8 = state->is_int8,
     };
 }
 

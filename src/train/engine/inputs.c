@@ -418,6 +418,9 @@ enum berth_status model_files_load(const struct model_files *files, const char *
         status = folder_read_weights_into(folder, &files->shape, &files->table, seed, &sink,
                                           &report, error);
     }
+    if (status == BERTH_OK) {
+        status = state_loader_finish(&loader, error);
+    }
     state_loader_done(&loader);
     if (status == BERTH_OK) {
         struct weights_origin origin = {folder, param_head_row(files->table.head)->title,
@@ -440,6 +443,9 @@ enum berth_status model_files_initialise(const struct model_files *files,
         const struct param_sink sink = state_loader_sink(&loader);
         status = param_initialise_into(&files->table, &files->shape, (uint64_t)config->seed, &sink,
                                        error);
+    }
+    if (status == BERTH_OK) {
+        status = state_loader_finish(&loader, error);
     }
     state_loader_done(&loader);
     return status;

@@ -12,26 +12,36 @@
 // blocks.
 #define UNCOUNTED_BYTES ((uint64_t)24 << 20)
 
+static struct state_bytes state_bytes_of(const struct state *state, int training) {
+    return state->is_int8 ? state_measure_int8(state->table, state->device)
+           : training && state->share.size > 1
+               ? state_measure_share(state->table, state->compute, &state->share)
+               : state_measure(state->table, state->compute, training);
+}
+
+// What loading takes of the host's memory beyond what the run takes later.
+static uint64_t staging_of(const struct state *state, uint64_t later) {
+    const uint64_t staging = state_loader_bytes(state);
+    return !state->device->is_host ? staging : staging > later ? staging - later : 0;
+}
+
 enum berth_status plan_memory_make(struct plan_memory *memory, const struct state *state,
                                    const struct bert_config *config,
                                    const struct engine_shape *shape, struct berth_error *error) {
     int training = shape->train.tokens > 0;
     *memory = (struct plan_memory){
-        .state = training && state->share.size > 1
-                     ? state_measure_share(state->table, state->compute, &state->share)
-                     : state_measure(state->table, state->compute, training),
+        .state = state_bytes_of(state, training),
         .resident = machine_resident() + UNCOUNTED_BYTES,
     };
     TRY(engine_measure(state, config, shape, &memory->engine, error));
     const struct state_bytes *own = &memory->state;
     const uint64_t computed = own->weights + own->copy + own->gradients + own->moments +
                               memory->engine.activations + memory->engine.workspace;
-    memory->total = memory->resident + memory->engine.batches;
+    memory->staging = staging_of(state, memory->engine.activations + memory->engine.workspace);
+    memory->total = memory->resident + memory->engine.batches + memory->staging;
     if (state->device->is_host) {
         memory->total += computed;
     } else {
-        memory->staging = state_loader_bytes(state);
-        memory->total += memory->staging;
         memory->device = computed + memory->engine.batches;
     }
     return BERTH_OK;

@@ -23,7 +23,8 @@ struct plan_memory {
     uint64_t saving;   // while a checkpoint is written: the copy of the state beside the updates,
                        // and a tensor of another program's form
     uint64_t data;     // data that the run will read later
-    uint64_t staging;  // for loading weights, if the device has its own memory
+    uint64_t staging;  // for loading weights, if the device has its own memory or the weights are
+                       // in int8
     uint64_t total;    // peak of the process in the host's memory
     uint64_t device;   // peak in the device's memory; 0 if it is the host's
 };

@@ -15,6 +15,17 @@
 
 // --- a model ready to answer --------------------------------------------------------------------
 
+// The decoder of the masked tokens multiplies with the word table, in the compute dtype.
+static enum berth_status check_int8(const struct predictor *predictor, struct berth_error *error) {
+    return predictor->state.is_int8 && param_head_decodes(predictor->files.table.head)
+               ? error_set(
+                     error, BERTH_CONFIG,
+                     "--precision int8: %s predicts words, which needs the word table in fp32 "
+                     "or bf16; use --precision bf16",
+                     param_head_row(predictor->files.table.head)->title)
+               : BERTH_OK;
+}
+
 enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
                                  enum param_head head, int64_t usual_length, struct comm *comm,
                                  const struct berth_log *log, struct berth_error *error) {
@@ -33,15 +44,19 @@ enum berth_status predictor_open(struct predictor *predictor, struct berth_confi
     TRY(machine_device_open(config, predictor->comm, log, &predictor->device, error));
     predictor->state =
         (struct state){.device = predictor->device, .table = &predictor->files.table};
-    return machine_compute_dtype(config, predictor->device, log, &predictor->state.compute, error);
+    TRY(machine_inference_dtype(config, predictor->device, log, &predictor->state.compute,
+                                &predictor->state.is_int8, error));
+    return check_int8(predictor, error);
 }
 
 enum berth_status predictor_load(struct predictor *predictor, const struct berth_config *config,
                                  const struct batch_extent *extent, const struct berth_log *log,
                                  struct berth_error *error) {
     struct state *state = &predictor->state;
+    const struct param_table *table = &predictor->files.table;
     enum dtype compute = state->compute;
-    TRY(state_init(state, predictor->device, &predictor->files.table, compute, 0, error));
+    TRY(state->is_int8 ? state_init_int8(state, predictor->device, table, compute, error)
+                       : state_init(state, predictor->device, table, compute, 0, error));
     state->is_compared = predictor->comm->size > 1;
     TRY(model_files_load(&predictor->files, config->model_name_or_path, (uint64_t)config->seed, log,
                          state, error));
@@ -103,7 +118,7 @@ static void fill_result(const struct predict_job *job, const struct infer_result
     result->eval_loss = score->loss;
     result->samples_per_second = (double)timing->timed_sequences / seconds;
     result->tokens_per_second = (double)timing->timed_tokens / seconds;
-    result->mfu = machine_mfu(job->predictor.device, job->predictor.state.compute,
+    result->mfu = machine_mfu(job->predictor.device, state_product_dtype(&job->predictor.state),
                               timing->timed_flops, timing->seconds);
 }
 

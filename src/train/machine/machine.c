@@ -246,10 +246,19 @@ static const struct {
 } precisions[] = {[BERTH_FP32] = {"fp32", DTYPE_F32},
                   [BERTH_BF16] = {"bf16", DTYPE_BF16},
                   [BERTH_FP16] = {"fp16", DTYPE_F16},
+                  [BERTH_INT8] = {"int8", DTYPE_I8},
                   [BERTH_PRECISION_AUTO] = {"auto", DTYPE_F32}};
 
 const char *machine_precision_name(enum berth_precision precision) {
     return precisions[precision].name;
+}
+
+static enum berth_status check_dtype(const struct berth_config *config, const struct device *device,
+                                     enum dtype dtype, struct berth_error *error) {
+    return (device->dtypes >> dtype & 1) != 0
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG, "--precision %s: the device %s does not support it",
+                           precisions[config->precision].name, device->name);
 }
 
 enum berth_status machine_compute_dtype(struct berth_config *config, const struct device *device,
@@ -261,8 +270,21 @@ enum berth_status machine_compute_dtype(struct berth_config *config, const struc
                  precisions[config->precision].name);
     }
     *compute = precisions[config->precision].dtype;
-    return (device->dtypes >> *compute & 1) != 0
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG, "--precision %s: the device %s does not support it",
-                           precisions[config->precision].name, device->name);
+    if (config->precision == BERTH_INT8) {
+        return error_set(error, BERTH_CONFIG,
+                         "--precision int8 is only for prediction: train in fp32 or bf16, then "
+                         "predict, answer or embed with --precision int8");
+    }
+    return check_dtype(config, device, *compute, error);
+}
+
+enum berth_status machine_inference_dtype(struct berth_config *config, const struct device *device,
+                                          const struct berth_log *log, enum dtype *compute,
+                                          int *is_int8, struct berth_error *error) {
+    *is_int8 = config->precision == BERTH_INT8;
+    if (!*is_int8) {
+        return machine_compute_dtype(config, device, log, compute, error);
+    }
+    *compute = device->fast_dtype;
+    return check_dtype(config, device, DTYPE_I8, error);
 }

@@ -52,6 +52,11 @@ const char *machine_precision_name(enum berth_precision precision);
 enum berth_status machine_compute_dtype(struct berth_config *config, const struct device *device,
                                         const struct berth_log *log, enum dtype *compute,
                                         struct berth_error *error);
+// The same for inference, which may have its weights in int8. BERTH_CONFIG also for int8 of what
+// machine_compute_dtype is for: training.
+enum berth_status machine_inference_dtype(struct berth_config *config, const struct device *device,
+                                          const struct berth_log *log, enum dtype *compute,
+                                          int *is_int8, struct berth_error *error);
 
 // Peak FLOP/s of multiply-adds in that dtype: the best of `readings` short measurements; NaN if the
 // device cannot measure it.

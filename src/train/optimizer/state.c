@@ -17,6 +17,12 @@ struct state_bytes state_measure(const struct param_table *table, enum dtype com
     };
 }
 
+struct state_bytes state_measure_int8(const struct param_table *table, struct device *device) {
+    return (struct state_bytes){.weights = (size_t)(table->total - int8_replaced_elements(table)) *
+                                           sizeof(float),
+                                .copy = int8_weights_bytes(device, table)};
+}
+
 struct partition_rule state_partition_rule(const struct state_share *share) {
     return (struct partition_rule){.size = share->size, .by_tensor = share->by_tensor};
 }
@@ -128,6 +134,16 @@ enum berth_status state_init_share(struct state *state, struct device *device,
     return init(state, device, table, compute, share, error);
 }
 
+enum berth_status state_init_int8(struct state *state, struct device *device,
+                                  const struct param_table *table, enum dtype compute,
+                                  struct berth_error *error) {
+    // Without a copy; that of f32 has none.
+    TRY(init(state, device, table, DTYPE_F32, NULL, error));
+    state->compute = compute;
+    state->is_int8 = 1;
+    return int8_weights_init(&state->int8, device, table, error);
+}
+
 static void give(struct device *device, void *block, size_t bytes) {
     if (block != NULL) {
         device->memory_free(device, block, bytes);
@@ -144,6 +160,7 @@ void state_done(struct state *state) {
     give(state->device, state->gradients, bytes.gradients);
     give(state->device, state->moment1, moment_bytes(state));
     give(state->device, state->moment2, moment_bytes(state));
+    int8_weights_done(&state->int8);
     partition_done(&state->partition);
     partition_done(&state->own);
     *state = (struct state){0};
@@ -157,7 +174,8 @@ struct bert state_model(const struct state *state, const struct bert_config *con
         .compute = state->compute,
         .weights = {.master = state->master,
                     .compute = state->copy != NULL ? state->copy : state->master,
-                    .gradients = state->gradients},
+                    .gradients = state->gradients,
+                    .int8 = state->is_int8 ? &state->int8 : NULL},
     };
 }
 
@@ -244,7 +262,8 @@ static size_t bytes_of(const struct param *param) {
 
 size_t state_loader_bytes(const struct state *state) {
     size_t largest = 0;
-    for (size_t i = 0; i < state->table->count && !state->device->is_host; i++) {
+    const int is_temporary = state->is_int8 || !state->device->is_host;
+    for (size_t i = 0; i < state->table->count && is_temporary; i++) {
         const size_t own = bytes_of(&state->table->params[i]);
         largest = own > largest ? own : largest;
     }
@@ -253,7 +272,8 @@ size_t state_loader_bytes(const struct state *state) {
 
 enum berth_status state_loader_init(struct state_loader *loader, struct state *state,
                                     struct berth_error *error) {
-    *loader = (struct state_loader){.state = state, .bytes = state_loader_bytes(state)};
+    *loader = (struct state_loader){.state = state};
+    loader->bytes = state->device->is_host ? 0 : state_loader_bytes(state);
     state->digest[0] = '\0';
     if (loader->bytes > 0) {
         loader->staging = memory_pages(loader->bytes);
@@ -296,9 +316,21 @@ static enum berth_status end_param(void *context, const struct param *param, flo
                               bytes_of(param));
     }
     TRY(extend_digest(state, values, bytes_of(param), error));
+    if (state->is_int8) {
+        if (int8_weights_set(&state->int8, param, values)) {
+            discard(state, param->offset, param->offset + count);
+        }
+        return state->device->status(state->device, error);
+    }
     convert(state, param->offset, count);
     drop_foreign(state, param->offset, count);
     return BERTH_OK;
+}
+
+enum berth_status state_loader_finish(struct state_loader *loader, struct berth_error *error) {
+    const struct state *state = loader->state;
+    return state->is_int8 ? int8_weights_finish(&loader->state->int8, state->master, error)
+                          : BERTH_OK;
 }
 
 struct param_sink state_loader_sink(struct state_loader *loader) {

@@ -32,6 +32,8 @@ struct state {
     enum dtype compute;
     float *master;                // f32 [total]; zero where another rank keeps them
     void *copy;                   // compute dtype [matrix_count]; NULL in f32, where master is used
+    int is_int8;                  // 1: weights in int8, for inference: what they replace
+    struct int8_weights int8;     // of master takes no memory, and there is no copy
     float *gradients;             // f32 [total]; NULL for inference, like the moments
     float *moment1, *moment2;     // f32 [partition.elements]
     struct partition partition;   // whose moments this process holds; empty for inference
@@ -46,6 +48,8 @@ struct state_bytes {
     size_t weights, copy, gradients, moments;
 };
 struct state_bytes state_measure(const struct param_table *table, enum dtype compute, int training);
+// Of inference with weights in int8, which count as the copy.
+struct state_bytes state_measure_int8(const struct param_table *table, struct device *device);
 // What one rank's take in memory: `moments` of its part in stages 1 and 2, and so `weights` in a
 // run with a compute copy, except head, tables and vectors, which all ranks read in f32;
 // `gradients` in stage 2 of its part, of the range that is computed and of the one that is
@@ -57,11 +61,20 @@ struct state_bytes state_measure_share(const struct param_table *table, enum dty
 enum berth_status state_init(struct state *state, struct device *device,
                              const struct param_table *table, enum dtype compute, int training,
                              struct berth_error *error);
+// For inference with weights in int8.
+enum berth_status state_init_int8(struct state *state, struct device *device,
+                                  const struct param_table *table, enum dtype compute,
+                                  struct berth_error *error);
 // The same for training by several ranks.
 enum berth_status state_init_share(struct state *state, struct device *device,
                                    const struct param_table *table, enum dtype compute,
                                    const struct state_share *share, struct berth_error *error);
 void state_done(struct state *state);
+
+// That of the products of the encoder.
+static inline enum dtype state_product_dtype(const struct state *state) {
+    return state->is_int8 ? DTYPE_I8 : state->compute;
+}
 
 // The model that computes with these buffers.
 struct bert state_model(const struct state *state, const struct bert_config *config);
@@ -94,12 +107,15 @@ struct state_loader {
                     // is the host's
     size_t bytes;
 };
-// Bytes of staging memory.
+// Bytes of staging memory; of weights in int8, the memory of master that they take while they are
+// loaded.
 size_t state_loader_bytes(const struct state *state);
 // state_loader_done frees, also after a failure. The sink borrows the loader, which must not move.
 enum berth_status state_loader_init(struct state_loader *loader, struct state *state,
                                     struct berth_error *error);
 struct param_sink state_loader_sink(struct state_loader *loader);
+// Called once all parameters are loaded.
+enum berth_status state_loader_finish(struct state_loader *loader, struct berth_error *error);
 void state_loader_done(struct state_loader *loader);
 
 #endif

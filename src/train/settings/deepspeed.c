@@ -407,7 +407,7 @@ static int has_fp16(const struct reading *r) {
 }
 
 static enum berth_status take_precision(struct reading *r, struct berth_error *error) {
-    const char *names[] = {"fp32", "bf16", "fp16", "auto"};
+    const char *names[] = {"fp32", "bf16", "fp16", "int8", "auto"};
     int half = json_truth(deepspeed_value(r->root, "fp16.enabled"));
     int brain = json_truth(deepspeed_value(r->root, "bf16.enabled")) ||
                 json_truth(deepspeed_value(r->root, "bfloat16.enabled"));

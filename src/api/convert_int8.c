@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes model.safetensors with the encoder's matrices and the word table in int8, in the layout
+// "int-quantized" of compressed-tensors, which transformers and vLLM read: a tensor "X.weight" I8
+// [rows, cols] and "X.weight_scale" F32 [rows, 1] for each; quantization_config in config.json
+// names the layers. All other tensors are F32.
+#include "api/conversion.h"
+#include "core/file.h"
+#include "core/int8.h"
+#include "core/memory.h"
+#include "format/json/json.h"
+#include "format/safetensors/safetensors.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char quantization[] =
+    "{\"quant_method\": \"compressed-tensors\", \"format\": \"int-quantized\","
+    " \"quantization_status\": \"compressed\", \"ignore\": ["
+    "\"re:.*pooler.*\", \"re:cls.*\", \"re:.*qa_outputs\", \"re:.*classifier\"],"
+    " \"config_groups\": {\"group_0\": {\"targets\": [\"Linear\"],"
+    " \"weights\": {\"num_bits\": 8, \"type\": \"int\", \"symmetric\": true,"
+    " \"strategy\": \"channel\", \"dynamic\": false},"
+    " \"input_activations\": {\"num_bits\": 8, \"type\": \"int\", \"symmetric\": false,"
+    " \"strategy\": \"token\", \"dynamic\": true}},"
+    " \"group_1\": {\"targets\": [\"re:.*word_embeddings\"],"
+    " \"weights\": {\"num_bits\": 8, \"type\": \"int\", \"symmetric\": true,"
+    " \"strategy\": \"channel\", \"dynamic\": false}}}}";
+
+static int ends_with(const char *text, const char *end) {
+    const size_t length = strlen(text), end_length = strlen(end);
+    return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+// A word table that also decodes words stays as it is.
+static int is_quantized(const struct conversion *conversion, const struct tensor_out *tensor) {
+    if (tensor->rank != 2 || tensor->dtype != TENSOR_F32) {
+        return 0;
+    }
+    if (ends_with(tensor->name, "embeddings.word_embeddings.weight")) {
+        return weights_find(&conversion->weights, "cls.predictions.bias") == NULL;
+    }
+    return strstr(tensor->name, "encoder.layer.") != NULL && ends_with(tensor->name, ".weight");
+}
+
+// The tensors to be written: the outgoing ones and the scales.
+struct quantized {
+    struct tensor_out *list;
+    char (*names)[WEIGHT_NAME_SIZE + 8]; // of the scales
+    size_t count;
+    float *scales;
+    size_t used;
+};
+
+// Replaces the numbers of a matrix, whose memory is large enough; the scales become a tensor.
+static enum berth_status quantize(struct quantized *out, struct tensor_out *tensor,
+                                  struct berth_error *error) {
+    const int64_t rows = tensor->shape[0], cols = tensor->shape[1];
+    const float *values = tensor->data;
+    signed char *q = (signed char *)tensor->data, *row = memory_new((size_t)cols);
+    float *scales = out->scales + out->used;
+    if (row == NULL) {
+        return error_no_memory(error, (size_t)cols, tensor->name);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        scales[r] = int8_quantize(values + r * cols, cols, row);
+        memcpy(q + r * cols, row, (size_t)cols);
+    }
+    memory_free(row);
+    tensor->dtype = TENSOR_I8;
+    snprintf(out->names[out->count], sizeof *out->names, "%s_scale", tensor->name);
+    out->list[out->count] = (struct tensor_out){.name = out->names[out->count],
+                                                .dtype = TENSOR_F32,
+                                                .rank = 2,
+                                                .shape = {rows, 1},
+                                                .data = scales};
+    out->count++;
+    out->used += (size_t)rows;
+    return BERTH_OK;
+}
+
+static enum berth_status take_memory(struct quantized *out, const struct outgoing *outgoing,
+                                     struct berth_error *error) {
+    size_t rows = 0;
+    for (size_t i = 0; i < outgoing->count; i++) {
+        rows += outgoing->list[i].rank == 2 ? (size_t)outgoing->list[i].shape[0] : 0;
+    }
+    out->list = memory_array(2 * outgoing->count + 1, sizeof *out->list);
+    out->names = memory_array(2 * outgoing->count + 1, sizeof *out->names);
+    out->scales = memory_array(rows, sizeof *out->scales);
+    return out->list != NULL && out->names != NULL && out->scales != NULL
+               ? BERTH_OK
+               : error_no_memory(error, rows * sizeof *out->scales, "the scales of int8");
+}
+
+static enum berth_status quantize_all(const struct conversion *conversion, struct quantized *out,
+                                      const struct outgoing *outgoing, struct berth_error *error) {
+    TRY(take_memory(out, outgoing, error));
+    for (size_t i = 0; i < outgoing->count; i++) {
+        struct tensor_out *tensor = &out->list[out->count++];
+        *tensor = outgoing->list[i];
+        if (is_quantized(conversion, tensor)) {
+            TRY(quantize(out, tensor, error));
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status write_weights(const struct conversion *conversion, const char *path,
+                                       struct berth_error *error) {
+    static const char *const metadata[] = {"format", "pt", NULL};
+    struct outgoing outgoing;
+    struct quantized out = {0};
+    TRY(outgoing_read(conversion, &outgoing, error));
+    enum berth_status status = quantize_all(conversion, &out, &outgoing, error);
+    if (status == BERTH_OK) {
+        status = safetensors_write(path, out.list, out.count, metadata, error);
+    }
+    memory_free(out.list);
+    memory_free(out.names);
+    memory_free(out.scales);
+    outgoing_done(&outgoing);
+    return status;
+}
+
+static enum berth_status write_config(const char *path, struct berth_error *error) {
+    json *config, *settings;
+    TRY(json_read_file(path, &config, error));
+    enum berth_status status = json_read_memory("quantization_config", quantization,
+                                                strlen(quantization), &settings, error);
+    if (status == BERTH_OK) {
+        status = json_set(config, "quantization_config", settings) == 0
+                     ? json_write_file(config, JSON_INDENT_2_SORTED, path, error)
+                     : error_no_memory(error, sizeof quantization, path);
+    }
+    json_free(config);
+    return status;
+}
+
+enum berth_status convert_to_int8(const struct conversion *conversion, struct berth_error *error) {
+    char *weights = path_join(conversion->folder, "model.safetensors");
+    char *config = path_join(conversion->folder, "config.json");
+    enum berth_status status = weights != NULL && config != NULL ? BERTH_OK : file_no_path(error);
+    if (status == BERTH_OK) {
+        status = write_config(config, error);
+    }
+    if (status == BERTH_OK) {
+        status = write_weights(conversion, weights, error);
+    }
+    memory_free(weights);
+    memory_free(config);
+    return status;
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of int8: rows of activations, quantized to a byte each, with packed weights. One table
+// of kernels per instruction set; all of them compute the same integers.
+//
+// A row x[k] is scale * (u[k] - zero), u from 0 to 255. Some columns are wide: their values are
+// much larger than the others, and they are divided among INT8_COPIES columns of the same weights,
+// so that the others keep their precision. The depth of a product is the columns, then the further
+// copies of the wide ones.
+//
+// Packed weights lie in panels of INT8_PANEL outputs, in each of them step by step INT8_STEP
+// neighbours of the depth for every output.
+#ifndef BERTH_CPU_INT8_H
+#define BERTH_CPU_INT8_H
+
+#include "core/device.h"
+
+#define INT8_PANEL 48
+#define INT8_STEP 4
+#define INT8_ROWS 8   // rows of a block of sums
+#define INT8_COPIES 4 // of a wide column
+
+static inline int64_t int8_round_up(int64_t count, int64_t unit) {
+    return (count + unit - 1) / unit * unit;
+}
+
+// The depth in memory, of rows and of panels.
+static inline int64_t int8_depth(int64_t columns, int64_t wide_count) {
+    return int8_round_up(columns + (INT8_COPIES - 1) * wide_count, INT8_STEP);
+}
+
+// Quantized rows.
+struct int8_rows {
+    unsigned char *values; // [count][depth]
+    float *scales;         // [count]
+    int32_t *zeros;        // [count]
+    float *buffer;         // [columns] scratch memory
+    int64_t count, depth;
+};
+
+struct int8_wide {
+    const int32_t *columns; // [count], ascending
+    int64_t count;
+};
+
+// c[m, n] = (a[m, k] b[n, k]^T) (+ bias[n]) for the outputs of some whole panels.
+struct int8_product {
+    struct mat c; // f32 or bf16
+    const struct int8_rows *a;
+    const signed char *panels;
+    const float *scales; // [n] of b,
+    const int32_t *sums; // [n] its rows' sums
+    const float *bias;   // [n]; NULL: none
+};
+
+struct int8_kernels {
+    const char *name;
+    // Quantizes the rows of x, f32 or bf16. A row with a number that is not finite gets the scale
+    // NaN.
+    void (*quantize)(const struct int8_rows *rows, struct mat x, const struct int8_wide *wide);
+    void (*product)(const struct int8_product *product);
+    // As struct kernels' peak_f32.
+    double (*peak)(int64_t rounds);
+};
+
+extern const struct int8_kernels int8_generic;
+#if defined(__x86_64__)
+extern const struct int8_kernels int8_avx2;
+extern const struct int8_kernels int8_avxvnni;
+extern const struct int8_kernels int8_avx512vnni;
+extern const struct int8_kernels int8_avx512bf16;
+#endif
+
+// The fastest table that this processor runs with no wider vectors than `instructions` has, the
+// name of a table of kernels.h.
+const struct int8_kernels *int8_kernels_choose(const char *instructions);
+// The tables that this processor runs, fastest first; `most` of them at most. Returns their number.
+size_t int8_kernels_all(const struct int8_kernels **tables, size_t most);
+
+#endif

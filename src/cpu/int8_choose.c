@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the kernels of int8: the fastest that the processor runs, within forced instructions.
+#include "core/words.h"
+#include "cpu/int8.h"
+
+struct candidate {
+    const struct int8_kernels *kernels;
+    const char *within; // the tables of kernels.h with which it is used, separated by spaces
+    int runs;
+};
+
+enum { CANDIDATES = 5 };
+
+static size_t candidates(struct candidate list[CANDIDATES]) {
+    size_t count = 0;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const int avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                       __builtin_cpu_supports("avx512vl");
+    const int vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+    const int bf16 = vnni && __builtin_cpu_supports("avx512bf16");
+    list[count++] = (struct candidate){&int8_avx512bf16, "avx512bf16", bf16};
+    list[count++] = (struct candidate){&int8_avx512vnni, "avx512bf16 avx512", vnni};
+    list[count++] = (struct candidate){&int8_avxvnni, "avx512bf16 avx512 avx2",
+                                       avx2 && __builtin_cpu_supports("avxvnni")};
+    list[count++] = (struct candidate){&int8_avx2, "avx512bf16 avx512 avx2", avx2};
+#endif
+    list[count++] = (struct candidate){&int8_generic, "avx512bf16 avx512 avx2 generic", 1};
+    return count;
+}
+
+const struct int8_kernels *int8_kernels_choose(const char *instructions) {
+    struct candidate list[CANDIDATES];
+    const size_t count = candidates(list);
+    size_t i = 0;
+    while (i + 1 < count && !(list[i].runs && words_have(list[i].within, ' ', instructions))) {
+        i++;
+    }
+    return list[i].kernels;
+}
+
+size_t int8_kernels_all(const struct int8_kernels **tables, size_t most) {
+    struct candidate list[CANDIDATES];
+    const size_t count = candidates(list);
+    size_t found = 0;
+    for (size_t i = 0; i < count && found < most; i++) {
+        if (list[i].runs) {
+            tables[found++] = list[i].kernels;
+        }
+    }
+    return found;
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of int8 (cpu/int8.h) of one instruction set: included by kernels_int8_*.c, which name
+// the table. The instruction set decides how a block of sums is computed; quantization and the way
+// from sums to results are loops that the compiler makes vectors of, without contraction, so that
+// every instruction set gives the same numbers.
+#include "cpu/int8.h"
+#include "cpu/kernels/math.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+// --- sums ---------------------------------------------------------------------------------------
+
+// The sums of a block: rows of a times a panel of b.
+struct block {
+    int32_t sums[INT8_ROWS][INT8_PANEL];
+    const unsigned char *row[INT8_ROWS];
+    const signed char *panel;
+    int64_t steps, width; // of the panel
+};
+
+#if defined(__AVX512VNNI__)
+enum { LANES_OF_SUM = 16, ROWS_TOGETHER = INT8_ROWS, VECTORS_MOST = 3 };
+typedef __m512i vector_sums, vector_columns, vector_word;
+
+ALWAYS vector_sums no_sums(void) {
+    return _mm512_setzero_si512();
+}
+
+ALWAYS vector_columns columns_at(const signed char *from) {
+    return _mm512_loadu_si512(from);
+}
+
+ALWAYS vector_word word_at(const unsigned char *from) {
+    int32_t word;
+    memcpy(&word, from, sizeof word);
+    return _mm512_set1_epi32(word);
+}
+
+ALWAYS vector_sums add_products(vector_sums sums, vector_word word, vector_columns columns) {
+    return _mm512_dpbusd_epi32(sums, word, columns);
+}
+
+ALWAYS void keep_sums(int32_t *to, vector_sums sums) {
+    _mm512_storeu_si512(to, sums);
+}
+#elif defined(__AVXVNNI__)
+enum { LANES_OF_SUM = 8, ROWS_TOGETHER = 4, VECTORS_MOST = 2 };
+typedef __m256i vector_sums, vector_columns, vector_word;
+
+ALWAYS vector_sums no_sums(void) {
+    return _mm256_setzero_si256();
+}
+
+ALWAYS vector_columns columns_at(const signed char *from) {
+    return _mm256_loadu_si256((const __m256i *)from);
+}
+
+ALWAYS vector_word word_at(const unsigned char *from) {
+    int32_t word;
+    memcpy(&word, from, sizeof word);
+    return _mm256_set1_epi32(word);
+}
+
+ALWAYS vector_sums add_products(vector_sums sums, vector_word word, vector_columns columns) {
+    return _mm256_dpbusd_avx_epi32(sums, word, columns);
+}
+
+ALWAYS void keep_sums(int32_t *to, vector_sums sums) {
+    _mm256_storeu_si256((__m256i *)to, sums);
+}
+#elif defined(__AVX2__)
+// Products of bytes would saturate in 16 bits, so both operands are widened to 16 bits first. Of a
+// sum there are two halves, in neighbouring lanes.
+enum { LANES_OF_SUM = 8, ROWS_TOGETHER = 4, VECTORS_MOST = 1 };
+typedef struct {
+    __m256i low, high; // of columns 0, 1, 4, 5 and of 2, 3, 6, 7
+} vector_sums, vector_columns;
+typedef __m256i vector_word;
+
+ALWAYS vector_sums no_sums(void) {
+    return (vector_sums){_mm256_setzero_si256(), _mm256_setzero_si256()};
+}
+
+ALWAYS vector_columns columns_at(const signed char *from) {
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)from);
+    const __m256i signs = _mm256_cmpgt_epi8(_mm256_setzero_si256(), bytes);
+    return (vector_columns){_mm256_unpacklo_epi8(bytes, signs), _mm256_unpackhi_epi8(bytes, signs)};
+}
+
+ALWAYS vector_word word_at(const unsigned char *from) {
+    int32_t word;
+    memcpy(&word, from, sizeof word);
+    return _mm256_unpacklo_epi8(_mm256_set1_epi32(word), _mm256_setzero_si256());
+}
+
+ALWAYS vector_sums add_products(vector_sums sums, vector_word word, vector_columns columns) {
+    return (vector_sums){_mm256_add_epi32(sums.low, _mm256_madd_epi16(word, columns.low)),
+                         _mm256_add_epi32(sums.high, _mm256_madd_epi16(word, columns.high))};
+}
+
+ALWAYS void keep_sums(int32_t *to, vector_sums sums) {
+    _mm256_storeu_si256((__m256i *)to, _mm256_hadd_epi32(sums.low, sums.high));
+}
+#else
+enum { LANES_OF_SUM = 1, ROWS_TOGETHER = 4, VECTORS_MOST = 1 };
+typedef int32_t vector_sums;
+typedef const signed char *vector_columns;
+typedef const unsigned char *vector_word;
+
+ALWAYS vector_sums no_sums(void) {
+    return 0;
+}
+
+ALWAYS vector_columns columns_at(const signed char *from) {
+    return from;
+}
+
+ALWAYS vector_word word_at(const unsigned char *from) {
+    return from;
+}
+
+ALWAYS vector_sums add_products(vector_sums sums, vector_word word, vector_columns columns) {
+    for (int i = 0; i < INT8_STEP; i++) {
+        sums += word[i] * columns[i];
+    }
+    return sums;
+}
+
+ALWAYS void keep_sums(int32_t *to, vector_sums sums) {
+    *to = sums;
+}
+#endif
+
+// Those of ROWS_TOGETHER rows and `vectors` vectors of columns stay in registers.
+ALWAYS void group_sums(struct block *block, int first_row, int64_t column, int vectors) {
+    vector_sums sums[ROWS_TOGETHER][VECTORS_MOST];
+    const unsigned char *const *row = block->row + first_row;
+    const signed char *b = block->panel + column * INT8_STEP;
+    const int64_t end = block->steps * INT8_STEP, stride = block->width * INT8_STEP;
+#pragma GCC unroll 8
+    for (int i = 0; i < ROWS_TOGETHER; i++) {
+#pragma GCC unroll 3
+        for (int j = 0; j < vectors; j++) {
+            sums[i][j] = no_sums();
+        }
+    }
+    for (int64_t at = 0; at < end; at += INT8_STEP, b += stride) {
+        vector_columns columns[VECTORS_MOST];
+#pragma GCC unroll 3
+        for (int j = 0; j < vectors; j++) {
+            columns[j] = columns_at(b + j * LANES_OF_SUM * INT8_STEP);
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < ROWS_TOGETHER; i++) {
+            const vector_word word = word_at(row[i] + at);
+#pragma GCC unroll 3
+            for (int j = 0; j < vectors; j++) {
+                sums[i][j] = add_products(sums[i][j], word, columns[j]);
+            }
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < ROWS_TOGETHER; i++) {
+#pragma GCC unroll 3
+        for (int j = 0; j < vectors; j++) {
+            keep_sums(block->sums[first_row + i] + column + j * LANES_OF_SUM, sums[i][j]);
+        }
+    }
+}
+
+ALWAYS void block_sums(struct block *block) {
+#if defined(__AVX512VNNI__)
+    switch (block->width / LANES_OF_SUM) {
+    case 3:
+        group_sums(block, 0, 0, 3);
+        break;
+    case 2:
+        group_sums(block, 0, 0, 2);
+        break;
+    default:
+        group_sums(block, 0, 0, 1);
+    }
+#else
+    for (int row = 0; row < INT8_ROWS; row += ROWS_TOGETHER) {
+        for (int64_t column = 0; column < block->width; column += VECTORS_MOST * LANES_OF_SUM) {
+            group_sums(block, row, column, VECTORS_MOST);
+        }
+    }
+#endif
+}
+
+// --- the product --------------------------------------------------------------------------------
+
+// Writes the results of a block, whose first output is `column`.
+ALWAYS void write_block(const struct int8_product *p, const struct block *block, int64_t row,
+                        int64_t column) {
+    const int64_t rows = piece(row, p->c.rows, INT8_ROWS);
+    const int64_t count = piece(column, p->c.cols, INT8_PANEL);
+    const float *scales = p->scales + column;
+    const int32_t *sums = p->sums + column;
+    for (int64_t i = 0; i < rows; i++) {
+        float out[INT8_PANEL];
+        const float scale = p->a->scales[row + i];
+        const int32_t zero = p->a->zeros[row + i];
+#pragma omp simd
+        for (int64_t j = 0; j < count; j++) {
+            const int32_t sum = block->sums[i][j] - zero * sums[j];
+            out[j] = (float)sum * (scale * scales[j]);
+        }
+        if (p->bias != NULL) {
+            const float *bias = p->bias + column;
+#pragma omp simd
+            for (int64_t j = 0; j < count; j++) {
+                out[j] += bias[j];
+            }
+        }
+        store(p->c, row + i, column, out, count);
+    }
+}
+
+// All rows of a panel. The rows that the last block lacks are read as its last one.
+static void panel_of(const struct int8_product *p, int64_t column) {
+    const struct int8_rows *a = p->a;
+    const int64_t left = piece(column, p->c.cols, INT8_PANEL);
+    struct block block = {.panel = p->panels + column * a->depth,
+                          .steps = a->depth / INT8_STEP,
+                          .width = int8_round_up(left, 16)};
+    for (int64_t row = 0; row < p->c.rows; row += INT8_ROWS) {
+        const int64_t rows = piece(row, p->c.rows, INT8_ROWS);
+        for (int64_t i = 0; i < INT8_ROWS; i++) {
+            block.row[i] = a->values + (row + (i < rows ? i : rows - 1)) * a->depth;
+            prefetch(p->c, row + (i < rows ? i : rows - 1), column, left, 1);
+        }
+        block_sums(&block);
+        write_block(p, &block, row, column);
+    }
+}
+
+static void product(const struct int8_product *p) {
+    for (int64_t column = 0; column < p->c.cols; column += INT8_PANEL) {
+        panel_of(p, column);
+    }
+}
+
+// --- quantization -------------------------------------------------------------------------------
+
+// The range of a row; `bits` is the largest of its absolute values as an integer, which is that of
+// a number that is not finite if there is one.
+struct range {
+    float low, high;
+    uint32_t bits;
+};
+
+ALWAYS struct range range_of(const float *x, int64_t count) {
+    float low = 0.0f, high = 0.0f;
+    uint32_t most = 0;
+#pragma omp simd reduction(min : low) reduction(max : high, most)
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t bits = bits_of(x[i]) & 0x7FFFFFFFu;
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+        most = bits > most ? bits : most;
+    }
+    return (struct range){low, high, most};
+}
+
+// Below this range a row counts as zero: the reciprocal of its scale would overflow.
+#define RANGE_LEAST 1e-30f
+
+// Rounds x * inverse to the nearest integer, ties to even.
+ALWAYS int32_t rounded(float x, float inverse) {
+    const float magic = 12582912.0f; // 1.5 * 2^23: adding it rounds to an integer
+    return (int32_t)(bits_of(x * inverse + magic) - bits_of(magic));
+}
+
+ALWAYS unsigned char byte_of(int32_t value) {
+    value = value > 0 ? value : 0;
+    return (unsigned char)(value < 255 ? value : 255);
+}
+
+// Divides a wide column's number among its copies.
+ALWAYS void put_wide(unsigned char *row, int64_t column, unsigned char *more, int32_t value,
+                     int32_t zero) {
+    int32_t sum = value + INT8_COPIES * zero;
+    sum = sum > 0 ? sum : 0;
+    row[column] = byte_of(sum / INT8_COPIES);
+    for (int i = 1; i < INT8_COPIES; i++) {
+        more[i - 1] = byte_of((sum + i) / INT8_COPIES);
+    }
+}
+
+ALWAYS void quantize_row(const struct int8_rows *rows, int64_t row, struct mat x,
+                         const struct int8_wide *wide) {
+    float large[DEVICE_INT8_WIDE], *values = rows->buffer;
+    unsigned char *to = rows->values + row * rows->depth;
+    const int64_t columns = x.cols;
+    load(values, x, row, 0, columns);
+    for (int64_t i = 0; i < wide->count; i++) {
+        large[i] = values[wide->columns[i]];
+        values[wide->columns[i]] = 0.0f;
+    }
+    const struct range most = range_of(large, wide->count);
+    struct range range = range_of(values, columns);
+    range.low = fminf(range.low, most.low / INT8_COPIES);
+    range.high = fmaxf(range.high, most.high / INT8_COPIES);
+    const int is_finite = range.bits < 0x7F800000u && most.bits < 0x7F800000u;
+    const float scale = (range.high - range.low) / 255.0f;
+    const float inverse = is_finite && range.high - range.low > RANGE_LEAST
+                              ? 255.0f / (range.high - range.low)
+                              : 0.0f;
+    const int32_t zero = is_finite ? rounded(-range.low, inverse) : 0;
+    rows->scales[row] = is_finite ? scale : NAN;
+    rows->zeros[row] = zero;
+#pragma omp simd
+    for (int64_t i = 0; i < columns; i++) {
+        to[i] = byte_of(rounded(values[i], inverse) + zero);
+    }
+    unsigned char *more = to + columns;
+    for (int64_t i = 0; i < wide->count; i++, more += INT8_COPIES - 1) {
+        put_wide(to, wide->columns[i], more, is_finite ? rounded(large[i], inverse) : 0, zero);
+    }
+    memset(more, 0, (size_t)(to + rows->depth - more));
+}
+
+static void quantize(const struct int8_rows *rows, struct mat x, const struct int8_wide *wide) {
+    for (int64_t row = 0; row < rows->count; row++) {
+        quantize_row(rows, row, x, wide);
+    }
+}
+
+// --- the peak -----------------------------------------------------------------------------------
+
+#define PEAK_CHAINS 16
+#if defined(__AVX2__)
+#define KEEP_LOOP(word) __asm__ volatile("" : "+v"(word))
+#else
+#define KEEP_LOOP(word) __asm__ volatile("" : "+r"(word))
+#endif
+
+static double peak(int64_t rounds) {
+    enum { DEPTH = PEAK_CHAINS * LANES_OF_SUM * INT8_STEP };
+    static const signed char ones[DEPTH] = {1};
+    static const unsigned char words[INT8_STEP] = {1, 1, 1, 1};
+    vector_sums sums[PEAK_CHAINS];
+    int32_t lanes[LANES_OF_SUM];
+    vector_columns columns = columns_at(ones);
+    vector_word word = word_at(words);
+    for (int i = 0; i < PEAK_CHAINS; i++) {
+        sums[i] = no_sums();
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+#pragma GCC unroll 16
+        for (int i = 0; i < PEAK_CHAINS; i++) {
+            sums[i] = add_products(sums[i], word, columns);
+        }
+        KEEP_LOOP(word);
+    }
+    volatile int32_t sink = 0;
+    for (int i = 0; i < PEAK_CHAINS; i++) {
+        keep_sums(lanes, sums[i]);
+        sink = sink + lanes[0];
+    }
+    return (double)rounds * PEAK_CHAINS * LANES_OF_SUM * INT8_STEP * 2;
+}
+
+const struct int8_kernels INT8_TABLE = {
+    .name = INT8_NAME, .quantize = quantize, .product = product, .peak = peak};

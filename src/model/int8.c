@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/int8.h"
+
+#include "core/int8.h"
+#include "core/memory.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ALIGNMENT 64
+// Fewer columns have no outliers worth a place.
+#define WIDE_FROM_COLUMNS 64
+
+// --- where everything is ------------------------------------------------------------------------
+
+static const struct param *param_at(const struct param_table *table, int64_t offset) {
+    size_t i = 0;
+    while (table->params[i].offset != offset) {
+        i++;
+    }
+    return &table->params[i];
+}
+
+static void *take(struct int8_weights *weights, size_t bytes) {
+    char *base = weights->block;
+    void *part = base == NULL ? NULL : base + weights->bytes;
+    weights->bytes += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return part;
+}
+
+static struct int8_matrix take_matrix(struct int8_weights *weights, int64_t rows, int64_t cols,
+                                      int is_normalised) {
+    struct int8_matrix m = {.rows = rows, .cols = cols};
+    m.wide = is_normalised && cols >= WIDE_FROM_COLUMNS ? DEVICE_INT8_WIDE : 0;
+    m.data = take(weights, weights->device->int8_bytes(weights->device, &m));
+    return m;
+}
+
+static struct int8_layer take_layer(struct int8_weights *weights) {
+    const struct param_layer *first = &weights->table->layers[0];
+    const struct param *inner = param_at(weights->table, first->intermediate_weight);
+    const int64_t hidden = inner->cols;
+    return (struct int8_layer){.qkv = take_matrix(weights, 3 * hidden, hidden, 1),
+                               .attention = take_matrix(weights, hidden, hidden, 0),
+                               .intermediate = take_matrix(weights, inner->rows, hidden, 1),
+                               .output = take_matrix(weights, hidden, inner->rows, 0)};
+}
+
+// Lays out the block; without memory it only measures it.
+static void lay_out(struct int8_weights *weights) {
+    const struct param *words = param_at(weights->table, weights->table->word);
+    weights->bytes = 0;
+    weights->word_scales = take(weights, (size_t)words->rows * sizeof *weights->word_scales);
+    weights->words = mat_of(take(weights, (size_t)(words->rows * words->cols)), words->rows,
+                            words->cols, DTYPE_I8);
+    for (int64_t i = 0; i < weights->table->layer_count; i++) {
+        const struct int8_layer layer = take_layer(weights);
+        if (weights->layers != NULL) {
+            weights->layers[i] = layer;
+        }
+    }
+}
+
+size_t int8_weights_bytes(struct device *device, const struct param_table *table) {
+    struct int8_weights weights = {.device = device, .table = table};
+    lay_out(&weights);
+    return weights.bytes;
+}
+
+static int is_replaced(const struct param_table *table, const struct param *param) {
+    return param->offset < table->head_first || param->offset == table->word;
+}
+
+int64_t int8_replaced_elements(const struct param_table *table) {
+    int64_t count = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct param *param = &table->params[i];
+        count += is_replaced(table, param) ? param->rows * param->cols : 0;
+    }
+    return count;
+}
+
+enum berth_status int8_weights_init(struct int8_weights *weights, struct device *device,
+                                    const struct param_table *table, struct berth_error *error) {
+    const size_t bytes = int8_weights_bytes(device, table), layers = (size_t)table->layer_count;
+    *weights = (struct int8_weights){.device = device, .table = table, .bytes = bytes};
+    weights->layers = memory_array_zeroed(layers, sizeof *weights->layers);
+    if (weights->layers == NULL) {
+        return error_no_memory(error, layers * sizeof *weights->layers, "the list of layers");
+    }
+    weights->block = device->memory_new(device, bytes);
+    if (weights->block == NULL) {
+        return device_no_memory(device, bytes, "the weights in int8", error);
+    }
+    lay_out(weights);
+    return BERTH_OK;
+}
+
+void int8_weights_done(struct int8_weights *weights) {
+    if (weights->block != NULL) {
+        weights->device->memory_free(weights->device, weights->block, weights->bytes);
+    }
+    memory_free(weights->layers);
+    *weights = (struct int8_weights){0};
+}
+
+// --- quantization -------------------------------------------------------------------------------
+
+static void set_words(struct int8_weights *weights, const float *values) {
+    const struct mat words = weights->words;
+#pragma omp parallel for
+    for (int64_t row = 0; row < words.rows; row++) {
+        weights->word_scales[row] = int8_quantize(values + row * words.cols, words.cols,
+                                                  (signed char *)words.data + row * words.stride);
+    }
+}
+
+// A matrix of a layer, and where it begins in the table.
+struct place {
+    const struct int8_matrix *matrix;
+    int64_t offset;
+};
+
+static struct place place_of(const struct int8_weights *weights, const struct param *param) {
+    const struct param_table *table = weights->table;
+    int64_t i = table->layer_count - 1;
+    while (table->layers[i].qkv_weight > param->offset) {
+        i--;
+    }
+    const struct param_layer *at = &table->layers[i];
+    const struct int8_layer *layer = &weights->layers[i];
+    const struct place places[] = {{&layer->output, at->output_weight},
+                                   {&layer->intermediate, at->intermediate_weight},
+                                   {&layer->attention, at->attention_weight},
+                                   {&layer->qkv, at->qkv_weight}};
+    size_t found = 0;
+    while (places[found].offset > param->offset) {
+        found++;
+    }
+    return places[found];
+}
+
+int int8_weights_set(struct int8_weights *weights, const struct param *param, const float *values) {
+    if (!is_replaced(weights->table, param)) {
+        return 0;
+    }
+    if (param->offset == weights->table->word) {
+        set_words(weights, values);
+        return 1;
+    }
+    const struct place place = place_of(weights, param);
+    weights->device->int8_pack(weights->device, place.matrix,
+                               (param->offset - place.offset) / param->cols,
+                               mat_of((void *)values, param->rows, param->cols, DTYPE_F32));
+    return 1;
+}
+
+// --- wide columns -------------------------------------------------------------------------------
+
+// The tables that an embedding is the sum of, and its norm.
+struct embeddings {
+    const struct int8_weights *weights;
+    const float *position, *type, *gamma, *beta;
+    int64_t positions;
+};
+
+static struct embeddings embeddings_of(const struct int8_weights *weights, const float *master) {
+    const struct param_table *table = weights->table;
+    return (struct embeddings){.weights = weights,
+                               .position = master + table->position,
+                               .type = master + table->type,
+                               .gamma = master + table->embedding_norm_weight,
+                               .beta = master + table->embedding_norm_bias,
+                               .positions = param_at(table, table->position)->rows};
+}
+
+// The normalised embedding of a word, at one of the positions.
+static void embed(const struct embeddings *e, int64_t word, float *to) {
+    const struct mat words = e->weights->words;
+    const signed char *q = (const signed char *)words.data + word * words.stride;
+    const float scale = e->weights->word_scales[word];
+    const float *position = e->position + word % e->positions * words.cols;
+    double sum = 0, squares = 0;
+    for (int64_t c = 0; c < words.cols; c++) {
+        to[c] = scale * (float)q[c] + position[c] + e->type[c];
+        sum += to[c];
+        squares += (double)to[c] * to[c];
+    }
+    const double mean = sum / (double)words.cols;
+    const double deviation = sqrt(fmax(squares / (double)words.cols - mean * mean, 1e-12));
+    for (int64_t c = 0; c < words.cols; c++) {
+        to[c] = (float)((to[c] - mean) / deviation) * e->gamma[c] + e->beta[c];
+    }
+}
+
+static void find_sizes(const struct embeddings *e, float *row, float *sizes) {
+    const struct mat words = e->weights->words;
+    for (int64_t word = 0; word < words.rows; word++) {
+        embed(e, word, row);
+        for (int64_t c = 0; c < words.cols; c++) {
+            const float size = fabsf(row[c]);
+            sizes[c] = size > sizes[c] ? size : sizes[c];
+        }
+    }
+}
+
+// Writes the columns with the largest sizes, ascending; `sizes` loses them.
+static void find_largest(float *sizes, int64_t count, int32_t columns[DEVICE_INT8_WIDE]) {
+    for (int found = 0; found < DEVICE_INT8_WIDE; found++) {
+        int32_t most = 0;
+        for (int32_t c = 1; c < count; c++) {
+            most = sizes[c] > sizes[most] ? c : most;
+        }
+        sizes[most] = -1;
+        int at = found;
+        for (; at > 0 && columns[at - 1] > most; at--) {
+            columns[at] = columns[at - 1];
+        }
+        columns[at] = most;
+    }
+}
+
+enum berth_status int8_weights_finish(struct int8_weights *weights, const float *master,
+                                      struct berth_error *error) {
+    const struct embeddings embeddings = embeddings_of(weights, master);
+    const size_t hidden = (size_t)weights->words.cols;
+    struct device *device = weights->device;
+    int32_t columns[DEVICE_INT8_WIDE];
+    if (weights->layers[0].qkv.wide == 0) {
+        return BERTH_OK;
+    }
+    float *sizes = memory_array_zeroed(2 * hidden, sizeof *sizes);
+    if (sizes == NULL) {
+        return error_no_memory(error, 2 * hidden * sizeof *sizes, "the sizes of columns");
+    }
+    find_sizes(&embeddings, sizes + hidden, sizes);
+    find_largest(sizes, weights->words.cols, columns);
+    for (int64_t i = 0; i < weights->table->layer_count; i++) {
+        device->int8_widen(device, &weights->layers[i].qkv, columns);
+        device->int8_widen(device, &weights->layers[i].intermediate, columns);
+    }
+    memory_free(sizes);
+    return BERTH_OK;
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The weights of a model in int8, for inference: the matrices of the layers and the word table, in
+// one block of device memory. Everything else stays in the f32 buffer of params.h.
+#ifndef BERTH_MODEL_INT8_H
+#define BERTH_MODEL_INT8_H
+
+#include "core/device.h"
+#include "core/error.h"
+#include "model/params.h"
+
+struct int8_layer {
+    struct int8_matrix qkv, attention, intermediate, output;
+};
+
+struct int8_weights {
+    struct device *device;
+    const struct param_table *table;
+    struct int8_layer *layers; // [table->layer_count]
+    struct mat words;          // [V, H] i8
+    float *word_scales;        // [V]
+    void *block;
+    size_t bytes;
+};
+
+// Bytes of the block.
+size_t int8_weights_bytes(struct device *device, const struct param_table *table);
+// The f32 elements that a model with int8 weights has no need for.
+int64_t int8_replaced_elements(const struct param_table *table);
+// Takes the memory. int8_weights_done frees, also after a failure.
+enum berth_status int8_weights_init(struct int8_weights *weights, struct device *device,
+                                    const struct param_table *table, struct berth_error *error);
+void int8_weights_done(struct int8_weights *weights);
+// Quantizes a parameter; 0: it stays in f32. `values` are in host memory.
+int int8_weights_set(struct int8_weights *weights, const struct param *param, const float *values);
+// Called once, when all parameters were set; `master` is the buffer with those that stay in f32.
+// Finds the wide columns (core/device.h) of what the layers read: those with the largest values
+// among the normalised embeddings of all words. The outliers of a BERT's residual stream are in the
+// same columns in all layers.
+enum berth_status int8_weights_finish(struct int8_weights *weights, const float *master,
+                                      struct berth_error *error);
+
+#endif

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests --precision int8 and convert --to int8: the folder's numbers, the same results from it as from the
+# model in fp32, whatever the number of threads, and what is refused.
+. "$(dirname "$0")/lib.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$work" || exit 1
+cat >config.json <<'END'
+{"vocab_size": 128, "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2,
+ "intermediate_size": 200, "max_position_embeddings": 64, "type_vocab_size": 2, "hidden_act": "gelu",
+ "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "layer_norm_eps": 1e-12,
+ "initializer_range": 0.02, "model_type": "bert"}
+END
+"$BERTH" init --config config.json --output model --seed 7 --quiet || exit 1
+make_vocabulary >model/vocab.txt
+make_dataset data.json
+for i in $(seq 30); do echo "the red ball of anna is blue , number $i ."; done >texts.txt
+small="--max_seq_length 32 --device cpu"
+
+# --- the folder ---------------------------------------------------------------------------------
+
+run convert model int8 --to int8
+expect_code 0
+what="the tensors of int8"
+python3 -B "$here/check_int8.py" model/model.safetensors int8 >"$out" 2>&1 || fail "the tensors"
+run convert int8 copy
+expect_code 0
+what="convert int8 copy"
+expect_no copy/config.json quantization_config
+run convert copy again --to int8
+expect_code 0
+cmp -s int8/model.safetensors again/model.safetensors || fail "numbers that were quantized before change"
+run convert int8 int8-again --to int8
+expect_code 0
+cmp -s int8/model.safetensors int8-again/model.safetensors || fail "int8 as int8 is another"
+run convert model new --to int8 --dtype bf16
+expect_code 2
+expect_err "int8 accepts: f32"
+
+# --- the same numbers from either folder, with any number of threads ----------------------------------
+
+for threads in 1 2 4; do
+    for model in model int8; do
+        run embed --model $model $small --threads $threads --precision int8 -o $model-$threads.npy texts.txt
+        expect_code 0
+        cmp -s model-1.npy $model-$threads.npy || fail "$model with $threads threads gives other bytes"
+    done
+done
+run embed --model model $small --precision fp32 -o fp32.npy texts.txt
+expect_code 0
+cmp -s model-1.npy fp32.npy && fail "--precision int8 has no effect"
+run embed --model copy $small --precision fp32 -o copy.npy texts.txt
+expect_code 0
+run embed --model int8 $small --precision fp32 -o wide.npy texts.txt
+expect_code 0
+cmp -s copy.npy wide.npy || fail "an int8 folder in fp32 is not its own copy"
+for name in model-1 wide; do
+    what="$name.npy"
+    python3 -B "$here/check_int8.py" --cosine fp32.npy $name.npy >"$out" 2>&1 || fail "the cosine"
+done
+for model in model int8; do
+    run predict squad --model $model --input data.json --output $model-answers $small --doc_stride 8 \
+        --max_query_length 10 --precision int8 --threads 2
+    expect_code 0
+done
+cmp -s model-answers/predictions.json int8-answers/predictions.json || fail "other answers"
+
+# --- refusals -----------------------------------------------------------------------------------
+
+run finetune squad --model model --train_file data.json --output trained $small --precision int8
+expect_code 78
+expect_err "--precision int8 is only for prediction"
+expect_err "train in fp32 or bf16"
+[ ! -e trained/model.safetensors ] || fail "trained in int8"
+what="an int8 folder without a scale"
+python3 -B "$here/check_int8.py" --damage int8/model.safetensors damaged.safetensors || exit 1
+cp -r int8 damaged
+cp damaged.safetensors damaged/model.safetensors
+run embed --model damaged $small texts.txt
+expect_code 65
+expect_err 'of type I8: expected "'
+finish

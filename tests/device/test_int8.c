@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests int8 on the CPU: the kernels of all instruction sets against integers computed one by one,
+// the operations of core/device.h against a reference in double, whatever the number of threads.
+#include "core/harness.h"
+#include "core/int8.h"
+#include "core/memory.h"
+#include "cpu/int8.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TABLES = 8, WIDE = DEVICE_INT8_WIDE };
+
+static uint32_t random_state = 1;
+
+static float random_number(void) {
+    random_state = random_state * 1664525u + 1013904223u;
+    return (float)(int32_t)random_state / 2147483648.0f;
+}
+
+static float *numbers(int64_t count, float size) {
+    float *x = memory_array((size_t)count, sizeof *x);
+    for (int64_t i = 0; i < count; i++) {
+        x[i] = size * random_number();
+    }
+    return x;
+}
+
+// --- the kernels --------------------------------------------------------------------------------
+
+struct kernel_case {
+    int64_t rows, outputs, columns, wide;
+    enum dtype dtype;
+};
+
+static const struct kernel_case kernel_cases[] = {
+    {1, 1, 1, 0, DTYPE_F32},       {7, 47, 30, 0, DTYPE_F32},       {8, 48, 64, WIDE, DTYPE_F32},
+    {9, 49, 129, WIDE, DTYPE_F32}, {19, 65, 96, 3, DTYPE_BF16},     {64, 112, 3072, 0, DTYPE_BF16},
+    {5, 16, 70, 1, DTYPE_BF16},    {13, 33, 768, WIDE, DTYPE_BF16},
+};
+
+static const int32_t wide_columns[WIDE] = {0, 1, 7, 9, 20, 33, 62, 63};
+
+struct arrays {
+    struct int8_rows rows;
+    signed char *panels;
+    float *scales, *bias, *x, *c;
+    uint16_t *half;
+    int32_t *sums;
+};
+
+static struct arrays arrays_of(const struct kernel_case *k) {
+    const int64_t depth = int8_depth(k->columns, k->wide), outputs = int8_round_up(k->outputs, 16);
+    struct arrays a = {.rows = {.count = k->rows, .depth = depth}};
+    a.rows.values = memory_array((size_t)(k->rows * depth), 1);
+    a.rows.scales = memory_array((size_t)k->rows, sizeof(float));
+    a.rows.zeros = memory_array((size_t)k->rows, sizeof(int32_t));
+    a.rows.buffer = memory_array((size_t)k->columns, sizeof(float));
+    a.panels = memory_array((size_t)(outputs * depth), 1);
+    a.sums = memory_array_zeroed((size_t)outputs, sizeof *a.sums);
+    a.scales = numbers(outputs, 0.01f);
+    a.bias = numbers(outputs, 1);
+    a.x = numbers(k->rows * k->columns, 3);
+    a.half = memory_array((size_t)(k->rows * k->columns), sizeof *a.half);
+    a.c = memory_array_zeroed((size_t)(k->rows * k->outputs), sizeof *a.c);
+    for (int64_t i = 0; i < outputs * depth; i++) {
+        a.panels[i] = (signed char)(127 * random_number());
+    }
+    for (int64_t i = 0; i < k->rows * k->columns; i++) {
+        const int is_wide = k->wide > 0 && i % k->columns == wide_columns[0];
+        uint32_t bits;
+        a.x[i] *= is_wide ? 5.0f : 1.0f;
+        memcpy(&bits, &a.x[i], sizeof bits);
+        a.half[i] = (uint16_t)(bits >> 16);
+        bits &= k->dtype == DTYPE_BF16 ? 0xFFFF0000u : ~0u;
+        memcpy(&a.x[i], &bits, sizeof bits);
+    }
+    return a;
+}
+
+static void arrays_done(struct arrays *a) {
+    void *blocks[] = {a->rows.values, a->rows.scales, a->rows.zeros, a->rows.buffer,
+                      a->panels,      a->sums,        a->scales,     a->bias,
+                      a->x,           a->half,        a->c};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        memory_free(blocks[i]);
+    }
+}
+
+static void run_kernels(const struct int8_kernels *table, const struct kernel_case *k,
+                        struct arrays *a) {
+    const struct int8_wide wide = {wide_columns, k->wide};
+    void *data = k->dtype == DTYPE_F32 ? (void *)a->x : (void *)a->half;
+    const struct int8_product product = {.c = mat_of(a->c, k->rows, k->outputs, DTYPE_F32),
+                                         .a = &a->rows,
+                                         .panels = a->panels,
+                                         .scales = a->scales,
+                                         .sums = a->sums,
+                                         .bias = a->bias};
+    memset(a->rows.values, 0xEE, (size_t)(k->rows * a->rows.depth));
+    table->quantize(&a->rows, mat_of(data, k->rows, k->columns, k->dtype), &wide);
+    table->product(&product);
+}
+
+// The weight of an output at a place of the depth.
+static int weight_of(const struct kernel_case *k, const struct arrays *a, int64_t output,
+                     int64_t place) {
+    const int64_t panel = output / INT8_PANEL * INT8_PANEL, left = k->outputs - panel;
+    const int64_t width = left < INT8_PANEL ? int8_round_up(left, 16) : INT8_PANEL;
+    return a->panels[panel * a->rows.depth + (place / 4 * width + output - panel) * 4 + place % 4];
+}
+
+// What a quantized row says its columns are.
+static double value_of(const struct kernel_case *k, const struct arrays *a, int64_t row,
+                       int64_t column) {
+    const unsigned char *u = a->rows.values + row * a->rows.depth;
+    int64_t value = u[column] - a->rows.zeros[row];
+    for (int64_t i = 0; i < k->wide; i++) {
+        for (int copy = 1; wide_columns[i] == column && copy < INT8_COPIES; copy++) {
+            value += u[k->columns + i * (INT8_COPIES - 1) + copy - 1] - a->rows.zeros[row];
+        }
+    }
+    return (double)value * a->rows.scales[row];
+}
+
+static void check_rows(const struct kernel_case *k, const struct arrays *a) {
+    for (int64_t r = 0; r < k->rows; r++) {
+        const double half = 0.5 * a->rows.scales[r];
+        for (int64_t c = 0; c < k->columns; c++) {
+            const double off = value_of(k, a, r, c) - a->x[r * k->columns + c];
+            // The zero point is rounded, too, which may cut half a step off at either end.
+            assert_true(fabs(off) <= 2.01 * half * (c == wide_columns[0] && k->wide ? 4 : 1));
+        }
+    }
+}
+
+static void check_products(const struct kernel_case *k, const struct arrays *a) {
+    for (int64_t r = 0; r < k->rows; r++) {
+        for (int64_t n = 0; n < k->outputs; n++) {
+            int64_t sum = 0;
+            for (int64_t p = 0; p < a->rows.depth; p++) {
+                sum += a->rows.values[r * a->rows.depth + p] * weight_of(k, a, n, p);
+            }
+            const float scale = a->rows.scales[r] * a->scales[n];
+            const float product = (float)(sum - a->rows.zeros[r] * a->sums[n]) * scale;
+            assert_true(a->c[r * k->outputs + n] == product + a->bias[n]);
+        }
+    }
+}
+
+// Every instruction set gives the same bytes.
+static void same_integers(void **state) {
+    const struct int8_kernels *tables[TABLES];
+    const size_t count = int8_kernels_all(tables, TABLES);
+    assert_true(count >= 1);
+    for (size_t i = 0; i < sizeof kernel_cases / sizeof *kernel_cases; i++) {
+        const struct kernel_case *k = &kernel_cases[i];
+        struct arrays first = arrays_of(k);
+        const uint32_t before = random_state;
+        run_kernels(tables[count - 1], k, &first);
+        check_rows(k, &first);
+        check_products(k, &first);
+        for (size_t t = 0; t + 1 < count; t++) {
+            const size_t results = (size_t)(k->rows * k->outputs) * sizeof(float);
+            float *c = memcpy(memory_new(results), first.c, results);
+            memset(first.c, 0, results);
+            run_kernels(tables[t], k, &first);
+            if (memcmp(c, first.c, results) != 0) {
+                fail_msg("%s differs from %s in case %zu", tables[t]->name, tables[count - 1]->name,
+                         i);
+            }
+            check_rows(k, &first);
+            memory_free(c);
+        }
+        assert_int_equal(random_state, before);
+        arrays_done(&first);
+    }
+}
+
+// A sum of the largest products, which would saturate in 16 bits.
+static void no_saturation(void **state) {
+    const struct kernel_case k = {8, 48, 256, 0, DTYPE_F32};
+    const struct int8_kernels *tables[TABLES];
+    const size_t count = int8_kernels_all(tables, TABLES);
+    struct arrays a = arrays_of(&k);
+    for (int64_t i = 0; i < k.rows * k.columns; i++) {
+        a.x[i] = 1;
+    }
+    memset(a.panels, 127, 48 * 256);
+    for (size_t t = 0; t < count; t++) {
+        run_kernels(tables[t], &k, &a);
+        assert_int_equal(a.rows.values[0], 255);
+        check_products(&k, &a);
+    }
+    arrays_done(&a);
+}
+
+static void special_rows(void **state) {
+    const struct kernel_case k = {4, 16, 64, 0, DTYPE_F32};
+    const struct int8_kernels *tables[TABLES];
+    const size_t count = int8_kernels_all(tables, TABLES);
+    struct arrays a = arrays_of(&k);
+    for (int64_t i = 0; i < 64; i++) {
+        a.x[i] = 0;
+        a.x[64 + i] = 1e-38f;
+    }
+    a.x[128 + 63] = NAN;
+    a.x[192 + 1] = -INFINITY;
+    for (size_t t = 0; t < count; t++) {
+        run_kernels(tables[t], &k, &a);
+        for (int64_t n = 0; n < 16; n++) {
+            assert_true(a.c[n] == a.bias[n] && fabsf(a.c[16 + n] - a.bias[n]) < 1e-30f);
+            assert_true(isnan(a.c[32 + n]) && isnan(a.c[48 + n]));
+        }
+    }
+    arrays_done(&a);
+}
+
+// --- weights ------------------------------------------------------------------------------------
+
+static void weights_keep_their_numbers(void **state) {
+    enum { COUNT = 301 };
+    for (int n = 0; n < 2000; n++) {
+        float *row = numbers(COUNT, expf(40 * random_number()));
+        signed char q[COUNT], again[COUNT];
+        float values[COUNT];
+        const float scale = int8_quantize(row, COUNT, q);
+        for (int i = 0; i < COUNT; i++) {
+            values[i] = scale * (float)q[i];
+            assert_true(fabs((double)values[i] - row[i]) <= 0.501 * scale);
+        }
+        assert_true(int8_quantize(values, COUNT, again) == scale);
+        assert_memory_equal(q, again, COUNT);
+        memory_free(row);
+    }
+    const float zeros[3] = {0}, wrong[3] = {1, NAN, 2};
+    signed char q[3];
+    assert_true(int8_quantize(zeros, 3, q) == 0 && q[0] == 0);
+    assert_true(isnan(int8_quantize(wrong, 3, q)));
+}
+
+// --- the operation ------------------------------------------------------------------------------
+
+struct linear_case {
+    int64_t rows, outputs, columns, wide;
+    enum dtype x, y;
+    enum activation activation;
+    int has_bias;
+};
+
+static const struct linear_case linear_cases[] = {
+    {64, 96, 64, 0, DTYPE_F32, DTYPE_F32, ACTIVATION_LINEAR, 1},
+    {64, 100, 50, 0, DTYPE_F32, DTYPE_F32, ACTIVATION_LINEAR, 0},
+    {448, 250, 130, WIDE, DTYPE_BF16, DTYPE_F32, ACTIVATION_LINEAR, 1},
+    {448, 300, 130, WIDE, DTYPE_BF16, DTYPE_BF16, ACTIVATION_GELU_ERF, 1},
+    {1024, 60, 300, 0, DTYPE_F32, DTYPE_F32, ACTIVATION_RELU, 1},
+};
+
+static double activated(double x, enum activation activation) {
+    return activation == ACTIVATION_GELU_ERF ? x * 0.5 * erfc(-x / sqrt(2))
+           : activation == ACTIVATION_RELU   ? fmax(x, 0)
+                                             : x;
+}
+
+static float number_at(const void *data, enum dtype dtype, int64_t i) {
+    float x;
+    const uint32_t bits = dtype == DTYPE_F32 ? 0 : (uint32_t)((const uint16_t *)data)[i] << 16;
+    memcpy(&x, dtype == DTYPE_F32 ? (const char *)data + 4 * i : (const char *)&bits, sizeof x);
+    return x;
+}
+
+struct linear_run {
+    const struct linear_case *c;
+    struct arrays a; // x, half, bias, and weights in c
+    float *w;
+    void *y;
+};
+
+// 0: this processor has no such instructions.
+static int run_linear(struct linear_run *run, const char *instructions, int threads) {
+    const struct device_options options = {.threads = threads, .instructions = instructions};
+    const struct linear_case *c = run->c;
+    struct device *dev = NULL;
+    if (device_cpu_open(&options, &dev, NULL) != BERTH_OK) {
+        return 0;
+    }
+    struct int8_matrix m = {NULL, c->outputs, c->columns, c->wide};
+    const size_t bytes = dev->int8_bytes(dev, &m);
+    m.data = dev->memory_new(dev, bytes);
+    const int64_t half = c->outputs / 3; // as query, key and value of a layer are written
+    dev->int8_pack(dev, &m, 0, mat_of(run->w, half, c->columns, DTYPE_F32));
+    dev->int8_pack(dev, &m, half,
+                   mat_of(run->w + half * c->columns, c->outputs - half, c->columns, DTYPE_F32));
+    if (c->wide > 0) {
+        dev->int8_widen(dev, &m, wide_columns);
+    }
+    const struct mat x = mat_of(c->x == DTYPE_F32 ? (void *)run->a.x : (void *)run->a.half, c->rows,
+                                c->columns, c->x);
+    dev->linear_int8_forward(dev, mat_of(run->y, c->rows, c->outputs, c->y), x, &m,
+                             c->has_bias ? run->a.bias : NULL, c->activation);
+    assert_int_equal(dev->status(dev, NULL), BERTH_OK);
+    dev->memory_free(dev, m.data, bytes);
+    dev->close(dev);
+    return 1;
+}
+
+// The root of the mean square of the difference from the product in double, of the root of its mean
+// square.
+static double error_of(const struct linear_run *run) {
+    const struct linear_case *c = run->c;
+    double difference = 0, size = 0;
+    for (int64_t r = 0; r < c->rows; r++) {
+        for (int64_t n = 0; n < c->outputs; n++) {
+            double sum = c->has_bias ? run->a.bias[n] : 0;
+            for (int64_t k = 0; k < c->columns; k++) {
+                sum += (double)run->a.x[r * c->columns + k] * run->w[n * c->columns + k];
+            }
+            sum = activated(sum, c->activation);
+            const double off = number_at(run->y, c->y, r * c->outputs + n) - sum;
+            difference += off * off;
+            size += sum * sum;
+        }
+    }
+    return sqrt(difference / size);
+}
+
+// All threads and instruction sets: the same bytes, close to the product in double. The activation
+// is that of the kernels in f32, whose bits depend on the instruction set.
+static void linear_forward(void **state) {
+    static const char *const sets[] = {"auto", "avx2", "generic"};
+    for (size_t i = 0; i < sizeof linear_cases / sizeof *linear_cases; i++) {
+        const struct linear_case *c = &linear_cases[i];
+        const struct kernel_case k = {c->rows, c->outputs, c->columns, c->wide, c->x};
+        struct linear_run run = {.c = c, .a = arrays_of(&k)};
+        const size_t bytes = (size_t)(c->rows * c->outputs) * dtype_size(c->y);
+        run.w = numbers(c->outputs * c->columns, 0.5f);
+        run.y = memory_new(bytes);
+        void *first = memory_new(bytes);
+        for (size_t s = 0; s < sizeof sets / sizeof *sets; s++) {
+            for (int threads = 1; threads <= 4; threads += threads) {
+                const int is_first = threads == 1 && (s == 0 || c->activation != ACTIVATION_LINEAR);
+                memset(run.y, 0xEE, bytes);
+                if (!run_linear(&run, sets[s], threads)) {
+                    break;
+                }
+                if (is_first) {
+                    memcpy(first, run.y, bytes);
+                    const double error = error_of(&run);
+                    if (!(error < 0.011)) {
+                        fail_msg("case %zu with %s: error %g", i, sets[s], error);
+                    }
+                } else if (memcmp(first, run.y, bytes) != 0) {
+                    fail_msg("case %zu with %s, %d threads: other bytes", i, sets[s], threads);
+                }
+            }
+        }
+        memory_free(first);
+        memory_free(run.y);
+        memory_free(run.w);
+        arrays_done(&run.a);
+    }
+}
+
+// Wide columns keep the precision of the others.
+static void wide_columns_help(void **state) {
+    double errors[2];
+    for (int64_t wide = 0; wide <= WIDE; wide += WIDE) {
+        const struct linear_case c = {64, 96, 128, wide, DTYPE_F32, DTYPE_F32, ACTIVATION_LINEAR,
+                                      0};
+        const struct kernel_case k = {c.rows, c.outputs, c.columns, 1, c.x};
+        random_state = 7;
+        struct linear_run run = {.c = &c, .a = arrays_of(&k)};
+        run.w = numbers(c.outputs * c.columns, 0.5f);
+        for (int64_t n = 0; n < c.outputs; n++) { // so that the other columns count
+            run.w[n * c.columns] = 0;
+        }
+        run.y = memory_new((size_t)(c.rows * c.outputs) * sizeof(float));
+        assert_true(run_linear(&run, "auto", 1));
+        errors[wide > 0] = error_of(&run);
+        memory_free(run.y);
+        memory_free(run.w);
+        arrays_done(&run.a);
+    }
+    assert_true(errors[1] < 0.6 * errors[0]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_integers),  cmocka_unit_test(no_saturation),
+        cmocka_unit_test(special_rows),   cmocka_unit_test(weights_keep_their_numbers),
+        cmocka_unit_test(linear_forward), cmocka_unit_test(wide_columns_help),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
