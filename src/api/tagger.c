@@ -28,6 +28,7 @@ static enum berth_status load(struct berth_tagger *tagger, const struct berth_lo
     TRY(class_names_read(&tagger->names, files, error));
     tagger->rule = tokens_window_rule(&inference->config, files->tokenizer);
     inference_set_extent(inference);
+    inference->extent.masked = inference->extent.tokens; // a word has at least one
     return inference_load(inference, log, error);
 }
 

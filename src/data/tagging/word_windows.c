@@ -47,6 +47,15 @@ static struct span next_span(const struct sentence *sentence, const struct span 
     return span_from(sentence, first, begin);
 }
 
+// The next window that has a word more at its end; one that has not is no better for any word.
+static struct span following(const struct sentence *sentence, const struct span *span) {
+    struct span next = next_span(sentence, span);
+    while (next.end == span->end) {
+        next = next_span(sentence, &next);
+    }
+    return next;
+}
+
 // The smaller of a word's distances to the ends of a window that has it.
 static size_t context_of(const struct sentence *sentence, const struct span *span, size_t word,
                          size_t begin) {
@@ -149,7 +158,7 @@ enum berth_status word_windows_add(struct word_window_set *set, const struct wor
     }
     set->divided += !is_last(&sentence, &span);
     while (!is_last(&sentence, &span)) {
-        const struct span next = next_span(&sentence, &span);
+        const struct span next = following(&sentence, &span);
         owned[1] = owner_change(&sentence, &span, &next);
         TRY(put_span(&sentence, &span, owned, error));
         owned[0] = owned[1];
