@@ -78,7 +78,8 @@ static const struct hash_row {
      "ceaeaf8ce46a8eca3bd9300b790497b4fccf6bddffa0fa47ebdb8b483157ee20"},
     {"class_five", PARAM_HEAD_CLASS,
      "453b025dbf84a46c5a8f4f58d158471c2fb32133cd3fb8a098666118d04b2a2b", NULL},
-    {"token_plain", PARAM_HEAD_TOKEN, "ONNXHASH", NULL},
+    {"token_plain", PARAM_HEAD_TOKEN,
+     "fb525e8aca018f3af7e93dd3afb4a961bcf4381fd7e404285ae95b5f803aacd3", NULL},
     {"class_regression", PARAM_HEAD_CLASS,
      "2f5c0230d667013648d8400b1ebad6acbc5421b8f5c6dd50478287df8be3e099", NULL},
 };
