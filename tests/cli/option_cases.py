@@ -37,13 +37,13 @@ JOBS = {
                              f"--output out {MACHINE} {UPDATES}"),
     "vocab": ("vocab", "--text ../text.txt --output out --size 60"),
     "evaluate pretrain": ("evaluate pretrain", f"--model ../pretrained --input_dir ../shards --output out {MACHINE}"),
-    "finetune tokens": ("finetune tokens", f"--model ../model --train ../tags.txt --dev ../tags.txt --output out "
-                                           f"{MACHINE} {UPDATES}"),
-    "predict tokens": ("predict tokens", f"--model ../tagger --input ../tags.txt --output out {MACHINE}"),
     "mlm": ("pretrain --objective mlm", f"--model ../model --train ../prose.txt --dev ../prose.txt --output out "
                                         f"{MASKED} {UPDATES}"),
     "evaluate mlm": ("evaluate pretrain --objective mlm", f"--model ../masked --dev ../prose.txt --output out {MASKED}"),
     "fill": ("fill", f"--model ../masked {MACHINE} --text '[MASK] Caf\u00e9 \u4e2d\u56fd lived in abcdefghijklmnopqrstuvwxyz'"),
+    "finetune tokens": ("finetune tokens", f"--model ../model --train ../tags.txt --dev ../tags.txt --output out "
+                                           f"{MACHINE} {UPDATES}"),
+    "predict tokens": ("predict tokens", f"--model ../tagger --input ../tags.txt --output out {MACHINE}"),
 }
 
 SQUAD, CLASSIFY, PRETRAIN, MLM = "finetune squad", "finetune classify", "pretrain", "mlm"
