@@ -376,7 +376,7 @@ const struct cli_verb cli_task_verbs[] = {
         .notes =
             "As Hugging Face's run_mlm, whose flags are accepted; those without a meaning here are "
             "noted and ignored. Text is a file of lines, or the column \"text\" of a table (CSV, "
-            "TSV, JSON lines). Masks are drawn anew in each epoch. The result is a "
+            "TSV, JSON lines). Masks are drawn for each epoch. The result is a "
             "BertForMaskedLM. Evaluation gives perplexity and accuracy; without a file to evaluate "
             "on, the first lines of the training file are held out. Signals and "
             "--resume_from_checkpoint work as in `berth finetune squad`.",

@@ -421,9 +421,10 @@ struct berth_run_result {
  * with "test" in their names. They write eval_results.txt.
  *
  * "mlm": masked words on one's own text, the lines of train_file (text, or text_column of a table).
- * Masks are drawn anew in every epoch. The model starts as in "pretrain", and is written as
- * Hugging Face's BertForMaskedLM. Evaluation scores validation_file, else the first lines of
- * train_file, with masks that are the same in every evaluation, and writes eval_results.txt.
+ * Masks are drawn for each epoch. The model starts as in "pretrain", and is written as
+ * Hugging Face's BertForMaskedLM. Evaluation scores validation_file (training
+ * without one: the first lines of train_file) with masks that are the same in every evaluation, and
+ * writes eval_results.txt.
  *
  * Training writes the model, its checkpoints and the files of evaluation to output_dir.
  *

@@ -72,7 +72,7 @@ struct feed {
 // feed.
 enum berth_status feed_open_source(struct feed *feed, const struct packer_source *source,
                                    struct berth_error *error);
-// Text whose masks are drawn anew in each epoch.
+// Text whose masks are drawn for each epoch.
 enum berth_status feed_open_text(struct feed *feed, const struct text_sequences *text,
                                  const struct word_mask_rules *rules, int threads,
                                  struct berth_error *error);

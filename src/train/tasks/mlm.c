@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The task "mlm": masked words on one's own text, as Hugging Face's run_mlm. Masks are drawn anew
+// The task "mlm": masked words on one's own text, as Hugging Face's run_mlm. Masks are drawn
 // for each epoch (data/masked/word_masks.h), those of an evaluation once. Without a file to
 // evaluate on, the first lines of the training file are held out.
 #include "core/file.h"
