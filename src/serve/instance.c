@@ -31,7 +31,7 @@ static enum berth_status open_parts(struct instance *instance, struct berth_log 
     struct berth_config *config = &instance->config;
     TRY(read_architecture(config->model_name_or_path, name, sizeof name, error));
     instance->task = task_find(name);
-    option_take_defaults(config, instance->task->job);
+    option_take_default(config, "precision", instance->task->job);
     TRY(instance->task->open(instance, log, error));
     instance->max_tokens = config->max_seq_length;
     return berth_tokenizer_open(config, &instance->tokenizer, error);

@@ -50,7 +50,7 @@ struct instance {
 struct task {
     const char *name;         // Hugging Face's name of the pipeline
     const char *architecture; // the end of the name in config.json; "": any other model
-    unsigned job;             // whose defaults the settings have
+    unsigned job;             // whose precision is the default
     const char *fields[2];    // names of the texts; the second NULL: there is only one
     int is_pair;              // both texts are required
     enum berth_status (*open)(struct instance *instance, struct berth_log log,

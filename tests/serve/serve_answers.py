@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the server answers: the same as the program's verbs, in the form of each API."""
+import base64
+import json
+import struct
+import threading
+import unittest
+
+from server import BERTH, CONTEXT, MODELS, QUESTION, Server, berth
+
+
+def answers_of_verb(question: dict, top: int = 1) -> list:
+    output = berth("answer", "--model", str(MODELS / "qa"), "--question", question["question"], "--context",
+                   question["context"], "--top", str(top), "--json", "--quiet")
+    return [{"score": answer["probability"], "start": answer["start"], "end": answer["end"], "answer": answer["text"]}
+            for answer in json.loads(output)["answers"]]
+
+
+def embeddings_of_verb(*texts: str) -> list:
+    lines = berth("embed", "--model", str(MODELS / "other"), "--quiet", given="\n".join(texts) + "\n")
+    return [json.loads(line)["embedding"] for line in lines.splitlines()]
+
+
+class Answers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+        cls.addClassCleanup(cls.server.__exit__, None, None, None)
+
+    def refused(self, path: str, body, words: str, status: int = 400):
+        found, _, content = self.server.ask(path, body)
+        self.assertEqual(found, status, content)
+        self.assertIn(words, content["error"]["message"])
+
+    def test_one_question(self):
+        self.assertEqual(self.server.json("/models/qa", {"inputs": QUESTION}), answers_of_verb(QUESTION)[0])
+        self.assertEqual(self.server.json("/models/qa", QUESTION), answers_of_verb(QUESTION)[0])
+
+    def test_parameters_in_both_spellings(self):
+        expected = answers_of_verb(QUESTION, 3)
+        for name in ("topK", "top_k"):
+            found = self.server.json("/models/qa", {"inputs": QUESTION, "parameters": {name: 3}})
+            self.assertEqual(found, expected)
+
+    def test_list_keeps_its_order(self):
+        questions = [{"question": f"Who lived in {place}?", "context": CONTEXT} for place in ("Oslo", "Riga", "Bern")]
+        self.assertEqual(self.server.json("/models/qa", {"inputs": questions}),
+                         [answers_of_verb(question)[0] for question in questions])
+
+    def test_long_context_is_read_in_windows(self):
+        long = {"question": QUESTION["question"], "context": CONTEXT + " Rita lived in Rome." * 60 + " Olga lived in Bern."}
+        self.assertEqual(self.server.json("/models/qa", {"inputs": long}), answers_of_verb(long)[0])
+
+    def test_offsets_count_what_was_asked_for(self):
+        context = "\U0001d400 \u00e9t\u00e9: " + CONTEXT
+        inputs = {"question": "Where did Ada live?", "context": context}
+        encoded = {"code_points": list(context), "utf16": context.encode("utf-16-le"), "bytes": context.encode()}
+        for unit, text in encoded.items():
+            found = self.server.json("/models/qa", {"inputs": inputs, "parameters": {"offset_unit": unit}})
+            width = 2 if unit == "utf16" else 1
+            part = text[found["start"] * width:found["end"] * width]
+            part = "".join(part) if unit == "code_points" else part.decode("utf-16-le" if width == 2 else "utf-8")
+            self.assertEqual(part, found["answer"], unit)
+
+    def test_parameters_that_would_have_no_effect(self):
+        for parameters, words in [({"top_k": 0}, "from 1"), ({"docStride": 7}, "--doc_stride"),
+                                  ({"maxAnswerLen": 7}, "--max_answer_length"), ({"max_seq_len": 7}, "--max_seq_length"),
+                                  ({"maxQuestionLen": 7}, "--max_query_length"), ({"alignToWords": False}, "only true"),
+                                  ({"colour": 1}, "colour"), ({"offset_unit": "words"}, "code_points"),
+                                  ({"handleImpossibleAnswer": 1}, "true or false"), ([], "object")]:
+            self.refused("/models/qa", {"inputs": QUESTION, "parameters": parameters}, words)
+        self.server.json("/models/qa", {"inputs": QUESTION, "parameters": {"docStride": 128, "maxAnswerLen": 30,
+                                                                       "alignToWords": True, "topK": None}})
+
+    def test_requests_that_are_wrong(self):
+        for body, words in [({}, "inputs"), ({"inputs": []}, "empty"), ({"inputs": "text"}, "question"),
+                            ({"inputs": {"question": "Who?"}}, "inputs.context"),
+                            ({"inputs": {"question": 1, "context": "x"}}, "inputs.question"),
+                            ({"inputs": {"question": " ", "context": "x"}}, "blank"),
+                            ({"inputs": {"question": "a\0b", "context": "x"}}, "NUL"),
+                            ({"inputs": [QUESTION, {"question": "Who?", "context": ""}]}, "inputs[1].context"),
+                            ({"inputs": {"question": "?" * 70000, "context": "x"}}, "64 KiB"),
+                            ({"inputs": {"question": "Who?", "context": "\u200b"}}, "no words"),
+                            ("[1]", "object"), ("{", "JSON"), (b'{"inputs": "\xff"}', "UTF-8"),
+                            ("[" * 10000 + "]" * 10000, "nested"), ('{"inputs": 1, "inputs": 2}', "duplicate")]:
+            self.refused("/models/qa", body, words)
+
+    def test_which_model(self):
+        self.refused("/", {"inputs": QUESTION}, "/v1/models", 404)
+        self.refused("/models/none", {"inputs": QUESTION}, "/v1/models", 404)
+        self.assertEqual(self.server.json("/", {"inputs": QUESTION, "model": "qa"}), answers_of_verb(QUESTION)[0])
+        models = self.server.json("/v1/models")["data"]
+        self.assertEqual([(model["id"], model["task"]) for model in models],
+                         [("qa", "question-answering"), ("similar", "feature-extraction")])
+
+    def test_embeddings(self):
+        texts = ["hello world", "Ada lived in Oslo."]
+        expected = embeddings_of_verb(*texts)
+        self.assertEqual(self.server.json("/models/similar", {"inputs": texts}), expected)
+        self.assertEqual(self.server.json("/models/similar", {"inputs": texts[1]}), expected[1])
+        plain = self.server.json("/models/similar", {"inputs": texts[0], "parameters": {"normalize": False}})
+        length = sum(value * value for value in plain) ** 0.5
+        self.assertNotAlmostEqual(length, 1, 2)
+        for one, other in zip(plain, expected[0]):
+            self.assertAlmostEqual(one / length, other, 5)
+
+    def test_openai(self):
+        texts = ["hello world", "Ada"]
+        expected = embeddings_of_verb(*texts)
+        found = self.server.json("/v1/embeddings", {"input": texts, "model": "similar"})
+        self.assertEqual([row["embedding"] for row in found["data"]], expected)
+        self.assertEqual([row["index"] for row in found["data"]], [0, 1])
+        self.assertEqual(found["model"], "similar")
+        self.assertEqual(found["usage"], {"prompt_tokens": 7, "total_tokens": 7})
+        row = self.server.json("/v1/embeddings", {"input": texts[0], "model": "similar",
+                                                  "encoding_format": "base64"})["data"][0]
+        numbers = struct.unpack(f"<{len(expected[0])}f", base64.b64decode(row["embedding"], validate=True))
+        self.assertEqual([float(f"{number:.9g}") for number in numbers], expected[0])
+        self.refused("/v1/embeddings", {"input": "x", "model": "qa"}, "feature-extraction")
+        self.refused("/v1/embeddings", {"input": "x", "model": "similar", "dimensions": 3}, "dimensions")
+        self.refused("/v1/embeddings", {"input": "x", "model": "similar", "encoding_format": "hex"}, "base64")
+        self.refused("/v1/embeddings", {"input": [[1, 2]], "model": "similar"}, "input[0]")
+
+    def test_bad_requests_among_good_ones(self):
+        expected = answers_of_verb(QUESTION)[0]
+        bad = {"question": "Who?", "context": "\u200b"}  # which only the model finds to be without words
+        results = [None] * 40
+
+        def ask(i: int):
+            results[i] = self.server.ask("/models/qa", {"inputs": bad if i % 4 == 0 else QUESTION})
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(results))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for i, (status, _, content) in enumerate(results):
+            if i % 4 == 0:
+                self.assertEqual(status, 400)
+            else:
+                self.assertEqual((status, content), (200, expected))
+
+    def test_health_and_metrics(self):
+        self.assertEqual(self.server.json("/health"), {"status": "ok"})
+        self.assertEqual(self.server.json("/v2/health/live"), {"live": True})
+        self.assertEqual(self.server.status("/v2/health/ready"), 200)
+        name = 'berth_requests_total{model="qa",code="%d"}'
+        before = [self.server.metric(name % code) for code in (200, 400)]
+        tokens = self.server.metric('berth_tokens_total{model="qa"}')
+        self.server.ask("/models/qa", {"inputs": QUESTION})
+        self.server.ask("/models/qa", {"inputs": 1})
+        self.assertEqual([self.server.metric(name % code) for code in (200, 400)], [value + 1 for value in before])
+        self.assertGreater(self.server.metric('berth_tokens_total{model="qa"}'), tokens)
+        self.assertEqual(self.server.metric('berth_queue_length{model="qa"}'), 0)
+        self.assertEqual(self.server.metric('berth_request_seconds_count{model="qa"}'), before[0] + 1)
+        self.assertEqual(self.server.metric('berth_request_seconds_bucket{model="qa",le="+Inf"}'), before[0] + 1)
+        self.assertGreater(self.server.metric("process_resident_memory_bytes"), 1e6)
+
+
+class NoAnswer(unittest.TestCase):
+    """The model of random weights prefers "no answer" at a low threshold."""
+
+    def test_no_answer(self):
+        with Server("--version_2_with_negative", "--null_score_diff_threshold", "-1000", models=["qa=qa"]) as server:
+            self.assertEqual(server.json("/", {"inputs": QUESTION})["answer"], "")
+            self.assertEqual({key: server.json("/", {"inputs": QUESTION})[key] for key in ("start", "end")},
+                             {"start": 0, "end": 0})
+            found = server.json("/", {"inputs": QUESTION, "parameters": {"handleImpossibleAnswer": False, "topK": 3}})
+            self.assertEqual(len(found), 3)
+            self.assertTrue(all(answer["answer"] for answer in found))
+
+
+if __name__ == "__main__":
+    print(BERTH)
+    unittest.main()
