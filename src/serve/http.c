@@ -195,8 +195,10 @@ static uint64_t client_number(struct MHD_Connection *mhd) {
     if (address != NULL && address->sa_family == AF_INET) {
         number = ((const struct sockaddr_in *)address)->sin_addr.s_addr;
     } else if (address != NULL && address->sa_family == AF_INET6) {
-        // The first half, which is one subscriber's.
-        memcpy(&number, ((const struct sockaddr_in6 *)address)->sin6_addr.s6_addr, sizeof number);
+        const struct in6_addr *six = &((const struct sockaddr_in6 *)address)->sin6_addr;
+        const int is_four = IN6_IS_ADDR_V4MAPPED(six);
+        // Of IPv6 the first half, which is one subscriber's.
+        memcpy(&number, six->s6_addr + (is_four ? 12 : 0), is_four ? 4 : sizeof number);
     }
     return number;
 }

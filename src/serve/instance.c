@@ -33,7 +33,8 @@ static enum berth_status open_parts(struct instance *instance, struct berth_log 
     instance->task = task_find(name);
     option_take_default(config, "precision", instance->task->job);
     TRY(instance->task->open(instance, log, error));
-    instance->max_tokens = config->max_seq_length;
+    instance->max_tokens = instance->task->max_tokens(instance);
+    config->max_seq_length = instance->max_tokens;
     return berth_tokenizer_open(config, &instance->tokenizer, error);
 }
 
@@ -81,6 +82,6 @@ int64_t instance_count_tokens(const struct instance *instance, const struct item
     }
     // Windows of a long context repeat the question; other texts are truncated.
     return tokens <= instance->max_tokens ? tokens
-           : instance->task->is_pair      ? 2 * tokens
+           : instance->task->divides      ? 2 * tokens
                                           : instance->max_tokens;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define NAME_SIZE 256
+#define NO_MODEL "there is no such model; /v1/models lists them"
 
 struct route {
     const char *method, *path; // one part of the path may be "*", a model's name
@@ -99,6 +100,44 @@ static struct http_reply get_description(struct server *server, const struct htt
     return reply_text(200, "application/json", page_openapi);
 }
 
+// The model of a path without one: the first that does the task.
+static size_t model_for(struct server *server, const char *task) {
+    const size_t count = models_count(server->models);
+    for (size_t i = 0; i < count; i++) {
+        const struct instance *instance = models_acquire(server->models, i);
+        const int is_it = instance != NULL && strcmp(instance->task->name, task) == 0;
+        models_release(server->models, instance);
+        if (is_it) {
+            return i;
+        }
+    }
+    return count;
+}
+
+// text-embeddings-inference's description of its model.
+static struct http_reply get_info(struct server *server, const struct http_request *request,
+                                  size_t model) {
+    const struct server_settings *settings = server->settings;
+    const size_t embeds = model_for(server, "feature-extraction");
+    const size_t found = embeds < models_count(server->models) ? embeds : 0;
+    const struct instance *instance = models_acquire(server->models, found);
+    struct json_line line = {0};
+    if (instance == NULL) {
+        return reply_error(503, "the model is being loaded");
+    }
+    json_line_open(&line, NULL, '{');
+    json_line_text(&line, "model_id", models_name(server->models, found));
+    json_line_text(&line, "model_task", instance->task->name);
+    json_line_integer(&line, "max_input_length", instance->max_tokens);
+    json_line_integer(&line, "max_batch_tokens", settings->queue.batch_tokens);
+    json_line_integer(&line, "max_concurrent_requests", (int64_t)settings->queue.items);
+    json_line_integer(&line, "max_client_batch_size", (int64_t)settings->queue.items);
+    json_line_text(&line, "version", berth_version());
+    json_line_close(&line, '}');
+    models_release(server->models, instance);
+    return reply_json(&line);
+}
+
 // --- KServe v2 -----------------------------------------------------------------------------------
 
 static struct http_reply get_server(struct server *server, const struct http_request *request,
@@ -110,6 +149,56 @@ static struct http_reply get_server(struct server *server, const struct http_req
     json_line_open(&line, "extensions", '[');
     json_line_close(&line, ']');
     json_line_close(&line, '}');
+    return reply_json(&line);
+}
+
+static struct http_reply get_model_ready(struct server *server, const struct http_request *request,
+                                         size_t model) {
+    return reply_ready(server);
+}
+
+static void put_tensor(struct json_line *line, const char *name, const char *type, size_t width) {
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "name", name);
+    json_line_text(line, "datatype", type);
+    json_line_open(line, "shape", '[');
+    json_line_integer(line, NULL, -1);
+    if (width > 1) {
+        json_line_integer(line, NULL, (int64_t)width);
+    }
+    json_line_close(line, ']');
+    json_line_close(line, '}');
+}
+
+static void put_tensors(struct json_line *line, const struct instance *instance) {
+    const struct task *task = instance->task;
+    json_line_open(line, "inputs", '[');
+    for (size_t i = 0; i < 2 && task->fields[i] != NULL; i++) {
+        put_tensor(line, task->fields[i], "BYTES", 1);
+    }
+    json_line_close(line, ']');
+    json_line_open(line, "outputs", '[');
+    for (const struct task_output *output = task->outputs; output->name != NULL; output++) {
+        put_tensor(line, output->name, output->type, output->width(instance));
+    }
+    json_line_close(line, ']');
+}
+
+static struct http_reply get_model(struct server *server, const struct http_request *request,
+                                   size_t model) {
+    const struct instance *instance = models_acquire(server->models, model);
+    struct json_line line = {0};
+    if (instance == NULL) {
+        return reply_error(503, "the model is being loaded");
+    }
+    json_line_open(&line, NULL, '{');
+    json_line_text(&line, "name", models_name(server->models, model));
+    json_line_open(&line, "versions", '[');
+    json_line_close(&line, ']');
+    json_line_text(&line, "platform", "berth");
+    put_tensors(&line, instance);
+    json_line_close(&line, '}');
+    models_release(server->models, instance);
     return reply_json(&line);
 }
 
@@ -132,6 +221,12 @@ static const struct route routes[] = {
     {"GET", "/v2", .reply = get_server},
     {"GET", "/v2/health/live", .reply = get_live, .is_open = 1},
     {"GET", "/v2/health/ready", .reply = get_health, .is_open = 1},
+    {"GET", "/info", .reply = get_info},
+    {"GET", "/v2/models/*", .reply = get_model},
+    {"GET", "/v2/models/*/ready", .reply = get_model_ready, .is_open = 1},
+    {"POST", "/v2/models/*/infer", .shape = &shape_kserve},
+    {"POST", "/embed", .shape = &shape_tei_embed},
+    {"POST", "/predict", .shape = &shape_tei_predict},
     {"POST", "/", .shape = &shape_hugging_face},
     {"POST", "/models/*", .shape = &shape_hugging_face},
     {"POST", "/v1/embeddings", .shape = &shape_openai},
@@ -226,19 +321,18 @@ int routes_admit(void *context, const struct http_request *request, struct http_
                : refuse(reply, 415, "the Content-Type is not application/json");
 }
 
-// The model that a request means: by its path, by "model" in the body, or the only one.
-static int find_model(struct server *server, const char *name, const json *document,
-                      size_t *model) {
+// The model that a request means: by its path, by "model" in the body, the only one, or the first
+// that does what the path is for.
+static size_t find_model(struct server *server, const struct route *route, const char *name,
+                         const json *document) {
     const char *in_body = json_text(json_member(document, "model"));
-    *model = 0;
-    if (*name == '\0' && in_body != NULL) {
-        name = in_body;
+    const size_t count = models_count(server->models);
+    if (*name != '\0' || in_body != NULL) {
+        return models_find(server->models, *name != '\0' ? name : in_body);
     }
-    if (*name != '\0') {
-        *model = models_find(server->models, name);
-    }
-    return *model < models_count(server->models) &&
-           (*name != '\0' || models_count(server->models) == 1);
+    return count == 1                   ? 0
+           : route->shape->only != NULL ? model_for(server, route->shape->only)
+                                        : count;
 }
 
 // From the request to the queue. Errors of a request whose model is known are its metrics'.
@@ -271,9 +365,12 @@ static void ask(struct server *server, const struct route *route, struct http_re
     if (status != BERTH_OK) {
         call_free(call);
         http_answer(request, reply_error(reply_status(status), error.message));
-    } else if (!find_model(server, name, call->document, &call->model)) {
+        return;
+    }
+    call->model = find_model(server, route, name, call->document);
+    if (call->model == models_count(server->models)) {
         call_free(call);
-        http_answer(request, reply_error(404, "there is no such model; /v1/models lists them"));
+        http_answer(request, reply_error(404, NO_MODEL));
     } else {
         ask_model(server, call);
     }
@@ -284,9 +381,12 @@ void routes_handle(void *context, struct http_request *request) {
     char name[NAME_SIZE];
     const char *allow;
     const struct route *route = find_route(request, name, &allow);
+    const size_t model = *name != '\0' ? models_find(server->models, name) : 0;
     if (route->shape != NULL) {
         ask(server, route, request, name);
+    } else if (model == models_count(server->models)) {
+        http_answer(request, reply_error(404, NO_MODEL));
     } else {
-        http_answer(request, route->reply(server, request, 0));
+        http_answer(request, route->reply(server, request, model));
     }
 }

@@ -14,15 +14,20 @@
 
 // --- parameters ----------------------------------------------------------------------------------
 
+static enum berth_status read_number(const char *key, const json *value, int64_t most, int64_t *to,
+                                     struct berth_error *error) {
+    const int64_t number = json_as_integer(value);
+    if (!json_is_integer_value(value) || number < 1 || number > most) {
+        return error_set(error, BERTH_USAGE, "parameters.%s: expected a number from 1 to %lld", key,
+                         (long long)most);
+    }
+    *to = number;
+    return BERTH_OK;
+}
+
 static enum berth_status read_top(struct call *call, const char *key, const json *value,
                                   struct berth_error *error) {
-    const int64_t top = json_as_integer(value);
-    if (!json_is_integer_value(value) || top < 1 || top > TOP_MOST) {
-        return error_set(error, BERTH_USAGE, "parameters.%s: expected a number from 1 to %d", key,
-                         TOP_MOST);
-    }
-    call->wanted.top = top;
-    return BERTH_OK;
+    return read_number(key, value, TOP_MOST, &call->wanted.top, error);
 }
 
 static enum berth_status read_truth(const char *key, const json *value, int *to,
@@ -36,7 +41,7 @@ static enum berth_status read_truth(const char *key, const json *value, int *to,
 
 static enum berth_status read_impossible(struct call *call, const char *key, const json *value,
                                          struct berth_error *error) {
-    return read_truth(key, value, &call->wanted.may_be_empty, error);
+    return read_truth(key, value, &call->wanted.with_no_answer, error);
 }
 
 static enum berth_status read_normalize(struct call *call, const char *key, const json *value,
@@ -65,7 +70,6 @@ static enum berth_status read_true(struct call *call, const char *key, const jso
                  : error_set(error, BERTH_USAGE, "parameters.%s: only true is supported", key);
 }
 
-// The answers' lengths that a request can have are those of the model's opening.
 static enum berth_status need_same(struct call *call, const char *key, const json *value,
                                    const char *option, struct berth_error *error) {
     const struct option_row *row = option_find(option);
@@ -85,7 +89,23 @@ static enum berth_status read_stride(struct call *call, const char *key, const j
 
 static enum berth_status read_answer_length(struct call *call, const char *key, const json *value,
                                             struct berth_error *error) {
-    return need_same(call, key, value, "max_answer_length", error);
+    return read_number(key, value, call->instance->max_tokens, &call->wanted.answer_length, error);
+}
+
+// transformers' function_to_apply.
+static enum berth_status read_score(struct call *call, const char *key, const json *value,
+                                    struct berth_error *error) {
+    static const char *const names[] = {[BERTH_SCORE_NONE] = "none",
+                                        [BERTH_SCORE_SIGMOID] = "sigmoid",
+                                        [BERTH_SCORE_SOFTMAX] = "softmax"};
+    for (int i = BERTH_SCORE_NONE; i <= BERTH_SCORE_SOFTMAX && json_is_text(value); i++) {
+        if (strcmp(json_text(value), names[i]) == 0) {
+            call->wanted.score = (enum berth_score)i;
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_USAGE,
+                     "parameters.%s: expected \"none\", \"sigmoid\" or \"softmax\"", key);
 }
 
 static enum berth_status read_length(struct call *call, const char *key, const json *value,
@@ -100,7 +120,7 @@ static enum berth_status read_question_length(struct call *call, const char *key
 
 static const struct parameter {
     const char *names[3];
-    const char *task; // NULL: any
+    const char *task;
     enum berth_status (*read)(struct call *call, const char *key, const json *value,
                               struct berth_error *error);
 } parameter_rows[] = {
@@ -112,6 +132,9 @@ static const struct parameter {
     {{"handle_impossible_answer", "handleImpossibleAnswer"}, "question-answering", read_impossible},
     {{"align_to_words", "alignToWords"}, "question-answering", read_true},
     {{"offset_unit", "offsetUnit"}, "question-answering", read_unit},
+    {{"top_k", "topK"}, "text-classification", read_top},
+    {{"function_to_apply", "functionToApply"}, "text-classification", read_score},
+    {{"truncate", "truncation"}, "text-classification", read_true},
     {{"normalize"}, "feature-extraction", read_normalize},
     {{"truncate", "truncation"}, "feature-extraction", read_true},
 };
@@ -206,7 +229,7 @@ static void write(struct json_line *line, const struct call *call) {
         json_line_open(line, NULL, '[');
     }
     for (size_t i = 0; i < call->count; i++) {
-        call->instance->task->write(line, &call->items[i]);
+        call->instance->task->write(line, call->instance, &call->items[i]);
     }
     if (call->is_list) {
         json_line_close(line, ']');

@@ -45,8 +45,8 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
 // The floats in little-endian order, as base64.
 static void write_base64(struct json_line *line, const struct item *item) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *bytes = (const unsigned char *)item->embedding;
-    const size_t length = item->size * sizeof *item->embedding;
+    const unsigned char *bytes = (const unsigned char *)item->numbers;
+    const size_t length = item->number_count * sizeof *item->numbers;
     char *text = memory_new((length + 2) / 3 * 4 + 1), *to = text;
     for (size_t i = 0; text != NULL && i < length; i += 3) {
         const size_t left = length - i;
@@ -69,10 +69,18 @@ static void write_base64(struct json_line *line, const struct item *item) {
 
 static void write_floats(struct json_line *line, const struct item *item) {
     json_line_open(line, "embedding", '[');
-    for (size_t i = 0; i < item->size; i++) {
-        json_line_float(line, NULL, item->embedding[i]);
+    for (size_t i = 0; i < item->number_count; i++) {
+        json_line_float(line, NULL, item->numbers[i]);
     }
     json_line_close(line, ']');
+}
+
+static int64_t tokens_read(const struct call *call) {
+    int64_t tokens = 0;
+    for (size_t i = 0; i < call->count; i++) {
+        tokens += call->items[i].tokens_read;
+    }
+    return tokens;
 }
 
 static void write(struct json_line *line, const struct call *call) {
@@ -89,8 +97,8 @@ static void write(struct json_line *line, const struct call *call) {
     json_line_close(line, ']');
     json_line_text(line, "model", call->model_name);
     json_line_open(line, "usage", '{');
-    json_line_integer(line, "prompt_tokens", call->tokens);
-    json_line_integer(line, "total_tokens", call->tokens);
+    json_line_integer(line, "prompt_tokens", tokens_read(call));
+    json_line_integer(line, "total_tokens", tokens_read(call));
     json_line_close(line, '}');
     json_line_close(line, '}');
 }

@@ -15,9 +15,11 @@ enum offset_unit { OFFSET_CODE_POINTS, OFFSET_UTF16, OFFSET_BYTES };
 
 // What a request asks for beside its texts.
 struct parameters {
-    int64_t top;      // most results of an item; 0: not said
-    int normalize;    // embeddings of length 1; -1: as the model says
-    int may_be_empty; // whether "no answer" is an answer; -1: as the model says
+    int64_t top;           // most results of an item; 0: not said
+    int64_t answer_length; // most tokens of an answer; 0: as the model was opened
+    int with_no_answer;    // -1: as the model was opened
+    int normalize;         // embeddings of length 1; -1: as the model says
+    enum berth_score score;
     enum offset_unit unit;
 };
 
@@ -25,14 +27,15 @@ struct parameters {
 struct item {
     const char *texts[2]; // borrowed from the request; the second may be NULL
     struct parameters wanted;
-    int64_t tokens;
+    int64_t tokens; // expected, for the queue
     // The result:
     enum berth_status status; // of this item alone; the error is then in `message`
     char *message;
+    int64_t tokens_read;
     struct berth_answer *answers;
     size_t answer_count;
-    float *embedding;
-    size_t size;
+    float *numbers; // [number_count] an embedding, or a score for each class
+    size_t number_count;
 };
 
 struct task;
@@ -47,10 +50,19 @@ struct instance {
     int references;             // of models.h
 };
 
+// A tensor of the results, as KServe has them.
+struct task_output {
+    const char *name;                                 // NULL: after the last
+    const char *type;                                 // "BYTES", "FP32", "INT64"
+    size_t (*width)(const struct instance *instance); // numbers of an item
+    void (*write)(struct json_line *line, const struct instance *instance, const struct item *item);
+};
+
 struct task {
     const char *name;         // Hugging Face's name of the pipeline
     const char *architecture; // the end of the name in config.json; "": any other model
     unsigned job;             // whose precision is the default
+    int divides;              // texts that are too long: 1: read in windows; 0: truncated
     const char *fields[2];    // names of the texts; the second NULL: there is only one
     int is_pair;              // both texts are required
     enum berth_status (*open)(struct instance *instance, struct berth_log log,
@@ -59,8 +71,10 @@ struct task {
     // Fills the results of all items. A status means that none was run.
     enum berth_status (*run)(const struct instance *instance, struct item *const *items,
                              size_t count, struct berth_error *error);
+    int64_t (*max_tokens)(const struct instance *instance);
     // Writes the result of an item, as Hugging Face's API does.
-    void (*write)(struct json_line *line, const struct item *item);
+    void (*write)(struct json_line *line, const struct instance *instance, const struct item *item);
+    const struct task_output *outputs;
 };
 
 // The row for a model's architecture, the class in its config.json; "" is any.

@@ -44,6 +44,14 @@ void call_answer(struct server *server, struct call *call) {
     call_refuse(server, call, &error);
 }
 
+static int64_t tokens_read(const struct batch *batch) {
+    int64_t tokens = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        tokens += batch->items[i]->tokens_read;
+    }
+    return tokens;
+}
+
 static void run_batch(struct server *server, struct batch *batch) {
     struct berth_error error = {.status = BERTH_OK};
     const struct instance *instance = batch->calls[0]->instance;
@@ -51,7 +59,7 @@ static void run_batch(struct server *server, struct batch *batch) {
     for (size_t i = 0; status != BERTH_OK && i < batch->count; i++) {
         item_fail(batch->items[i], status, error.message);
     }
-    metrics_batch(server->metrics, batch->model, batch->tokens);
+    metrics_batch(server->metrics, batch->model, tokens_read(batch));
     for (size_t i = 0; i < batch->count; i++) {
         struct call *call = batch->calls[i];
         if (++call->done == call->count) {

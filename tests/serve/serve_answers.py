@@ -2,6 +2,7 @@
 """What the server answers: the same as the program's verbs, in the form of each API."""
 import base64
 import json
+import math
 import struct
 import threading
 import unittest
@@ -21,10 +22,20 @@ def embeddings_of_verb(*texts: str) -> list:
     return [json.loads(line)["embedding"] for line in lines.splitlines()]
 
 
+def classes_of_verb(*pairs) -> list:
+    """For each pair the probability of each label."""
+    table = MODELS / "pairs.tsv"
+    table.write_text("".join(f"{text}\t{pair}\n" for text, pair in [("text", "pair"), *pairs]), encoding="utf-8")
+    berth("predict", "classify", "--model", str(MODELS / "kinds"), "--input", str(table), "--text-column", "text",
+          "--text-pair-column", "pair", "--output", str(MODELS / "predicted"), "--quiet", "--force")
+    lines = (MODELS / "predicted" / "test_results.tsv").read_text(encoding="utf-8").splitlines()
+    return [dict(zip(("bad", "good", "none"), map(float, line.split("\t")))) for line in lines]
+
+
 class Answers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server()
+        cls.server = Server(models=["qa=qa", "similar=other", "kinds=kinds"])
         cls.addClassCleanup(cls.server.__exit__, None, None, None)
 
     def refused(self, path: str, body, words: str, status: int = 400):
@@ -64,7 +75,7 @@ class Answers(unittest.TestCase):
 
     def test_parameters_that_would_have_no_effect(self):
         for parameters, words in [({"top_k": 0}, "from 1"), ({"docStride": 7}, "--doc_stride"),
-                                  ({"maxAnswerLen": 7}, "--max_answer_length"), ({"max_seq_len": 7}, "--max_seq_length"),
+                                  ({"maxAnswerLen": 0}, "from 1"), ({"max_seq_len": 7}, "--max_seq_length"),
                                   ({"maxQuestionLen": 7}, "--max_query_length"), ({"alignToWords": False}, "only true"),
                                   ({"colour": 1}, "colour"), ({"offset_unit": "words"}, "code_points"),
                                   ({"handleImpossibleAnswer": 1}, "true or false"), ([], "object")]:
@@ -81,7 +92,7 @@ class Answers(unittest.TestCase):
                             ({"inputs": [QUESTION, {"question": "Who?", "context": ""}]}, "inputs[1].context"),
                             ({"inputs": {"question": "?" * 70000, "context": "x"}}, "64 KiB"),
                             ({"inputs": {"question": "Who?", "context": "\u200b"}}, "no words"),
-                            ("[1]", "object"), ("{", "JSON"), (b'{"inputs": "\xff"}', "UTF-8"),
+                            ("[1]", "object"), ("{", "JSON"), (b'{"inputs": "\xff"}', "0xff"),
                             ("[" * 10000 + "]" * 10000, "nested"), ('{"inputs": 1, "inputs": 2}', "duplicate")]:
             self.refused("/models/qa", body, words)
 
@@ -91,7 +102,7 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.server.json("/", {"inputs": QUESTION, "model": "qa"}), answers_of_verb(QUESTION)[0])
         models = self.server.json("/v1/models")["data"]
         self.assertEqual([(model["id"], model["task"]) for model in models],
-                         [("qa", "question-answering"), ("similar", "feature-extraction")])
+                         [("qa", "question-answering"), ("similar", "feature-extraction"), ("kinds", "text-classification")])
 
     def test_embeddings(self):
         texts = ["hello world", "Ada lived in Oslo."]
@@ -120,6 +131,79 @@ class Answers(unittest.TestCase):
         self.refused("/v1/embeddings", {"input": "x", "model": "similar", "dimensions": 3}, "dimensions")
         self.refused("/v1/embeddings", {"input": "x", "model": "similar", "encoding_format": "hex"}, "base64")
         self.refused("/v1/embeddings", {"input": [[1, 2]], "model": "similar"}, "input[0]")
+
+    def test_text_embeddings_inference(self):
+        texts = ["hello world", "Ada lived in Oslo."]
+        self.assertEqual(self.server.json("/embed", {"inputs": texts}), embeddings_of_verb(*texts))
+        self.assertEqual(self.server.json("/embed", {"inputs": texts[0], "truncate": True}), embeddings_of_verb(texts[0]))
+        self.assertEqual(self.server.json("/embed", {"inputs": texts, "normalize": False}),
+                         self.server.json("/models/similar", {"inputs": texts, "parameters": {"normalize": False}}))
+        self.refused("/embed", {"inputs": []}, "inputs")
+        self.refused("/embed", {"inputs": texts, "normalize": 1}, "normalize")
+        self.refused("/embed", {"inputs": texts, "truncate": False}, "truncate")
+        info = self.server.json("/info")
+        self.assertEqual((info["model_id"], info["max_input_length"]), ("similar", 128))
+        self.refused("/predict", {"inputs": "x", "model": "none"}, "no such model", 404)
+
+    def test_classes(self):
+        pairs = [("hello world", "x"), ("Ada lived in Oslo.", "Hugo lived in Riga.")]
+        inputs = [{"text": text, "text_pair": pair} for text, pair in pairs]
+        usual = self.server.json("/models/kinds", {"inputs": inputs})
+        for row, expected in zip(usual, classes_of_verb(*pairs)):
+            self.assertEqual([part["label"] for part in row], sorted(expected, key=expected.get, reverse=True))
+            for part in row:
+                self.assertAlmostEqual(part["score"], expected[part["label"]], 6)
+        found = self.server.json("/models/kinds", {"inputs": inputs, "parameters": {"function_to_apply": "none"}})
+        for row, expected in zip(found, usual):
+            total = sum(math.exp(part["score"]) for part in row)
+            self.assertEqual([part["label"] for part in row], [part["label"] for part in expected])
+            for part, other in zip(row, expected):
+                self.assertAlmostEqual(math.exp(part["score"]) / total, other["score"], 5)
+        one = {"inputs": inputs[0], "parameters": {"functionToApply": "sigmoid", "topK": 1}}
+        row = self.server.json("/models/kinds", one)
+        self.assertEqual(len(row), 1)
+        self.assertAlmostEqual(row[0]["score"], 1 / (1 + math.exp(-found[0][0]["score"])), 5)
+        # text-embeddings-inference: a list of two texts is a pair.
+        self.assertEqual(self.server.json("/predict", {"inputs": list(pairs[0])}), usual[0])
+        self.assertEqual(self.server.json("/predict", {"inputs": list(pairs[1])}), usual[1])
+        self.assertEqual(self.server.json("/predict", {"inputs": [list(pair) for pair in pairs]}), usual)
+        self.assertEqual(self.server.json("/predict", {"inputs": pairs[0][0]}),
+                         self.server.json("/models/kinds", {"inputs": pairs[0][0]}))
+        self.assertEqual(self.server.json("/predict", {"inputs": list(pairs[0]), "raw_scores": True}), found[0])
+        self.refused("/predict", {"inputs": [["a", "b", "c"]]}, "one text or two")
+        tensors = [{"name": name, "shape": [1, 1], "datatype": "BYTES", "data": [inputs[0][name]]} for name in inputs[0]]
+        outputs = self.server.json("/v2/models/kinds/infer", {"inputs": tensors})["outputs"]
+        self.assertEqual(outputs[0]["data"], [usual[0][0]["label"]])
+        self.assertEqual(sorted(outputs[1]["data"], reverse=True), [part["score"] for part in usual[0]])
+
+    def test_kserve(self):
+        model = self.server.json("/v2/models/qa")
+        self.assertEqual([tensor["name"] for tensor in model["inputs"]], ["question", "context"])
+        self.assertEqual(self.server.status("/v2/models/qa/ready"), 200)
+        self.assertEqual(self.server.status("/v2/models/none"), 404)
+
+        def tensor(name: str, *texts: str, **other):
+            return {"name": name, "shape": [len(texts)], "datatype": "BYTES", "data": list(texts), **other}
+        questions = [QUESTION, {"question": "Who lived in Riga?", "context": CONTEXT}]
+        expected = [answers_of_verb(question)[0] for question in questions]
+        asked, given = (tensor(name, *(question[name] for question in questions)) for name in ("question", "context"))
+        found = self.server.json("/v2/models/qa/infer", {"id": "7", "inputs": [given, asked]})
+        self.assertEqual((found["model_name"], found["id"]), ("qa", "7"))
+        outputs = {output["name"]: output for output in found["outputs"]}
+        self.assertEqual({output["name"]: (output["datatype"], len(output["shape"])) for output in model["outputs"]},
+                         {name: (output["datatype"], len(output["shape"])) for name, output in outputs.items()})
+        for name in ("answer", "score", "start", "end"):
+            self.assertEqual(outputs[name]["data"], [answer[name] for answer in expected])
+            self.assertEqual(outputs[name]["shape"], [2])
+        for inputs, words in [([asked], "no input context"), ([asked, given, tensor("x", "y")], "unknown"),
+                              ([asked, tensor("context", "x")], "1 texts, expected 2"),
+                              ([asked, dict(given, shape=[3])], "shape"), ([asked, dict(given, shape=[2, 2])], "shape"),
+                              ([asked, dict(given, shape=[-1, -2])], "shape"), ([], "no input question"),
+                              ([asked, dict(given, datatype="FP32")], "BYTES"), (1, "no input question")]:
+            self.refused("/v2/models/qa/infer", {"inputs": inputs}, words)
+        output = self.server.json("/v2/models/similar/infer", {"inputs": [tensor("text", "hello world", "Ada")]})["outputs"][0]
+        self.assertEqual(output["shape"], [2, 32])
+        self.assertEqual(output["data"], sum(embeddings_of_verb("hello world", "Ada"), []))
 
     def test_bad_requests_among_good_ones(self):
         expected = answers_of_verb(QUESTION)[0]
