@@ -2,11 +2,62 @@
 #include "serve/call.h"
 
 #include "core/memory.h"
+#include "core/utf8.h"
 
 #include <string.h>
 
 #define DEPTH_MOST 32
 #define QUESTION_MOST ((size_t)64 << 10)
+
+// --- a form --------------------------------------------------------------------------------------
+
+static int hexadecimal(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+// The value of a field, newly allocated: "%41+b" is "A b".
+static char *decode(const char *from, size_t length) {
+    char *text = memory_new(length + 1), *to = text;
+    for (size_t i = 0; text != NULL && i < length; i++) {
+        const int high = i + 2 < length && from[i] == '%' ? hexadecimal(from[i + 1]) : -1;
+        const int low = high >= 0 ? hexadecimal(from[i + 2]) : -1;
+        if (low >= 0) {
+            *to++ = (char)(16 * high + low);
+            i += 2;
+        } else {
+            *to++ = from[i] == '+' ? ' ' : from[i];
+        }
+    }
+    if (text != NULL) {
+        *to = '\0';
+    }
+    return text;
+}
+
+// "a=1&b=2" as an object of texts.
+static enum berth_status read_form(struct call *call, struct berth_error *error) {
+    const char *at = call->request->body;
+    json *fields = json_new_object();
+    while (*at != '\0') {
+        const size_t length = strcspn(at, "&"), name = strcspn(at, "=&");
+        char *key = decode(at, name);
+        char *value = name < length ? decode(at + name + 1, length - name - 1) : NULL;
+        if (key != NULL && value != NULL && utf8_is_valid(key, strlen(key)) &&
+            utf8_is_valid(value, strlen(value))) {
+            json_set(fields, key, json_new_text(value));
+        }
+        memory_free(key);
+        memory_free(value);
+        at += length + (at[length] == '&');
+    }
+    call->document = fields;
+    return fields != NULL ? BERTH_OK : error_no_memory(error, call->request->body_length, "a form");
+}
+
+// --- JSON ----------------------------------------------------------------------------------------
 
 // How deep brackets are nested outside strings. Only what is well-formed is read afterwards.
 static int depth_of(const char *text, size_t length) {
@@ -27,6 +78,9 @@ static int depth_of(const char *text, size_t length) {
 
 enum berth_status call_read(struct call *call, struct berth_error *error) {
     const struct http_request *request = call->request;
+    if (call->shape->is_form) {
+        return read_form(call, error);
+    }
     if (depth_of(request->body, request->body_length) > DEPTH_MOST) {
         return error_set(error, BERTH_USAGE, "the JSON is nested deeper than %d", DEPTH_MOST);
     }

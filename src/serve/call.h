@@ -13,7 +13,8 @@ struct call;
 struct shape {
     // Makes the items of call->document. Texts may stay in the document.
     enum berth_status (*read)(struct call *call, struct berth_error *error);
-    void (*write)(struct json_line *line, const struct call *call);
+    void (*write)(struct json_line *line, const struct call *call); // of a form: NULL
+    int is_form;      // the request is the page's form, and its reply the page
     const char *only; // name of the task that the API is for; NULL: any
 };
 

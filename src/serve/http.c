@@ -142,8 +142,9 @@ static void add_headers(struct MHD_Response *response, const struct http_reply *
     add_header(response, "Content-Type", reply->type);
     add_header(response, "X-Content-Type-Options", "nosniff");
     add_header(response, "Cache-Control", "no-store");
-    add_header(response, "Referrer-Policy", "no-referrer");
-    add_header(response, "Content-Security-Policy", reply->policy);
+    // With "no-referrer" a browser would send the page's form with the Origin "null".
+    add_header(response, "Referrer-Policy", "same-origin");
+    add_header(response, "Content-Security-Policy", *reply->policy != '\0' ? reply->policy : NULL);
     add_header(response, "Allow", reply->allow);
     add_header(response, "WWW-Authenticate", reply->status == 401 ? "Bearer" : NULL);
     add_header(response, "Retry-After", reply->retry_after > 0 ? seconds : NULL);

@@ -38,14 +38,14 @@ struct http_request {
 
 // Zero-initialise what is unused.
 struct http_reply {
-    int status;         // 200, 404, ...
-    const char *type;   // of the content; a constant
-    char *body;         // memory_free; NULL: empty
-    size_t length;      // of the body
-    const char *allow;  // of 405: the methods; a constant
-    const char *policy; // Content-Security-Policy; a constant
-    int retry_after;    // seconds; 0: none
-    int closes;         // the connection ends after this reply
+    int status;        // 200, 404, ...
+    const char *type;  // of the content; a constant
+    char *body;        // memory_free; NULL: empty
+    size_t length;     // of the body
+    const char *allow; // of 405: the methods; a constant
+    char policy[320];  // Content-Security-Policy; empty: none
+    int retry_after;   // seconds; 0: none
+    int closes;        // the connection ends after this reply
 };
 
 // What a server does with requests; both functions run in the server's thread and are not to wait.

@@ -4,11 +4,6 @@
 #ifndef BERTH_SERVE_PAGES_H
 #define BERTH_SERVE_PAGES_H
 
-// Nothing but the page itself, which asks this server alone.
-#define PAGE_POLICY                                                                                \
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "                  \
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-
 extern const char page_html[], page_openapi[];
 
 #endif

@@ -2,6 +2,7 @@
 // What is at which path: one row for each.
 #include "core/memory.h"
 #include "serve/clock.h"
+#include "serve/page.h"
 #include "serve/pages.h"
 #include "serve/shapes.h"
 #include "serve/state.h"
@@ -90,9 +91,7 @@ static struct http_reply get_models(struct server *server, const struct http_req
 
 static struct http_reply get_page(struct server *server, const struct http_request *request,
                                   size_t model) {
-    struct http_reply reply = reply_text(200, "text/html; charset=utf-8", page_html);
-    reply.policy = PAGE_POLICY;
-    return reply;
+    return page_make(server->models, NULL);
 }
 
 static struct http_reply get_description(struct server *server, const struct http_request *request,
@@ -227,6 +226,7 @@ static const struct route routes[] = {
     {"POST", "/v2/models/*/infer", .shape = &shape_kserve},
     {"POST", "/embed", .shape = &shape_tei_embed},
     {"POST", "/predict", .shape = &shape_tei_predict},
+    {"POST", "/ask", .shape = &shape_form},
     {"POST", "/", .shape = &shape_hugging_face},
     {"POST", "/models/*", .shape = &shape_hugging_face},
     {"POST", "/v1/embeddings", .shape = &shape_openai},

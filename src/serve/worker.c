@@ -2,6 +2,7 @@
 // The worker: takes a batch, runs it, answers the calls that are complete with it.
 #include "core/memory.h"
 #include "serve/clock.h"
+#include "serve/page.h"
 #include "serve/state.h"
 
 static void finish(struct server *server, struct call *call, struct http_reply reply) {
@@ -27,14 +28,21 @@ static const struct item *find_failure(const struct call *call, size_t *index) {
     return NULL;
 }
 
+static struct http_reply make_reply(struct server *server, const struct call *call) {
+    struct json_line line = {0};
+    if (call->shape->is_form) {
+        return page_make(server->models, call);
+    }
+    call->shape->write(&line, call);
+    return reply_json(&line);
+}
+
 void call_answer(struct server *server, struct call *call) {
     struct berth_error error;
-    struct json_line line = {0};
     size_t index = 0;
     const struct item *failure = find_failure(call, &index);
     if (failure == NULL) {
-        call->shape->write(&line, call);
-        finish(server, call, reply_json(&line));
+        finish(server, call, make_reply(server, call));
         return;
     }
     error_set(&error, failure->status, "%s", failure->message != NULL ? failure->message : "");
