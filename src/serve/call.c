@@ -131,6 +131,10 @@ void call_free(struct call *call) {
 }
 
 enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error) {
+    if (count > call->most) {
+        return error_set(error, BERTH_USAGE, "%zu texts in a request, and --max_queue is %zu",
+                         count, call->most);
+    }
     call->items = memory_array_zeroed(count, sizeof *call->items);
     call->count = call->items != NULL ? count : 0;
     return call->items != NULL ? BERTH_OK

@@ -26,7 +26,7 @@ struct call {
     size_t model; // its number
     json *document;
     struct item *items;
-    size_t count;
+    size_t count, most; // `most` of them are allowed
     struct parameters wanted;
     int is_list;   // the request has a list of inputs, so the reply is one
     int is_base64; // embeddings as base64 of their floats
@@ -40,7 +40,7 @@ struct call {
 enum berth_status call_read(struct call *call, struct berth_error *error);
 enum berth_status call_make(struct call *call, struct berth_error *error);
 void call_free(struct call *call);
-// Makes room for `count` items, which are then zero but for `wanted`.
+// Makes room for `count` items, all zero. BERTH_USAGE: there are more than the queue ever holds.
 enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error);
 // The texts of an item; `what` is where the request has it. Blank texts are refused.
 enum berth_status call_set_text(struct item *item, size_t which, const json *text, const char *what,

@@ -21,7 +21,7 @@ struct page {
     char nonce[33];
 };
 
-static void put_escaped(struct buffer *text, const char *bytes, size_t length) {
+void page_put_escaped(struct buffer *text, const char *bytes, size_t length) {
     for (size_t i = 0; i < length; i++) {
         const char c = bytes[i];
         const char *entity = c == '<'    ? "&lt;"
@@ -39,7 +39,7 @@ static void put_escaped(struct buffer *text, const char *bytes, size_t length) {
 }
 
 static void put_text(struct buffer *text, const char *bytes) {
-    put_escaped(text, bytes, strlen(bytes));
+    page_put_escaped(text, bytes, strlen(bytes));
 }
 
 // --- the places ----------------------------------------------------------------------------------
@@ -90,11 +90,11 @@ static void put_answer(struct page *page, const struct item *item) {
     buffer_put_text(text, "<h2>");
     put_text(text, is_empty ? "No answer" : answer->text);
     buffer_put_text(text, "</h2><p class=\"text\">");
-    put_escaped(text, context, begin);
+    page_put_escaped(text, context, begin);
     buffer_put_text(text, is_empty ? "" : "<mark>");
-    put_escaped(text, context + begin, end - begin);
+    page_put_escaped(text, context + begin, end - begin);
     buffer_put_text(text, is_empty ? "" : "</mark>");
-    put_escaped(text, context + end, length - end);
+    page_put_escaped(text, context + end, length - end);
     buffer_put_text(text, "</p>");
 }
 

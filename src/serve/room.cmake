@@ -12,6 +12,7 @@ if(MICROHTTPD_FOUND AND NOT BERTH_SERVE STREQUAL "OFF")
   set(BERTH_HAS_SERVE ON)
 endif()
 set(BERTH_HAS_SERVE ${BERTH_HAS_SERVE} PARENT_SCOPE)
+set(berth_serve) # what the program links in addition to the library's rooms
 
 if(BERTH_HAS_SERVE)
   file(GLOB serve_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/serve/*.c)
@@ -24,6 +25,7 @@ if(BERTH_HAS_SERVE)
             -P ${CMAKE_CURRENT_SOURCE_DIR}/serve/pages/embed.cmake
     DEPENDS ${page_files} ${CMAKE_CURRENT_SOURCE_DIR}/serve/pages/embed.cmake
     VERBATIM)
+  set(berth_serve berth_serve)
   add_library(berth_serve OBJECT ${serve_sources} ${pages})
   target_include_directories(berth_serve PUBLIC ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(berth_serve PUBLIC m Threads::Threads PkgConfig::MICROHTTPD)

@@ -361,6 +361,7 @@ static void ask(struct server *server, const struct route *route, struct http_re
     }
     call->request = request;
     call->shape = route->shape;
+    call->most = server->settings->queue.items;
     enum berth_status status = call_read(call, &error);
     if (status != BERTH_OK) {
         call_free(call);

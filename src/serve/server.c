@@ -211,6 +211,7 @@ static enum berth_status run(struct server *server, const sigset_t *set,
     if (status == BERTH_OK) {
         status = drain(server, set, error);
     }
+    atomic_store(&server->gives_up, 1);
     queue_end(server->queue);
     pthread_join(worker, NULL);
     end_loading(&loader);

@@ -19,6 +19,7 @@ struct server {
     struct access access;
     atomic_int is_loaded; // all models are
     atomic_int drains;    // after SIGTERM: not ready, but answering
+    atomic_int gives_up;  // after the time of grace: what waits is refused
     atomic_int reloads;   // the models are to be loaded again
 };
 

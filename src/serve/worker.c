@@ -63,7 +63,10 @@ static int64_t tokens_read(const struct batch *batch) {
 static void run_batch(struct server *server, struct batch *batch) {
     struct berth_error error = {.status = BERTH_OK};
     const struct instance *instance = batch->calls[0]->instance;
-    enum berth_status status = instance->task->run(instance, batch->items, batch->count, &error);
+    enum berth_status status =
+        atomic_load(&server->gives_up)
+            ? error_set(&error, BERTH_UNAVAILABLE, "the server is shutting down")
+            : instance->task->run(instance, batch->items, batch->count, &error);
     for (size_t i = 0; status != BERTH_OK && i < batch->count; i++) {
         item_fail(batch->items[i], status, error.message);
     }

@@ -3,11 +3,19 @@
 import base64
 import json
 import math
+import pathlib
+import re
+import shutil
 import struct
+import subprocess
 import threading
 import unittest
 
+import jsonschema
+
 from server import BERTH, CONTEXT, MODELS, QUESTION, Server, berth
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 
 def answers_of_verb(question: dict, top: int = 1) -> list:
@@ -238,6 +246,42 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.server.metric('berth_request_seconds_count{model="qa"}'), before[0] + 1)
         self.assertEqual(self.server.metric('berth_request_seconds_bucket{model="qa",le="+Inf"}'), before[0] + 1)
         self.assertGreater(self.server.metric("process_resident_memory_bytes"), 1e6)
+
+
+    def test_description(self):
+        """openapi.json names every path, and what comes back is as it says."""
+        description = self.server.json("/openapi.json")
+        paths = description["paths"]
+        rows = re.findall(r'\{"(GET|POST)", "(/[^"]*)"', (SOURCE / "src/serve/routes.c").read_text(encoding="utf-8"))
+        self.assertGreater(len(rows), 15)
+        self.assertEqual(sorted((method.lower(), path.replace("*", "{name}")) for method, path in rows),
+                         sorted((method, path) for path, methods in paths.items() for method in methods))
+        tensor = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["hello"]}
+        bodies = {"/models/{name}": [{"inputs": "hello"}, {}], "/v1/embeddings": [{"input": "hello", "model": "similar"}, {}],
+                  "/embed": [{"inputs": ["hello"]}, {}], "/predict": [{"inputs": "hello"}, {}],
+                  "/v2/models/{name}/infer": [{"inputs": [tensor]}, {}], "/": [{"inputs": QUESTION}], "/reload": [{}]}
+        seen = set()
+        for path, methods in paths.items():
+            for method, operation in methods.items():
+                for body in bodies.get(path, [None]) if method == "post" else [None]:
+                    for name in ("similar", "none") if "{name}" in path else ("",):
+                        status, headers, content = self.server.ask(path.replace("{name}", name), body, method=method.upper())
+                        self.assertIn(str(status), operation["responses"], (method, path, status, content))
+                        content_types = operation["responses"][str(status)]["content"]
+                        kind = headers["Content-Type"].partition(";")[0]
+                        self.assertIn(kind, content_types, path)
+                        if kind == "application/json":
+                            schema = {**content_types[kind]["schema"], "components": description["components"]}
+                            jsonschema.Draft7Validator(schema).validate(content)
+                        seen.add((path, status))
+        self.assertGreater(len(seen), 25)
+        for path in ("/models/{name}", "/v1/embeddings", "/embed", "/predict", "/v2/models/{name}/infer"):
+            self.assertIn((path, 200), seen)
+
+    @unittest.skipUnless(shutil.which("promtool"), "needs promtool (Debian: prometheus)")
+    def test_metrics_are_what_prometheus_expects(self):
+        done = subprocess.run(["promtool", "check", "metrics"], input=self.server.ask("/metrics")[2], capture_output=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
 
 
 class NoAnswer(unittest.TestCase):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starting, reloading and ending, while requests arrive."""
+import http.client
 import os
 import shutil
 import signal
@@ -81,6 +82,28 @@ class Life(unittest.TestCase):
                 server.process.send_signal(signal.SIGTERM)
                 self.assertEqual(server.process.wait(20), 1)
                 self.assertIn("--grace_seconds", server.messages())
+
+    def test_grace_ends_before_the_queue(self):
+        with Server("--grace_seconds", "0.2", models=["qa=qa"]) as server:
+            work = {"inputs": [{"question": "Who?", "context": CONTEXT * 300}] * 80}
+            threads = [threading.Thread(target=self.ask_quietly, args=(server, work)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            while server.metric('berth_queue_length{model="qa"}') < 250:
+                time.sleep(0.005)
+            server.process.send_signal(signal.SIGTERM)
+            server.wait_for("shutting down")
+            self.assertEqual(server.process.wait(60), 1)
+            self.assertIn("--grace_seconds", server.messages())
+            for thread in threads:
+                thread.join()
+
+    @staticmethod
+    def ask_quietly(server: Server, body: dict):
+        try:
+            server.ask("/", body)
+        except (OSError, http.client.HTTPException):
+            pass
 
     def test_reload_under_load(self):
         folder = MODELS / "changing"

@@ -11,5 +11,5 @@ sed -i 's/ForQuestionAnswering/Model/' "$work/other/config.json" # serves embedd
 printf 'text\tpair\tlabel\nhello world\tx\tgood\nAda in Oslo\tHugo\tbad\nRita\tRome\tnone\n' >"$work/rows.tsv"
 "$BERTH" finetune classify --model "$work/qa" --train "$work/rows.tsv" --text-column text \
     --text-pair-column pair --label-column label --output "$work/kinds" --max_steps 1 --train_batch_size 3 \
-    --max_seq_length 64 --threads 1 --quiet || exit 1
+    --schedule constant --max_seq_length 64 --threads 1 --quiet || exit 1
 MODELS=$work "${BERTH_PYTHON:-python3}" -B "$(dirname "$0")/serve_$1.py"
