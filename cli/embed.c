@@ -3,7 +3,6 @@
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
-#include "core/number.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -101,9 +100,7 @@ static enum berth_status put_json(struct job *job, const float *values, struct b
     json_line_integer(line, "index", (int64_t)job->done++);
     json_line_open(line, "embedding", '[');
     for (size_t i = 0; i < job->size; i++) {
-        char text[NUMBER_TEXT_SIZE];
-        number_format(text, sizeof text, "%.9g", (double)values[i]);
-        json_line_raw(line, NULL, text);
+        json_line_float(line, NULL, values[i]);
     }
     json_line_close(line, ']');
     json_line_close(line, '}');

@@ -118,6 +118,14 @@ void json_line_real(struct json_line *line, const char *key, double value) {
     json_line_raw(line, key, text);
 }
 
+void json_line_float(struct json_line *line, const char *key, float value) {
+    char text[NUMBER_TEXT_SIZE] = "null";
+    if (isfinite(value)) {
+        number_format(text, sizeof text, "%.9g", (double)value);
+    }
+    json_line_raw(line, key, text);
+}
+
 void json_line_truth(struct json_line *line, const char *key, int value) {
     json_line_raw(line, key, value ? "true" : "false");
 }

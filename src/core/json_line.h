@@ -23,6 +23,8 @@ void json_line_close(struct json_line *line, char bracket);                     
 void json_line_text(struct json_line *line, const char *key, const char *value); // NULL: null
 void json_line_integer(struct json_line *line, const char *key, int64_t value);
 void json_line_real(struct json_line *line, const char *key, double value);
+// Nine digits, which read back as the same float.
+void json_line_float(struct json_line *line, const char *key, float value);
 void json_line_truth(struct json_line *line, const char *key, int value);
 // Adds `json`, which is already a JSON value.
 void json_line_raw(struct json_line *line, const char *key, const char *json);

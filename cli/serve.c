@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth serve: models behind HTTP.
+#include "cli.h"
+#include "core/memory.h"
+
+#ifdef BERTH_HAS_SERVE
+#include "serve/server.h"
+#endif
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct option_row options[] = {
+    {CLI_LIST("model"), .unit = "[NAME=]DIR ...",
+     .help = "folder of a model, and its name in paths (that of the folder); may be repeated"},
+    {CLI_TEXT("host", "127.0.0.1"), .unit = "ADDRESS",
+     .help = "address or name to listen on; 0.0.0.0 or :: is every one of this machine"},
+    {CLI_INTEGER("port", "8080"), BETWEEN(0, 65535), .unit = "N",
+     .help = "port to listen on; 0 is a free one, which is printed"},
+    {CLI_TEXT("api_key_file", NULL), .unit = "FILE", .shown = "no key is needed",
+     .help = "file with the keys that requests may have (Authorization: Bearer KEY), one a line"},
+    {CLI_TEXT("allowed_hosts", NULL), .unit = "NAMES", .shown = "localhost and addresses",
+     .help = "names, separated by commas, under which the server is reached; * is any"},
+    {CLI_TEXT("tls_cert", NULL), .unit = "FILE", .shown = "plain HTTP",
+     .help = "certificate in PEM, with those of its issuers; serves TLS"},
+    {CLI_TEXT("tls_key", NULL), .unit = "FILE", .help = "private key of --tls_cert in PEM"},
+    {CLI_INTEGER("max_batch_tokens", "4096"), BETWEEN(1, 1 << 20), .unit = "N",
+     .help = "most tokens of the texts that are run together"},
+    {CLI_INTEGER("max_batch_delay_us", "0"), BETWEEN(0, 1000000), .unit = "N",
+     .help = "microseconds that an idle worker waits for more texts after the first one"},
+    {CLI_INTEGER("max_queue", "1024"), BETWEEN(1, 1 << 20), .unit = "N",
+     .help = "most texts that wait; more are refused with status 503"},
+    {CLI_INTEGER("max_body_bytes", "1048576"), BETWEEN(1024, 1 << 30), .unit = "N",
+     .help = "most bytes of a request's body"},
+    {CLI_INTEGER("max_connections", "4096"), BETWEEN(1, 1 << 20), .unit = "N",
+     .help = "most connections at a time"},
+    {CLI_REAL("header_timeout", "10"), BETWEEN(0.1, 3600), .unit = "SECONDS",
+     .help = "time for a request's headers, however slowly they arrive"},
+    {CLI_REAL("body_timeout", "30"), BETWEEN(0.1, 3600), .unit = "SECONDS",
+     .help = "time for a request's body, and for taking the reply"},
+    {CLI_REAL("idle_timeout", "75"), BETWEEN(0.1, 86400), .unit = "SECONDS",
+     .help = "time between two requests of a connection"},
+    {CLI_REAL("drain_seconds", "1"), BETWEEN(0, 3600), .unit = "SECONDS",
+     .help = "after SIGTERM: time in which /health is 503 but requests are still accepted"},
+    {CLI_REAL("grace_seconds", "30"), BETWEEN(0, 3600), .unit = "SECONDS",
+     .help = "time after that for the requests that are being answered"},
+};
+
+#ifdef BERTH_HAS_SERVE
+// The folders that the words name, as far as they are names of the hub.
+static enum berth_status find_model(const char *word, const char **found,
+                                    struct berth_error *error) {
+    const char *equals = strchr(word, '='), *folder = equals != NULL ? equals + 1 : word;
+    const size_t name = (size_t)(folder - word);
+    char *path;
+    TRY(berth_find_model(folder, &path, error));
+    const size_t size = name + strlen(path) + 1;
+    char *whole = cli_keep(memory_new(size));
+    if (whole != NULL) {
+        snprintf(whole, size, "%.*s%s", (int)name, word, path);
+    }
+    berth_string_free(path);
+    *found = whole;
+    return whole != NULL ? BERTH_OK : error_no_memory(error, size, "a path");
+}
+
+static enum berth_status find_models(const struct cli_call *call, struct server_settings *settings,
+                                     struct berth_error *error) {
+    const char **models = cli_keep(memory_array(call->list_count, sizeof *models));
+    if (models == NULL) {
+        return error_no_memory(error, call->list_count * sizeof *models, "the models");
+    }
+    for (size_t i = 0; i < call->list_count; i++) {
+        TRY(find_model(call->list[i], &models[i], error));
+    }
+    settings->models = models;
+    settings->model_count = call->list_count;
+    return BERTH_OK;
+}
+
+static struct server_settings read_options(struct cli_call *call) {
+    const struct http_limits limits = {.body_bytes = (size_t)cli_integer(call, "max_body_bytes"),
+                                       .header_seconds = cli_real(call, "header_timeout"),
+                                       .body_seconds = cli_real(call, "body_timeout"),
+                                       .idle_seconds = cli_real(call, "idle_timeout"),
+                                       .connections =
+                                           (unsigned)cli_integer(call, "max_connections")};
+    return (struct server_settings){
+        .config = &call->config,
+        .http = {.host = cli_value(call, "host"),
+                 .port = (int)cli_integer(call, "port"),
+                 .limits = limits},
+        .certificate_file = cli_value(call, "tls_cert"),
+        .key_file = cli_value(call, "tls_key"),
+        .queue = {.items = (size_t)cli_integer(call, "max_queue"),
+                  .batch_tokens = cli_integer(call, "max_batch_tokens"),
+                  .delay_seconds = 1e-6 * (double)cli_integer(call, "max_batch_delay_us")},
+        .api_key_file = cli_value(call, "api_key_file"),
+        .allowed_hosts = cli_value(call, "allowed_hosts"),
+        .drain_seconds = cli_real(call, "drain_seconds"),
+        .grace_seconds = cli_real(call, "grace_seconds"),
+        .log = cli_log(call)};
+}
+
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    struct server_settings settings = read_options(call);
+    if ((settings.certificate_file == NULL) != (settings.key_file == NULL)) {
+        return error_set(error, BERTH_USAGE, "--tls_cert and --tls_key need each other");
+    }
+    TRY(find_models(call, &settings, error));
+    return server_run(&settings, error);
+}
+#else
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    return error_set(error, BERTH_UNAVAILABLE,
+                     "this program was built without libmicrohttpd, which `berth serve` needs; "
+                     "install libmicrohttpd-dev and configure with -DBERTH_SERVE=ON");
+}
+#endif
+
+const struct cli_verb cli_serve = {
+    .name = "serve",
+    .summary = "answer requests over HTTP: questions, classes, embeddings",
+    .usage = "--model [NAME=]DIR ... [--host ADDRESS] [--port N] [--api_key_file FILE]",
+    .example = "berth serve --model squad-minilm\n"
+               "curl localhost:8080 --data '{\"inputs\": {\"question\": \"Where do I live?\",\n"
+               "    \"context\": \"I live in Bern.\"}}'\n"
+               "berth serve --model qa=squad-minilm --model similar=minilm",
+    .notes =
+        "A model answers at /models/NAME and, if it is the only one, at /. The APIs of Hugging "
+        "Face, text-embeddings-inference, OpenAI (embeddings) and KServe v2 are spoken; "
+        "http://localhost:8080/ shows a page. Texts of many requests are run together, without "
+        "padding. SIGTERM ends the server when all requests are answered, SIGHUP loads the "
+        "models again. doc/serve.md describes the paths.",
+    .jobs = JOB_ANSWER | JOB_EMBED,
+    CLI_OWN_OPTIONS(options),
+    .required = "model",
+    .processes = CLI_ALONE,
+    .run = run,
+};

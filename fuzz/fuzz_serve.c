@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fuzzes the bodies of requests, in each dialect and for each task, up to where a model is needed;
+// and the escaping of texts for the page.
+//
+// The settings choose the dialect (modulo their number) and the task (the rest).
+#include "input.h"
+#include "serve/page.h"
+#include "serve/shapes.h"
+
+static const struct shape *const shapes[] = {&shape_hugging_face, &shape_openai, &shape_tei_embed,
+                                             &shape_tei_predict,  &shape_kserve, &shape_form};
+#define SHAPES (sizeof shapes / sizeof *shapes)
+static const char *const architectures[] = {"BertForQuestionAnswering",
+                                            "BertForSequenceClassification", "BertModel"};
+#define TASKS (sizeof architectures / sizeof *architectures)
+
+static void check_item(const struct task *task, const struct item *item) {
+    for (size_t i = 0; i < 2; i++) {
+        const char *text = item->texts[i];
+        require(text != NULL || (i == 1 && !task->is_pair));
+        require(text == NULL || text[strspn(text, " \t\n\v\f\r")] != '\0');
+    }
+}
+
+static void check_call(const struct call *call) {
+    require(call->count > 0 && call->count <= call->most);
+    for (size_t i = 0; i < call->count; i++) {
+        check_item(call->instance->task, &call->items[i]);
+    }
+    require(call->wanted.top >= 0 && call->wanted.answer_length >= 0);
+}
+
+static void check_escaping(const char *bytes, size_t size) {
+    struct buffer text = {0};
+    page_put_escaped(&text, bytes, size);
+    for (size_t i = 0; i < text.length; i++) {
+        require(strchr("<>\"'", text.bytes[i]) == NULL || text.bytes[i] == '\0');
+        require(text.bytes[i] != '&' || memchr(text.bytes + i, ';', text.length - i) != NULL);
+    }
+    require(text.length >= size);
+    buffer_done(&text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const struct fuzz_input input = fuzz_input_of(data, size);
+    struct buffer body = {0};
+    buffer_put(&body, input.bytes, input.size);
+    buffer_put_byte(&body, '\0');
+    struct http_request request = {
+        .method = "POST", .path = "/", .body = body.bytes, .body_length = input.size};
+    struct instance instance = {.task = task_find(architectures[input.settings / SHAPES % TASKS]),
+                                .max_tokens = 384};
+    struct call *call = memory_array_zeroed(1, sizeof *call);
+    struct berth_error error = {0};
+    require(call != NULL);
+    call->request = &request;
+    call->shape = shapes[input.settings % SHAPES];
+    call->instance = &instance;
+    call->model_name = "model";
+    call->most = 100;
+    memory_fail_at(input.fail_at, 0);
+    enum berth_status status = call_read(call, &error);
+    if (status == BERTH_OK &&
+        (call->shape->only == NULL || strcmp(call->shape->only, instance.task->name) == 0)) {
+        status = call->shape->read(call, &error);
+        if (status == BERTH_OK) {
+            check_call(call);
+        }
+    }
+    memory_fail_at(0, 0);
+    require(status == BERTH_OK || status == BERTH_USAGE || status == BERTH_NO_MEMORY);
+    require(status == BERTH_OK || error.message[0] != '\0');
+    call_free(call);
+    check_escaping((const char *)input.bytes, input.size);
+    buffer_done(&body);
+    return 0;
+}

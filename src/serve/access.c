@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/access.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#define KEY_FILE_MOST ((size_t)64 << 10)
+#define NAME_SIZE 256
+
+enum berth_status access_open(struct access *access, const char *key_file, const char *hosts,
+                              struct berth_error *error) {
+    size_t length;
+    *access = (struct access){.hosts = hosts != NULL ? hosts : ""};
+    if (key_file == NULL) {
+        return BERTH_OK;
+    }
+    TRY(file_read(key_file, KEY_FILE_MOST, &access->keys, &length, error));
+    return access->keys[strspn(access->keys, " \t\r\n")] != '\0'
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG, "%s: expected a key on each line, found none",
+                           key_file);
+}
+
+void access_done(struct access *access) {
+    memory_free(access->keys);
+}
+
+// --- sites ---------------------------------------------------------------------------------------
+
+// The name in "name", "name:8080", "[::1]:8080"; 0 if it is too long.
+static int host_name(const char *host, char name[NAME_SIZE]) {
+    const int is_bracketed = *host == '[';
+    const char *begin = host + is_bracketed;
+    const size_t length = strcspn(begin, is_bracketed ? "]" : ":");
+    if (length == 0 || length >= NAME_SIZE) {
+        return 0;
+    }
+    memcpy(name, begin, length);
+    name[length] = '\0';
+    return 1;
+}
+
+static int is_address(const char *name) {
+    unsigned char bytes[sizeof(struct in6_addr)];
+    return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
+}
+
+static int is_listed(const char *list, const char *name) {
+    const size_t length = strlen(name);
+    while (*list != '\0') {
+        const size_t own = strcspn(list, ",");
+        if ((own == 1 && *list == '*') || (own == length && strncasecmp(list, name, own) == 0)) {
+            return 1;
+        }
+        list += own + (list[own] == ',');
+    }
+    return 0;
+}
+
+int access_check_site(const struct access *access, const struct http_request *request,
+                      const char **message) {
+    const char *host = http_header(request, "Host"), *origin = http_header(request, "Origin");
+    char name[NAME_SIZE];
+    *message = "the request has no Host";
+    if (host == NULL || !host_name(host, name)) {
+        return 400;
+    }
+    *message = "the Host is not served; --allowed_hosts lists names";
+    if (!is_address(name) && strcasecmp(name, "localhost") != 0 &&
+        !is_listed(access->hosts, name)) {
+        return 403;
+    }
+    const char *site = origin != NULL ? strstr(origin, "://") : NULL;
+    *message = "requests of other sites are refused (Origin)";
+    return origin == NULL || (site != NULL && strcasecmp(site + 3, host) == 0) ? 0 : 403;
+}
+
+// --- keys ----------------------------------------------------------------------------------------
+
+// Takes the same time wherever the texts differ.
+static int is_same(const char *key, size_t length, const char *given, size_t given_length) {
+    unsigned difference = length != given_length;
+    for (size_t i = 0; i < given_length; i++) {
+        difference |= (unsigned char)given[i] ^ (unsigned char)(length > 0 ? key[i % length] : 0);
+    }
+    return difference == 0;
+}
+
+int access_check_key(const struct access *access, const struct http_request *request,
+                     const char **message) {
+    const char *given = http_header(request, "Authorization"), *key = access->keys;
+    int found = 0;
+    *message = "this server needs a key: Authorization: Bearer KEY";
+    if (key == NULL) {
+        return 0;
+    }
+    if (given == NULL || strncasecmp(given, "Bearer ", 7) != 0) {
+        return 401;
+    }
+    while (*key != '\0') {
+        const size_t length = strcspn(key, "\r\n");
+        found |= length > 0 && is_same(key, length, given + 7, strlen(given + 7));
+        key += length + (key[length] != '\0');
+    }
+    *message = "the key is not valid";
+    return found ? 0 : 401;
+}

@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connection is in the server's list from its beginning to its end, with the time when it must
+// be further. http_tick shuts the socket of a late one down, which libmicrohttpd then notices as
+// the client's end. Its own timeout is one of inactivity, which a slow client never meets.
+//
+// A complete request is suspended before the application sees it, and resumed by its reply; so it
+// makes no difference which thread replies, and when.
+#include "serve/http.h"
+
+#include "core/buffer.h"
+#include "core/memory.h"
+#include "serve/clock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define HEADERS_MOST 100
+#define TARGET_MOST 8192
+#define CONNECTION_MEMORY ((size_t)32 << 10) // libmicrohttpd's, which holds the headers
+#define BODIES_MOST ((size_t)512 << 20)      // of all requests
+#define NEVER 1e300
+
+struct connection {
+    struct connection *next, **back; // in the server's list
+    int socket;
+    double deadline;
+};
+
+struct http_server {
+    struct MHD_Daemon *daemon;
+    struct http_settings settings;
+    struct http_application application;
+    pthread_mutex_t lock; // of the list and its deadlines
+    struct connection *connections;
+    atomic_size_t busy, body_bytes;
+    atomic_int stops;
+    int listener, port;
+};
+
+// A request from its first line to the end of its reply.
+struct exchange {
+    struct http_request request;
+    struct http_server *server;
+    struct MHD_Connection *mhd;
+    struct connection *connection;
+    struct buffer body;
+    int begun;   // the headers are complete
+    int refusal; // the status that it will get, when it has been read; 0: none
+    int is_busy;
+    int answered;
+    struct http_reply reply;
+};
+
+// --- connections ---------------------------------------------------------------------------------
+
+static void set_deadline(struct http_server *server, struct connection *connection,
+                         double seconds) {
+    if (connection != NULL) {
+        pthread_mutex_lock(&server->lock);
+        connection->deadline = seconds < NEVER ? clock_now() + seconds : NEVER;
+        pthread_mutex_unlock(&server->lock);
+    }
+}
+
+static void begin_connection(struct http_server *server, struct MHD_Connection *mhd,
+                             void **socket_context) {
+    struct connection *connection = memory_new(sizeof *connection);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    *socket_context = connection;
+    if (connection == NULL || info == NULL) {
+        memory_free(connection);
+        *socket_context = NULL;
+        return;
+    }
+    *connection = (struct connection){.socket = info->connect_fd};
+    pthread_mutex_lock(&server->lock);
+    connection->deadline = clock_now() + server->settings.limits.header_seconds;
+    connection->next = server->connections;
+    connection->back = &server->connections;
+    if (connection->next != NULL) {
+        connection->next->back = &connection->next;
+    }
+    server->connections = connection;
+    pthread_mutex_unlock(&server->lock);
+}
+
+// Called before libmicrohttpd closes the socket, so that its number is not yet another's.
+static void end_connection(struct http_server *server, struct connection *connection) {
+    if (connection != NULL) {
+        pthread_mutex_lock(&server->lock);
+        *connection->back = connection->next;
+        if (connection->next != NULL) {
+            connection->next->back = connection->back;
+        }
+        pthread_mutex_unlock(&server->lock);
+        memory_free(connection);
+    }
+}
+
+static void on_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code) {
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        begin_connection(context, mhd, socket_context);
+    } else {
+        end_connection(context, *socket_context);
+    }
+}
+
+void http_tick(struct http_server *server) {
+    const double now = clock_now();
+    pthread_mutex_lock(&server->lock);
+    for (struct connection *c = server->connections; c != NULL; c = c->next) {
+        if (c->deadline < now) {
+            shutdown(c->socket, SHUT_RDWR);
+            c->deadline = NEVER;
+        }
+    }
+    pthread_mutex_unlock(&server->lock);
+}
+
+// --- replies -------------------------------------------------------------------------------------
+
+static void add_header(struct MHD_Response *response, const char *name, const char *value) {
+    if (value != NULL) {
+        (void)MHD_add_response_header(response, name, value);
+    }
+}
+
+static void add_headers(struct MHD_Response *response, const struct http_reply *reply, int closes) {
+    char seconds[16];
+    snprintf(seconds, sizeof seconds, "%d", reply->retry_after);
+    add_header(response, "Content-Type", reply->type);
+    add_header(response, "X-Content-Type-Options", "nosniff");
+    add_header(response, "Cache-Control", "no-store");
+    // With "no-referrer" a browser would send the page's form with the Origin "null".
+    add_header(response, "Referrer-Policy", "same-origin");
+    add_header(response, "Content-Security-Policy", *reply->policy != '\0' ? reply->policy : NULL);
+    add_header(response, "Allow", reply->allow);
+    add_header(response, "WWW-Authenticate", reply->status == 401 ? "Bearer" : NULL);
+    add_header(response, "Retry-After", reply->retry_after > 0 ? seconds : NULL);
+    add_header(response, "Connection", closes ? "close" : NULL);
+}
+
+static enum MHD_Result send_reply(struct exchange *exchange, struct http_reply *reply) {
+    const int closes = reply->closes || atomic_load(&exchange->server->stops);
+    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback(
+        reply->length, reply->body != NULL ? reply->body : memory_string(""), memory_free);
+    if (response == NULL) {
+        memory_free(reply->body);
+        return MHD_NO;
+    }
+    add_headers(response, reply, closes);
+    set_deadline(exchange->server, exchange->connection,
+                 exchange->server->settings.limits.body_seconds);
+    enum MHD_Result result = MHD_queue_response(exchange->mhd, (unsigned)reply->status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result refuse(struct exchange *exchange, int status, const char *message) {
+    const struct http_application *application = &exchange->server->application;
+    struct http_reply reply = application->refuse(application->context, status, message);
+    reply.closes = 1;
+    return send_reply(exchange, &reply);
+}
+
+void http_answer(struct http_request *request, struct http_reply reply) {
+    struct exchange *exchange = (struct exchange *)request;
+    exchange->reply = reply;
+    exchange->answered = 1;
+    MHD_resume_connection(exchange->mhd);
+}
+
+// --- requests ------------------------------------------------------------------------------------
+
+const char *http_header(const struct http_request *request, const char *name) {
+    const struct exchange *exchange = (const struct exchange *)request;
+    return MHD_lookup_connection_value(exchange->mhd, MHD_HEADER_KIND, name);
+}
+
+static uint64_t client_number(struct MHD_Connection *mhd) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info != NULL ? info->client_addr : NULL;
+    uint64_t number = 0;
+    if (address != NULL && address->sa_family == AF_INET) {
+        number = ((const struct sockaddr_in *)address)->sin_addr.s_addr;
+    } else if (address != NULL && address->sa_family == AF_INET6) {
+        const struct in6_addr *six = &((const struct sockaddr_in6 *)address)->sin6_addr;
+        const int is_four = IN6_IS_ADDR_V4MAPPED(six);
+        // Of IPv6 the first half, which is one subscriber's.
+        memcpy(&number, six->s6_addr + (is_four ? 12 : 0), is_four ? 4 : sizeof number);
+    }
+    return number;
+}
+
+// The request line has arrived.
+static void *on_target(void *context, const char *target, struct MHD_Connection *mhd) {
+    struct http_server *server = context;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct exchange *exchange = memory_array_zeroed(1, sizeof *exchange);
+    if (exchange == NULL) {
+        return NULL;
+    }
+    exchange->server = server;
+    exchange->mhd = mhd;
+    exchange->connection = info != NULL ? info->socket_context : NULL;
+    exchange->refusal = strlen(target) > TARGET_MOST ? 414 : 0;
+    set_deadline(server, exchange->connection, server->settings.limits.header_seconds);
+    return exchange;
+}
+
+struct framing {
+    int headers, lengths, encodings, hosts;
+};
+
+static enum MHD_Result count_header(void *context, enum MHD_ValueKind kind, const char *name,
+                                    const char *value) {
+    struct framing *framing = context;
+    framing->headers++;
+    framing->lengths += strcasecmp(name, "Content-Length") == 0;
+    framing->encodings += strcasecmp(name, "Transfer-Encoding") == 0;
+    framing->hosts += strcasecmp(name, "Host") == 0;
+    return MHD_YES;
+}
+
+// The status that the headers alone deserve; 0: none. Whoever disagrees with a proxy on where a
+// body ends lets a request be smuggled in, so what can be read in two ways is refused.
+static int check_headers(struct exchange *exchange, const char **message) {
+    struct framing framing = {0};
+    const char *length = http_header(&exchange->request, "Content-Length");
+    const char *encoding = http_header(&exchange->request, "Transfer-Encoding");
+    MHD_get_connection_values(exchange->mhd, MHD_HEADER_KIND, count_header, &framing);
+    *message = "the request has more than one Content-Length, Transfer-Encoding or Host";
+    if (framing.lengths + framing.encodings > 1 || framing.hosts > 1) {
+        return 400;
+    }
+    *message = "Content-Length is not a number of digits";
+    if (length != NULL && (*length == '\0' || strspn(length, "0123456789") != strlen(length))) {
+        return 400;
+    }
+    *message = "the transfer encoding is not \"chunked\"";
+    if (encoding != NULL && strcasecmp(encoding, "chunked") != 0) {
+        return 501;
+    }
+    *message = "the request has more than 100 headers";
+    if (framing.headers > HEADERS_MOST) {
+        return 431;
+    }
+    *message = "the request target is longer than 8192 bytes";
+    if (exchange->refusal == 414) {
+        return 414;
+    }
+    *message = "the body is larger than --max_body_bytes";
+    const size_t most = exchange->server->settings.limits.body_bytes;
+    return length != NULL && (strlen(length) > 18 || strtoull(length, NULL, 10) > most) ? 413 : 0;
+}
+
+static enum MHD_Result begin(struct exchange *exchange) {
+    struct http_server *server = exchange->server;
+    const struct http_application *application = &server->application;
+    const char *message;
+    struct http_reply reply = {0};
+    int status = check_headers(exchange, &message);
+    exchange->begun = 1;
+    exchange->is_busy = 1;
+    atomic_fetch_add(&server->busy, 1);
+    exchange->request.arrived = clock_now();
+    exchange->request.client = client_number(exchange->mhd);
+    if (status != 0) {
+        return refuse(exchange, status, message);
+    }
+    if (!application->admit(application->context, &exchange->request, &reply)) {
+        reply.closes = 1;
+        return send_reply(exchange, &reply);
+    }
+    set_deadline(server, exchange->connection, server->settings.limits.body_seconds);
+    return MHD_YES;
+}
+
+// libmicrohttpd takes a reply only before or after the body, so one that is too large is read to
+// its end, for which there is a deadline.
+static enum MHD_Result take_body(struct exchange *exchange, const char *bytes, size_t *length) {
+    struct http_server *server = exchange->server;
+    const size_t whole = exchange->body.length + *length;
+    if (whole > server->settings.limits.body_bytes) {
+        exchange->refusal = 413;
+    } else if (atomic_fetch_add(&server->body_bytes, *length) + *length > BODIES_MOST) {
+        atomic_fetch_sub(&server->body_bytes, *length);
+        exchange->refusal = 503;
+    }
+    if (exchange->refusal == 0) {
+        buffer_put(&exchange->body, bytes, *length);
+    }
+    *length = 0;
+    return exchange->body.failed ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result hand_over(struct exchange *exchange) {
+    struct http_server *server = exchange->server;
+    if (exchange->refusal != 0) {
+        return refuse(exchange, exchange->refusal,
+                      exchange->refusal == 413
+                          ? "the body is larger than --max_body_bytes"
+                          : "the server holds as many request bodies as it can; try again later");
+    }
+    buffer_put_byte(&exchange->body, '\0');
+    if (exchange->body.failed) {
+        return MHD_NO;
+    }
+    exchange->request.body = exchange->body.bytes;
+    exchange->request.body_length = exchange->body.length - 1;
+    set_deadline(server, exchange->connection, NEVER);
+    MHD_suspend_connection(exchange->mhd);
+    server->application.handle(server->application.context, &exchange->request);
+    return MHD_YES;
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, const char *target,
+                                  const char *method, const char *version, const char *bytes,
+                                  size_t *length, void **request_context) {
+    struct exchange *exchange = *request_context;
+    if (exchange == NULL) {
+        return MHD_NO; // out of memory
+    }
+    exchange->request.method = method;
+    exchange->request.path = target;
+    if (exchange->answered) {
+        struct http_reply reply = exchange->reply;
+        exchange->reply.body = NULL;
+        return send_reply(exchange, &reply);
+    }
+    return !exchange->begun ? begin(exchange)
+           : *length > 0    ? take_body(exchange, bytes, length)
+                            : hand_over(exchange);
+}
+
+static void on_completed(void *context, struct MHD_Connection *mhd, void **request_context,
+                         enum MHD_RequestTerminationCode code) {
+    struct exchange *exchange = *request_context;
+    struct http_server *server = context;
+    if (exchange == NULL) {
+        return;
+    }
+    atomic_fetch_sub(&server->busy, exchange->is_busy);
+    atomic_fetch_sub(&server->body_bytes, exchange->body.length - (exchange->request.body != NULL));
+    if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
+        set_deadline(server, exchange->connection, server->settings.limits.idle_seconds);
+    }
+    memory_free(exchange->reply.body);
+    buffer_done(&exchange->body);
+    memory_free(exchange);
+    *request_context = NULL;
+}
+
+// --- the server ----------------------------------------------------------------------------------
+
+static enum berth_status listen_on(const struct addrinfo *address, int *listener) {
+    const int on = 1, off = 0;
+    *listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*listener < 0) {
+        return BERTH_UNAVAILABLE;
+    }
+    setsockopt(*listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address->ai_family == AF_INET6) { // "::" is IPv4, too
+        setsockopt(*listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    }
+    if (bind(*listener, address->ai_addr, address->ai_addrlen) == 0 &&
+        listen(*listener, SOMAXCONN) == 0) {
+        return BERTH_OK;
+    }
+    const int cause = errno;
+    close(*listener);
+    *listener = -1;
+    errno = cause;
+    return BERTH_UNAVAILABLE;
+}
+
+static enum berth_status open_listener(const struct http_settings *settings, int *listener,
+                                       struct berth_error *error) {
+    struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found;
+    char port[16];
+    snprintf(port, sizeof port, "%d", settings->port);
+    int code = getaddrinfo(settings->host, port, &wanted, &found);
+    if (code != 0) {
+        return error_set(error, BERTH_UNAVAILABLE, "--host %s: %s", settings->host,
+                         gai_strerror(code));
+    }
+    enum berth_status status = listen_on(found, listener);
+    freeaddrinfo(found);
+    return status == BERTH_OK
+               ? BERTH_OK
+               : error_set_errno(error, BERTH_UNAVAILABLE, errno, "cannot listen on %s port %d",
+                                 settings->host, settings->port);
+}
+
+static int find_port(int listener) {
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    if (getsockname(listener, (struct sockaddr *)&address, &size) != 0) {
+        return 0;
+    }
+    return address.ss_family == AF_INET    ? ntohs(((struct sockaddr_in *)&address)->sin_port)
+           : address.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&address)->sin6_port)
+                                           : 0;
+}
+
+static enum berth_status start(struct http_server *server, struct berth_error *error) {
+    const struct http_settings *settings = &server->settings;
+    const int uses_tls = settings->certificate != NULL;
+    const struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)settings->certificate},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)settings->key},
+        {MHD_OPTION_END, 0, NULL}};
+    const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+    server->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (uses_tls ? MHD_USE_TLS : 0), 0,
+        NULL, NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, server->listener,
+        MHD_OPTION_CONNECTION_LIMIT, settings->limits.connections,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server, MHD_OPTION_ARRAY,
+        uses_tls ? tls : none, MHD_OPTION_END);
+    return server->daemon != NULL
+               ? BERTH_OK
+               : error_set(error, uses_tls ? BERTH_CONFIG : BERTH_UNAVAILABLE, "%s",
+                           uses_tls ? "cannot serve TLS with this certificate and key"
+                                    : "cannot start the HTTP server");
+}
+
+enum berth_status http_start(const struct http_settings *settings,
+                             const struct http_application *application,
+                             struct http_server **server, struct berth_error *error) {
+    struct http_server *opened = memory_array_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a server");
+    }
+    opened->settings = *settings;
+    opened->application = *application;
+    opened->listener = settings->listener;
+    pthread_mutex_init(&opened->lock, NULL);
+    enum berth_status status = BERTH_OK;
+    if (settings->listener < 0) {
+        status = open_listener(settings, &opened->listener, error);
+    }
+    if (status == BERTH_OK) {
+        opened->port = find_port(opened->listener);
+        status = start(opened, error);
+    }
+    *server = opened;
+    if (status != BERTH_OK) {
+        http_stop(opened);
+        *server = NULL;
+    }
+    return status;
+}
+
+int http_port(const struct http_server *server) {
+    return server->port;
+}
+
+void http_stop_accepting(struct http_server *server) {
+    atomic_store(&server->stops, 1);
+    if (server->listener >= 0) {
+        // The socket is left to http_stop: libmicrohttpd still refers to it.
+        (void)MHD_quiesce_daemon(server->daemon);
+    }
+}
+
+size_t http_busy(const struct http_server *server) {
+    return atomic_load(&server->busy);
+}
+
+void http_stop(struct http_server *server) {
+    if (server == NULL) {
+        return;
+    }
+    if (server->daemon != NULL) {
+        const int was_quiet = atomic_load(&server->stops);
+        MHD_stop_daemon(server->daemon);
+        if (!was_quiet) {
+            server->listener = -1; // closed with it
+        }
+    }
+    if (server->listener >= 0) {
+        close(server->listener);
+    }
+    pthread_mutex_destroy(&server->lock);
+    memory_free(server);
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// HTTP/1.1 over TCP or TLS: connections, whole requests and replies. One thread serves all
+// connections; a request waits without a thread until any thread replies to it.
+//
+// The limits hold by wall clock: a client that sends a byte now and then gains no time. Knows
+// nothing of models. The only user of libmicrohttpd.
+#ifndef BERTH_SERVE_HTTP_H
+#define BERTH_SERVE_HTTP_H
+
+#include "core/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct http_limits {
+    size_t body_bytes;     // of one request
+    double header_seconds; // from the connection, or the request line, to the end of the headers
+    double body_seconds;   // for the body, and again for sending the reply
+    double idle_seconds;   // between two requests of a connection
+    unsigned connections;
+};
+
+struct http_settings {
+    const char *host; // address or name to listen on
+    int port;         // 0: any free one
+    int listener;     // an open socket that listens, instead of host and port; -1: none
+    const char *certificate, *key; // PEM; NULL: no TLS
+    struct http_limits limits;
+};
+
+struct http_request {
+    const char *method, *path; // the path is decoded and has no query
+    const char *body;          // NUL-terminated
+    size_t body_length;
+    uint64_t client; // a number of the peer's address
+    double arrived;  // when its headers were complete (clock_now)
+};
+
+// Zero-initialise what is unused.
+struct http_reply {
+    int status;        // 200, 404, ...
+    const char *type;  // of the content; a constant
+    char *body;        // memory_free; NULL: empty
+    size_t length;     // of the body
+    const char *allow; // of 405: the methods; a constant
+    char policy[320];  // Content-Security-Policy; empty: none
+    int retry_after;   // seconds; 0: none
+    int closes;        // the connection ends after this reply
+};
+
+// What a server does with requests; both functions run in the server's thread and are not to wait.
+struct http_application {
+    // Called when the headers are complete. 0 refuses the request: *reply is sent, and the
+    // connection closed.
+    int (*admit)(void *context, const struct http_request *request, struct http_reply *reply);
+    // Called with the whole request, which is valid until http_answer.
+    void (*handle)(void *context, struct http_request *request);
+    // An error of the protocol, as a reply in the application's form.
+    struct http_reply (*refuse)(void *context, int status, const char *message);
+    void *context;
+};
+
+struct http_server;
+
+// Listens and serves in a thread of its own. BERTH_UNAVAILABLE: the address is in use or not ours;
+// BERTH_CONFIG: the certificate cannot be used, or the program was built without libmicrohttpd.
+enum berth_status http_start(const struct http_settings *settings,
+                             const struct http_application *application,
+                             struct http_server **server, struct berth_error *error);
+// The port that it listens on; of a socket that is no port, 0.
+int http_port(const struct http_server *server);
+// Ends the connections whose time has run out. Call it a few times a second.
+void http_tick(struct http_server *server);
+// From now on, no connection is accepted, and each reply closes its connection.
+void http_stop_accepting(struct http_server *server);
+// Requests that have not been answered, and replies not yet sent.
+size_t http_busy(const struct http_server *server);
+// Every request must have been answered.
+void http_stop(struct http_server *server);
+
+// A header of the request, or NULL. Only in admit and handle.
+const char *http_header(const struct http_request *request, const char *name);
+// Replies, from any thread; each request once. The request is then gone.
+void http_answer(struct http_request *request, struct http_reply reply);
+
+#endif

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models as the server uses them: opened by the task that their files name, with their tokenizer.
+#include "core/memory.h"
+#include "core/options.h"
+#include "serve/task.h"
+
+#include <string.h>
+
+// The class of the model in its config.json.
+static enum berth_status read_architecture(const char *folder, char *name, size_t size,
+                                           struct berth_error *error) {
+    char *text = NULL;
+    json *config = NULL;
+    *name = '\0';
+    TRY(berth_inspect(folder, NULL, NULL, &text, error));
+    enum berth_status status =
+        text != NULL ? json_read_memory("config.json", text, strlen(text), &config, error)
+                     : BERTH_OK;
+    const char *first = json_text(json_at(json_member(config, "architectures"), 0));
+    if (first != NULL && strlen(first) < size) {
+        strcpy(name, first);
+    }
+    json_free(config);
+    berth_string_free(text);
+    return status;
+}
+
+static enum berth_status open_parts(struct instance *instance, struct berth_log log,
+                                    struct berth_error *error) {
+    char name[128];
+    struct berth_config *config = &instance->config;
+    TRY(read_architecture(config->model_name_or_path, name, sizeof name, error));
+    instance->task = task_find(name);
+    option_take_default(config, "precision", instance->task->job);
+    TRY(instance->task->open(instance, log, error));
+    instance->max_tokens = instance->task->max_tokens(instance);
+    config->max_seq_length = instance->max_tokens;
+    return berth_tokenizer_open(config, &instance->tokenizer, error);
+}
+
+enum berth_status instance_open(const struct berth_config *config, struct berth_log log,
+                                struct instance **instance, struct berth_error *error) {
+    struct instance *opened = memory_array_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a model");
+    }
+    opened->config = *config;
+    enum berth_status status = open_parts(opened, log, error);
+    *instance = opened;
+    if (status != BERTH_OK) {
+        instance_close(opened);
+        *instance = NULL;
+    }
+    return status;
+}
+
+void instance_close(struct instance *instance) {
+    if (instance != NULL) {
+        berth_tokenizer_close(instance->tokenizer);
+        if (instance->task != NULL) {
+            instance->task->close(instance);
+        }
+        memory_free(instance);
+    }
+}
+
+static int64_t count_text(const struct instance *instance, const char *text) {
+    struct berth_token *tokens = NULL;
+    size_t count = 0;
+    if (berth_tokenizer_encode(instance->tokenizer, text, strlen(text), &tokens, &count, NULL,
+                               NULL) != BERTH_OK) {
+        return (int64_t)strlen(text); // too many rather than too few
+    }
+    berth_tokens_free(tokens);
+    return (int64_t)count;
+}
+
+int64_t instance_count_tokens(const struct instance *instance, const struct item *item) {
+    int64_t tokens = 2 + count_text(instance, item->texts[0]);
+    if (item->texts[1] != NULL) {
+        tokens += 1 + count_text(instance, item->texts[1]);
+    }
+    // Windows of a long context repeat the question; other texts are truncated.
+    return tokens <= instance->max_tokens ? tokens
+           : instance->task->divides      ? 2 * tokens
+                                          : instance->max_tokens;
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/metrics.h"
+
+#include "core/file.h"
+#include "core/number.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BUCKETS 12
+static const double second_bounds[BUCKETS] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+                                              0.5,   1,    2.5,   5,    10,  30};
+static const double token_bounds[BUCKETS] = {16,   32,   64,   128,  256,   512,
+                                             1024, 2048, 4096, 8192, 16384, 32768};
+
+struct histogram {
+    uint64_t counts[BUCKETS + 1]; // of values up to each bound; the last: of larger ones
+    double sum;
+};
+
+// The statuses that a request to a model can have.
+static const int statuses[] = {200, 400, 503, 500};
+#define STATUSES (sizeof statuses / sizeof *statuses)
+
+struct model_metrics {
+    uint64_t requests[STATUSES];
+    uint64_t tokens;
+    struct histogram seconds, batches;
+};
+
+struct metrics {
+    pthread_mutex_t lock;
+    struct model_metrics *models;
+    size_t count;
+    double started; // since the epoch
+};
+
+enum berth_status metrics_open(size_t models, struct metrics **metrics, struct berth_error *error) {
+    *metrics = memory_array_zeroed(1, sizeof **metrics);
+    struct model_metrics *all = memory_array_zeroed(models, sizeof *all);
+    if (*metrics == NULL || all == NULL) {
+        memory_free(*metrics);
+        memory_free(all);
+        return error_no_memory(error, models * sizeof *all, "counters");
+    }
+    pthread_mutex_init(&(*metrics)->lock, NULL);
+    (*metrics)->models = all;
+    (*metrics)->count = models;
+    (*metrics)->started = (double)time(NULL);
+    return BERTH_OK;
+}
+
+void metrics_close(struct metrics *metrics) {
+    if (metrics != NULL) {
+        pthread_mutex_destroy(&metrics->lock);
+        memory_free(metrics->models);
+        memory_free(metrics);
+    }
+}
+
+static void observe(struct histogram *histogram, const double *bounds, double value) {
+    size_t i = 0;
+    while (i < BUCKETS && value > bounds[i]) {
+        i++;
+    }
+    histogram->counts[i]++;
+    histogram->sum += value;
+}
+
+void metrics_request(struct metrics *metrics, size_t model, int status, double seconds) {
+    size_t i = 0;
+    while (i + 1 < STATUSES && statuses[i] != status) {
+        i++;
+    }
+    pthread_mutex_lock(&metrics->lock);
+    metrics->models[model].requests[i]++;
+    if (status == 200) {
+        observe(&metrics->models[model].seconds, second_bounds, seconds);
+    }
+    pthread_mutex_unlock(&metrics->lock);
+}
+
+void metrics_batch(struct metrics *metrics, size_t model, int64_t tokens) {
+    pthread_mutex_lock(&metrics->lock);
+    observe(&metrics->models[model].batches, token_bounds, (double)tokens);
+    metrics->models[model].tokens += (uint64_t)tokens;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
+// --- text ----------------------------------------------------------------------------------------
+
+static void put(struct buffer *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void put(struct buffer *text, const char *format, ...) {
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    number_format_list(line, sizeof line, format, arguments);
+    va_end(arguments);
+    buffer_put_text(text, line);
+}
+
+static void put_head(struct buffer *text, const char *name, const char *type, const char *help) {
+    put(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void put_histogram(struct buffer *text, const char *name, const char *model,
+                          const struct histogram *histogram, const double *bounds) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < BUCKETS; i++) {
+        count += histogram->counts[i];
+        put(text, "%s_bucket{model=\"%s\",le=\"%g\"} %" PRIu64 "\n", name, model, bounds[i], count);
+    }
+    count += histogram->counts[BUCKETS];
+    put(text, "%s_bucket{model=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", name, model, count);
+    put(text, "%s_sum{model=\"%s\"} %.9g\n", name, model, histogram->sum);
+    put(text, "%s_count{model=\"%s\"} %" PRIu64 "\n", name, model, count);
+}
+
+static void put_models(const struct metrics *metrics, const struct metrics_source *source,
+                       struct buffer *text) {
+    put_head(text, "berth_requests_total", "counter", "Requests to a model, by HTTP status.");
+    for (size_t m = 0; m < metrics->count; m++) {
+        for (size_t i = 0; i < STATUSES; i++) {
+            put(text, "berth_requests_total{model=\"%s\",code=\"%d\"} %" PRIu64 "\n",
+                source->name(source->context, m), statuses[i], metrics->models[m].requests[i]);
+        }
+    }
+    put_head(text, "berth_request_seconds", "histogram",
+             "Seconds from the headers of a request to its result, of requests with status 200.");
+    for (size_t m = 0; m < metrics->count; m++) {
+        put_histogram(text, "berth_request_seconds", source->name(source->context, m),
+                      &metrics->models[m].seconds, second_bounds);
+    }
+    put_head(text, "berth_queue_length", "gauge", "Texts that wait for the model.");
+    for (size_t m = 0; m < metrics->count; m++) {
+        put(text, "berth_queue_length{model=\"%s\"} %zu\n", source->name(source->context, m),
+            source->queue_length(source->context, m));
+    }
+    put_head(text, "berth_batch_tokens", "histogram", "Tokens of a batch.");
+    for (size_t m = 0; m < metrics->count; m++) {
+        put_histogram(text, "berth_batch_tokens", source->name(source->context, m),
+                      &metrics->models[m].batches, token_bounds);
+    }
+    put_head(text, "berth_tokens_total", "counter", "Tokens that the model has read.");
+    for (size_t m = 0; m < metrics->count; m++) {
+        put(text, "berth_tokens_total{model=\"%s\"} %" PRIu64 "\n",
+            source->name(source->context, m), metrics->models[m].tokens);
+    }
+}
+
+static long open_descriptors(void) {
+    DIR *folder = opendir("/proc/self/fd");
+    long count = -3; // ".", ".." and the folder itself
+    while (folder != NULL && readdir(folder) != NULL) {
+        count++;
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return count;
+}
+
+static void put_memory(struct buffer *text) {
+    FILE *file = fopen("/proc/self/statm", "r");
+    long whole = 0, resident = 0;
+    if (file != NULL && fscanf(file, "%ld %ld", &whole, &resident) == 2) {
+        const double page = (double)sysconf(_SC_PAGESIZE);
+        put_head(text, "process_virtual_memory_bytes", "gauge", "Virtual memory in bytes.");
+        put(text, "process_virtual_memory_bytes %.0f\n", (double)whole * page);
+        put_head(text, "process_resident_memory_bytes", "gauge", "Resident memory in bytes.");
+        put(text, "process_resident_memory_bytes %.0f\n", (double)resident * page);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
+static void put_process(const struct metrics *metrics, struct buffer *text) {
+    struct timespec used;
+    struct rlimit limit;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    put_head(text, "process_cpu_seconds_total", "counter", "Processor time used, in seconds.");
+    put(text, "process_cpu_seconds_total %.3f\n",
+        (double)used.tv_sec + 1e-9 * (double)used.tv_nsec);
+    put_head(text, "process_start_time_seconds", "gauge", "Start, in seconds since the epoch.");
+    put(text, "process_start_time_seconds %.0f\n", metrics->started);
+    put_head(text, "process_open_fds", "gauge", "Open file descriptors.");
+    put(text, "process_open_fds %ld\n", open_descriptors());
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        put_head(text, "process_max_fds", "gauge", "Most file descriptors that may be open.");
+        put(text, "process_max_fds %" PRIu64 "\n", (uint64_t)limit.rlim_cur);
+    }
+    put_memory(text);
+}
+
+void metrics_write(struct metrics *metrics, const struct metrics_source *source,
+                   struct buffer *text) {
+    pthread_mutex_lock(&metrics->lock);
+    put_models(metrics, source, text);
+    pthread_mutex_unlock(&metrics->lock);
+    put_process(metrics, text);
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/models.h"
+
+#include "core/memory.h"
+
+#include <pthread.h>
+#include <string.h>
+
+struct model {
+    char *name;
+    const char *folder;
+    struct instance *current; // NULL: not yet loaded
+};
+
+struct models {
+    pthread_mutex_t lock; // of `current` and the references
+    struct model *all;
+    size_t count;
+    const struct berth_config *config;
+};
+
+// --- names ---------------------------------------------------------------------------------------
+
+#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+
+// The folder's own name, without a final slash.
+static const char *last_part(const char *folder, size_t *length) {
+    size_t end = strlen(folder);
+    while (end > 1 && folder[end - 1] == '/') {
+        end--;
+    }
+    size_t begin = end;
+    while (begin > 0 && folder[begin - 1] != '/') {
+        begin--;
+    }
+    *length = end - begin;
+    return folder + begin;
+}
+
+static enum berth_status read_word(struct model *model, const char *word,
+                                   struct berth_error *error) {
+    size_t length = strspn(word, NAME_CHARACTERS);
+    const char *name = word;
+    model->folder = word[length] == '=' && length > 0 ? word + length + 1 : word;
+    if (model->folder == word) {
+        name = last_part(word, &length);
+    }
+    model->name = memory_string_of(name, length);
+    if (model->name == NULL) {
+        return error_no_memory(error, length, "a name");
+    }
+    return length > 0 && strspn(model->name, NAME_CHARACTERS) == length
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "--model %s: \"%s\" cannot be a model's name; write --model NAME=DIR",
+                           word, model->name);
+}
+
+static enum berth_status read_words(struct models *models, const char *const *words,
+                                    struct berth_error *error) {
+    for (size_t i = 0; i < models->count; i++) {
+        TRY(read_word(&models->all[i], words[i], error));
+        if (models_find(models, models->all[i].name) != i) {
+            return error_set(error, BERTH_USAGE,
+                             "two models are called \"%s\"; write --model NAME=DIR for one of them",
+                             models->all[i].name);
+        }
+    }
+    return BERTH_OK;
+}
+
+enum berth_status models_open(const char *const *words, size_t count,
+                              const struct berth_config *config, struct models **models,
+                              struct berth_error *error) {
+    struct models *opened = memory_array_zeroed(1, sizeof *opened);
+    struct model *all = memory_array_zeroed(count, sizeof *all);
+    if (opened == NULL || all == NULL) {
+        memory_free(opened);
+        memory_free(all);
+        return error_no_memory(error, count * sizeof *all, "the models");
+    }
+    pthread_mutex_init(&opened->lock, NULL);
+    opened->all = all;
+    opened->count = count;
+    opened->config = config;
+    enum berth_status status = read_words(opened, words, error);
+    *models = opened;
+    if (status != BERTH_OK) {
+        models_close(opened);
+        *models = NULL;
+    }
+    return status;
+}
+
+void models_close(struct models *models) {
+    if (models == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < models->count; i++) {
+        instance_close(models->all[i].current);
+        memory_free(models->all[i].name);
+    }
+    pthread_mutex_destroy(&models->lock);
+    memory_free(models->all);
+    memory_free(models);
+}
+
+size_t models_count(const struct models *models) {
+    return models->count;
+}
+
+const char *models_name(const struct models *models, size_t index) {
+    return models->all[index].name;
+}
+
+size_t models_find(const struct models *models, const char *name) {
+    size_t i = 0;
+    while (i < models->count &&
+           (models->all[i].name == NULL || strcmp(models->all[i].name, name) != 0)) {
+        i++;
+    }
+    return i;
+}
+
+// --- instances -----------------------------------------------------------------------------------
+
+static enum berth_status load(struct models *models, struct model *model, struct berth_log log,
+                              struct berth_error *error) {
+    struct berth_config config = *models->config;
+    struct instance *instance;
+    config.model_name_or_path = model->folder;
+    TRY(instance_open(&config, log, &instance, error));
+    instance->references = 1;
+    pthread_mutex_lock(&models->lock);
+    struct instance *old = model->current;
+    model->current = instance;
+    pthread_mutex_unlock(&models->lock);
+    if (old != NULL) {
+        models_release(models, old);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status models_load(struct models *models, struct berth_log log,
+                              struct berth_error *error) {
+    for (size_t i = 0; i < models->count; i++) {
+        TRY(load(models, &models->all[i], log, error));
+    }
+    return BERTH_OK;
+}
+
+const struct instance *models_acquire(struct models *models, size_t index) {
+    pthread_mutex_lock(&models->lock);
+    struct instance *instance = models->all[index].current;
+    if (instance != NULL) {
+        instance->references++;
+    }
+    pthread_mutex_unlock(&models->lock);
+    return instance;
+}
+
+void models_release(struct models *models, const struct instance *instance) {
+    struct instance *own = (struct instance *)instance; // whose count is the only mutable part
+    if (own == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&models->lock);
+    const int is_last = --own->references == 0;
+    pthread_mutex_unlock(&models->lock);
+    if (is_last) {
+        instance_close(own);
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The models that are served, by name. A reload opens a model again beside the old one, which is
+// closed when its last request is answered.
+#ifndef BERTH_SERVE_MODELS_H
+#define BERTH_SERVE_MODELS_H
+
+#include "serve/task.h"
+
+struct models;
+
+// From words "NAME=DIR" or "DIR", whose name is the folder's. BERTH_USAGE: two have one name, or a
+// name has other characters than letters, digits, "-", "_" and ".". Borrows both arguments.
+enum berth_status models_open(const char *const *words, size_t count,
+                              const struct berth_config *config, struct models **models,
+                              struct berth_error *error);
+void models_close(struct models *models);
+size_t models_count(const struct models *models);
+const char *models_name(const struct models *models, size_t index);
+// Its number; models_count where there is none of that name.
+size_t models_find(const struct models *models, const char *name);
+
+// Opens every model; those that are open stay so if one cannot be opened.
+enum berth_status models_load(struct models *models, struct berth_log log,
+                              struct berth_error *error);
+// A model as it is now, to be released; NULL: not yet loaded.
+const struct instance *models_acquire(struct models *models, size_t index);
+void models_release(struct models *models, const struct instance *instance);
+
+#endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/notify.h"
+
+#include "core/number.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define FIRST_PASSED 3
+
+void notify_manager(const char *state) {
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const size_t length = path != NULL ? strlen(path) : 0;
+    if (length == 0 || length >= sizeof address.sun_path) {
+        return;
+    }
+    memcpy(address.sun_path, path, length);
+    if (*path == '@') { // an abstract name
+        address.sun_path[0] = '\0';
+    }
+    const int descriptor = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (descriptor >= 0) {
+        (void)sendto(descriptor, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address,
+                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+        close(descriptor);
+    }
+}
+
+int notify_listener(void) {
+    const char *process = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+    int64_t pid = 0, sockets = 0;
+    if (process == NULL || count == NULL || !number_parse_integer(process, &pid) ||
+        !number_parse_integer(count, &sockets) || pid != getpid() || sockets < 1) {
+        return -1;
+    }
+    fcntl(FIRST_PASSED, F_SETFD, FD_CLOEXEC);
+    fcntl(FIRST_PASSED, F_SETFL, fcntl(FIRST_PASSED, F_GETFL) | O_NONBLOCK);
+    return FIRST_PASSED;
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The manager of the service, as systemd: its protocol for readiness and the socket that it may
+// have opened.
+#ifndef BERTH_SERVE_NOTIFY_H
+#define BERTH_SERVE_NOTIFY_H
+
+// Sends "READY=1" or the like to the socket NOTIFY_SOCKET, if there is one.
+void notify_manager(const char *state);
+// The listening socket that was passed to this process (LISTEN_FDS); -1: none.
+int notify_listener(void);
+
+#endif

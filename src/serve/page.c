@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// page.html has {{names}} in the places that are filled in. Whatever comes from a request is
+// escaped; only scripts with the page's own random number run.
+#include "serve/page.h"
+
+#include "core/buffer.h"
+#include "core/memory.h"
+#include "core/number.h"
+#include "core/utf8.h"
+#include "serve/pages.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+struct page {
+    struct buffer text;
+    struct models *models;
+    const struct call *call; // NULL: no result
+    char nonce[33];
+};
+
+void page_put_escaped(struct buffer *text, const char *bytes, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        const char c = bytes[i];
+        const char *entity = c == '<'    ? "&lt;"
+                             : c == '>'  ? "&gt;"
+                             : c == '&'  ? "&amp;"
+                             : c == '"'  ? "&quot;"
+                             : c == '\'' ? "&#39;"
+                                         : NULL;
+        if (entity != NULL) {
+            buffer_put_text(text, entity);
+        } else {
+            buffer_put_byte(text, c);
+        }
+    }
+}
+
+static void put_text(struct buffer *text, const char *bytes) {
+    page_put_escaped(text, bytes, strlen(bytes));
+}
+
+// --- the places ----------------------------------------------------------------------------------
+
+static void put_nonce(struct page *page) {
+    buffer_put_text(&page->text, page->nonce);
+}
+
+static void put_models(struct page *page) {
+    for (size_t i = 0; i < models_count(page->models); i++) {
+        const struct instance *instance = models_acquire(page->models, i);
+        const char *name = models_name(page->models, i);
+        buffer_put_text(&page->text, "<option value=\"");
+        put_text(&page->text, name);
+        buffer_put_text(&page->text, "\" data-task=\"");
+        put_text(&page->text, instance != NULL ? instance->task->name : "");
+        buffer_put_text(&page->text,
+                        page->call != NULL && page->call->model == i ? "\" selected>" : "\">");
+        put_text(&page->text, name);
+        buffer_put_text(&page->text, "</option>");
+        models_release(page->models, instance);
+    }
+}
+
+// A text of the request, as the task has it or as the form.
+static void put_field(struct page *page, const char *name) {
+    const char *value =
+        page->call != NULL ? json_text(json_member(page->call->document, name)) : NULL;
+    put_text(&page->text, value != NULL ? value : "");
+}
+
+static void put_question(struct page *page) {
+    put_field(page, "question");
+}
+
+static void put_context(struct page *page) {
+    put_field(page, "context");
+}
+
+static void put_answer(struct page *page, const struct item *item) {
+    struct buffer *text = &page->text;
+    const struct berth_answer *answer = &item->answers[0];
+    const char *context = item->texts[1];
+    const size_t length = strlen(context);
+    const int is_empty = item->answer_count == 0 || answer->start < 0;
+    const size_t begin = is_empty ? length : utf8_skip(context, length, answer->start);
+    const size_t end = is_empty ? length : utf8_skip(context, length, answer->end);
+    buffer_put_text(text, "<h2>");
+    put_text(text, is_empty ? "No answer" : answer->text);
+    buffer_put_text(text, "</h2><p class=\"text\">");
+    page_put_escaped(text, context, begin);
+    buffer_put_text(text, is_empty ? "" : "<mark>");
+    page_put_escaped(text, context + begin, end - begin);
+    buffer_put_text(text, is_empty ? "" : "</mark>");
+    page_put_escaped(text, context + end, length - end);
+    buffer_put_text(text, "</p>");
+}
+
+static void put_result(struct page *page) {
+    struct json_line line = {0};
+    const struct call *call = page->call;
+    if (call == NULL) {
+        return;
+    }
+    if (call->items[0].answers != NULL) {
+        put_answer(page, &call->items[0]);
+    }
+    call->instance->task->write(&line, call->instance, &call->items[0]);
+    buffer_put_text(&page->text, "<pre>");
+    put_text(&page->text, line.text != NULL ? line.text : "");
+    buffer_put_text(&page->text, "</pre>");
+    json_line_done(&line);
+}
+
+static const struct {
+    const char *name;
+    void (*put)(struct page *page);
+} places[] = {{"{{nonce}}", put_nonce},
+              {"{{models}}", put_models},
+              {"{{question}}", put_question},
+              {"{{context}}", put_context},
+              {"{{result}}", put_result}};
+
+// --- the page ------------------------------------------------------------------------------------
+
+static void fill(struct page *page, const char *from) {
+    for (const char *at; (at = strstr(from, "{{")) != NULL;) {
+        size_t i = 0;
+        buffer_put(&page->text, from, (size_t)(at - from));
+        while (strncmp(at, places[i].name, strlen(places[i].name)) != 0) {
+            i++; // every place of the page is in the table
+        }
+        places[i].put(page);
+        from = at + strlen(places[i].name);
+    }
+    buffer_put_text(&page->text, from);
+}
+
+static void make_nonce(char nonce[33]) {
+    unsigned char bytes[16] = {0};
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
+        *nonce = '\0'; // which no script matches
+        return;
+    }
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        snprintf(nonce + 2 * i, 3, "%02x", bytes[i]);
+    }
+}
+
+struct http_reply page_make(struct models *models, const struct call *call) {
+    struct page page = {.models = models, .call = call};
+    struct http_reply reply = {.status = 200, .type = "text/html; charset=utf-8"};
+    make_nonce(page.nonce);
+    fill(&page, page_html);
+    if (page.text.failed) {
+        buffer_done(&page.text);
+        return (struct http_reply){.status = 503, .retry_after = 1};
+    }
+    snprintf(reply.policy, sizeof reply.policy,
+             "default-src 'none'; script-src 'nonce-%s'; style-src 'nonce-%s'; img-src data:; "
+             "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+             page.nonce, page.nonce);
+    reply.body = page.text.bytes;
+    reply.length = page.text.length;
+    return reply;
+}
+
+// --- the form ------------------------------------------------------------------------------------
+
+static enum berth_status read(struct call *call, struct berth_error *error) {
+    const struct task *task = call->instance->task;
+    TRY(call_make_items(call, 1, error));
+    // The form has the fields of question answering for every task.
+    const json *question = json_member(call->document, "question");
+    const json *context = json_member(call->document, "context");
+    const int has_second =
+        task->fields[1] != NULL && (task->is_pair || json_text_length(question) > 0);
+    TRY(call_set_text(&call->items[0], task->is_pair ? 1 : 0, context, "context", error));
+    return has_second
+               ? call_set_text(&call->items[0], task->is_pair ? 0 : 1, question, "question", error)
+               : BERTH_OK;
+}
+
+const struct shape shape_form = {.read = read, .is_form = 1};

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page at /, and the same page with a result for browsers without JavaScript, which send its
+// form.
+#ifndef BERTH_SERVE_PAGE_H
+#define BERTH_SERVE_PAGE_H
+
+#include "serve/models.h"
+#include "serve/shapes.h"
+
+// The page for the models; with `call`, its result.
+struct http_reply page_make(struct models *models, const struct call *call);
+
+// Appends text for a place between tags or quotation marks.
+void page_put_escaped(struct buffer *text, const char *bytes, size_t length);
+
+// POST /ask: fields "model", "question", "context"; the second text of the other tasks is the
+// question, too.
+extern const struct shape shape_form;
+
+#endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that wait for the worker, and the batches that it takes of them.
+//
+// Each model has a line, in which each client has a line. Batches take turns between models, and
+// within a batch items take turns between clients, so that one who sends much delays only itself. A
+// call's items may go into several batches.
+#ifndef BERTH_SERVE_QUEUE_H
+#define BERTH_SERVE_QUEUE_H
+
+#include "serve/call.h"
+
+struct queue_limits {
+    size_t items;         // that wait
+    int64_t batch_tokens; // of a batch of more than one item
+    double delay_seconds; // that a batch waits for more items
+};
+
+// Items of one instance of a model.
+struct batch {
+    struct item **items;
+    struct call **calls; // whose items they are
+    size_t count;
+    int64_t tokens;
+    size_t model;
+};
+
+struct queue;
+
+enum berth_status queue_open(size_t models, const struct queue_limits *limits, struct queue **queue,
+                             struct berth_error *error);
+// Nothing may wait in it.
+void queue_close(struct queue *queue);
+// BERTH_UNAVAILABLE: full or closed for good; the call is then still the caller's.
+enum berth_status queue_put(struct queue *queue, struct call *call, struct berth_error *error);
+// A batch with room for all that can wait. Call batch_done even on failure.
+enum berth_status batch_open(struct batch *batch, const struct queue *queue,
+                             struct berth_error *error);
+// Waits for items and takes a batch of them. 0: the queue has ended and is empty.
+int queue_take(struct queue *queue, struct batch *batch);
+void batch_done(struct batch *batch);
+// Items that wait, of one model.
+size_t queue_length(struct queue *queue, size_t model);
+// From now on, nothing can be put; queue_take returns what is left.
+void queue_end(struct queue *queue);
+
+#endif

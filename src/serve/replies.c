@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/memory.h"
+#include "serve/state.h"
+
+#include <string.h>
+
+static const struct {
+    int status;
+    const char *type, *code;
+} kinds[] = {{400, "invalid_request_error", "bad_request"},
+             {401, "authentication_error", "invalid_api_key"},
+             {403, "permission_error", "forbidden"},
+             {404, "invalid_request_error", "not_found"},
+             {405, "invalid_request_error", "method_not_allowed"},
+             {413, "invalid_request_error", "too_large"},
+             {415, "invalid_request_error", "unsupported_media_type"},
+             {503, "service_unavailable_error", "unavailable"},
+             {500, "server_error", "internal"}};
+
+int reply_status(enum berth_status status) {
+    switch (status) {
+    case BERTH_OK:
+        return 200;
+    case BERTH_USAGE:
+    case BERTH_BAD_DATA:
+        return 400;
+    case BERTH_UNAVAILABLE:
+    case BERTH_NO_MEMORY:
+        return 503;
+    default:
+        return 500;
+    }
+}
+
+struct http_reply reply_json(struct json_line *line) {
+    json_line_end(line);
+    if (line->failed) {
+        json_line_done(line);
+        return (struct http_reply){.status = 503, .retry_after = 1};
+    }
+    return (struct http_reply){
+        .status = 200, .type = "application/json", .body = line->text, .length = line->length};
+}
+
+struct http_reply reply_error(int status, const char *message) {
+    struct json_line line = {0};
+    size_t kind = 0;
+    while (kinds[kind].status != status && kinds[kind].status != 500) {
+        kind++;
+    }
+    const int is_other = kinds[kind].status != status && status < 500;
+    json_line_open(&line, NULL, '{');
+    json_line_open(&line, "error", '{');
+    json_line_text(&line, "message", message);
+    json_line_text(&line, "type", kinds[is_other ? 0 : kind].type);
+    json_line_text(&line, "code", kinds[is_other ? 0 : kind].code);
+    json_line_close(&line, '}');
+    json_line_close(&line, '}');
+    struct http_reply reply = reply_json(&line);
+    reply.status = status;
+    reply.retry_after = status == 503 ? 1 : 0;
+    return reply;
+}
+
+struct http_reply reply_text(int status, const char *type, const char *text) {
+    char *body = memory_string(text);
+    return (struct http_reply){.status = body != NULL ? status : 503,
+                               .type = type,
+                               .body = body,
+                               .length = body != NULL ? strlen(body) : 0};
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is at which path: one row for each.
+#include "core/memory.h"
+#include "serve/clock.h"
+#include "serve/page.h"
+#include "serve/pages.h"
+#include "serve/shapes.h"
+#include "serve/state.h"
+
+#include <string.h>
+
+#define NAME_SIZE 256
+#define NO_MODEL "there is no such model; /v1/models lists them"
+
+struct route {
+    const char *method, *path; // one part of the path may be "*", a model's name
+    const struct shape *shape; // a request to a model; or NULL:
+    struct http_reply (*reply)(struct server *server, const struct http_request *request,
+                               size_t model);
+    int is_open;  // needs no key
+    int is_inner; // needs a key, even if others do not
+};
+
+// --- what is known of the server -----------------------------------------------------------------
+
+static int is_ready(struct server *server) {
+    return atomic_load(&server->is_loaded) && !atomic_load(&server->drains);
+}
+
+static struct http_reply reply_ready(struct server *server) {
+    return is_ready(server) ? reply_text(200, "application/json", "{\"status\":\"ok\"}\n")
+           : atomic_load(&server->is_loaded) == 0 ? reply_error(503, "loading the models")
+                                                  : reply_error(503, "shutting down");
+}
+
+static struct http_reply get_health(struct server *server, const struct http_request *request,
+                                    size_t model) {
+    return reply_ready(server);
+}
+
+static struct http_reply get_live(struct server *server, const struct http_request *request,
+                                  size_t model) {
+    return reply_text(200, "application/json", "{\"live\":true}\n");
+}
+
+static const char *model_name(void *context, size_t model) {
+    return models_name(((struct server *)context)->models, model);
+}
+
+static size_t waiting_items(void *context, size_t model) {
+    return queue_length(((struct server *)context)->queue, model);
+}
+
+static struct http_reply get_metrics(struct server *server, const struct http_request *request,
+                                     size_t model) {
+    const struct metrics_source source = {
+        .name = model_name, .queue_length = waiting_items, .context = server};
+    struct buffer text = {0};
+    metrics_write(server->metrics, &source, &text);
+    if (text.failed) {
+        buffer_done(&text);
+        return reply_error(503, "out of memory");
+    }
+    return (struct http_reply){.status = 200,
+                               .type = "text/plain; version=0.0.4; charset=utf-8",
+                               .body = text.bytes,
+                               .length = text.length};
+}
+
+static struct http_reply get_models(struct server *server, const struct http_request *request,
+                                    size_t model) {
+    struct json_line line = {0};
+    json_line_open(&line, NULL, '{');
+    json_line_text(&line, "object", "list");
+    json_line_open(&line, "data", '[');
+    for (size_t i = 0; i < models_count(server->models); i++) {
+        const struct instance *instance = models_acquire(server->models, i);
+        json_line_open(&line, NULL, '{');
+        json_line_text(&line, "id", models_name(server->models, i));
+        json_line_text(&line, "object", "model");
+        json_line_integer(&line, "created", 0);
+        json_line_text(&line, "owned_by", "berth");
+        json_line_text(&line, "task", instance != NULL ? instance->task->name : NULL);
+        json_line_close(&line, '}');
+        models_release(server->models, instance);
+    }
+    json_line_close(&line, ']');
+    json_line_close(&line, '}');
+    return reply_json(&line);
+}
+
+static struct http_reply get_page(struct server *server, const struct http_request *request,
+                                  size_t model) {
+    return page_make(server->models, NULL);
+}
+
+static struct http_reply get_description(struct server *server, const struct http_request *request,
+                                         size_t model) {
+    return reply_text(200, "application/json", page_openapi);
+}
+
+// The model of a path without one: the first that does the task.
+static size_t model_for(struct server *server, const char *task) {
+    const size_t count = models_count(server->models);
+    for (size_t i = 0; i < count; i++) {
+        const struct instance *instance = models_acquire(server->models, i);
+        const int is_it = instance != NULL && strcmp(instance->task->name, task) == 0;
+        models_release(server->models, instance);
+        if (is_it) {
+            return i;
+        }
+    }
+    return count;
+}
+
+// text-embeddings-inference's description of its model.
+static struct http_reply get_info(struct server *server, const struct http_request *request,
+                                  size_t model) {
+    const struct server_settings *settings = server->settings;
+    const size_t embeds = model_for(server, "feature-extraction");
+    const size_t found = embeds < models_count(server->models) ? embeds : 0;
+    const struct instance *instance = models_acquire(server->models, found);
+    struct json_line line = {0};
+    if (instance == NULL) {
+        return reply_error(503, "the model is being loaded");
+    }
+    json_line_open(&line, NULL, '{');
+    json_line_text(&line, "model_id", models_name(server->models, found));
+    json_line_text(&line, "model_task", instance->task->name);
+    json_line_integer(&line, "max_input_length", instance->max_tokens);
+    json_line_integer(&line, "max_batch_tokens", settings->queue.batch_tokens);
+    json_line_integer(&line, "max_concurrent_requests", (int64_t)settings->queue.items);
+    json_line_integer(&line, "max_client_batch_size", (int64_t)settings->queue.items);
+    json_line_text(&line, "version", berth_version());
+    json_line_close(&line, '}');
+    models_release(server->models, instance);
+    return reply_json(&line);
+}
+
+// --- KServe v2 -----------------------------------------------------------------------------------
+
+static struct http_reply get_server(struct server *server, const struct http_request *request,
+                                    size_t model) {
+    struct json_line line = {0};
+    json_line_open(&line, NULL, '{');
+    json_line_text(&line, "name", "berth");
+    json_line_text(&line, "version", berth_version());
+    json_line_open(&line, "extensions", '[');
+    json_line_close(&line, ']');
+    json_line_close(&line, '}');
+    return reply_json(&line);
+}
+
+static struct http_reply get_model_ready(struct server *server, const struct http_request *request,
+                                         size_t model) {
+    return reply_ready(server);
+}
+
+static void put_tensor(struct json_line *line, const char *name, const char *type, size_t width) {
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "name", name);
+    json_line_text(line, "datatype", type);
+    json_line_open(line, "shape", '[');
+    json_line_integer(line, NULL, -1);
+    if (width > 1) {
+        json_line_integer(line, NULL, (int64_t)width);
+    }
+    json_line_close(line, ']');
+    json_line_close(line, '}');
+}
+
+static void put_tensors(struct json_line *line, const struct instance *instance) {
+    const struct task *task = instance->task;
+    json_line_open(line, "inputs", '[');
+    for (size_t i = 0; i < 2 && task->fields[i] != NULL; i++) {
+        put_tensor(line, task->fields[i], "BYTES", 1);
+    }
+    json_line_close(line, ']');
+    json_line_open(line, "outputs", '[');
+    for (const struct task_output *output = task->outputs; output->name != NULL; output++) {
+        put_tensor(line, output->name, output->type, output->width(instance));
+    }
+    json_line_close(line, ']');
+}
+
+static struct http_reply get_model(struct server *server, const struct http_request *request,
+                                   size_t model) {
+    const struct instance *instance = models_acquire(server->models, model);
+    struct json_line line = {0};
+    if (instance == NULL) {
+        return reply_error(503, "the model is being loaded");
+    }
+    json_line_open(&line, NULL, '{');
+    json_line_text(&line, "name", models_name(server->models, model));
+    json_line_open(&line, "versions", '[');
+    json_line_close(&line, ']');
+    json_line_text(&line, "platform", "berth");
+    put_tensors(&line, instance);
+    json_line_close(&line, '}');
+    models_release(server->models, instance);
+    return reply_json(&line);
+}
+
+// --- management ----------------------------------------------------------------------------------
+
+static struct http_reply post_reload(struct server *server, const struct http_request *request,
+                                     size_t model) {
+    atomic_store(&server->reloads, 1);
+    return reply_text(202, "application/json", "{\"status\":\"reloading\"}\n");
+}
+
+// --- the table -----------------------------------------------------------------------------------
+
+static const struct route routes[] = {
+    {"GET", "/", .reply = get_page, .is_open = 1},
+    {"GET", "/openapi.json", .reply = get_description, .is_open = 1},
+    {"GET", "/health", .reply = get_health, .is_open = 1},
+    {"GET", "/metrics", .reply = get_metrics},
+    {"GET", "/v1/models", .reply = get_models},
+    {"GET", "/v2", .reply = get_server},
+    {"GET", "/v2/health/live", .reply = get_live, .is_open = 1},
+    {"GET", "/v2/health/ready", .reply = get_health, .is_open = 1},
+    {"GET", "/info", .reply = get_info},
+    {"GET", "/v2/models/*", .reply = get_model},
+    {"GET", "/v2/models/*/ready", .reply = get_model_ready, .is_open = 1},
+    {"POST", "/v2/models/*/infer", .shape = &shape_kserve},
+    {"POST", "/embed", .shape = &shape_tei_embed},
+    {"POST", "/predict", .shape = &shape_tei_predict},
+    {"POST", "/ask", .shape = &shape_form},
+    {"POST", "/", .shape = &shape_hugging_face},
+    {"POST", "/models/*", .shape = &shape_hugging_face},
+    {"POST", "/v1/embeddings", .shape = &shape_openai},
+    {"POST", "/reload", .reply = post_reload, .is_inner = 1},
+};
+
+// Whether the path is the pattern; the part at "*" is copied to `name`.
+static int matches(const char *pattern, const char *path, char name[NAME_SIZE]) {
+    while (*pattern != '\0' && *pattern != '*' && *pattern == *path) {
+        pattern++;
+        path++;
+    }
+    if (*pattern != '*') {
+        return *pattern == *path;
+    }
+    const size_t length = strcspn(path, "/");
+    if (length == 0 || length >= NAME_SIZE || strcmp(pattern + 1, path + length) != 0) {
+        return 0;
+    }
+    memcpy(name, path, length);
+    name[length] = '\0';
+    return 1;
+}
+
+static int is_method(const char *wanted, const char *method) {
+    return strcmp(wanted, method) == 0 ||
+           (strcmp(wanted, "GET") == 0 && strcmp(method, "HEAD") == 0);
+}
+
+// The row of the request; else NULL, and *allow has the methods of the path, NULL: none.
+static const struct route *find_route(const struct http_request *request, char name[NAME_SIZE],
+                                      const char **allow) {
+    int gets = 0, posts = 0;
+    name[0] = '\0';
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        const struct route *route = &routes[i];
+        if (!matches(route->path, request->path, name)) {
+            continue;
+        }
+        if (is_method(route->method, request->method)) {
+            return route;
+        }
+        gets |= *route->method == 'G';
+        posts |= *route->method == 'P';
+    }
+    *allow = gets && posts ? "GET, HEAD, POST" : gets ? "GET, HEAD" : posts ? "POST" : NULL;
+    return NULL;
+}
+
+// --- requests ------------------------------------------------------------------------------------
+
+struct http_reply routes_refuse(void *context, int status, const char *message) {
+    return reply_error(status, message);
+}
+
+static int is_json(const struct http_request *request) {
+    const char *type = http_header(request, "Content-Type");
+    return type == NULL || strncasecmp(type, "application/json", 16) == 0 ||
+           // What curl says of --data unless told otherwise.
+           strcasecmp(type, "application/x-www-form-urlencoded") == 0;
+}
+
+static int refuse(struct http_reply *reply, int status, const char *message) {
+    *reply = reply_error(status, message);
+    return 0;
+}
+
+int routes_admit(void *context, const struct http_request *request, struct http_reply *reply) {
+    struct server *server = context;
+    char name[NAME_SIZE];
+    const char *message, *allow = NULL;
+    int status = access_check_site(&server->access, request, &message);
+    if (status != 0) {
+        return refuse(reply, status, message);
+    }
+    const struct route *route = find_route(request, name, &allow);
+    if (route == NULL) {
+        refuse(reply, allow != NULL ? 405 : 404,
+               allow != NULL ? "the path has other methods" : "there is nothing at this path");
+        reply->allow = allow;
+        return 0;
+    }
+    if (route->is_inner && server->access.keys == NULL) {
+        return refuse(reply, 403, "only a server with --api_key_file can be managed");
+    }
+    status = route->is_open ? 0 : access_check_key(&server->access, request, &message);
+    if (status != 0) {
+        return refuse(reply, status, message);
+    }
+    return route->shape == NULL || is_json(request)
+               ? 1
+               : refuse(reply, 415, "the Content-Type is not application/json");
+}
+
+// The model that a request means: by its path, by "model" in the body, the only one, or the first
+// that does what the path is for.
+static size_t find_model(struct server *server, const struct route *route, const char *name,
+                         const json *document) {
+    const char *in_body = json_text(json_member(document, "model"));
+    const size_t count = models_count(server->models);
+    if (*name != '\0' || in_body != NULL) {
+        return models_find(server->models, *name != '\0' ? name : in_body);
+    }
+    return count == 1                   ? 0
+           : route->shape->only != NULL ? model_for(server, route->shape->only)
+                                        : count;
+}
+
+// From the request to the queue. Errors of a request whose model is known are its metrics'.
+static void ask_model(struct server *server, struct call *call) {
+    struct berth_error error = {.status = BERTH_OK};
+    call->instance = models_acquire(server->models, call->model);
+    call->model_name = models_name(server->models, call->model);
+    enum berth_status status =
+        call->instance != NULL ? call_make(call, &error)
+                               : error_set(&error, BERTH_UNAVAILABLE, "the model is being loaded");
+    if (status == BERTH_OK) {
+        status = queue_put(server->queue, call, &error);
+    }
+    if (status != BERTH_OK) {
+        call_refuse(server, call, &error);
+    }
+}
+
+static void ask(struct server *server, const struct route *route, struct http_request *request,
+                const char *name) {
+    struct berth_error error = {.status = BERTH_OK};
+    struct call *call = memory_array_zeroed(1, sizeof *call);
+    if (call == NULL) {
+        http_answer(request, reply_error(503, "out of memory"));
+        return;
+    }
+    call->request = request;
+    call->shape = route->shape;
+    call->most = server->settings->queue.items;
+    enum berth_status status = call_read(call, &error);
+    if (status != BERTH_OK) {
+        call_free(call);
+        http_answer(request, reply_error(reply_status(status), error.message));
+        return;
+    }
+    call->model = find_model(server, route, name, call->document);
+    if (call->model == models_count(server->models)) {
+        call_free(call);
+        http_answer(request, reply_error(404, NO_MODEL));
+    } else {
+        ask_model(server, call);
+    }
+}
+
+void routes_handle(void *context, struct http_request *request) {
+    struct server *server = context;
+    char name[NAME_SIZE];
+    const char *allow;
+    const struct route *route = find_route(request, name, &allow);
+    const size_t model = *name != '\0' ? models_find(server->models, name) : 0;
+    if (route->shape != NULL) {
+        ask(server, route, request, name);
+    } else if (model == models_count(server->models)) {
+        http_answer(request, reply_error(404, NO_MODEL));
+    } else {
+        http_answer(request, route->reply(server, request, model));
+    }
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of a server: opening, loading, serving, draining.
+#include "serve/server.h"
+
+#include "core/file.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "serve/clock.h"
+#include "serve/notify.h"
+#include "serve/state.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#define TICK_NANOSECONDS 100000000
+#define PEM_MOST ((size_t)1 << 20)
+
+static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+
+// --- loading -------------------------------------------------------------------------------------
+
+// A thread that loads the models once.
+struct loader {
+    pthread_t thread;
+    int runs;
+    struct server *server;
+    atomic_int is_done;
+    enum berth_status status;
+    struct berth_error error;
+};
+
+static void *load(void *context) {
+    struct loader *loader = context;
+    loader->status =
+        models_load(loader->server->models, loader->server->settings->log, &loader->error);
+    atomic_store(&loader->is_done, 1);
+    return NULL;
+}
+
+static enum berth_status begin_loading(struct loader *loader, struct berth_error *error) {
+    atomic_store(&loader->is_done, 0);
+    if (pthread_create(&loader->thread, NULL, load, loader) != 0) {
+        return error_set(error, BERTH_UNAVAILABLE, "cannot start a thread");
+    }
+    loader->runs = 1;
+    return BERTH_OK;
+}
+
+static void end_loading(struct loader *loader) {
+    if (loader->runs) {
+        pthread_join(loader->thread, NULL);
+        loader->runs = 0;
+    }
+}
+
+// A failure of the first loading ends the server; later ones leave the models as they are.
+static enum berth_status check_loading(struct loader *loader, struct berth_error *error) {
+    struct server *server = loader->server;
+    const struct berth_log *log = &server->settings->log;
+    if (!loader->runs || !atomic_load(&loader->is_done)) {
+        return BERTH_OK;
+    }
+    end_loading(loader);
+    if (loader->status == BERTH_OK) {
+        log_note(log,
+                 atomic_exchange(&server->is_loaded, 1) ? "the models were loaded again" : "ready");
+        notify_manager("READY=1");
+        return BERTH_OK;
+    }
+    if (atomic_load(&server->is_loaded)) {
+        log_warning(log, "the models were not loaded again, and the old ones stay: %s",
+                    loader->error.message);
+        return BERTH_OK;
+    }
+    if (error != NULL) {
+        *error = loader->error;
+    }
+    return loader->status;
+}
+
+// --- serving -------------------------------------------------------------------------------------
+
+static void allow_descriptors(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static void block_signals(sigset_t *set) {
+    sigemptyset(set);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        sigaddset(set, signals[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, set, NULL);
+}
+
+// Waits for a signal for a tenth of a second; 0: none came.
+static int wait_for_signal(struct server *server, const sigset_t *set) {
+    const struct timespec tick = {.tv_nsec = TICK_NANOSECONDS};
+    const int number = sigtimedwait(set, NULL, &tick);
+    http_tick(server->http);
+    return number > 0 ? number : 0;
+}
+
+// Until a signal asks to end.
+static enum berth_status serve(struct server *server, struct loader *loader, const sigset_t *set,
+                               struct berth_error *error) {
+    int number = 0;
+    while (number != SIGTERM && number != SIGINT) {
+        number = wait_for_signal(server, set);
+        if (number == SIGHUP) {
+            atomic_store(&server->reloads, 1);
+        }
+        TRY(check_loading(loader, error));
+        if (!loader->runs && atomic_exchange(&server->reloads, 0)) {
+            notify_manager("RELOADING=1");
+            TRY(begin_loading(loader, error));
+        }
+    }
+    return BERTH_OK;
+}
+
+static void wait_until(struct server *server, const sigset_t *set, double end, int while_busy) {
+    while (clock_now() < end && (!while_busy || http_busy(server->http) > 0)) {
+        const int number = wait_for_signal(server, set);
+        if (number == SIGTERM || number == SIGINT) {
+            _Exit(128 + number);
+        }
+    }
+}
+
+// Readiness fails first, so that a load balancer stops sending; what arrives until then is
+// answered, and so is all that has arrived.
+static enum berth_status drain(struct server *server, const sigset_t *set,
+                               struct berth_error *error) {
+    const struct server_settings *settings = server->settings;
+    atomic_store(&server->drains, 1);
+    notify_manager("STOPPING=1");
+    log_note(&settings->log, "shutting down");
+    wait_until(server, set, clock_now() + settings->drain_seconds, 0);
+    http_stop_accepting(server->http);
+    wait_until(server, set, clock_now() + settings->grace_seconds, 1);
+    return http_busy(server->http) == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_FAILURE,
+                           "%zu requests were not answered in --grace_seconds",
+                           http_busy(server->http));
+}
+
+// --- opening -------------------------------------------------------------------------------------
+
+static enum berth_status open_http(struct server *server, struct berth_error *error) {
+    const struct server_settings *settings = server->settings;
+    const struct http_application application = {
+        .admit = routes_admit, .handle = routes_handle, .refuse = routes_refuse, .context = server};
+    struct http_settings http = settings->http;
+    char *certificate = NULL, *key = NULL;
+    size_t length;
+    enum berth_status status = BERTH_OK;
+    http.listener = notify_listener();
+    if (settings->certificate_file != NULL) {
+        status = file_read(settings->certificate_file, PEM_MOST, &certificate, &length, error);
+    }
+    if (status == BERTH_OK && settings->key_file != NULL) {
+        status = file_read(settings->key_file, PEM_MOST, &key, &length, error);
+    }
+    http.certificate = certificate;
+    http.key = key;
+    if (status == BERTH_OK) {
+        status = http_start(&http, &application, &server->http, error);
+    }
+    memory_free(certificate);
+    memory_free(key);
+    return status;
+}
+
+static enum berth_status open_parts(struct server *server, struct berth_error *error) {
+    const struct server_settings *settings = server->settings;
+    TRY(access_open(&server->access, settings->api_key_file, settings->allowed_hosts, error));
+    TRY(models_open(settings->models, settings->model_count, settings->config, &server->models,
+                    error));
+    TRY(queue_open(settings->model_count, &settings->queue, &server->queue, error));
+    TRY(metrics_open(settings->model_count, &server->metrics, error));
+    TRY(open_http(server, error));
+    const char *host = settings->http.host;
+    const int is_v6 = strchr(host, ':') != NULL;
+    log_note(&settings->log, "listening on %s://%s%s%s:%d",
+             settings->certificate_file != NULL ? "https" : "http", is_v6 ? "[" : "", host,
+             is_v6 ? "]" : "", http_port(server->http));
+    return BERTH_OK;
+}
+
+static enum berth_status run(struct server *server, const sigset_t *set,
+                             struct berth_error *error) {
+    pthread_t worker;
+    struct loader loader = {.server = server};
+    TRY(open_parts(server, error));
+    if (pthread_create(&worker, NULL, worker_run, server) != 0) {
+        return error_set(error, BERTH_UNAVAILABLE, "cannot start a thread");
+    }
+    enum berth_status status = begin_loading(&loader, error);
+    if (status == BERTH_OK) {
+        status = serve(server, &loader, set, error);
+    }
+    if (status == BERTH_OK) {
+        status = drain(server, set, error);
+    }
+    atomic_store(&server->gives_up, 1);
+    queue_end(server->queue);
+    pthread_join(worker, NULL);
+    end_loading(&loader);
+    return status;
+}
+
+enum berth_status server_run(const struct server_settings *settings, struct berth_error *error) {
+    struct server server = {.settings = settings};
+    sigset_t set;
+    allow_descriptors();
+    block_signals(&set);
+    enum berth_status status = run(&server, &set, error);
+    http_stop(server.http);
+    queue_close(server.queue);
+    metrics_close(server.metrics);
+    models_close(server.models);
+    access_done(&server.access);
+    return status;
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server: models behind HTTP. Requests are read in the thread of http.h and wait in the queue;
+// one worker takes all that wait, up to a number of tokens, and runs them together. The thread that
+// called server_run waits for signals; another one loads models.
+#ifndef BERTH_SERVE_SERVER_H
+#define BERTH_SERVE_SERVER_H
+
+#include "serve/http.h"
+#include "serve/queue.h"
+
+struct server_settings {
+    const char *const *models; // [model_count] "NAME=DIR" or "DIR"
+    size_t model_count;
+    const struct berth_config *config; // of all models
+    struct http_settings http;         // but for TLS, whose files are these:
+    const char *certificate_file, *key_file;
+    struct queue_limits queue;
+    const char *api_key_file;  // NULL: no key is needed
+    const char *allowed_hosts; // as in access.h
+    double drain_seconds;      // after SIGTERM, in which requests are still accepted
+    double grace_seconds;      // then, for the requests that are being answered
+    struct berth_log log;      // called from several threads, one at a time
+};
+
+// Serves until SIGTERM or SIGINT, which are handled here, as is SIGHUP (reload); a second one ends
+// the process. BERTH_OK when every request was answered, else BERTH_FAILURE. Settings that cannot
+// be used and models that cannot be opened are reported before the first request is answered.
+enum berth_status server_run(const struct server_settings *settings, struct berth_error *error);
+
+#endif

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hugging Face's inference API: {"inputs": one or a list, "parameters": {...}}, with the names of
+// huggingface.js (topK) or of transformers' pipelines (top_k).
+//
+// A parameter that a model has from its opening must have the same value here; another one is
+// refused, because it would have no effect.
+#include "core/options.h"
+#include "serve/shapes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TOP_MOST 100
+
+// --- parameters ----------------------------------------------------------------------------------
+
+static enum berth_status read_number(const char *key, const json *value, int64_t most, int64_t *to,
+                                     struct berth_error *error) {
+    const int64_t number = json_as_integer(value);
+    if (!json_is_integer_value(value) || number < 1 || number > most) {
+        return error_set(error, BERTH_USAGE, "parameters.%s: expected a number from 1 to %lld", key,
+                         (long long)most);
+    }
+    *to = number;
+    return BERTH_OK;
+}
+
+static enum berth_status read_top(struct call *call, const char *key, const json *value,
+                                  struct berth_error *error) {
+    return read_number(key, value, TOP_MOST, &call->wanted.top, error);
+}
+
+static enum berth_status read_truth(const char *key, const json *value, int *to,
+                                    struct berth_error *error) {
+    if (!json_is_boolean(value)) {
+        return error_set(error, BERTH_USAGE, "parameters.%s: expected true or false", key);
+    }
+    *to = json_truth(value);
+    return BERTH_OK;
+}
+
+static enum berth_status read_impossible(struct call *call, const char *key, const json *value,
+                                         struct berth_error *error) {
+    return read_truth(key, value, &call->wanted.with_no_answer, error);
+}
+
+static enum berth_status read_normalize(struct call *call, const char *key, const json *value,
+                                        struct berth_error *error) {
+    return read_truth(key, value, &call->wanted.normalize, error);
+}
+
+static enum berth_status read_unit(struct call *call, const char *key, const json *value,
+                                   struct berth_error *error) {
+    static const char *const names[] = {"code_points", "utf16", "bytes"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && json_is_text(value); i++) {
+        if (strcmp(json_text(value), names[i]) == 0) {
+            call->wanted.unit = (enum offset_unit)i;
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_USAGE,
+                     "parameters.%s: expected \"code_points\", \"utf16\" or \"bytes\"", key);
+}
+
+static enum berth_status read_true(struct call *call, const char *key, const json *value,
+                                   struct berth_error *error) {
+    int truth = 0;
+    TRY(read_truth(key, value, &truth, error));
+    return truth ? BERTH_OK
+                 : error_set(error, BERTH_USAGE, "parameters.%s: only true is supported", key);
+}
+
+static enum berth_status need_same(struct call *call, const char *key, const json *value,
+                                   const char *option, struct berth_error *error) {
+    const struct option_row *row = option_find(option);
+    const int64_t own = *(const int64_t *)((const char *)&call->instance->config + row->offset);
+    return json_is_integer_value(value) && json_as_integer(value) == own
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "parameters.%s: this server has %lld; start it with --%s for another "
+                           "value",
+                           key, (long long)own, option);
+}
+
+static enum berth_status read_stride(struct call *call, const char *key, const json *value,
+                                     struct berth_error *error) {
+    return need_same(call, key, value, "doc_stride", error);
+}
+
+static enum berth_status read_answer_length(struct call *call, const char *key, const json *value,
+                                            struct berth_error *error) {
+    return read_number(key, value, call->instance->max_tokens, &call->wanted.answer_length, error);
+}
+
+// transformers' function_to_apply.
+static enum berth_status read_score(struct call *call, const char *key, const json *value,
+                                    struct berth_error *error) {
+    static const char *const names[] = {[BERTH_SCORE_NONE] = "none",
+                                        [BERTH_SCORE_SIGMOID] = "sigmoid",
+                                        [BERTH_SCORE_SOFTMAX] = "softmax"};
+    for (int i = BERTH_SCORE_NONE; i <= BERTH_SCORE_SOFTMAX && json_is_text(value); i++) {
+        if (strcmp(json_text(value), names[i]) == 0) {
+            call->wanted.score = (enum berth_score)i;
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_USAGE,
+                     "parameters.%s: expected \"none\", \"sigmoid\" or \"softmax\"", key);
+}
+
+static enum berth_status read_length(struct call *call, const char *key, const json *value,
+                                     struct berth_error *error) {
+    return need_same(call, key, value, "max_seq_length", error);
+}
+
+static enum berth_status read_question_length(struct call *call, const char *key, const json *value,
+                                              struct berth_error *error) {
+    return need_same(call, key, value, "max_query_length", error);
+}
+
+static const struct parameter {
+    const char *names[3];
+    const char *task;
+    enum berth_status (*read)(struct call *call, const char *key, const json *value,
+                              struct berth_error *error);
+} parameter_rows[] = {
+    {{"top_k", "topK", "topk"}, "question-answering", read_top},
+    {{"doc_stride", "docStride"}, "question-answering", read_stride},
+    {{"max_answer_len", "maxAnswerLen"}, "question-answering", read_answer_length},
+    {{"max_seq_len", "maxSeqLen"}, "question-answering", read_length},
+    {{"max_question_len", "maxQuestionLen"}, "question-answering", read_question_length},
+    {{"handle_impossible_answer", "handleImpossibleAnswer"}, "question-answering", read_impossible},
+    {{"align_to_words", "alignToWords"}, "question-answering", read_true},
+    {{"offset_unit", "offsetUnit"}, "question-answering", read_unit},
+    {{"top_k", "topK"}, "text-classification", read_top},
+    {{"function_to_apply", "functionToApply"}, "text-classification", read_score},
+    {{"truncate", "truncation"}, "text-classification", read_true},
+    {{"normalize"}, "feature-extraction", read_normalize},
+    {{"truncate", "truncation"}, "feature-extraction", read_true},
+};
+
+static const struct parameter *find_parameter(const char *key, const struct task *task) {
+    for (size_t i = 0; i < sizeof parameter_rows / sizeof *parameter_rows; i++) {
+        const struct parameter *row = &parameter_rows[i];
+        for (size_t n = 0; n < 3 && row->names[n] != NULL; n++) {
+            if (strcmp(row->names[n], key) == 0 && strcmp(row->task, task->name) == 0) {
+                return row;
+            }
+        }
+    }
+    return NULL;
+}
+
+static enum berth_status read_parameters(struct call *call, const json *parameters,
+                                         struct berth_error *error) {
+    struct json_walk walk = {.object = parameters};
+    if (parameters != NULL && !json_is_object_value(parameters)) {
+        return error_set(error, BERTH_USAGE, "parameters: expected an object");
+    }
+    while (json_walk_next(&walk)) {
+        const struct parameter *row = find_parameter(walk.key, call->instance->task);
+        if (row == NULL) {
+            return error_set(error, BERTH_USAGE, "parameters.%.60s: unknown in %s", walk.key,
+                             call->instance->task->name);
+        }
+        if (!json_is_null_value(walk.value)) {
+            TRY(row->read(call, walk.key, walk.value, error));
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- inputs --------------------------------------------------------------------------------------
+
+static enum berth_status read_fields(const struct task *task, struct item *item, const json *value,
+                                     const char *what, struct berth_error *error) {
+    char name[128];
+    for (size_t i = 2; i-- > 0;) { // the second one first: the limit of the first depends on it
+        const char *field = task->fields[i];
+        const json *text = field != NULL ? json_member(value, field) : NULL;
+        if (text == NULL && (field == NULL || (i == 1 && !task->is_pair))) {
+            continue;
+        }
+        snprintf(name, sizeof name, "%s.%s", what, field);
+        TRY(call_set_text(item, i, text, name, error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_item(const struct task *task, struct item *item, const json *value,
+                                   const char *what, struct berth_error *error) {
+    if (json_is_object_value(value)) {
+        return read_fields(task, item, value, what, error);
+    }
+    return !task->is_pair ? call_set_text(item, 0, value, what, error)
+                          : error_set(error, BERTH_USAGE, "%s: expected an object with %s and %s",
+                                      what, task->fields[0], task->fields[1]);
+}
+
+static enum berth_status read(struct call *call, struct berth_error *error) {
+    const json *inputs = json_member(call->document, "inputs");
+    const struct task *task = call->instance->task;
+    char what[64] = "inputs";
+    if (inputs == NULL) { // transformers' pipelines take the fields alone
+        inputs = json_member(call->document, task->fields[0]) != NULL ? call->document : NULL;
+    }
+    if (inputs == NULL) {
+        return error_set(error, BERTH_USAGE, "the request has no \"inputs\"");
+    }
+    TRY(read_parameters(call, json_member(call->document, "parameters"), error));
+    call->is_list = json_is_array_value(inputs);
+    const size_t count = call->is_list ? json_length(inputs) : 1;
+    if (count == 0) {
+        return error_set(error, BERTH_USAGE, "inputs: the list is empty");
+    }
+    TRY(call_make_items(call, count, error));
+    for (size_t i = 0; i < count; i++) {
+        if (call->is_list) {
+            snprintf(what, sizeof what, "inputs[%zu]", i);
+        }
+        TRY(read_item(task, &call->items[i], call->is_list ? json_at(inputs, i) : inputs, what,
+                      error));
+    }
+    return BERTH_OK;
+}
+
+static void write(struct json_line *line, const struct call *call) {
+    if (call->is_list) {
+        json_line_open(line, NULL, '[');
+    }
+    for (size_t i = 0; i < call->count; i++) {
+        call->instance->task->write(line, call->instance, &call->items[i]);
+    }
+    if (call->is_list) {
+        json_line_close(line, ']');
+    }
+}
+
+const struct shape shape_hugging_face = {.read = read, .write = write};

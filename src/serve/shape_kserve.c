@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// KServe's version 2 of inference: named tensors in, named tensors out. The inputs are the task's
+// texts, as tensors BYTES of [n]; the outputs follow from the task.
+#include "serve/shapes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const json *find_input(const json *inputs, const char *name) {
+    for (size_t i = 0; i < json_length(inputs); i++) {
+        const char *own = json_text(json_member(json_at(inputs, i), "name"));
+        if (own != NULL && strcmp(own, name) == 0) {
+            return json_at(inputs, i);
+        }
+    }
+    return NULL;
+}
+
+// The texts of the tensor; its shape is [n] or [n, 1].
+static enum berth_status read_tensor(const json *input, const char *name, const json **texts,
+                                     struct berth_error *error) {
+    const char *type = json_text(json_member(input, "datatype"));
+    const json *shape = json_member(input, "shape"), *data = json_member(input, "data");
+    if (type == NULL || strcmp(type, "BYTES") != 0) {
+        return error_set(error, BERTH_USAGE, "input %s: the datatype is not BYTES", name);
+    }
+    int64_t elements = json_length(shape) > 0;
+    for (size_t i = 0; i < json_length(shape); i++) {
+        const int64_t length = json_as_integer(json_at(shape, i));
+        elements = (i > 0 && length != 1) || length < 0 ? -1 : elements * length;
+    }
+    if (!json_is_array_value(data) || elements < 1 || (size_t)elements != json_length(data)) {
+        return error_set(error, BERTH_USAGE,
+                         "input %s: the shape is not [n] or [n, 1] of the %zu texts in data", name,
+                         json_length(data));
+    }
+    *texts = data;
+    return BERTH_OK;
+}
+
+static enum berth_status read_texts(struct call *call, size_t which, const json *texts,
+                                    struct berth_error *error) {
+    const char *name = call->instance->task->fields[which];
+    char what[96];
+    if (json_length(texts) != call->count) {
+        return error_set(error, BERTH_USAGE, "input %s: %zu texts, expected %zu", name,
+                         json_length(texts), call->count);
+    }
+    for (size_t i = 0; i < call->count; i++) {
+        snprintf(what, sizeof what, "input %s[%zu]", name, i);
+        TRY(call_set_text(&call->items[i], which, json_at(texts, i), what, error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status check_names(const struct task *task, const json *inputs,
+                                     struct berth_error *error) {
+    for (size_t i = 0; i < json_length(inputs); i++) {
+        const char *name = json_text(json_member(json_at(inputs, i), "name"));
+        if (name == NULL || (strcmp(name, task->fields[0]) != 0 &&
+                             (task->fields[1] == NULL || strcmp(name, task->fields[1]) != 0))) {
+            return error_set(error, BERTH_USAGE, "input \"%.60s\": unknown in %s",
+                             name != NULL ? name : "", task->name);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read(struct call *call, struct berth_error *error) {
+    const struct task *task = call->instance->task;
+    const json *inputs = json_member(call->document, "inputs"), *texts[2] = {NULL, NULL};
+    TRY(check_names(task, inputs, error));
+    for (size_t i = 0; i < 2 && task->fields[i] != NULL; i++) {
+        const json *input = find_input(inputs, task->fields[i]);
+        if (input == NULL && (i == 0 || task->is_pair)) {
+            return error_set(error, BERTH_USAGE, "there is no input %s", task->fields[i]);
+        }
+        if (input != NULL) {
+            TRY(read_tensor(input, task->fields[i], &texts[i], error));
+        }
+    }
+    TRY(call_make_items(call, json_length(texts[0]), error));
+    for (size_t i = 2; i-- > 0;) { // as in Hugging Face's
+        if (texts[i] != NULL) {
+            TRY(read_texts(call, i, texts[i], error));
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- outputs -------------------------------------------------------------------------------------
+
+static void open_tensor(struct json_line *line, const struct task_output *output, size_t items,
+                        size_t width) {
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "name", output->name);
+    json_line_text(line, "datatype", output->type);
+    json_line_open(line, "shape", '[');
+    json_line_integer(line, NULL, (int64_t)items);
+    if (width > 1) {
+        json_line_integer(line, NULL, (int64_t)width);
+    }
+    json_line_close(line, ']');
+    json_line_open(line, "data", '[');
+}
+
+static void write_tensor(struct json_line *line, const struct call *call,
+                         const struct task_output *output) {
+    open_tensor(line, output, call->count, output->width(call->instance));
+    for (size_t i = 0; i < call->count; i++) {
+        output->write(line, call->instance, &call->items[i]);
+    }
+    json_line_close(line, ']');
+    json_line_close(line, '}');
+}
+
+static void write(struct json_line *line, const struct call *call) {
+    const char *id = json_text(json_member(call->document, "id"));
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "model_name", call->model_name);
+    if (id != NULL) {
+        json_line_text(line, "id", id);
+    }
+    json_line_open(line, "outputs", '[');
+    for (const struct task_output *output = call->instance->task->outputs; output->name != NULL;
+         output++) {
+        write_tensor(line, call, output);
+    }
+    json_line_close(line, ']');
+    json_line_close(line, '}');
+}
+
+const struct shape shape_kserve = {.read = read, .write = write};

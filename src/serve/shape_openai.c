@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenAI's embeddings: {"input": one or a list, "model": NAME, "encoding_format": ...}.
+#include "core/memory.h"
+#include "serve/shapes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static enum berth_status read_format(struct call *call, struct berth_error *error) {
+    const json *format = json_member(call->document, "encoding_format");
+    const char *name = json_text(format);
+    if (format == NULL || (name != NULL && strcmp(name, "float") == 0)) {
+        return BERTH_OK;
+    }
+    call->is_base64 = name != NULL && strcmp(name, "base64") == 0;
+    return call->is_base64
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "encoding_format: expected \"float\" or \"base64\"");
+}
+
+static enum berth_status read(struct call *call, struct berth_error *error) {
+    const json *input = json_member(call->document, "input");
+    char what[64] = "input";
+    TRY(read_format(call, error));
+    if (json_member(call->document, "dimensions") != NULL) {
+        return error_set(error, BERTH_USAGE,
+                         "dimensions: BERT's embeddings cannot be shortened; leave it out");
+    }
+    call->is_list = json_is_array_value(input);
+    const size_t count = call->is_list ? json_length(input) : 1;
+    if (count == 0) {
+        return error_set(error, BERTH_USAGE, "input: expected a text or a list of texts");
+    }
+    TRY(call_make_items(call, count, error));
+    for (size_t i = 0; i < count; i++) {
+        if (call->is_list) {
+            snprintf(what, sizeof what, "input[%zu]", i);
+        }
+        TRY(call_set_text(&call->items[i], 0, call->is_list ? json_at(input, i) : input, what,
+                          error));
+    }
+    return BERTH_OK;
+}
+
+// The floats in little-endian order, as base64.
+static void write_base64(struct json_line *line, const struct item *item) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *bytes = (const unsigned char *)item->numbers;
+    const size_t length = item->number_count * sizeof *item->numbers;
+    char *text = memory_new((length + 2) / 3 * 4 + 1), *to = text;
+    for (size_t i = 0; text != NULL && i < length; i += 3) {
+        const size_t left = length - i;
+        const unsigned word = (unsigned)bytes[i] << 16 |
+                              (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) |
+                              (left > 2 ? (unsigned)bytes[i + 2] : 0);
+        *to++ = digits[word >> 18];
+        *to++ = digits[word >> 12 & 63];
+        *to++ = left > 1 ? digits[word >> 6 & 63] : '=';
+        *to++ = left > 2 ? digits[word & 63] : '=';
+    }
+    if (text != NULL) {
+        *to = '\0';
+    } else {
+        line->failed = 1;
+    }
+    json_line_text(line, "embedding", text);
+    memory_free(text);
+}
+
+static void write_floats(struct json_line *line, const struct item *item) {
+    json_line_open(line, "embedding", '[');
+    for (size_t i = 0; i < item->number_count; i++) {
+        json_line_float(line, NULL, item->numbers[i]);
+    }
+    json_line_close(line, ']');
+}
+
+static int64_t tokens_read(const struct call *call) {
+    int64_t tokens = 0;
+    for (size_t i = 0; i < call->count; i++) {
+        tokens += call->items[i].tokens_read;
+    }
+    return tokens;
+}
+
+static void write(struct json_line *line, const struct call *call) {
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "object", "list");
+    json_line_open(line, "data", '[');
+    for (size_t i = 0; i < call->count; i++) {
+        json_line_open(line, NULL, '{');
+        json_line_text(line, "object", "embedding");
+        json_line_integer(line, "index", (int64_t)i);
+        (call->is_base64 ? write_base64 : write_floats)(line, &call->items[i]);
+        json_line_close(line, '}');
+    }
+    json_line_close(line, ']');
+    json_line_text(line, "model", call->model_name);
+    json_line_open(line, "usage", '{');
+    json_line_integer(line, "prompt_tokens", tokens_read(call));
+    json_line_integer(line, "total_tokens", tokens_read(call));
+    json_line_close(line, '}');
+    json_line_close(line, '}');
+}
+
+const struct shape shape_openai = {.read = read, .write = write, .only = "feature-extraction"};

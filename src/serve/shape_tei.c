@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// text-embeddings-inference's /embed and /predict. Replies are lists; of /embed always one of
+// embeddings, of /predict one of classes for a single input.
+#include "serve/shapes.h"
+
+#include <stdio.h>
+
+static enum berth_status read_truth(const json *document, const char *key, int usual, int *to,
+                                    struct berth_error *error) {
+    const json *value = json_member(document, key);
+    *to = json_is_boolean(value) ? json_truth(value) : usual;
+    return value == NULL || json_is_boolean(value) || json_is_null_value(value)
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "%s: expected true or false", key);
+}
+
+// Texts are always truncated to the model's length.
+static enum berth_status read_truncate(const json *document, struct berth_error *error) {
+    int truncates;
+    TRY(read_truth(document, "truncate", 1, &truncates, error));
+    return truncates ? BERTH_OK : error_set(error, BERTH_USAGE, "truncate: only true is supported");
+}
+
+static enum berth_status count_inputs(struct call *call, const json *inputs,
+                                      struct berth_error *error) {
+    const size_t count = call->is_list ? json_length(inputs) : 1;
+    return inputs != NULL && count > 0
+               ? call_make_items(call, count, error)
+               : error_set(error, BERTH_USAGE, "inputs: expected a text or a list of texts");
+}
+
+// --- /embed --------------------------------------------------------------------------------------
+
+static enum berth_status read_embed(struct call *call, struct berth_error *error) {
+    const json *inputs = json_member(call->document, "inputs");
+    char what[64] = "inputs";
+    TRY(read_truncate(call->document, error));
+    TRY(read_truth(call->document, "normalize", 1, &call->wanted.normalize, error));
+    call->is_list = json_is_array_value(inputs);
+    TRY(count_inputs(call, inputs, error));
+    for (size_t i = 0; i < call->count; i++) {
+        if (call->is_list) {
+            snprintf(what, sizeof what, "inputs[%zu]", i);
+        }
+        TRY(call_set_text(&call->items[i], 0, call->is_list ? json_at(inputs, i) : inputs, what,
+                          error));
+    }
+    return BERTH_OK;
+}
+
+static void write_list(struct json_line *line, const struct call *call) {
+    json_line_open(line, NULL, '[');
+    for (size_t i = 0; i < call->count; i++) {
+        call->instance->task->write(line, call->instance, &call->items[i]);
+    }
+    json_line_close(line, ']');
+}
+
+const struct shape shape_tei_embed = {
+    .read = read_embed, .write = write_list, .only = "feature-extraction"};
+
+// --- /predict ------------------------------------------------------------------------------------
+
+// A text, or a list of a text and its pair.
+static enum berth_status read_texts(struct item *item, const json *value, const char *what,
+                                    struct berth_error *error) {
+    if (!json_is_array_value(value)) {
+        return call_set_text(item, 0, value, what, error);
+    }
+    if (json_length(value) < 1 || json_length(value) > 2) {
+        return error_set(error, BERTH_USAGE, "%s: expected one text or two", what);
+    }
+    for (size_t i = 0; i < json_length(value); i++) {
+        TRY(call_set_text(item, i, json_at(value, i), what, error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_predict(struct call *call, struct berth_error *error) {
+    const json *inputs = json_member(call->document, "inputs");
+    char what[64] = "inputs";
+    int is_raw;
+    TRY(read_truncate(call->document, error));
+    TRY(read_truth(call->document, "raw_scores", 0, &is_raw, error));
+    call->wanted.score = is_raw ? BERTH_SCORE_NONE : BERTH_SCORE_USUAL;
+    // A list of texts is one text with its pair; only a list of lists is several.
+    call->is_list = json_is_array_value(json_at(inputs, 0));
+    TRY(count_inputs(call, inputs, error));
+    for (size_t i = 0; i < call->count; i++) {
+        if (call->is_list) {
+            snprintf(what, sizeof what, "inputs[%zu]", i);
+        }
+        TRY(read_texts(&call->items[i], call->is_list ? json_at(inputs, i) : inputs, what, error));
+    }
+    return BERTH_OK;
+}
+
+static void write_predict(struct json_line *line, const struct call *call) {
+    if (call->is_list) {
+        write_list(line, call);
+    } else {
+        call->instance->task->write(line, call->instance, &call->items[0]);
+    }
+}
+
+const struct shape shape_tei_predict = {
+    .read = read_predict, .write = write_predict, .only = "text-classification"};

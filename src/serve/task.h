@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model does with texts: one row for each task. A row opens a model through berth.h, runs
+// many items at once, reads an item from Hugging Face's JSON and writes its result.
+#ifndef BERTH_SERVE_TASK_H
+#define BERTH_SERVE_TASK_H
+
+#include "core/error.h"
+#include "core/json_line.h"
+#include "format/json/json.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum offset_unit { OFFSET_CODE_POINTS, OFFSET_UTF16, OFFSET_BYTES };
+
+// What a request asks for beside its texts.
+struct parameters {
+    int64_t top;           // most results of an item; 0: not said
+    int64_t answer_length; // most tokens of an answer; 0: as the model was opened
+    int with_no_answer;    // -1: as the model was opened
+    int normalize;         // embeddings of length 1; -1: as the model says
+    enum berth_score score;
+    enum offset_unit unit;
+};
+
+// A unit of work: a question and its context, or a text and its pair.
+struct item {
+    const char *texts[2]; // borrowed from the request; the second may be NULL
+    struct parameters wanted;
+    int64_t tokens; // expected, for the queue
+    // The result:
+    enum berth_status status; // of this item alone; the error is then in `message`
+    char *message;
+    int64_t tokens_read;
+    struct berth_answer *answers;
+    size_t answer_count;
+    float *numbers; // [number_count] an embedding, or a score for each class
+    size_t number_count;
+};
+
+struct task;
+
+// An opened model. Read-only, and used by any number of threads.
+struct instance {
+    const struct task *task;
+    void *handle; // what berth.h opened
+    struct berth_tokenizer *tokenizer;
+    int64_t max_tokens;         // of a sequence
+    struct berth_config config; // its strings are borrowed
+    int references;             // of models.h
+};
+
+// A tensor of the results, as KServe has them.
+struct task_output {
+    const char *name;                                 // NULL: after the last
+    const char *type;                                 // "BYTES", "FP32", "INT64"
+    size_t (*width)(const struct instance *instance); // numbers of an item
+    void (*write)(struct json_line *line, const struct instance *instance, const struct item *item);
+};
+
+struct task {
+    const char *name;         // Hugging Face's name of the pipeline
+    const char *architecture; // the end of the name in config.json; "": any other model
+    unsigned job;             // whose precision is the default
+    int divides;              // texts that are too long: 1: read in windows; 0: truncated
+    const char *fields[2];    // names of the texts; the second NULL: there is only one
+    int is_pair;              // both texts are required
+    enum berth_status (*open)(struct instance *instance, struct berth_log log,
+                              struct berth_error *error);
+    void (*close)(struct instance *instance);
+    // Fills the results of all items. A status means that none was run.
+    enum berth_status (*run)(const struct instance *instance, struct item *const *items,
+                             size_t count, struct berth_error *error);
+    int64_t (*max_tokens)(const struct instance *instance);
+    // Writes the result of an item, as Hugging Face's API does.
+    void (*write)(struct json_line *line, const struct instance *instance, const struct item *item);
+    const struct task_output *outputs;
+};
+
+// The row for a model's architecture, the class in its config.json; "" is any.
+const struct task *task_find(const char *architecture);
+
+// Opens the model of config->model_name_or_path for the task that its config.json names.
+enum berth_status instance_open(const struct berth_config *config, struct berth_log log,
+                                struct instance **instance, struct berth_error *error);
+void instance_close(struct instance *instance);
+// The number of tokens that the item takes, [CLS] and [SEP] included; more than max_tokens where
+// the texts are divided.
+int64_t instance_count_tokens(const struct instance *instance, const struct item *item);
+
+// Gives the item an error of its own.
+void item_fail(struct item *item, enum berth_status status, const char *message);
+void item_done(struct item *item);
+
+#endif

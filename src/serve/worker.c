@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker: takes a batch, runs it, answers the calls that are complete with it.
+#include "core/memory.h"
+#include "serve/clock.h"
+#include "serve/page.h"
+#include "serve/state.h"
+
+static void finish(struct server *server, struct call *call, struct http_reply reply) {
+    metrics_request(server->metrics, call->model, reply.status,
+                    clock_now() - call->request->arrived);
+    http_answer(call->request, reply);
+    models_release(server->models, call->instance);
+    call_free(call);
+}
+
+void call_refuse(struct server *server, struct call *call, const struct berth_error *error) {
+    finish(server, call, reply_error(reply_status(error->status), error->message));
+}
+
+// The first item that failed; NULL: none.
+static const struct item *find_failure(const struct call *call, size_t *index) {
+    for (size_t i = 0; i < call->count; i++) {
+        if (call->items[i].status != BERTH_OK) {
+            *index = i;
+            return &call->items[i];
+        }
+    }
+    return NULL;
+}
+
+static struct http_reply make_reply(struct server *server, const struct call *call) {
+    struct json_line line = {0};
+    if (call->shape->is_form) {
+        return page_make(server->models, call);
+    }
+    call->shape->write(&line, call);
+    return reply_json(&line);
+}
+
+void call_answer(struct server *server, struct call *call) {
+    struct berth_error error;
+    size_t index = 0;
+    const struct item *failure = find_failure(call, &index);
+    if (failure == NULL) {
+        finish(server, call, make_reply(server, call));
+        return;
+    }
+    error_set(&error, failure->status, "%s", failure->message != NULL ? failure->message : "");
+    if (call->is_list) {
+        error_prefix(&error, failure->status, "input %zu", index);
+    }
+    call_refuse(server, call, &error);
+}
+
+static int64_t tokens_read(const struct batch *batch) {
+    int64_t tokens = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        tokens += batch->items[i]->tokens_read;
+    }
+    return tokens;
+}
+
+static void run_batch(struct server *server, struct batch *batch) {
+    struct berth_error error = {.status = BERTH_OK};
+    const struct instance *instance = batch->calls[0]->instance;
+    enum berth_status status =
+        atomic_load(&server->gives_up)
+            ? error_set(&error, BERTH_UNAVAILABLE, "the server is shutting down")
+            : instance->task->run(instance, batch->items, batch->count, &error);
+    for (size_t i = 0; status != BERTH_OK && i < batch->count; i++) {
+        item_fail(batch->items[i], status, error.message);
+    }
+    metrics_batch(server->metrics, batch->model, tokens_read(batch));
+    for (size_t i = 0; i < batch->count; i++) {
+        struct call *call = batch->calls[i];
+        if (++call->done == call->count) {
+            call_answer(server, call);
+        }
+    }
+}
+
+void *worker_run(void *context) {
+    struct server *server = context;
+    struct batch batch;
+    if (batch_open(&batch, server->queue, NULL) == BERTH_OK) {
+        while (queue_take(server->queue, &batch)) {
+            run_batch(server, &batch);
+        }
+    }
+    batch_done(&batch);
+    return NULL;
+}

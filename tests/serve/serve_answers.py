@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the server answers: the same as the program's verbs, in the form of each API."""
+import base64
+import json
+import math
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import threading
+import unittest
+
+import jsonschema
+
+from server import BERTH, CONTEXT, MODELS, QUESTION, Server, berth
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+
+
+def answers_of_verb(question: dict, top: int = 1) -> list:
+    output = berth("answer", "--model", str(MODELS / "qa"), "--question", question["question"], "--context",
+                   question["context"], "--top", str(top), "--json", "--quiet")
+    return [{"score": answer["probability"], "start": answer["start"], "end": answer["end"], "answer": answer["text"]}
+            for answer in json.loads(output)["answers"]]
+
+
+def embeddings_of_verb(*texts: str) -> list:
+    lines = berth("embed", "--model", str(MODELS / "other"), "--quiet", given="\n".join(texts) + "\n")
+    return [json.loads(line)["embedding"] for line in lines.splitlines()]
+
+
+def classes_of_verb(*pairs) -> list:
+    """For each pair the probability of each label."""
+    table = MODELS / "pairs.tsv"
+    table.write_text("".join(f"{text}\t{pair}\n" for text, pair in [("text", "pair"), *pairs]), encoding="utf-8")
+    berth("predict", "classify", "--model", str(MODELS / "kinds"), "--input", str(table), "--text-column", "text",
+          "--text-pair-column", "pair", "--output", str(MODELS / "predicted"), "--quiet", "--force")
+    lines = (MODELS / "predicted" / "test_results.tsv").read_text(encoding="utf-8").splitlines()
+    return [dict(zip(("bad", "good", "none"), map(float, line.split("\t")))) for line in lines]
+
+
+class Answers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(models=["qa=qa", "similar=other", "kinds=kinds"])
+        cls.addClassCleanup(cls.server.__exit__, None, None, None)
+
+    def refused(self, path: str, body, words: str, status: int = 400):
+        found, _, content = self.server.ask(path, body)
+        self.assertEqual(found, status, content)
+        self.assertIn(words, content["error"]["message"])
+
+    def test_one_question(self):
+        self.assertEqual(self.server.json("/models/qa", {"inputs": QUESTION}), answers_of_verb(QUESTION)[0])
+        self.assertEqual(self.server.json("/models/qa", QUESTION), answers_of_verb(QUESTION)[0])
+
+    def test_parameters_in_both_spellings(self):
+        expected = answers_of_verb(QUESTION, 3)
+        for name in ("topK", "top_k"):
+            found = self.server.json("/models/qa", {"inputs": QUESTION, "parameters": {name: 3}})
+            self.assertEqual(found, expected)
+
+    def test_list_keeps_its_order(self):
+        questions = [{"question": f"Who lived in {place}?", "context": CONTEXT} for place in ("Oslo", "Riga", "Bern")]
+        self.assertEqual(self.server.json("/models/qa", {"inputs": questions}),
+                         [answers_of_verb(question)[0] for question in questions])
+
+    def test_long_context_is_read_in_windows(self):
+        long = {"question": QUESTION["question"], "context": CONTEXT + " Rita lived in Rome." * 60 + " Olga lived in Bern."}
+        self.assertEqual(self.server.json("/models/qa", {"inputs": long}), answers_of_verb(long)[0])
+
+    def test_offsets_count_what_was_asked_for(self):
+        context = "\U0001d400 \u00e9t\u00e9: " + CONTEXT
+        inputs = {"question": "Where did Ada live?", "context": context}
+        encoded = {"code_points": list(context), "utf16": context.encode("utf-16-le"), "bytes": context.encode()}
+        for unit, text in encoded.items():
+            found = self.server.json("/models/qa", {"inputs": inputs, "parameters": {"offset_unit": unit}})
+            width = 2 if unit == "utf16" else 1
+            part = text[found["start"] * width:found["end"] * width]
+            part = "".join(part) if unit == "code_points" else part.decode("utf-16-le" if width == 2 else "utf-8")
+            self.assertEqual(part, found["answer"], unit)
+
+    def test_parameters_that_would_have_no_effect(self):
+        for parameters, words in [({"top_k": 0}, "from 1"), ({"docStride": 7}, "--doc_stride"),
+                                  ({"maxAnswerLen": 0}, "from 1"), ({"max_seq_len": 7}, "--max_seq_length"),
+                                  ({"maxQuestionLen": 7}, "--max_query_length"), ({"alignToWords": False}, "only true"),
+                                  ({"colour": 1}, "colour"), ({"offset_unit": "words"}, "code_points"),
+                                  ({"handleImpossibleAnswer": 1}, "true or false"), ([], "object")]:
+            self.refused("/models/qa", {"inputs": QUESTION, "parameters": parameters}, words)
+        self.server.json("/models/qa", {"inputs": QUESTION, "parameters": {"docStride": 128, "maxAnswerLen": 30,
+                                                                       "alignToWords": True, "topK": None}})
+
+    def test_requests_that_are_wrong(self):
+        for body, words in [({}, "inputs"), ({"inputs": []}, "empty"), ({"inputs": "text"}, "question"),
+                            ({"inputs": {"question": "Who?"}}, "inputs.context"),
+                            ({"inputs": {"question": 1, "context": "x"}}, "inputs.question"),
+                            ({"inputs": {"question": " ", "context": "x"}}, "blank"),
+                            ({"inputs": {"question": "a\0b", "context": "x"}}, "NUL"),
+                            ({"inputs": [QUESTION, {"question": "Who?", "context": ""}]}, "inputs[1].context"),
+                            ({"inputs": {"question": "?" * 70000, "context": "x"}}, "64 KiB"),
+                            ({"inputs": {"question": "Who?", "context": "\u200b"}}, "no words"),
+                            ("[1]", "object"), ("{", "JSON"), (b'{"inputs": "\xff"}', "0xff"),
+                            ("[" * 10000 + "]" * 10000, "nested"), ('{"inputs": 1, "inputs": 2}', "duplicate")]:
+            self.refused("/models/qa", body, words)
+
+    def test_which_model(self):
+        self.refused("/", {"inputs": QUESTION}, "/v1/models", 404)
+        self.refused("/models/none", {"inputs": QUESTION}, "/v1/models", 404)
+        self.assertEqual(self.server.json("/", {"inputs": QUESTION, "model": "qa"}), answers_of_verb(QUESTION)[0])
+        models = self.server.json("/v1/models")["data"]
+        self.assertEqual([(model["id"], model["task"]) for model in models],
+                         [("qa", "question-answering"), ("similar", "feature-extraction"), ("kinds", "text-classification")])
+
+    def test_embeddings(self):
+        texts = ["hello world", "Ada lived in Oslo."]
+        expected = embeddings_of_verb(*texts)
+        self.assertEqual(self.server.json("/models/similar", {"inputs": texts}), expected)
+        self.assertEqual(self.server.json("/models/similar", {"inputs": texts[1]}), expected[1])
+        plain = self.server.json("/models/similar", {"inputs": texts[0], "parameters": {"normalize": False}})
+        length = sum(value * value for value in plain) ** 0.5
+        self.assertNotAlmostEqual(length, 1, 2)
+        for one, other in zip(plain, expected[0]):
+            self.assertAlmostEqual(one / length, other, 5)
+
+    def test_openai(self):
+        texts = ["hello world", "Ada"]
+        expected = embeddings_of_verb(*texts)
+        found = self.server.json("/v1/embeddings", {"input": texts, "model": "similar"})
+        self.assertEqual([row["embedding"] for row in found["data"]], expected)
+        self.assertEqual([row["index"] for row in found["data"]], [0, 1])
+        self.assertEqual(found["model"], "similar")
+        self.assertEqual(found["usage"], {"prompt_tokens": 7, "total_tokens": 7})
+        row = self.server.json("/v1/embeddings", {"input": texts[0], "model": "similar",
+                                                  "encoding_format": "base64"})["data"][0]
+        numbers = struct.unpack(f"<{len(expected[0])}f", base64.b64decode(row["embedding"], validate=True))
+        self.assertEqual([float(f"{number:.9g}") for number in numbers], expected[0])
+        self.refused("/v1/embeddings", {"input": "x", "model": "qa"}, "feature-extraction")
+        self.refused("/v1/embeddings", {"input": "x", "model": "similar", "dimensions": 3}, "dimensions")
+        self.refused("/v1/embeddings", {"input": "x", "model": "similar", "encoding_format": "hex"}, "base64")
+        self.refused("/v1/embeddings", {"input": [[1, 2]], "model": "similar"}, "input[0]")
+
+    def test_text_embeddings_inference(self):
+        texts = ["hello world", "Ada lived in Oslo."]
+        self.assertEqual(self.server.json("/embed", {"inputs": texts}), embeddings_of_verb(*texts))
+        self.assertEqual(self.server.json("/embed", {"inputs": texts[0], "truncate": True}), embeddings_of_verb(texts[0]))
+        self.assertEqual(self.server.json("/embed", {"inputs": texts, "normalize": False}),
+                         self.server.json("/models/similar", {"inputs": texts, "parameters": {"normalize": False}}))
+        self.refused("/embed", {"inputs": []}, "inputs")
+        self.refused("/embed", {"inputs": texts, "normalize": 1}, "normalize")
+        self.refused("/embed", {"inputs": texts, "truncate": False}, "truncate")
+        info = self.server.json("/info")
+        self.assertEqual((info["model_id"], info["max_input_length"]), ("similar", 128))
+        self.refused("/predict", {"inputs": "x", "model": "none"}, "no such model", 404)
+
+    def test_classes(self):
+        pairs = [("hello world", "x"), ("Ada lived in Oslo.", "Hugo lived in Riga.")]
+        inputs = [{"text": text, "text_pair": pair} for text, pair in pairs]
+        usual = self.server.json("/models/kinds", {"inputs": inputs})
+        for row, expected in zip(usual, classes_of_verb(*pairs)):
+            self.assertEqual([part["label"] for part in row], sorted(expected, key=expected.get, reverse=True))
+            for part in row:
+                self.assertAlmostEqual(part["score"], expected[part["label"]], 6)
+        found = self.server.json("/models/kinds", {"inputs": inputs, "parameters": {"function_to_apply": "none"}})
+        for row, expected in zip(found, usual):
+            total = sum(math.exp(part["score"]) for part in row)
+            self.assertEqual([part["label"] for part in row], [part["label"] for part in expected])
+            for part, other in zip(row, expected):
+                self.assertAlmostEqual(math.exp(part["score"]) / total, other["score"], 5)
+        one = {"inputs": inputs[0], "parameters": {"functionToApply": "sigmoid", "topK": 1}}
+        row = self.server.json("/models/kinds", one)
+        self.assertEqual(len(row), 1)
+        self.assertAlmostEqual(row[0]["score"], 1 / (1 + math.exp(-found[0][0]["score"])), 5)
+        # text-embeddings-inference: a list of two texts is a pair.
+        self.assertEqual(self.server.json("/predict", {"inputs": list(pairs[0])}), usual[0])
+        self.assertEqual(self.server.json("/predict", {"inputs": list(pairs[1])}), usual[1])
+        self.assertEqual(self.server.json("/predict", {"inputs": [list(pair) for pair in pairs]}), usual)
+        self.assertEqual(self.server.json("/predict", {"inputs": pairs[0][0]}),
+                         self.server.json("/models/kinds", {"inputs": pairs[0][0]}))
+        self.assertEqual(self.server.json("/predict", {"inputs": list(pairs[0]), "raw_scores": True}), found[0])
+        self.refused("/predict", {"inputs": [["a", "b", "c"]]}, "one text or two")
+        tensors = [{"name": name, "shape": [1, 1], "datatype": "BYTES", "data": [inputs[0][name]]} for name in inputs[0]]
+        outputs = self.server.json("/v2/models/kinds/infer", {"inputs": tensors})["outputs"]
+        self.assertEqual(outputs[0]["data"], [usual[0][0]["label"]])
+        self.assertEqual(sorted(outputs[1]["data"], reverse=True), [part["score"] for part in usual[0]])
+
+    def test_kserve(self):
+        model = self.server.json("/v2/models/qa")
+        self.assertEqual([tensor["name"] for tensor in model["inputs"]], ["question", "context"])
+        self.assertEqual(self.server.status("/v2/models/qa/ready"), 200)
+        self.assertEqual(self.server.status("/v2/models/none"), 404)
+
+        def tensor(name: str, *texts: str, **other):
+            return {"name": name, "shape": [len(texts)], "datatype": "BYTES", "data": list(texts), **other}
+        questions = [QUESTION, {"question": "Who lived in Riga?", "context": CONTEXT}]
+        expected = [answers_of_verb(question)[0] for question in questions]
+        asked, given = (tensor(name, *(question[name] for question in questions)) for name in ("question", "context"))
+        found = self.server.json("/v2/models/qa/infer", {"id": "7", "inputs": [given, asked]})
+        self.assertEqual((found["model_name"], found["id"]), ("qa", "7"))
+        outputs = {output["name"]: output for output in found["outputs"]}
+        self.assertEqual({output["name"]: (output["datatype"], len(output["shape"])) for output in model["outputs"]},
+                         {name: (output["datatype"], len(output["shape"])) for name, output in outputs.items()})
+        for name in ("answer", "score", "start", "end"):
+            self.assertEqual(outputs[name]["data"], [answer[name] for answer in expected])
+            self.assertEqual(outputs[name]["shape"], [2])
+        for inputs, words in [([asked], "no input context"), ([asked, given, tensor("x", "y")], "unknown"),
+                              ([asked, tensor("context", "x")], "1 texts, expected 2"),
+                              ([asked, dict(given, shape=[3])], "shape"), ([asked, dict(given, shape=[2, 2])], "shape"),
+                              ([asked, dict(given, shape=[-1, -2])], "shape"), ([], "no input question"),
+                              ([asked, dict(given, datatype="FP32")], "BYTES"), (1, "no input question")]:
+            self.refused("/v2/models/qa/infer", {"inputs": inputs}, words)
+        output = self.server.json("/v2/models/similar/infer", {"inputs": [tensor("text", "hello world", "Ada")]})["outputs"][0]
+        self.assertEqual(output["shape"], [2, 32])
+        self.assertEqual(output["data"], sum(embeddings_of_verb("hello world", "Ada"), []))
+
+    def test_bad_requests_among_good_ones(self):
+        expected = answers_of_verb(QUESTION)[0]
+        bad = {"question": "Who?", "context": "\u200b"}  # which only the model finds to be without words
+        results = [None] * 40
+
+        def ask(i: int):
+            results[i] = self.server.ask("/models/qa", {"inputs": bad if i % 4 == 0 else QUESTION})
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(results))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for i, (status, _, content) in enumerate(results):
+            if i % 4 == 0:
+                self.assertEqual(status, 400)
+            else:
+                self.assertEqual((status, content), (200, expected))
+
+    def test_health_and_metrics(self):
+        self.assertEqual(self.server.json("/health"), {"status": "ok"})
+        self.assertEqual(self.server.json("/v2/health/live"), {"live": True})
+        self.assertEqual(self.server.status("/v2/health/ready"), 200)
+        name = 'berth_requests_total{model="qa",code="%d"}'
+        before = [self.server.metric(name % code) for code in (200, 400)]
+        tokens = self.server.metric('berth_tokens_total{model="qa"}')
+        self.server.ask("/models/qa", {"inputs": QUESTION})
+        self.server.ask("/models/qa", {"inputs": 1})
+        self.assertEqual([self.server.metric(name % code) for code in (200, 400)], [value + 1 for value in before])
+        self.assertGreater(self.server.metric('berth_tokens_total{model="qa"}'), tokens)
+        self.assertEqual(self.server.metric('berth_queue_length{model="qa"}'), 0)
+        self.assertEqual(self.server.metric('berth_request_seconds_count{model="qa"}'), before[0] + 1)
+        self.assertEqual(self.server.metric('berth_request_seconds_bucket{model="qa",le="+Inf"}'), before[0] + 1)
+        self.assertGreater(self.server.metric("process_resident_memory_bytes"), 1e6)
+
+
+    def test_description(self):
+        """openapi.json names every path, and what comes back is as it says."""
+        description = self.server.json("/openapi.json")
+        paths = description["paths"]
+        rows = re.findall(r'\{"(GET|POST)", "(/[^"]*)"', (SOURCE / "src/serve/routes.c").read_text(encoding="utf-8"))
+        self.assertGreater(len(rows), 15)
+        self.assertEqual(sorted((method.lower(), path.replace("*", "{name}")) for method, path in rows),
+                         sorted((method, path) for path, methods in paths.items() for method in methods))
+        tensor = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["hello"]}
+        bodies = {"/models/{name}": [{"inputs": "hello"}, {}], "/v1/embeddings": [{"input": "hello", "model": "similar"}, {}],
+                  "/embed": [{"inputs": ["hello"]}, {}], "/predict": [{"inputs": "hello"}, {}],
+                  "/v2/models/{name}/infer": [{"inputs": [tensor]}, {}], "/": [{"inputs": QUESTION}], "/reload": [{}]}
+        seen = set()
+        for path, methods in paths.items():
+            for method, operation in methods.items():
+                for body in bodies.get(path, [None]) if method == "post" else [None]:
+                    for name in ("similar", "none") if "{name}" in path else ("",):
+                        status, headers, content = self.server.ask(path.replace("{name}", name), body, method=method.upper())
+                        self.assertIn(str(status), operation["responses"], (method, path, status, content))
+                        content_types = operation["responses"][str(status)]["content"]
+                        kind = headers["Content-Type"].partition(";")[0]
+                        self.assertIn(kind, content_types, path)
+                        if kind == "application/json":
+                            schema = {**content_types[kind]["schema"], "components": description["components"]}
+                            jsonschema.Draft7Validator(schema).validate(content)
+                        seen.add((path, status))
+        self.assertGreater(len(seen), 25)
+        for path in ("/models/{name}", "/v1/embeddings", "/embed", "/predict", "/v2/models/{name}/infer"):
+            self.assertIn((path, 200), seen)
+
+    @unittest.skipUnless(shutil.which("promtool"), "needs promtool (Debian: prometheus)")
+    def test_metrics_are_what_prometheus_expects(self):
+        done = subprocess.run(["promtool", "check", "metrics"], input=self.server.ask("/metrics")[2], capture_output=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
+
+
+class NoAnswer(unittest.TestCase):
+    """The model of random weights prefers "no answer" at a low threshold."""
+
+    def test_no_answer(self):
+        with Server("--version_2_with_negative", "--null_score_diff_threshold", "-1000", models=["qa=qa"]) as server:
+            self.assertEqual(server.json("/", {"inputs": QUESTION})["answer"], "")
+            self.assertEqual({key: server.json("/", {"inputs": QUESTION})[key] for key in ("start", "end")},
+                             {"start": 0, "end": 0})
+            found = server.json("/", {"inputs": QUESTION, "parameters": {"handleImpossibleAnswer": False, "topK": 3}})
+            self.assertEqual(len(found), 3)
+            self.assertTrue(all(answer["answer"] for answer in found))
+
+
+if __name__ == "__main__":
+    print(BERTH)
+    unittest.main()

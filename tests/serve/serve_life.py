@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting, reloading and ending, while requests arrive."""
+import http.client
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+import unittest
+
+from server import BERTH, CONTEXT, MODELS, QUESTION, Server
+
+LONG = {"inputs": [{"question": "Who?", "context": CONTEXT * 40}] * 40}
+
+
+class Client:
+    """Threads that ask until they are stopped; `found` has a status, or an exception, for each request."""
+
+    def __init__(self, server: Server, count: int = 4):
+        self.found, self.ends = [], False
+        self.threads = [threading.Thread(target=self.run, args=(server,)) for _ in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self, server: Server):
+        while not self.ends:
+            try:
+                status, _, content = server.ask("/", {"inputs": QUESTION})
+                self.found.append((status, content.get("score")))
+            except OSError as error:
+                self.found.append((0, repr(error)))
+
+    def stop(self):
+        self.ends = True
+        for thread in self.threads:
+            thread.join()
+
+
+class Life(unittest.TestCase):
+    def test_end_while_a_request_is_answered(self):
+        with Server("--drain_seconds", "1", models=["qa=qa"]) as server:
+            results = []
+            threads = [threading.Thread(target=lambda: results.append(server.ask("/", LONG))) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            while server.metric('berth_queue_length{model="qa"}') < 40:
+                time.sleep(0.005)
+            server.process.send_signal(signal.SIGTERM)
+            server.wait_for("shutting down")
+            self.assertEqual(server.status("/health"), 503)  # while others are still answered
+            self.assertEqual(server.status("/v2/health/ready"), 503)
+            self.assertEqual(server.status("/v2/health/live"), 200)
+            status, headers, _ = server.ask("/", {"inputs": QUESTION})
+            self.assertEqual(status, 200)
+            for thread in threads:
+                thread.join()
+            self.assertEqual(server.process.wait(30), 0)
+            self.assertEqual([status for status, _, _ in results], [200] * 3)
+
+    def test_end_under_load_drops_nothing(self):
+        with Server("--drain_seconds", "1.5", models=["qa=qa"]) as server:
+            client = Client(server)
+            time.sleep(0.5)
+            server.process.send_signal(signal.SIGTERM)
+            server.wait_for("shutting down")
+            while server.status("/health") != 503:
+                time.sleep(0.01)
+            client.stop()  # as a load balancer does
+            self.assertEqual(server.process.wait(30), 0)
+            self.assertGreater(len(client.found), 10)
+            self.assertEqual({status for status, _ in client.found}, {200})
+
+    def test_grace_ends(self):
+        with Server("--grace_seconds", "0.3", models=["qa=qa"]) as server:
+            with socket.create_connection(("127.0.0.1", server.port)) as connection:
+                connection.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n")
+                while server.status("/health") != 200:
+                    pass
+                server.process.send_signal(signal.SIGTERM)
+                self.assertEqual(server.process.wait(20), 1)
+                self.assertIn("--grace_seconds", server.messages())
+
+    def test_grace_ends_before_the_queue(self):
+        with Server("--grace_seconds", "0.2", models=["qa=qa"]) as server:
+            work = {"inputs": [{"question": "Who?", "context": CONTEXT * 300}] * 80}
+            threads = [threading.Thread(target=self.ask_quietly, args=(server, work)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            while server.metric('berth_queue_length{model="qa"}') < 250:
+                time.sleep(0.005)
+            server.process.send_signal(signal.SIGTERM)
+            server.wait_for("shutting down")
+            self.assertEqual(server.process.wait(60), 1)
+            self.assertIn("--grace_seconds", server.messages())
+            for thread in threads:
+                thread.join()
+
+    @staticmethod
+    def ask_quietly(server: Server, body: dict):
+        try:
+            server.ask("/", body)
+        except (OSError, http.client.HTTPException):
+            pass
+
+    def test_reload_under_load(self):
+        folder = MODELS / "changing"
+        shutil.copytree(MODELS / "qa", folder)
+        with Server(models=["changing"]) as server:
+            before = server.json("/", {"inputs": QUESTION})["score"]
+            client = Client(server)
+            for weights in ("new", "qa", "new"):
+                shutil.copy(MODELS / weights / "model.safetensors", folder / "next")
+                os.replace(folder / "next", folder / "model.safetensors")
+                count = server.messages().count("loaded again")
+                server.process.send_signal(signal.SIGHUP)
+                while server.messages().count("loaded again") == count:
+                    time.sleep(0.02)
+            after = server.json("/", {"inputs": QUESTION})["score"]
+            client.stop()
+            self.assertNotEqual(before, after)
+            self.assertEqual({status for status, _ in client.found}, {200})
+            self.assertEqual({score for _, score in client.found}, {before, after})
+            # A model that cannot be read leaves the old one in its place.
+            (folder / "model.safetensors").write_bytes(b"damaged")
+            server.process.send_signal(signal.SIGHUP)
+            server.wait_for("were not loaded again")
+            self.assertEqual(server.json("/", {"inputs": QUESTION})["score"], after)
+
+    def test_loading(self):
+        """A model whose weights do not come: alive, but not ready."""
+        folder = MODELS / "slow"
+        folder.mkdir()
+        os.mkfifo(folder / "config.json")
+        with Server(models=["slow"], wait=False) as server:
+            self.assertEqual(server.status("/health"), 503)
+            self.assertEqual(server.status("/v2/health/live"), 200)
+            status, headers, content = server.ask("/", {"inputs": QUESTION})
+            self.assertEqual((status, headers["Retry-After"]), (503, "1"))
+            self.assertIn("loaded", content["error"]["message"])
+            server.process.wait(60)
+            self.assertNotEqual(server.process.returncode, 0)
+
+    def test_refused_at_the_start(self):
+        for words, code, message in [
+                (["--model", str(MODELS / "none")], 66, "none"),
+                (["--model", str(MODELS / "qa"), "--model", "qa=" + str(MODELS / "new")], 2, "two models"),
+                (["--model", str(MODELS / "qa"), "--tls_cert", "x"], 2, "need each other"),
+                (["--model", str(MODELS / "qa"), "--host", "192.0.2.1"], 69, "cannot listen"),
+                (["--model", str(MODELS / "qa"), "--api_key_file", "/dev/null"], 78, "key")]:
+            done = subprocess.run([BERTH, "serve", *words, "--port", "0"], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(message, done.stderr)
+
+    def test_manager_of_the_service(self):
+        """Its socket, passed as descriptor 3, and what it is told."""
+        with socket.socket() as listener, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            manager.bind(str(MODELS / "notify"))
+            manager.settimeout(60)
+            words = [BERTH, "serve", "--model", str(MODELS / "qa"), "--port", "1", "--drain_seconds", "0"]
+            shell = f'exec 3<&{listener.fileno()}; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"'
+            with subprocess.Popen(["bash", "-c", shell, "bash", *words], pass_fds=[listener.fileno()],
+                                  stderr=subprocess.DEVNULL,
+                                  env={**os.environ, "NOTIFY_SOCKET": str(MODELS / "notify")}) as process:
+                self.assertEqual(manager.recv(100), b"READY=1")
+                with socket.create_connection(listener.getsockname()) as connection:
+                    connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    self.assertTrue(connection.recv(100).startswith(b"HTTP/1.1 200"))
+                process.send_signal(signal.SIGHUP)
+                self.assertIn(b"RELOADING=1", manager.recv(100))
+                self.assertEqual(manager.recv(100), b"READY=1")
+                process.terminate()
+                self.assertEqual(manager.recv(100), b"STOPPING=1")
+                self.assertEqual(process.wait(60), 0)
+
+    @unittest.skipUnless(shutil.which("openssl"), "needs openssl")
+    def test_tls(self):
+        key, certificate = MODELS / "key.pem", MODELS / "cert.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate,
+                        "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
+                       check=True, capture_output=True)
+        with Server("--tls_cert", str(certificate), "--tls_key", str(key), models=["qa=qa"]) as server:
+            context = ssl.create_default_context(cafile=str(certificate))
+            with socket.create_connection(("127.0.0.1", server.port)) as plain:
+                with context.wrap_socket(plain, server_hostname="localhost") as secure:
+                    secure.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    self.assertTrue(secure.recv(100).startswith(b"HTTP/1.1 200"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is refused, and that those who misbehave do not disturb others."""
+import json
+import os
+import pathlib
+import re
+import select
+import socket
+import threading
+import time
+import unittest
+
+from server import CONTEXT, QUESTION, Server
+
+ASK = json.dumps({"inputs": QUESTION}).encode()
+
+
+def post(body: bytes, *headers: bytes, path: bytes = b"/") -> bytes:
+    lines = [b"POST " + path + b" HTTP/1.1", b"Host: localhost", *headers]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+def length(body: bytes) -> bytes:
+    return b"Content-Length: %d" % len(body)
+
+
+def statuses(reply: bytes) -> list:
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", reply)]
+
+
+class Framing(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--max_body_bytes", "20000", "--header_timeout", "3", "--body_timeout", "3",
+                            models=["qa=qa"])
+        cls.addClassCleanup(cls.server.__exit__, None, None, None)
+
+    def test_requests_that_two_servers_may_read_differently(self):
+        # A second request hides in the body of each; it is never answered.
+        inner = post(ASK, length(ASK))
+        for headers in ([b"Content-Length: 0", b"Content-Length: %d" % len(inner)],
+                        [b"Content-Length: 4", b"Transfer-Encoding: chunked"],
+                        [b"Transfer-Encoding: chunked", b"Transfer-Encoding: identity"],
+                        [b"Transfer-Encoding: chunked, identity"], [b"Transfer-Encoding: xchunked"],
+                        [b"Content-Length: +5"], [b"Content-Length: 0x5"], [b"Content-Length: 5, 5"],
+                        [b"Host: evil"]):
+            reply = self.server.raw(post(b"0\r\n\r\n" + inner, *headers))
+            self.assertTrue(statuses(reply) and set(statuses(reply)) <= {400, 403, 501}, (headers, reply))
+
+    def test_sizes(self):
+        for request, status in [
+                (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 414),
+                (post(b"", b"X: " + b"a" * 40000), 431), (post(b"", *[b"X: 1"] * 101), 431),
+                (post(b"", b"Content-Length: 20001"), 413), (post(b"", b"Content-Length: 9" + b"9" * 30), 413)]:
+            reply = self.server.raw(request)
+            self.assertEqual(statuses(reply)[:1], [status], reply[:200])
+        chunk = b"%x\r\n%s\r\n" % (10001, b" " * 10001)
+        self.assertEqual(statuses(self.server.raw(post(chunk * 2 + b"0\r\n\r\n", b"Transfer-Encoding: chunked"))), [413])
+        exactly = ASK + b" " * (20000 - len(ASK))
+        self.assertEqual(self.server.status("/", exactly), 200)
+        self.assertEqual(self.server.status("/", exactly + b" "), 413)
+
+    def test_chunked_body(self):
+        parts = b"".join(b"%x\r\n%s\r\n" % (len(ASK[i:i + 7]), ASK[i:i + 7]) for i in range(0, len(ASK), 7))
+        reply = self.server.raw(post(parts + b"0\r\n\r\n", b"Transfer-Encoding: chunked", b"Connection: close"))
+        self.assertEqual(statuses(reply), [200])
+
+    def test_pipelined_requests(self):
+        both = post(ASK, length(ASK)) + post(ASK, length(ASK), b"Connection: close")
+        self.assertEqual(statuses(self.server.raw(both)), [200, 200])
+
+    def test_paths_methods_and_types(self):
+        for path, method, status in [("/../../etc/passwd", "GET", 404), ("/%2e%2e/%2e%2e/etc/passwd", "GET", 404),
+                                     ("/models/", "POST", 404), ("/models/a/b", "POST", 404), ("/health", "POST", 405),
+                                     ("/models/qa", "GET", 405), ("/", "DELETE", 405), ("/health", "HEAD", 200)]:
+            self.assertEqual(self.server.status(path, "" if method == "POST" else None, method=method), status, path)
+        self.assertEqual(self.server.ask("/health", "", method="POST")[1]["Allow"], "GET, HEAD")
+        self.assertEqual(self.server.status("/", ASK, headers={"Content-Type": "text/plain"}), 415)
+        self.assertEqual(self.server.status("/", ASK, headers={"Content-Type": "application/json; charset=utf-8"}), 200)
+
+    def test_other_sites(self):
+        port = self.server.port
+        for host, status in [("localhost", 200), (f"localhost:{port}", 200), ("127.0.0.1", 200), ("[::1]:80", 200),
+                             ("192.0.2.1", 200), ("evil.example", 403), (f"localhost.evil.example:{port}", 403),
+                             ("127.0.0.1.evil.example", 403), ("", 400)]:
+            self.assertEqual(self.server.status("/health", headers={"Host": host}), status, host)
+        self.assertEqual(set(statuses(self.server.raw(b"GET /health HTTP/1.1\r\n\r\n"))), {400})
+        for origin, status in [(f"http://127.0.0.1:{port}", 200), ("http://evil.example", 403), ("null", 403),
+                               (f"http://127.0.0.1:{port + 1}", 403)]:
+            headers = {"Host": f"127.0.0.1:{port}", "Origin": origin}
+            self.assertEqual(self.server.status("/", ASK, headers=headers), status, origin)
+
+    def test_drips_are_cut(self):
+        for request in (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: ", post(b"", length(ASK))):
+            with socket.create_connection(("127.0.0.1", self.server.port)) as connection:
+                connection.sendall(request)
+                begin = time.monotonic()
+                while time.monotonic() < begin + 20:
+                    try:
+                        connection.sendall(b"a")
+                    except OSError:
+                        break
+                    if select.select([connection], [], [], 0.2)[0]:
+                        break
+                self.assertLess(time.monotonic() - begin, 8)
+                self.assertGreater(time.monotonic() - begin, 2)
+
+    def test_idle_connections_and_drips_disturb_nobody(self):
+        before = self.server.metric("process_open_fds")
+        idle = [socket.create_connection(("127.0.0.1", self.server.port)) for _ in range(1000)]
+        for i, connection in enumerate(idle):
+            connection.sendall([b"", b"G", b"GET / HTTP/1.1\r\nHost: local", post(ASK[:5], length(ASK))][i % 4])
+        self.assertGreater(self.server.metric("process_open_fds"), before + 900)
+        slowest, end = 0.0, time.monotonic() + 4
+        while time.monotonic() < end:
+            begin = time.monotonic()
+            self.assertEqual(self.server.status("/health"), 200)
+            self.assertEqual(self.server.status("/", ASK), 200)
+            slowest = max(slowest, time.monotonic() - begin)
+        self.assertLess(slowest, 2)  # two probes
+        end = time.monotonic() + 10
+        while self.server.metric("process_open_fds") > before + 5 and time.monotonic() < end:
+            time.sleep(0.1)
+        self.assertLessEqual(self.server.metric("process_open_fds"), before + 5)
+        for connection in idle:
+            connection.close()
+
+    def test_client_that_leaves(self):
+        long = json.dumps({"inputs": {"question": "Who?", "context": CONTEXT * 300}}).encode()
+        for _ in range(10):
+            with socket.create_connection(("127.0.0.1", self.server.port)) as connection:
+                connection.sendall(post(long, length(long)))
+        self.assertEqual(self.server.status("/", ASK), 200)
+
+
+class Overload(unittest.TestCase):
+    def test_refused_when_full(self):
+        long = {"inputs": {"question": "Who?", "context": CONTEXT * 500}}
+        with Server("--max_queue", "4", models=["qa=qa"]) as server:
+            found = []
+
+            def ask():
+                status, headers, content = server.ask("/", long)
+                found.append((status, headers["Retry-After"], content))
+            for _ in range(2):
+                threads = [threading.Thread(target=ask) for _ in range(40)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+            refused = [content for status, retry, content in found if status == 503 and retry == "1"]
+            answered = [content for status, _, content in found if status == 200]
+            self.assertEqual(len(refused) + len(answered), 80)
+            self.assertGreaterEqual(len(answered), 8)
+            self.assertGreater(len(refused), 20)
+            self.assertIn("--max_queue", refused[0]["error"]["message"])
+            self.assertEqual(server.metric('berth_requests_total{model="qa",code="503"}'), len(refused))
+            self.assertEqual(server.status("/", {"inputs": [QUESTION] * 5}), 400)  # it would never be accepted
+
+    def test_clients_take_turns(self):
+        """A client with one question is not behind the hundred of another."""
+        with Server("--host", "::", models=["qa=qa"]) as server:
+            many = {"inputs": [{"question": "Who?", "context": CONTEXT * 100}] * 200}
+            done = []
+
+            def ask(address: str, body: dict):
+                connection = socket.create_connection((address, server.port))
+                data = json.dumps(body).encode()
+                connection.sendall(post(data, length(data), b"Connection: close"))
+                while connection.recv(65536):
+                    pass
+                done.append(address)
+                connection.close()
+            first = threading.Thread(target=ask, args=("127.0.0.1", many))
+            first.start()
+            while server.metric('berth_queue_length{model="qa"}') < 50:
+                time.sleep(0.01)
+            ask("::1", {"inputs": QUESTION})
+            self.assertGreater(server.metric('berth_queue_length{model="qa"}'), 0)
+            first.join()
+            self.assertEqual(done, ["::1", "127.0.0.1"])
+
+
+class Keys(unittest.TestCase):
+    def test_keys(self):
+        keys = pathlib.Path(os.environ["MODELS"]) / "keys"
+        keys.write_text("first-key\nsecond\n", encoding="utf-8")
+        with Server("--api_key_file", str(keys), models=["qa=qa"]) as server:
+            for given, status in [(None, 401), ("Bearer first-key", 200), ("Bearer second", 200), ("Bearer first", 401),
+                                  ("Bearer ", 401), ("Bearer secondsecond", 401),
+                                  ("second", 401)]:
+                headers = {"Authorization": given} if given is not None else {}
+                self.assertEqual(server.status("/", ASK, headers=headers), status, given)
+            self.assertEqual(server.status("/v1/models"), 401)
+            self.assertEqual(server.status("/health"), 200)
+            self.assertEqual(server.ask("/", ASK)[1]["WWW-Authenticate"], "Bearer")
+            self.assertEqual(server.status("/reload", ""), 401)
+            self.assertEqual(server.status("/reload", "", headers={"Authorization": "Bearer second"}), 202)
+            server.wait_for("loaded again")
+
+
+if __name__ == "__main__":
+    unittest.main()

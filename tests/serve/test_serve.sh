@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Makes small models and runs the tests of serve_NAME.py on them: test_serve.sh NAME
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../cli/lib.sh"
+make_model "$work/qa" 128
+make_model "$work/other" 128
+"$BERTH" init --config "$work/config.json" --output "$work/new" --seed 8 --quiet || exit 1
+cp "$work/qa/vocab.txt" "$work/new/"
+sed -i 's/ForQuestionAnswering/Model/' "$work/other/config.json" # serves embeddings
+printf 'text\tpair\tlabel\nhello world\tx\tgood\nAda in Oslo\tHugo\tbad\nRita\tRome\tnone\n' >"$work/rows.tsv"
+"$BERTH" finetune classify --model "$work/qa" --train "$work/rows.tsv" --text-column text \
+    --text-pair-column pair --label-column label --output "$work/kinds" --max_steps 1 --train_batch_size 3 \
+    --schedule constant --max_seq_length 64 --threads 1 --quiet || exit 1
+MODELS=$work "${BERTH_PYTHON:-python3}" -B "$(dirname "$0")/serve_$1.py"
