@@ -371,7 +371,7 @@ static enum berth_status read_quantized(const struct weights *weights, const str
 
 enum berth_status weights_read_f32(const struct weights *weights, const struct weight *weight,
                                    float *to, struct berth_error *error) {
-    if (weight->scale != NULL && weight->use == NAME_KEPT) {
+    if (is_quantized(weight->entry) && weight->use == NAME_KEPT) {
         TRY(check_scale(&weights->file, weight->entry, error));
         return read_quantized(weights, weight, to, error);
     }
