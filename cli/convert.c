@@ -4,14 +4,16 @@
 
 static const struct option_row options[] = {
     {CLI_TEXT("to", "hf"), .unit = "FORMAT",
-     .help = "hf: Hugging Face folder; torch: the same with pytorch_model.bin; tensorflow: "
-             "Google's checkpoint; nvidia: ckpt_N.pt; deepspeed: DeepSpeed's checkpoint folder "
-             "(these five keep the type of every tensor); onnx: a graph for ONNX Runtime; gguf: "
-             "the encoder for llama.cpp; int8: a Hugging Face folder with the encoder's matrices and "
-             "the word table in int8 (compressed-tensors)"},
+     .help =
+         "hf: Hugging Face folder; torch: the same with pytorch_model.bin; tensorflow: "
+         "Google's checkpoint; nvidia: ckpt_N.pt; deepspeed: DeepSpeed's checkpoint folder "
+         "(these five keep the type of every tensor); onnx: a graph for ONNX Runtime; gguf: "
+         "the encoder for llama.cpp; int8: a Hugging Face folder with the encoder's matrices in "
+         "int8 (compressed-tensors)"},
     {CLI_TEXT("dtype", NULL), .unit = "TYPE",
-     .help = "number format of all tensors: f32, f16 or bf16 (onnx and int8: f32; gguf: f32, or f16 "
-             "for the matrices)"},
+     .help =
+         "number format of all tensors: f32, f16 or bf16 (onnx and int8: f32; gguf: f32, or f16 "
+         "for the matrices)"},
     {CLI_TEXT("names", NULL), .unit = "NAMES", .shown = "as in the model",
      .help = "deepspeed: names of the tensors as in huggingface, in nvidia (also BingBert's), or "
              "in kernel (DeepSpeed's transformer kernel: attn_qkvw and so on)"},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes model.safetensors with the encoder's matrices and the word table in int8, in the layout
-// "int-quantized" of compressed-tensors, which transformers and vLLM read: a tensor "X.weight" I8
-// [rows, cols] and "X.weight_scale" F32 [rows, 1] for each; quantization_config in config.json
-// names the layers. All other tensors are F32.
+// Writes model.safetensors with the encoder's matrices in int8, in the layout "int-quantized" of
+// compressed-tensors, which transformers reads: a tensor "X.weight" I8 [rows, cols] and
+// "X.weight_scale" F32 [rows, 1] for each; quantization_config in config.json names the layers. All
+// other tensors are F32, also the word table: transformers cannot load one in int8.
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/int8.h"
@@ -21,25 +21,16 @@ static const char quantization[] =
     " \"weights\": {\"num_bits\": 8, \"type\": \"int\", \"symmetric\": true,"
     " \"strategy\": \"channel\", \"dynamic\": false},"
     " \"input_activations\": {\"num_bits\": 8, \"type\": \"int\", \"symmetric\": false,"
-    " \"strategy\": \"token\", \"dynamic\": true}},"
-    " \"group_1\": {\"targets\": [\"re:.*word_embeddings\"],"
-    " \"weights\": {\"num_bits\": 8, \"type\": \"int\", \"symmetric\": true,"
-    " \"strategy\": \"channel\", \"dynamic\": false}}}}";
+    " \"strategy\": \"token\", \"dynamic\": true}}}}";
 
 static int ends_with(const char *text, const char *end) {
     const size_t length = strlen(text), end_length = strlen(end);
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-// A word table that also decodes words stays as it is.
-static int is_quantized(const struct conversion *conversion, const struct tensor_out *tensor) {
-    if (tensor->rank != 2 || tensor->dtype != TENSOR_F32) {
-        return 0;
-    }
-    if (ends_with(tensor->name, "embeddings.word_embeddings.weight")) {
-        return weights_find(&conversion->weights, "cls.predictions.bias") == NULL;
-    }
-    return strstr(tensor->name, "encoder.layer.") != NULL && ends_with(tensor->name, ".weight");
+static int is_quantized(const struct tensor_out *tensor) {
+    return tensor->rank == 2 && tensor->dtype == TENSOR_F32 &&
+           strstr(tensor->name, "encoder.layer.") != NULL && ends_with(tensor->name, ".weight");
 }
 
 // The tensors to be written: the outgoing ones and the scales.
@@ -92,13 +83,13 @@ static enum berth_status take_memory(struct quantized *out, const struct outgoin
                : error_no_memory(error, rows * sizeof *out->scales, "the scales of int8");
 }
 
-static enum berth_status quantize_all(const struct conversion *conversion, struct quantized *out,
-                                      const struct outgoing *outgoing, struct berth_error *error) {
+static enum berth_status quantize_all(struct quantized *out, const struct outgoing *outgoing,
+                                      struct berth_error *error) {
     TRY(take_memory(out, outgoing, error));
     for (size_t i = 0; i < outgoing->count; i++) {
         struct tensor_out *tensor = &out->list[out->count++];
         *tensor = outgoing->list[i];
-        if (is_quantized(conversion, tensor)) {
+        if (is_quantized(tensor)) {
             TRY(quantize(out, tensor, error));
         }
     }
@@ -111,7 +102,7 @@ static enum berth_status write_weights(const struct conversion *conversion, cons
     struct outgoing outgoing;
     struct quantized out = {0};
     TRY(outgoing_read(conversion, &outgoing, error));
-    enum berth_status status = quantize_all(conversion, &out, &outgoing, error);
+    enum berth_status status = quantize_all(&out, &outgoing, error);
     if (status == BERTH_OK) {
         status = safetensors_write(path, out.list, out.count, metadata, error);
     }
