@@ -101,6 +101,7 @@ struct cli_call {
     const char *const *list; // [list_count] words of the verb's CLI_LIST
     size_t list_count;
     int do_train;                       // -1: not given
+    int fp16;                           // 1: given
     int do_predict;                     // of SQuAD's scripts; -1: not given
     int download_only;                  // fetch the model and exit
     const struct cli_script *script;    // whose flags these are; NULL: Berth's own

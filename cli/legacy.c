@@ -41,6 +41,16 @@ static enum berth_status set_text(struct cli_call *call, const struct legacy *le
     return BERTH_OK;
 }
 
+// choose_half decides when the device is known.
+static enum berth_status set_half(struct cli_call *call, const struct legacy *legacy,
+                                  const char *value, struct berth_error *error) {
+    TRY(set_answer(call, legacy, value, error));
+    const int given = option_is_given(&call->config, option_find("precision"));
+    // `--bf16 --fp16 false` is bf16.
+    return !call->fp16 && given ? BERTH_OK
+                                : set(call, "precision", call->fp16 ? "bf16" : "fp32", error);
+}
+
 // A data set of the hub whose files Berth downloads as they were published.
 static enum berth_status set_dataset(struct cli_call *call, const struct legacy *legacy,
                                      const char *value, struct berth_error *error) {
@@ -197,11 +207,9 @@ static const struct legacy legacies[] = {
     {.option = {SWITCH("download_only"), GROUP, .offset = offsetof(struct cli_call, download_only),
                 .help = "download the model and stop"},
      .set = set_answer},
-    {.option = {SWITCH("fp16"), .aliases = "amp", GROUP, .help = "fp16 runs as bf16 on the CPU"},
-     .setting = "precision",
-     .on = "bf16",
-     .off = "fp32",
-     .noted = 1},
+    {.option = {SWITCH("fp16"), .aliases = "amp", GROUP, .offset = offsetof(struct cli_call, fp16),
+                .help = "fp16 runs as bf16 on the CPU"},
+     .set = set_half},
     {.option = {SWITCH("bf16"), .aliases = "autocast hmp", GROUP, .help = "--precision bf16"},
      .setting = "precision",
      .on = "bf16",
@@ -468,6 +476,19 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
 
 // --- what they mean together ---------------------------------------------------------------------
 
+// fp16 on a GPU, whose loss scale is dynamic unless loss_scale says otherwise; bf16 elsewhere.
+static enum berth_status choose_half(struct cli_call *call, struct berth_error *error) {
+    const char *device = call->config.device;
+    const int is_gpu = device != NULL && strcmp(device, "cpu") != 0 && strcmp(device, "auto") != 0;
+    if (!call->fp16 || call->config.precision != BERTH_BF16) {
+        return BERTH_OK;
+    }
+    cli_note(call, "%s",
+             is_gpu ? "--fp16: fp16 on the GPU, with a dynamic loss_scale unless it is given"
+                    : "--fp16: fp16 runs as bf16 on the CPU");
+    return is_gpu ? set(call, "precision", "fp16", error) : BERTH_OK;
+}
+
 static int reports_to_tensorboard(const struct cli_call *call) {
     const char *names = call->report_to;
     const int reports = words_have(names, ',', "tensorboard") || words_have(names, ',', "all");
@@ -600,6 +621,7 @@ enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *e
     TRY(follow_eval_steps(call, error));
     TRY(trains && leaves_out_training(call) ? leave_out_training(call, error)
                                             : cli_script_follow(call, error));
+    TRY(choose_half(call, error));
     name_runs(call);
     return BERTH_OK;
 }

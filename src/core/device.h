@@ -266,6 +266,12 @@ struct device {
                                  struct berth_error *error);
     // The first error since the last call, or BERTH_OK.
     enum berth_status (*status)(struct device *dev, struct berth_error *error);
+    // The operations between these two may be kept as a graph and started together. Between them
+    // there are operations, zero and mark only. `key` is not 0 and the same where the operations
+    // are the same but for their arguments: what they have in common is prepared once. NULL: the
+    // device starts each operation as it is called.
+    void (*graph_begin)(struct device *dev, uint64_t key);
+    void (*graph_end)(struct device *dev);
     // From now on the device's time counts towards this phase.
     void (*mark)(struct device *dev, enum device_phase phase);
     // Returns and resets the seconds of each phase that are known without waiting: at least those

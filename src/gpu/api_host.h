@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host column of gpu_api.h: kernels run by the emulation, memory of the host, calls that return
-// when they are done.
+// The host column of gpu_api.h: kernels run by the emulation, memory of the host. A stream does
+// nothing before somebody waits for it (emulation_stream.h).
 #ifndef BERTH_GPU_API_HOST_H
 #define BERTH_GPU_API_HOST_H
 
 #include "core/device.h"
 #include "gpu/emulation.h"
+#include "gpu/emulation_counts.h"
+#include "gpu/emulation_memory.h"
+#include "gpu/emulation_stream.h"
 
-#include <malloc.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tuple>
-#include <unistd.h>
 
 #define GPU_KIND "emulated"
 #define GPU_UNROLL
 
 struct gpu_stream {
-    int threads; // of the host
+    struct emulated_stream *queue;
 };
 
 // BERTH_EMULATION_FAULT=CALL:N:CODE: the N-th of these calls of the process fails with that error,
@@ -41,56 +42,11 @@ inline gpu_error emulated_fault(const char *call) {
     return gpu_error{code, NULL};
 }
 
-// As much as the host has, or BERTH_EMULATION_MEMORY in KiB, less what is in use.
-inline uint64_t emulated_memory_used;
-
-static inline gpu_error gpu_memory_left(uint64_t *bytes) {
-    static const char *const limit = getenv("BERTH_EMULATION_MEMORY");
-    const uint64_t all = limit != NULL ? strtoull(limit, NULL, 10) << 10 : 0;
-    *bytes = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    if (limit != NULL) {
-        *bytes = all > emulated_memory_used ? all - emulated_memory_used : 0;
-    }
-    return GPU_NO_ERROR;
+static inline gpu_error emulated_forbidden(void) {
+    return gpu_error{GPU_CAPTURE_FORBIDS, "not allowed while a graph is captured"};
 }
 
-static inline gpu_error gpu_memory_new(void **block, size_t bytes) {
-    const gpu_error error = emulated_fault("memory");
-    uint64_t left;
-    *block = NULL;
-    if (error.code == 0 && gpu_memory_left(&left).code == 0 && bytes <= left) {
-        *block = aligned_alloc(256, (bytes + 255) / 256 * 256);
-    }
-    emulated_memory_used += *block != NULL ? malloc_usable_size(*block) : 0;
-    return *block != NULL || error.code != 0 ? error : gpu_error{GPU_OUT_OF_MEMORY, NULL};
-}
-
-static inline gpu_error gpu_memory_free(void *block) {
-    emulated_memory_used -= malloc_usable_size(block);
-    free(block);
-    return GPU_NO_ERROR;
-}
-
-static inline gpu_error gpu_zero(void *block, size_t bytes, gpu_stream stream) {
-    memset(block, 0, bytes);
-    return GPU_NO_ERROR;
-}
-
-static inline gpu_error gpu_upload(void *to, const void *from_host, size_t bytes,
-                                   gpu_stream stream) {
-    memcpy(to, from_host, bytes);
-    return emulated_fault("upload");
-}
-
-static inline gpu_error gpu_download(void *to_host, const void *from, size_t bytes,
-                                     gpu_stream stream) {
-    memcpy(to_host, from, bytes);
-    return emulated_fault("download");
-}
-
-static inline gpu_error gpu_wait(gpu_stream stream) {
-    return emulated_fault("wait");
-}
+// --- the device ---------------------------------------------------------------------------------
 
 static inline gpu_error gpu_count(int *count) {
     *count = 1;
@@ -105,34 +61,182 @@ static inline gpu_error gpu_describe(int index, char text[160]) {
 // It may be opened any number of times; each has the threads that it is given.
 static inline gpu_error gpu_open(int index, const struct device_options *options,
                                  gpu_stream *stream) {
-    stream->threads = options->threads > 0 ? options->threads : omp_get_num_procs();
+    stream->queue =
+        emulated_stream_open(options->threads > 0 ? options->threads : omp_get_num_procs());
     return emulated_fault("open");
 }
 
 static inline void gpu_close(gpu_stream stream) {
+    emulated_stream_close(stream.queue);
 }
+
+static inline gpu_error gpu_memory_left(uint64_t *bytes) {
+    *bytes = emulated_memory_left();
+    return GPU_NO_ERROR;
+}
+
+static inline gpu_error gpu_memory_new(void **block, size_t bytes) {
+    *block = NULL;
+    if (emulated_stream_captures()) {
+        return emulated_forbidden();
+    }
+    const gpu_error error = emulated_fault("memory");
+    if (error.code == 0) {
+        *block = emulated_memory_new(bytes);
+    }
+    return *block != NULL || error.code != 0 ? error : gpu_error{GPU_OUT_OF_MEMORY, NULL};
+}
+
+// Waits for all streams, as a GPU's runtime does.
+static inline gpu_error gpu_memory_free(void *block) {
+    if (emulated_stream_captures()) {
+        return emulated_forbidden();
+    }
+    emulated_stream_wait_all();
+    emulated_memory_free(block);
+    return GPU_NO_ERROR;
+}
+
+static inline gpu_error gpu_pinned_new(void **block, size_t bytes) {
+    *block = malloc(bytes);
+    return *block != NULL ? emulated_fault("pinned") : gpu_error{GPU_OUT_OF_MEMORY, NULL};
+}
+
+static inline void gpu_pinned_free(void *block) {
+    free(block);
+}
+
+static inline gpu_error gpu_zero(void *block, size_t bytes, gpu_stream stream) {
+    emulated_stream_add(stream.queue, {"zero", 0, [=](int) {
+                                           emulated_counts_add("zero", {0, bytes, 0});
+                                           if (!emulated_is_dry()) {
+                                               memset(block, 0, bytes);
+                                           }
+                                       }});
+    return GPU_NO_ERROR;
+}
+
+static inline void emulated_copy(const char *name, void *to, const void *from, size_t bytes,
+                                 gpu_cost cost, gpu_stream stream) {
+    emulated_stream_add(stream.queue, {name, 0, [=](int) {
+                                           emulated_counts_add(name, cost);
+                                           memcpy(to, from, bytes);
+                                       }});
+}
+
+static inline gpu_error gpu_upload(void *to, const void *from_pinned, size_t bytes,
+                                   gpu_stream stream) {
+    emulated_copy("upload", to, from_pinned, bytes, {0, bytes, 0}, stream);
+    return emulated_fault("upload");
+}
+
+static inline gpu_error gpu_download(void *to_host, const void *from, size_t bytes,
+                                     gpu_stream stream) {
+    emulated_copy("download", to_host, from, bytes, {bytes, 0, 0}, stream);
+    return emulated_fault("download");
+}
+
+static inline gpu_error gpu_wait(gpu_stream stream) {
+    if (emulated_stream_captures()) {
+        return emulated_forbidden();
+    }
+    emulated_stream_wait(stream.queue, UINT64_MAX);
+    return emulated_fault("wait");
+}
+
+struct gpu_event {
+    struct emulated_stream *queue;
+    uint64_t position;
+};
+
+static inline gpu_error gpu_event_new(gpu_event *event) {
+    *event = gpu_event{NULL, 0};
+    return GPU_NO_ERROR;
+}
+
+static inline void gpu_event_free(gpu_event event) {
+}
+
+static inline gpu_error gpu_event_record(gpu_event *event, gpu_stream stream) {
+    *event = gpu_event{stream.queue, emulated_stream_position(stream.queue)};
+    return GPU_NO_ERROR;
+}
+
+static inline gpu_error gpu_event_wait(const gpu_event *event) {
+    if (emulated_stream_captures()) {
+        return emulated_forbidden();
+    }
+    if (event->queue != NULL) {
+        emulated_stream_wait(event->queue, event->position);
+    }
+    return GPU_NO_ERROR;
+}
+
+// --- graphs -------------------------------------------------------------------------------------
+
+struct gpu_graph {
+    struct emulated_graph *exec;
+};
+
+static inline gpu_error gpu_capture_begin(gpu_stream stream) {
+    if (emulated_stream_captures()) {
+        return emulated_forbidden();
+    }
+    emulated_capture_begin(stream.queue);
+    return GPU_NO_ERROR;
+}
+
+static inline gpu_error gpu_capture_end(gpu_stream stream, gpu_graph *graph) {
+    emulated_capture_end(stream.queue, &graph->exec);
+    return emulated_fault("capture");
+}
+
+static inline gpu_error gpu_graph_start(const gpu_graph *graph, gpu_stream stream) {
+    emulated_graph_start(graph->exec, stream.queue);
+    return emulated_fault("graph");
+}
+
+static inline void gpu_graph_free(gpu_graph *graph) {
+    emulated_graph_free(graph->exec);
+    graph->exec = NULL;
+}
+
+// --- launches -----------------------------------------------------------------------------------
 
 // Starts a kernel.
 template <class... Parameters, class... Arguments>
-static inline gpu_error gpu_launch(const char *name, dim3 grid, unsigned threads,
-                                   size_t dynamic_shared, gpu_stream stream,
-                                   void (*kernel)(Parameters...), Arguments... arguments) {
+static inline gpu_error gpu_launch(const gpu_shape &shape, gpu_stream stream,
+                                   void (*kernel)(Parameters...), gpu_cost (*cost)(Parameters...),
+                                   Arguments... arguments) {
+    using parameters = std::tuple<Parameters...>;
     struct call {
         void (*kernel)(Parameters...);
-        std::tuple<Parameters...> arguments;
+        parameters arguments;
     };
-    const call packed = {kernel, std::tuple<Parameters...>(arguments...)};
-    const emulated_launch launch = {name,
-                                    grid,
-                                    dim3(threads),
-                                    dynamic_shared,
-                                    [](const void *given) {
-                                        const call *own = (const call *)given;
-                                        std::apply(own->kernel, own->arguments);
-                                    },
-                                    &packed};
-    emulated_run(&launch, stream.threads);
-    return emulated_fault(name);
+    const call packed = {kernel, parameters(arguments...)};
+    const auto run = [=](int threads) {
+        const emulated_launch launch = {shape.kernel,
+                                        dim3((unsigned)shape.blocks),
+                                        dim3(shape.threads),
+                                        shape.shared,
+                                        [](const void *given) {
+                                            const call *own = (const call *)given;
+                                            std::apply(own->kernel, own->arguments);
+                                        },
+                                        &packed};
+        const bool counts = emulated_counts_wanted();
+        if (counts) {
+            emulated_counts_begin(shape.kernel, std::apply(cost, packed.arguments));
+        }
+        if (!emulated_is_dry()) {
+            emulated_run(&launch, threads);
+        }
+        if (counts) {
+            emulated_counts_end();
+        }
+    };
+    emulated_stream_add(stream.queue, {shape.kernel, shape.threads, run});
+    return emulated_fault(shape.kernel);
 }
 
 #endif

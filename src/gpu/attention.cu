@@ -339,6 +339,27 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
     }
 }
 
+// --- costs --------------------------------------------------------------------------------------
+
+static gpu_cost forward_cost(struct attention_args a, struct batch batch) {
+    return attention_forward_cost(a, batch, attention_pairs<1, 1>(batch));
+}
+
+template <bool KEYS>
+static gpu_cost backward_cost(struct attention_grad_args a, struct batch batch, const float *) {
+    return attention_backward_cost(a, batch, attention_pairs<1, 1>(batch), KEYS);
+}
+
+static gpu_cost delta_cost(float *delta, struct mat dcontext, struct mat context, int64_t heads,
+                           int64_t rows) {
+    return {cost_rows(dcontext, rows) + cost_rows(context, rows), cost_words(delta, rows * heads),
+            0};
+}
+
+static gpu_cost slack_cost(struct mat m, float *lse, int64_t heads, int64_t first) {
+    return {0, cost_rows(m, m.rows - first) + cost_words(lse, (m.rows - first) * heads), 0};
+}
+
 // --- operations ---------------------------------------------------------------------------------
 
 static bool fits(struct gpu *gpu, int64_t head_size) {
@@ -362,7 +383,7 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
 static void clear_slack(struct gpu *gpu, struct mat m, float *lse, int64_t heads,
                         const struct batch *batch) {
     gpu_run(gpu, {"attention_slack", m.rows - batch->token_count, ATTENTION_THREADS},
-            attention_slack_kernel, m, lse, heads, batch->token_count);
+            attention_slack_kernel, slack_cost, m, lse, heads, batch->token_count);
 }
 
 void gpu_attention_forward(struct device *dev, const struct attention_args *args,
@@ -375,7 +396,7 @@ void gpu_attention_forward(struct device *dev, const struct attention_args *args
     }
     if (!attention_mma_forward(gpu, args, batch)) {
         gpu_run(gpu, {"attention_forward", blocks, ATTENTION_THREADS, shared},
-                attention_forward_kernel, *args, *batch);
+                attention_forward_kernel, forward_cost, *args, *batch);
     }
     clear_slack(gpu, args->context, args->lse, args->heads, batch);
 }
@@ -393,14 +414,17 @@ void gpu_attention_backward(struct device *dev, const struct attention_grad_args
         return;
     }
     float *delta = gpu_partials(gpu, batch->row_count * heads);
-    gpu_run(
-        gpu, {"attention_delta", gpu_blocks(batch->token_count * heads, WARPS), ATTENTION_THREADS},
-        attention_delta_kernel, delta, args->dcontext, args->context, heads, batch->token_count);
+    gpu_run(gpu,
+            {"attention_delta", gpu_blocks(batch->token_count * heads, WARPS), ATTENTION_THREADS},
+            attention_delta_kernel, delta_cost, delta, args->dcontext, args->context, heads,
+            batch->token_count);
     if (!attention_mma_backward(gpu, args, batch, delta)) {
         gpu_run(gpu, {"attention_dquery", blocks, ATTENTION_THREADS, shared},
-                attention_backward_kernel<false>, *args, *batch, (const float *)delta);
+                attention_backward_kernel<false>, backward_cost<false>, *args, *batch,
+                (const float *)delta);
         gpu_run(gpu, {"attention_dkey", blocks, ATTENTION_THREADS, shared},
-                attention_backward_kernel<true>, *args, *batch, (const float *)delta);
+                attention_backward_kernel<true>, backward_cost<true>, *args, *batch,
+                (const float *)delta);
     }
     clear_slack(gpu, args->dqkv, NULL, heads, batch);
 }

@@ -4,6 +4,7 @@
 #ifndef BERTH_GPU_ATTENTION_H
 #define BERTH_GPU_ATTENTION_H
 
+#include "gpu/cost.h"
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
 
@@ -49,7 +50,47 @@ DEVICE int64_t head_number_index(const struct head_place &place, int64_t row) {
 
 DEVICE struct mask_row query_mask(const struct dropout &dropout, const struct batch &batch,
                                   const struct head_place &place, int64_t query) {
-    return mask_row_of(dropout, (uint32_t)place.head, batch.places[place.sequence], (int32_t)query);
+    const int64_t sequence = dropout.threshold != 0 ? batch.places[place.sequence] : 0;
+    return mask_row_of(dropout, (uint32_t)place.head, sequence, (int32_t)query);
+}
+
+// --- costs --------------------------------------------------------------------------------------
+
+// Pairs of a query and a key, where a sequence's rows are taken by OWN and by TILE.
+template <int OWN, int TILE> static uint64_t attention_pairs(const struct batch &batch) {
+    uint64_t pairs = 0;
+    for (int64_t s = 0; s < batch.sequence_count; s++) {
+        const int64_t length = batch.cu_seqlens[s + 1] - batch.cu_seqlens[s];
+        pairs += (uint64_t)(gpu_blocks(length, OWN) * OWN * gpu_blocks(length, TILE) * TILE);
+    }
+    return pairs;
+}
+
+// Where each sequence begins, and in a mask.
+static inline uint64_t attention_places_cost(const struct dropout &dropout,
+                                             const struct batch &batch) {
+    return cost_words(batch.cu_seqlens, batch.sequence_count + 1) +
+           (dropout.threshold != 0 ? (uint64_t)batch.sequence_count * 8 : 0);
+}
+
+// Two products of a pair's columns: its score, and its part of the context.
+static inline gpu_cost attention_forward_cost(const struct attention_args &a,
+                                              const struct batch &batch, uint64_t pairs) {
+    const int64_t tokens = batch.token_count;
+    return {cost_rows(a.qkv, tokens) + attention_places_cost(a.dropout, batch),
+            cost_rows(a.context, tokens) + cost_words(a.lse, tokens * a.heads),
+            4 * pairs * (uint64_t)a.context.cols};
+}
+
+// The score and its gradient, and the parts of dQ or of dK and dV.
+static inline gpu_cost attention_backward_cost(const struct attention_grad_args &a,
+                                               const struct batch &batch, uint64_t pairs,
+                                               bool keys) {
+    const int64_t tokens = batch.token_count;
+    return {cost_rows(a.qkv, tokens) + cost_rows(a.dcontext, tokens) +
+                cost_words(a.lse, 2 * tokens * a.heads) + attention_places_cost(a.dropout, batch),
+            cost_rows(a.dcontext, tokens) * (keys ? 2 : 1),
+            (keys ? 8 : 6) * pairs * (uint64_t)a.context.cols};
 }
 
 // attention_mma.cu. False: not for these matrices; nothing was started.

@@ -455,6 +455,17 @@ __global__ void __launch_bounds__(MMA_THREADS)
     }
 }
 
+// --- costs --------------------------------------------------------------------------------------
+
+template <class F> static gpu_cost forward_cost(struct attention_args a, struct batch batch) {
+    return attention_forward_cost(a, batch, attention_pairs<OWN_ROWS, F::TILE>(batch));
+}
+
+template <class F, bool KEYS>
+static gpu_cost backward_cost(struct attention_grad_args a, struct batch batch, const float *) {
+    return attention_backward_cost(a, batch, attention_pairs<OWN_ROWS, F::TILE>(batch), KEYS);
+}
+
 // --- launches -----------------------------------------------------------------------------------
 
 // TILE_128: rows of a tile for heads of 128 columns.
@@ -494,7 +505,7 @@ bool attention_mma_forward(struct gpu *gpu, const struct attention_args *args,
     return with_form<64>(mats, 2, args->context.cols / heads, [&](auto form) {
         using F = decltype(form);
         gpu_run(gpu, {"attention_mma_forward", blocks, MMA_THREADS, forward_shared_bytes<F>()},
-                attention_mma_forward_kernel<F>, *args, *batch);
+                attention_mma_forward_kernel<F>, forward_cost<F>, *args, *batch);
     });
 }
 
@@ -506,9 +517,11 @@ bool attention_mma_backward(struct gpu *gpu, const struct attention_grad_args *a
         using F = decltype(form);
         const size_t shared = backward_memory<F>::BYTES;
         gpu_run(gpu, {"attention_mma_dquery", blocks, MMA_THREADS, shared},
-                attention_mma_backward_kernel<F, false>, *args, *batch, delta);
+                attention_mma_backward_kernel<F, false>, backward_cost<F, false>, *args, *batch,
+                delta);
         gpu_run(gpu, {"attention_mma_dkey", blocks, MMA_THREADS, shared},
-                attention_mma_backward_kernel<F, true>, *args, *batch, delta);
+                attention_mma_backward_kernel<F, true>, backward_cost<F, true>, *args, *batch,
+                delta);
     });
 }
 

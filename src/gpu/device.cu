@@ -58,9 +58,46 @@ static void memory_free_block(struct device *dev, void *block, size_t bytes) {
     }
 }
 
+static constexpr size_t STAGING_BYTES = 4 << 20; // of a half
+
+static gpu_error open_staging(struct gpu_staging *staging) {
+    void *block = NULL;
+    gpu_error error = gpu_pinned_new(&block, 2 * STAGING_BYTES);
+    staging->block = (unsigned char *)block;
+    for (int half = 0; half < 2 && error.code == 0; half++) {
+        error = gpu_event_new(&staging->copied[half]);
+    }
+    return error;
+}
+
+static void close_staging(struct gpu_staging *staging) {
+    for (gpu_event event : staging->copied) {
+        gpu_event_free(event);
+    }
+    gpu_pinned_free(staging->block);
+}
+
+// Waits for the copy before the last one only, which is long done where updates follow each other.
+static gpu_error upload_piece(struct gpu *gpu, void *to, const void *from_host, size_t bytes) {
+    struct gpu_staging *staging = &gpu->staging;
+    gpu_event *copied = &staging->copied[staging->next];
+    unsigned char *half = staging->block + (size_t)staging->next * STAGING_BYTES;
+    staging->next = 1 - staging->next;
+    gpu_error error = gpu_event_wait(copied);
+    if (error.code == 0) {
+        memcpy(half, from_host, bytes);
+        error = gpu_upload(to, half, bytes, gpu->stream);
+    }
+    return error.code == 0 ? gpu_event_record(copied, gpu->stream) : error;
+}
+
 static void upload(struct device *dev, void *to, const void *from_host, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
-    gpu_fail(gpu, "upload", gpu_upload(to, from_host, bytes, gpu->stream));
+    for (size_t done = 0; done < bytes && gpu->status == BERTH_OK; done += STAGING_BYTES) {
+        const size_t left = bytes - done, piece = left < STAGING_BYTES ? left : STAGING_BYTES;
+        gpu_fail(gpu, "upload",
+                 upload_piece(gpu, (char *)to + done, (const char *)from_host + done, piece));
+    }
 }
 
 static void download(struct device *dev, void *to_host, const void *from, size_t bytes) {
@@ -121,6 +158,50 @@ static enum berth_status reserve(struct device *dev, const struct device_shape *
     return status(dev, error);
 }
 
+// --- graphs -------------------------------------------------------------------------------------
+
+// The bucket of a key, or that which was used least recently.
+static struct gpu_bucket *bucket_of(struct gpu *gpu, uint64_t key) {
+    struct gpu_bucket *oldest = &gpu->buckets[0];
+    for (struct gpu_bucket &bucket : gpu->buckets) {
+        if (bucket.key == key) {
+            return &bucket;
+        }
+        oldest = bucket.used < oldest->used ? &bucket : oldest;
+    }
+    gpu_graph_free(&oldest->graph);
+    oldest->key = key;
+    oldest->used = 0;
+    return oldest;
+}
+
+// The first time, libraries load their kernels and make their plans, which no capture allows.
+static void graph_begin(struct device *dev, uint64_t key) {
+    struct gpu *gpu = gpu_of(dev);
+    struct gpu_bucket *bucket = bucket_of(gpu, key);
+    const bool is_first = bucket->used == 0;
+    bucket->used = ++gpu->captures;
+    if (!is_first && gpu->status == BERTH_OK) {
+        const gpu_error error = gpu_capture_begin(gpu->stream);
+        gpu_fail(gpu, "beginning a graph", error);
+        gpu->capturing = error.code == 0 ? bucket : NULL;
+    }
+}
+
+static void graph_end(struct device *dev) {
+    struct gpu *gpu = gpu_of(dev);
+    struct gpu_bucket *bucket = gpu->capturing;
+    if (bucket == NULL) {
+        return;
+    }
+    gpu->capturing = NULL;
+    const gpu_error error = gpu_capture_end(gpu->stream, &bucket->graph);
+    gpu_fail(gpu, "making a graph", error);
+    if (gpu->status == BERTH_OK) {
+        gpu_fail(gpu, "starting a graph", gpu_graph_start(&bucket->graph, gpu->stream));
+    }
+}
+
 // --- time ---------------------------------------------------------------------------------------
 
 static void mark(struct device *dev, enum device_phase phase) {
@@ -151,8 +232,15 @@ static void close_device(struct device *dev) {
         return;
     }
     struct gpu *gpu = gpu_of(dev);
+    if (gpu->is_open) {
+        (void)gpu_wait(gpu->stream);
+    }
     gpu_memory_free(gpu->partials);
     gemm_close(gpu->gemm);
+    for (struct gpu_bucket &bucket : gpu->buckets) {
+        gpu_graph_free(&bucket.graph);
+    }
+    close_staging(&gpu->staging);
     if (gpu->is_open) {
         gpu_close(gpu->stream);
     }
@@ -176,6 +264,8 @@ static void fill_table(struct device *device) {
     device->workspace_bytes = workspace_bytes;
     device->reserve = reserve;
     device->status = status;
+    device->graph_begin = graph_begin;
+    device->graph_end = graph_end;
     device->mark = mark;
     device->times = times;
     device->embed_forward = gpu_embed_forward;
@@ -247,6 +337,9 @@ static enum berth_status open_parts(struct gpu *gpu, const struct device_options
     snprintf(gpu->description, sizeof gpu->description, GPU_KIND ":%d, %s", index, text);
     gpu_error failure = gpu_open(index, options, &gpu->stream);
     gpu->is_open = failure.code == 0;
+    if (failure.code == 0) {
+        failure = open_staging(&gpu->staging);
+    }
     if (failure.code == 0) {
         failure = gemm_open(&gpu->gemm);
     }

@@ -269,10 +269,32 @@ void *emulated_dynamic_shared(void) {
     return emulator.shared; // taken first
 }
 
-void emulated_check_vector(const void *address) {
+static void check_vector(const void *address) {
     if ((uintptr_t)address % 16 != 0) {
         refuse("a vector of 16 bytes at %p", address);
     }
+}
+
+uint4 gpu_read16(const void *from) {
+    uint4 x;
+    check_vector(from);
+    emulated_count_access(from, sizeof x, false, __builtin_return_address(0));
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+void gpu_write16(void *to, uint4 x) {
+    check_vector(to);
+    emulated_count_access(to, sizeof x, true, __builtin_return_address(0));
+    memcpy(to, &x, sizeof x);
+}
+
+bool emulated_running(struct emulated_thread *thread) {
+    const struct emulator *e = &emulator;
+    if (e->current != NULL) {
+        *thread = {e->current->warp, e->current->lane, e->shared, e->shared_used};
+    }
+    return e->current != NULL;
 }
 
 // --- tensor cores (mma.h) -----------------------------------------------------------------------
@@ -299,6 +321,7 @@ void emulated_mma(float c[4], const struct emulated_fragments *own, int is_bf16,
     memcpy(&words, own, sizeof words);
     const struct given *slots = meet(GPU_ALL_LANES, words, site);
     const int lane = emulated_lane();
+    emulated_count_operations(lane == 0 ? 2 * 16 * 8 * 16 : 0);
     for (int i = 0; i < 4; i++) {
         const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
         float sum = 0.0f;
@@ -311,7 +334,8 @@ void emulated_mma(float c[4], const struct emulated_fragments *own, int is_bf16,
 
 void emulated_load_matrices(uint32_t r[4], const uint16_t *row, int is_transposed,
                             struct emulated_site site) {
-    emulated_check_vector(row);
+    check_vector(row);
+    emulated_count_access(row, 16, false, __builtin_return_address(0));
     const struct given *slots = meet(GPU_ALL_LANES, given{{(uint64_t)(uintptr_t)row, 0, 0}}, site);
     const int lane = emulated_lane();
     for (int i = 0; i < 4; i++) {
@@ -334,6 +358,10 @@ void emulated_copy_start(void *to, const void *from, size_t bytes) {
         refuse("more than %d copies of a thread are under way", MAX_COPIES);
     }
     fiber->copies[fiber->copy_count++] = copy{(unsigned char *)to, from, bytes};
+    emulated_count_access(to, bytes, true, __builtin_return_address(0));
+    if (from != NULL) {
+        emulated_count_access(from, bytes, false, (char *)__builtin_return_address(0) + 1);
+    }
 }
 
 void emulated_copies_wait(void) {
@@ -428,6 +456,7 @@ static int release_warp(struct emulator *e, int warp) {
         }
         fiber->state = FIBER_READY;
     }
+    emulated_count_meeting(warp);
     return 1;
 }
 
@@ -458,6 +487,7 @@ static int release_barrier(struct emulator *e) {
     for (int i = 0; i < e->count; i++) {
         e->fibers[i].state = FIBER_READY;
     }
+    emulated_count_meeting(-1);
     return 1;
 }
 
@@ -513,6 +543,8 @@ static void run_block(struct emulator *e, dim3 index) {
             refuse("deadlock: some threads are at a barrier, others wait for their warp");
         }
     }
+    emulated_count_meeting(-1);
+    e->current = NULL;
 }
 
 // --- a launch -----------------------------------------------------------------------------------
@@ -554,7 +586,7 @@ void emulated_run(const struct emulated_launch *launch, int threads) {
         abort();
     }
     const enum order order = order_of_environment();
-#pragma omp parallel for num_threads(threads) schedule(dynamic) if (blocks > 1)
+#pragma omp parallel for num_threads(EMULATION_THREADS(threads)) schedule(dynamic) if (blocks > 1)
     for (uint64_t i = 0; i < blocks; i++) {
         struct emulator *e = &emulator;
         prepare(e);

@@ -123,19 +123,8 @@ static inline uint16_t gpu_f16(float x) {
 }
 
 // 16 bytes at an address that is a multiple of 16.
-void emulated_check_vector(const void *address);
-
-static inline uint4 gpu_read16(const void *from) {
-    uint4 x;
-    emulated_check_vector(from);
-    memcpy(&x, from, sizeof x);
-    return x;
-}
-
-static inline void gpu_write16(void *to, uint4 x) {
-    emulated_check_vector(to);
-    memcpy(to, &x, sizeof x);
-}
+uint4 gpu_read16(const void *from);
+void gpu_write16(void *to, uint4 x);
 
 static inline float gpu_exp(float x) {
     return expf(x);

@@ -4,6 +4,7 @@
 #define BERTH_GPU_GEMM_H
 
 #include "core/mat.h"
+#include "gpu/cost.h"
 #include "gpu/gpu.h"
 
 // c[M, N] = a b + bias, or c += a b. a is [M, K], b is [K, N], each in memory as it is or
@@ -14,6 +15,13 @@ struct gemm_call {
     bool adds;
     const float *bias;
 };
+
+static inline gpu_cost gemm_cost(const struct gemm_call *call) {
+    const int64_t inner = call->a_transposed ? call->a.rows : call->a.cols;
+    return {cost_of(call->a) + cost_of(call->b) + (call->adds ? cost_of(call->c) : 0) +
+                cost_words(call->bias, call->c.cols),
+            cost_of(call->c), 2 * (uint64_t)(call->c.rows * call->c.cols * inner)};
+}
 
 gpu_error gemm_open(struct gemm **gemm);
 void gemm_close(struct gemm *gemm);

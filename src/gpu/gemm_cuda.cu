@@ -209,13 +209,17 @@ __global__ void __launch_bounds__(BIAS_THREADS)
     }
 }
 
+static gpu_cost round_bias_cost(struct mat rounded, const float *bias) {
+    return {cost_words(bias, rounded.cols), cost_of(rounded), 0};
+}
+
 static const void *bias_for(struct gpu *gpu, const struct gemm_call *call) {
     if (call->bias == NULL || call->c.dtype == DTYPE_F32) {
         return call->bias;
     }
     const struct mat rounded = {gpu->gemm->bias, 1, call->c.cols, call->c.cols, call->c.dtype};
     gpu_run(gpu, {"round_bias", gpu_blocks(call->c.cols, BIAS_THREADS), BIAS_THREADS},
-            round_bias_kernel, rounded, call->bias);
+            round_bias_kernel, round_bias_cost, rounded, call->bias);
     return gpu->gemm->bias;
 }
 

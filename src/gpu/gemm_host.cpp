@@ -30,12 +30,12 @@ static std::vector<float> operand(const struct mat &m, bool transposed, int64_t 
     return x;
 }
 
-void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
-    const struct mat c = call->c;
-    const int64_t inner = call->a_transposed ? call->a.rows : call->a.cols;
-    const std::vector<float> a = operand(call->a, call->a_transposed, c.rows, inner);
-    const std::vector<float> b = operand(call->b, call->b_transposed, inner, c.cols);
-#pragma omp parallel for num_threads(gpu->stream.threads)
+static void multiply(const struct gemm_call &call, int threads) {
+    const struct mat c = call.c;
+    const int64_t inner = call.a_transposed ? call.a.rows : call.a.cols;
+    const std::vector<float> a = operand(call.a, call.a_transposed, c.rows, inner);
+    const std::vector<float> b = operand(call.b, call.b_transposed, inner, c.cols);
+#pragma omp parallel for num_threads(threads)
     for (int64_t row = 0; row < c.rows; row++) {
         std::vector<float> sums((size_t)c.cols, 0.0f);
         for (int64_t k = 0; k < inner; k++) {
@@ -46,10 +46,25 @@ void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
             }
         }
         for (int64_t col = 0; col < c.cols; col++) {
-            const float base = call->adds           ? number_at(c, row, col)
-                               : call->bias != NULL ? call->bias[col]
-                                                    : 0.0f;
+            const float base = call.adds           ? number_at(c, row, col)
+                               : call.bias != NULL ? call.bias[col]
+                                                   : 0.0f;
             set_number(c, row, col, base + sums[(size_t)col]);
         }
     }
+}
+
+void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
+    const struct gemm_call own = *call;
+    if (gpu->status != BERTH_OK || call->c.rows == 0) {
+        return;
+    }
+    emulated_stream_add(gpu->stream.queue, {"matrix product", 0, [=](int threads) {
+                                                emulated_counts_begin("matrix product",
+                                                                      gemm_cost(&own));
+                                                if (!emulated_is_dry()) {
+                                                    multiply(own, EMULATION_THREADS(threads));
+                                                }
+                                                emulated_counts_end();
+                                            }});
 }

@@ -9,10 +9,31 @@
 
 #include <time.h>
 
+// Pinned memory in two halves, through which uploads go: the host fills one while the stream copies
+// the other.
+struct gpu_staging {
+    unsigned char *block;
+    gpu_event copied[2]; // the last copy of each half
+    int next;            // half
+};
+
+// The graph of the operations between graph_begin and graph_end with batches of one size.
+struct gpu_bucket {
+    uint64_t key; // 0: none
+    uint64_t used;
+    gpu_graph graph; // empty: the operations have run once
+};
+
+enum { GPU_BUCKETS = 32 };
+
 struct gpu {
     struct device device;
     gpu_stream stream;
-    bool is_open;          // the stream
+    bool is_open; // the stream
+    struct gpu_staging staging;
+    struct gpu_bucket buckets[GPU_BUCKETS];
+    struct gpu_bucket *capturing; // NULL: operations start at once
+    uint64_t captures;
     char description[200]; // "cuda:1, NVIDIA H200, ..."
 
     float *partials; // sums of blocks of threads, of the operation that runs
@@ -59,23 +80,15 @@ static inline int64_t gpu_blocks(int64_t count, int64_t block) {
 
 // --- launches -----------------------------------------------------------------------------------
 
-struct gpu_shape {
-    const char *kernel;
-    int64_t blocks;    // 0: nothing is started
-    unsigned threads;  // of a block
-    size_t shared = 0; // bytes of dynamic shared memory of a block
-};
-
 // Starts the kernel, unless an earlier call has failed.
 template <class... Parameters, class... Arguments>
 static inline void gpu_run(struct gpu *gpu, struct gpu_shape shape, void (*kernel)(Parameters...),
-                           Arguments... arguments) {
+                           gpu_cost (*cost)(Parameters...), Arguments... arguments) {
     if (gpu->status != BERTH_OK || shape.blocks <= 0) {
         return;
     }
     gpu_fail(gpu, shape.kernel,
-             gpu_launch(shape.kernel, dim3((unsigned)shape.blocks), shape.threads, shape.shared,
-                        gpu->stream, kernel, Parameters(arguments)...));
+             gpu_launch(shape, gpu->stream, kernel, cost, Parameters(arguments)...));
 }
 
 // --- operations ---------------------------------------------------------------------------------

@@ -20,7 +20,23 @@ enum { // of the numbers
     GPU_NO_DRIVER = 35,
     GPU_NO_DEVICE = 100,
     GPU_WRONG_INDEX = 101,
-    GPU_NOT_SUPPORTED = 801
+    GPU_NOT_SUPPORTED = 801,
+    GPU_CAPTURE_FORBIDS = 900
+};
+
+// What a kernel must do, whatever it does it with: the bytes of device memory that it reads and
+// those that it writes, each once, and the multiplications and additions of matrix products. The
+// emulation compares what a kernel does with its plan (emulation_counts.h); the GPUs' columns
+// ignore it, and do not call the functions that return it, which read the arguments' arrays.
+struct gpu_cost {
+    uint64_t loads, stores, operations;
+};
+
+struct gpu_shape {
+    const char *kernel;
+    int64_t blocks;    // 0: nothing is started
+    unsigned threads;  // of a block
+    size_t shared = 0; // bytes of dynamic shared memory of a block
 };
 
 #if defined(__CUDACC__)

@@ -2,6 +2,7 @@
 // Linear layers: products (gemm.h), activations and their gradients, column sums (the gradients of
 // biases).
 #include "gpu/activations.h"
+#include "gpu/cost.h"
 #include "gpu/gemm.h"
 #include "gpu/kernel.h"
 
@@ -96,12 +97,29 @@ __global__ void __launch_bounds__(SUM_COLUMNS *SUM_SEGMENTS)
     }
 }
 
+// --- costs --------------------------------------------------------------------------------------
+
+static gpu_cost activation_cost(struct mat y, struct mat u, enum activation) {
+    return {cost_of(u), cost_of(y), 0};
+}
+
+static gpu_cost column_sums_cost(float *partials, struct mat g, struct mat u, enum activation) {
+    const int64_t blocks = gpu_blocks(g.rows, COLUMN_ROWS);
+    return {cost_of(g) + cost_of(u),
+            (mat_is_empty(u) ? 0 : cost_of(g)) + cost_words(partials, blocks * g.cols), 0};
+}
+
+static gpu_cost add_partials_cost(float *to, const float *partials, int64_t blocks, int64_t,
+                                  int64_t count) {
+    return {cost_words(partials, blocks * count) + cost_words(to, count), cost_words(to, count), 0};
+}
+
 // --- launches -----------------------------------------------------------------------------------
 
 void gpu_add_partials(struct gpu *gpu, float *to, const float *partials, int64_t blocks,
                       int64_t stride, int64_t count) {
     gpu_run(gpu, {"add_partials", gpu_blocks(count, SUM_COLUMNS), SUM_COLUMNS * SUM_SEGMENTS},
-            add_partials_kernel, to, partials, blocks, stride, count);
+            add_partials_kernel, add_partials_cost, to, partials, blocks, stride, count);
 }
 
 static int64_t column_blocks(struct mat m, int vec) {
@@ -110,11 +128,11 @@ static int64_t column_blocks(struct mat m, int vec) {
 
 static void activate(struct gpu *gpu, struct mat y, struct mat u, enum activation activation) {
     if (gpu_is_vectorizable(y) && gpu_is_vectorizable(u)) {
-        gpu_run(gpu, {"activation", column_blocks(u, 8), COLUMN_THREADS}, activation_kernel<8>, y,
-                u, activation);
+        gpu_run(gpu, {"activation", column_blocks(u, 8), COLUMN_THREADS}, activation_kernel<8>,
+                activation_cost, y, u, activation);
     } else {
-        gpu_run(gpu, {"activation", column_blocks(u, 1), COLUMN_THREADS}, activation_kernel<1>, y,
-                u, activation);
+        gpu_run(gpu, {"activation", column_blocks(u, 1), COLUMN_THREADS}, activation_kernel<1>,
+                activation_cost, y, u, activation);
     }
 }
 
@@ -125,10 +143,10 @@ static void add_column_sums(struct gpu *gpu, float *dbias, struct mat g, struct 
     float *partials = gpu_partials(gpu, blocks * g.cols);
     if (gpu_is_vectorizable(g) && (gpu_is_vectorizable(u) || mat_is_empty(u))) {
         gpu_run(gpu, {"column_sums", column_blocks(g, 8), COLUMN_THREADS}, column_sums_kernel<8>,
-                partials, g, u, activation);
+                column_sums_cost, partials, g, u, activation);
     } else {
         gpu_run(gpu, {"column_sums", column_blocks(g, 1), COLUMN_THREADS}, column_sums_kernel<1>,
-                partials, g, u, activation);
+                column_sums_cost, partials, g, u, activation);
     }
     gpu_add_partials(gpu, dbias, partials, blocks, g.cols, g.cols);
 }

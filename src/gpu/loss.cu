@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The losses. Sums that decide a small loss, near a probability of 1, are in double.
+#include "gpu/cost.h"
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
 
@@ -57,10 +58,17 @@ __global__ void __launch_bounds__(LOSS_THREADS)
     }
 }
 
+static gpu_cost span_loss_cost(struct mat dlogits, float *losses, struct mat logits, float,
+                               struct batch batch) {
+    const int64_t sequences = batch.sequence_count;
+    return {cost_words(batch.cu_seqlens, 3 * sequences + 1) + cost_rows(logits, batch.token_count),
+            cost_rows(dlogits, batch.token_count) + cost_words(losses, sequences), 0};
+}
+
 void gpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                    float scale, const struct batch *batch) {
     gpu_run(gpu_of(dev), {"span_loss", batch->sequence_count, LOSS_THREADS}, span_loss_kernel,
-            dlogits, losses, logits, scale, *batch);
+            span_loss_cost, dlogits, losses, logits, scale, *batch);
     zero_from(gpu_of(dev), dlogits, batch->token_count);
 }
 
@@ -91,10 +99,9 @@ __global__ void __launch_bounds__(LOSS_THREADS, 4)
     // p - 1 from the sum of the others, which keeps its digits where p is nearly 1.
     const double others = sum - (double)gpu_exp(wanted - most);
     for (int64_t i = threadIdx.x; is_given(dlogits) && i < logits.cols; i += LOSS_THREADS) {
-        const float x = number_at(logits, row, i);
-        const float slope =
-            i == label ? (float)(-(double)scale * others / sum) : factor * gpu_exp(x - most);
-        set_number(dlogits, row, i, used ? slope : 0.0f);
+        const float rest = used ? factor * gpu_exp(number_at(logits, row, i) - most) : 0.0f;
+        set_number(dlogits, row, i,
+                   used && i == label ? (float)(-(double)scale * others / sum) : rest);
     }
     if (threadIdx.x == 0) {
         losses[row] = used ? (float)((double)most + log(sum) - (double)wanted) : 0.0f;
@@ -104,10 +111,23 @@ __global__ void __launch_bounds__(LOSS_THREADS, 4)
     }
 }
 
+// Of the rows whose labels are ignored it reads nothing.
+static gpu_cost class_loss_cost(struct mat dlogits, float *losses, unsigned char *hits,
+                                struct mat logits, float, const int32_t *labels) {
+    int64_t used = 0;
+    for (int64_t row = 0; row < logits.rows; row++) {
+        used += labels[row] >= 0 && labels[row] < logits.cols;
+    }
+    return {cost_words(labels, logits.rows) + cost_rows(logits, used),
+            cost_rows(dlogits, logits.rows) + cost_words(losses, logits.rows) +
+                (hits != NULL ? (uint64_t)logits.rows : 0),
+            0};
+}
+
 void gpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsigned char *hits,
                     struct mat logits, float scale, const int32_t *labels, int64_t count) {
-    gpu_run(gpu_of(dev), {"class_loss", count, LOSS_THREADS}, class_loss_kernel, dlogits, losses,
-            hits, logits, scale, labels);
+    gpu_run(gpu_of(dev), {"class_loss", count, LOSS_THREADS}, class_loss_kernel, class_loss_cost,
+            dlogits, losses, hits, mat_rows(logits, 0, count), scale, labels);
     zero_from(gpu_of(dev), dlogits, count);
 }
 
@@ -149,11 +169,23 @@ __global__ void __launch_bounds__(LOSS_THREADS)
     losses[row] = (float)sum;
 }
 
+static gpu_cost weighted_loss_cost(struct mat dlogits, float *losses, struct mat logits, float,
+                                   struct class_rule rule, const int32_t *labels, int64_t count) {
+    bool weighs = false;
+    for (int64_t row = 0; row < count; row++) {
+        weighs = weighs || (labels[row] >= 0 && labels[row] < logits.cols);
+    }
+    return {cost_words(labels, count) + cost_rows(logits, count) +
+                (weighs ? cost_words(rule.weights, logits.cols) : 0),
+            cost_rows(dlogits, count) + cost_words(losses, count), 0};
+}
+
 void gpu_weighted_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                        float scale, const struct class_rule *rule, const int32_t *labels,
                        int64_t count) {
     gpu_run(gpu_of(dev), {"weighted_loss", gpu_blocks(count, LOSS_THREADS), LOSS_THREADS},
-            weighted_loss_kernel, dlogits, losses, logits, scale, *rule, labels, count);
+            weighted_loss_kernel, weighted_loss_cost, dlogits, losses, logits, scale, *rule, labels,
+            count);
     zero_from(gpu_of(dev), dlogits, count);
 }
 
@@ -172,10 +204,24 @@ __global__ void __launch_bounds__(LOSS_THREADS)
     set_gradient(dlogits, i, 0, 2.0 * (double)scale * difference);
 }
 
+static int64_t known(const float *targets, int64_t count, int64_t width) {
+    int64_t found = 0;
+    for (int64_t row = 0; row < count; row++) {
+        found += targets[row * width] == targets[row * width]; // no NaN
+    }
+    return found;
+}
+
+static gpu_cost squared_loss_cost(struct mat dlogits, float *losses, struct mat logits, float,
+                                  const float *targets, int64_t count) {
+    return {cost_words(targets, count) + cost_rows(logits, known(targets, count, 1)),
+            cost_rows(dlogits, count) + cost_words(losses, count), 0};
+}
+
 void gpu_squared_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count) {
     gpu_run(gpu_of(dev), {"squared_loss", gpu_blocks(count, LOSS_THREADS), LOSS_THREADS},
-            squared_loss_kernel, dlogits, losses, logits, scale, targets, count);
+            squared_loss_kernel, squared_loss_cost, dlogits, losses, logits, scale, targets, count);
     zero_from(gpu_of(dev), dlogits, count);
 }
 
@@ -203,10 +249,18 @@ __global__ void __launch_bounds__(LOSS_THREADS)
     losses[row] = used ? (float)(sum / (double)width) : 0.0f;
 }
 
+// Of a row that is ignored it reads the first target.
+static gpu_cost sigmoid_loss_cost(struct mat dlogits, float *losses, struct mat logits, float,
+                                  const float *targets, int64_t count) {
+    const int64_t used = known(targets, count, logits.cols);
+    return {cost_words(targets, used * logits.cols + count - used) + cost_rows(logits, count),
+            cost_rows(dlogits, count) + cost_words(losses, count), 0};
+}
+
 void gpu_sigmoid_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const float *targets, int64_t count) {
     gpu_run(gpu_of(dev), {"sigmoid_loss", gpu_blocks(count, LOSS_THREADS), LOSS_THREADS},
-            sigmoid_loss_kernel, dlogits, losses, logits, scale, targets, count);
+            sigmoid_loss_kernel, sigmoid_loss_cost, dlogits, losses, logits, scale, targets, count);
     zero_from(gpu_of(dev), dlogits, count);
 }
 
@@ -231,8 +285,12 @@ __global__ void __launch_bounds__(LOSS_THREADS)
     }
 }
 
+static gpu_cost add_losses_cost(double *, const float *losses, int64_t count, double) {
+    return {cost_words(losses, count) + sizeof(double), sizeof(double), 0};
+}
+
 void gpu_add_losses(struct device *dev, double *sum, const float *losses, int64_t count,
                     double weight) {
-    gpu_run(gpu_of(dev), {"add_losses", 1, LOSS_THREADS}, add_losses_kernel, sum, losses, count,
-            weight);
+    gpu_run(gpu_of(dev), {"add_losses", 1, LOSS_THREADS}, add_losses_kernel, add_losses_cost, sum,
+            losses, count, weight);
 }

@@ -10,9 +10,11 @@ set(BERTH_CUDA_ARCHITECTURES 80 86 89 90 100 CACHE STRING "Compute capabilities 
 set(gpu_sources attention.cu attention_mma.cu device.cu linear.cu loss.cu norm.cu optimizer.cu rows.cu)
 list(TRANSFORM gpu_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
 
+set(gpu_host_sources emulation.cpp emulation_counts.cpp emulation_memory.cpp emulation_stream.cpp gemm_host.cpp)
+list(TRANSFORM gpu_host_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
+
 function(add_emulated_device target)
-  add_library(${target} MODULE ${gpu_sources} ${CMAKE_CURRENT_SOURCE_DIR}/gpu/emulation.cpp
-                               ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
+  add_library(${target} MODULE ${gpu_sources} ${gpu_host_sources})
   target_compile_features(${target} PRIVATE cxx_std_17)
   target_compile_options(${target} PRIVATE -fno-exceptions -fno-rtti)
   target_link_libraries(${target} PRIVATE OpenMP::OpenMP_CXX)
@@ -38,6 +40,20 @@ if(BERTH_EMULATED_DEVICE AND CMAKE_CXX_COMPILER)
     target_compile_definitions(berth-device-emulated-64 PRIVATE GPU_WARP=64)
     set_target_properties(berth-device-emulated-64 PROPERTIES OUTPUT_NAME berth-device-emulated
                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/warps_of_64)
+  endif()
+  # With a call at each load and store of a kernel, which emulation_counts.cpp answers: those that the
+  # compiler makes for its thread sanitizer, whose library is not linked.
+  if(BERTH_BUILD_TESTS AND NOT BERTH_SANITIZE)
+    add_emulated_device(berth-device-emulated-counted)
+    berth_module_not_installed(berth-device-emulated-counted berth_device_module)
+    target_compile_definitions(berth-device-emulated-counted PRIVATE EMULATION_COUNTED)
+    target_compile_options(berth-device-emulated-counted PRIVATE -fsanitize=thread -fno-threadsafe-statics)
+    foreach(source emulation emulation_counts emulation_memory emulation_stream) # which are not the GPU
+      set_property(SOURCE ${CMAKE_CURRENT_SOURCE_DIR}/gpu/${source}.cpp APPEND PROPERTY COMPILE_OPTIONS
+                   -fno-sanitize=thread)
+    endforeach()
+    set_target_properties(berth-device-emulated-counted PROPERTIES OUTPUT_NAME berth-device-emulated
+                          LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/counted)
   endif()
 endif()
 

@@ -4,6 +4,7 @@
 //
 // Gradients of parameters: each block adds up its rows, and a second kernel adds up the blocks,
 // both in a fixed order.
+#include "gpu/cost.h"
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
 
@@ -77,7 +78,8 @@ __global__ void __launch_bounds__(G::BLOCK)
     if (row >= a.y.rows) {
         return;
     }
-    const struct mask_row mask = mask_row_of_batch(a.dropout, batch, row);
+    const struct mask_row mask =
+        is_given(a.x) ? mask_row_of_batch(a.dropout, batch, row) : mask_row{};
     float s[G::CHUNKS][G::VEC] = {};
     GPU_UNROLL
     for (int k = 0; k < G::CHUNKS; k++) {
@@ -214,7 +216,7 @@ __global__ void __launch_bounds__(G::BLOCK, 1)
     clear<G>(sums.bias);
     for (int64_t row = first + G::group(); row < first + GRADIENT_ROWS && row < a.dy.rows;
          row += G::GROUPS) {
-        const struct mask_row mask = mask_row_of_batch(a.dropout, batch, row);
+        const struct mask_row mask = has_x ? mask_row_of_batch(a.dropout, batch, row) : mask_row{};
         float g[G::CHUNKS][G::VEC] = {};
         GPU_UNROLL
         for (int k = 0; k < G::CHUNKS; k++) {
@@ -348,6 +350,69 @@ __global__ void __launch_bounds__(TABLE_THREADS)
     }
 }
 
+// --- costs --------------------------------------------------------------------------------------
+
+static gpu_cost norm_forward_cost(struct norm_args a, struct batch batch) {
+    const uint64_t mask = cost_mask(a.dropout, batch) + cost_positions(a.dropout, batch);
+    return {cost_of(a.residual) + cost_of(a.x) + (mat_is_empty(a.x) ? 0 : mask) +
+                cost_words(a.gamma, 2 * a.y.cols),
+            cost_of(a.y) + cost_of(a.y_compute) + cost_of(a.xhat) + cost_of(a.sum) +
+                cost_words(a.rstd, a.y.rows),
+            0};
+}
+
+static gpu_cost embed_forward_cost(struct embed_args a, struct batch batch) {
+    const int64_t rows = a.y.rows;
+    return {cost_words(batch.ids, 3 * rows) + cost_mask(a.dropout, batch) +
+                cost_rows(a.word, cost_distinct(batch.ids, rows)) +
+                cost_rows(a.position, cost_distinct(batch.positions, rows)) +
+                cost_rows(a.type, cost_distinct(batch.type_ids, rows)) +
+                cost_words(a.gamma, 2 * a.y.cols),
+            cost_of(a.y) + cost_of(a.y_compute) + cost_of(a.xhat) + cost_words(a.rstd, rows), 0};
+}
+
+static uint64_t partials_cost(int64_t rows, int64_t sums) {
+    return (uint64_t)(gpu_blocks(rows, GRADIENT_ROWS) * sums) * sizeof(float);
+}
+
+static gpu_cost norm_backward_cost(struct norm_grad_args a, struct batch batch, float *) {
+    const bool has_x = !mat_is_empty(a.dx);
+    const uint64_t mask = cost_mask(a.dropout, batch) + cost_positions(a.dropout, batch);
+    return {cost_of(a.dy) + cost_of(a.dy2) + cost_of(a.xhat) + cost_of(a.dsum) +
+                cost_words(a.rstd, a.dy.rows) + cost_words(a.gamma, a.dy.cols) + (has_x ? mask : 0),
+            cost_of(a.dresidual) + cost_of(a.dx) +
+                partials_cost(a.dy.rows, (has_x ? 3 : 2) * a.dy.cols),
+            0};
+}
+
+static gpu_cost embed_backward_cost(struct embed_grad_args a, struct batch batch, float *) {
+    return {cost_of(a.dy) + cost_of(a.dy2) + cost_of(a.xhat) + cost_words(a.rstd, a.dy.rows) +
+                cost_words(a.gamma, a.dy.cols) + cost_mask(a.dropout, batch) +
+                cost_positions(a.dropout, batch),
+            cost_of(a.scratch) + partials_cost(a.dy.rows, 2 * a.dy.cols), 0};
+}
+
+static gpu_cost word_gradient_cost(struct mat dword, struct mat gradient, struct batch batch) {
+    const uint64_t words = cost_rows(dword, cost_distinct(batch.ids, batch.token_count));
+    return {cost_words(batch.ids, 2 * batch.token_count) + words +
+                cost_rows(gradient, batch.token_count),
+            words, 0};
+}
+
+static gpu_cost position_gradient_cost(struct mat dposition, struct mat gradient,
+                                       struct batch batch) {
+    const uint64_t positions = cost_rows(dposition, batch.max_length);
+    return {cost_words(batch.cu_seqlens, batch.sequence_count + 1) + positions +
+                cost_rows(gradient, batch.token_count),
+            positions, 0};
+}
+
+static gpu_cost type_gradient_cost(float *, struct mat gradient, int64_t types,
+                                   struct batch batch) {
+    return {cost_words(batch.type_ids, batch.token_count) + cost_rows(gradient, batch.token_count),
+            partials_cost(batch.token_count, types * gradient.cols), 0};
+}
+
 // --- operations ---------------------------------------------------------------------------------
 
 static bool is_vectorizable(const struct mat *mats, int count) {
@@ -386,7 +451,7 @@ void gpu_norm_forward(struct device *dev, const struct norm_args *args, const st
     with_group(gpu, args->y.cols, is_vectorizable(mats, 6), [&](auto group) {
         using G = decltype(group);
         gpu_run(gpu, {"norm_forward", gpu_blocks(args->y.rows, G::GROUPS), G::BLOCK},
-                norm_forward_kernel<G>, *args, *batch);
+                norm_forward_kernel<G>, norm_forward_cost, *args, *batch);
     });
 }
 
@@ -398,7 +463,7 @@ void gpu_embed_forward(struct device *dev, const struct embed_args *args,
     with_group(gpu, args->y.cols, is_vectorizable(mats, 6), [&](auto group) {
         using G = decltype(group);
         gpu_run(gpu, {"embed_forward", gpu_blocks(args->y.rows, G::GROUPS), G::BLOCK},
-                embed_forward_kernel<G>, *args, *batch);
+                embed_forward_kernel<G>, embed_forward_cost, *args, *batch);
     });
 }
 
@@ -419,8 +484,8 @@ void gpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
     with_group(gpu, columns, is_vectorizable(mats, 6), [&](auto group) {
         using G = decltype(group);
         const size_t shared = (size_t)(G::GROUPS * columns) * sizeof(float);
-        gpu_run(gpu, {"norm_backward", blocks, G::BLOCK, shared}, norm_backward_kernel<G>, *args,
-                *batch, partials);
+        gpu_run(gpu, {"norm_backward", blocks, G::BLOCK, shared}, norm_backward_kernel<G>,
+                norm_backward_cost, *args, *batch, partials);
     });
     float *const to[] = {args->dgamma, args->dbeta, args->dbias};
     for (int i = 0; i < sums; i++) {
@@ -435,11 +500,11 @@ static void add_to_tables(struct gpu *gpu, const struct embed_grad_args *args,
                   blocks = gpu_blocks(batch->token_count, GRADIENT_ROWS);
     float *partials = gpu_partials(gpu, blocks * types * gradient.cols);
     gpu_run(gpu, {"word_gradient", batch->token_count, TABLE_THREADS}, word_gradient_kernel,
-            args->dword, gradient, *batch);
+            word_gradient_cost, args->dword, gradient, *batch);
     gpu_run(gpu, {"position_gradient", batch->max_length, TABLE_THREADS}, position_gradient_kernel,
-            args->dposition, gradient, *batch);
-    gpu_run(gpu, {"type_gradient", blocks, TABLE_THREADS}, type_gradient_kernel, partials, gradient,
-            types, *batch);
+            position_gradient_cost, args->dposition, gradient, *batch);
+    gpu_run(gpu, {"type_gradient", blocks, TABLE_THREADS}, type_gradient_kernel, type_gradient_cost,
+            partials, gradient, types, *batch);
     for (int64_t type = 0; type < types; type++) {
         float *to = (float *)args->dtype_table.data + type * args->dtype_table.stride;
         gpu_add_partials(gpu, to, partials + type * gradient.cols, blocks, types * gradient.cols,
@@ -456,8 +521,8 @@ void gpu_embed_backward(struct device *dev, const struct embed_grad_args *args,
     with_group(gpu, columns, is_vectorizable(mats, 4), [&](auto group) {
         using G = decltype(group);
         const size_t shared = (size_t)(G::GROUPS * columns) * sizeof(float);
-        gpu_run(gpu, {"embed_backward", blocks, G::BLOCK, shared}, embed_backward_kernel<G>, *args,
-                *batch, partials);
+        gpu_run(gpu, {"embed_backward", blocks, G::BLOCK, shared}, embed_backward_kernel<G>,
+                embed_backward_cost, *args, *batch, partials);
     });
     gpu_add_partials(gpu, args->dgamma, partials, blocks, 2 * columns, columns);
     gpu_add_partials(gpu, args->dbeta, partials + columns, blocks, 2 * columns, columns);

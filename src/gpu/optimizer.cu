@@ -2,8 +2,11 @@
 // The gradient's norm, the optimizers' updates and conversions. The operations over ranges are one
 // launch each: a fixed number of blocks share the pieces of all ranges, DEVICE_SUM_BLOCK elements
 // each, which they find by the ranges' counts.
+#include "gpu/cost.h"
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
+
+#include <cmath>
 
 enum { UPDATE_THREADS = 256, UPDATE_BLOCKS = 1024 };
 
@@ -104,10 +107,35 @@ __global__ void __launch_bounds__(UPDATE_THREADS)
     }
 }
 
+static int64_t elements_of(const struct device_range *ranges, int64_t count) {
+    int64_t elements = 0;
+    for (int64_t i = 0; i < count; i++) {
+        elements += ranges[i].count;
+    }
+    return elements;
+}
+
+static int64_t blocks_of(const struct device_range *ranges, int64_t count) {
+    int64_t blocks = 0;
+    for (int64_t i = 0; i < count; i++) {
+        blocks += device_sum_blocks(ranges[i].count);
+    }
+    return blocks;
+}
+
+enum { FIELD = 8 }; // bytes of a range's
+
+static gpu_cost squares_cost(double *, const float *values, const struct device_range *ranges,
+                             int64_t range_count) {
+    return {(uint64_t)range_count * 3 * FIELD +
+                cost_words(values, elements_of(ranges, range_count)),
+            (uint64_t)blocks_of(ranges, range_count) * sizeof(double), 0};
+}
+
 void gpu_squares(struct device *dev, double *sums, const float *values,
                  const struct device_range *ranges, int64_t range_count) {
     gpu_run(gpu_of(dev), {"squares", range_count > 0 ? UPDATE_BLOCKS : 0, UPDATE_THREADS},
-            squares_kernel, sums, values, ranges, range_count);
+            squares_kernel, squares_cost, sums, values, ranges, range_count);
 }
 
 // One thread adds, in order, what the block has fetched; `stride` doubles from one to the next.
@@ -128,18 +156,27 @@ DEVICE double ordered_sum(const double *sums, int64_t first, int64_t past, int s
 
 __global__ void __launch_bounds__(UPDATE_THREADS)
     norms_kernel(struct grad_stats *stats, const double *sums, const int64_t *blocks,
-                 double scale) {
+                 int64_t groups, double scale) {
     const int64_t group = blockIdx.x;
+    if (group >= groups) {
+        return;
+    }
     const double total = ordered_sum(sums, blocks[group], blocks[group + 1], 1);
     if (threadIdx.x == 0) {
         stats[group].sum_squares = total * scale * scale;
     }
 }
 
+static gpu_cost norms_cost(struct grad_stats *, const double *, const int64_t *blocks,
+                           int64_t groups, double) {
+    return {(uint64_t)(groups + 1 + blocks[groups] - blocks[0]) * sizeof(double),
+            (uint64_t)groups * sizeof(double), 0};
+}
+
 void gpu_norms(struct device *dev, struct grad_stats *stats, const double *sums,
                const int64_t *blocks, int64_t groups, double scale) {
-    gpu_run(gpu_of(dev), {"norms", groups, UPDATE_THREADS}, norms_kernel, stats, sums, blocks,
-            scale);
+    gpu_run(gpu_of(dev), {"norms", groups, UPDATE_THREADS}, norms_kernel, norms_cost, stats, sums,
+            blocks, groups, scale);
 }
 
 // --- the update ---------------------------------------------------------------------------------
@@ -255,9 +292,55 @@ __global__ void __launch_bounds__(UPDATE_THREADS) adamw_kernel(struct adamw_args
     }
 }
 
+// Ranges whose tensors' statistics apply, each counted once.
+static int64_t tensors_of(const struct adamw_args &args) {
+    std::vector<int64_t> tensors;
+    for (int64_t i = 0; i < args.range_count; i++) {
+        tensors.push_back(args.ranges[i].tensor);
+    }
+    return cost_distinct(tensors.data(), args.range_count);
+}
+
+// Bytes of the ranges' fields and of the statistics that an update reads.
+static uint64_t rules_cost(const struct adamw_args &args, int fields) {
+    const bool by_tensor = args.tensor_stats != NULL;
+    const int64_t stats = by_tensor ? tensors_of(args) : args.stats != NULL;
+    return (uint64_t)(args.range_count * (fields + (by_tensor ? 1 : 0)) + stats) * FIELD;
+}
+
+// Elements of the ranges that are updated, or that have a compute copy, too.
+static int64_t updated(const struct adamw_args &args, bool copied) {
+    int64_t elements = 0;
+    for (int64_t i = 0; i < args.range_count; i++) {
+        const struct device_range *range = &args.ranges[i];
+        const struct grad_stats *stats =
+            args.tensor_stats != NULL ? &args.tensor_stats[range->tensor] : args.stats;
+        const bool skipped = stats != NULL && !std::isfinite(stats->sum_squares);
+        const bool fits =
+            !copied || (!mat_is_empty(args.compute) && range->first < args.compute.cols);
+        elements += !skipped && fits ? range->count : 0;
+    }
+    return elements;
+}
+
+static uint64_t set_cost(const struct adamw_args &args) {
+    return (uint64_t)updated(args, false) * 4 +
+           (uint64_t)updated(args, true) * dtype_size(args.compute.dtype);
+}
+
+static uint64_t cleared_cost(const struct adamw_args &args) {
+    return (uint64_t)elements_of(args.ranges, args.range_count) * 4;
+}
+
+static gpu_cost adamw_cost(struct adamw_args args) {
+    const uint64_t elements = (uint64_t)updated(args, false);
+    return {rules_cost(args, 4) + elements * 16, cleared_cost(args) + elements * 8 + set_cost(args),
+            0};
+}
+
 void gpu_adamw(struct device *dev, const struct adamw_args *args) {
     gpu_run(gpu_of(dev), {"adamw", args->range_count > 0 ? UPDATE_BLOCKS : 0, UPDATE_THREADS},
-            adamw_kernel, *args);
+            adamw_kernel, adamw_cost, *args);
 }
 
 // --- LAMB ---------------------------------------------------------------------------------------
@@ -286,10 +369,17 @@ __global__ void __launch_bounds__(UPDATE_THREADS)
     }
 }
 
+static gpu_cost lamb_moments_cost(struct adamw_args args, double *) {
+    const uint64_t elements = (uint64_t)updated(args, false);
+    const int64_t blocks = elements > 0 ? blocks_of(args.ranges, args.range_count) : 0;
+    return {rules_cost(args, elements > 0 ? 5 : 4) + elements * 16,
+            cleared_cost(args) + elements * 8 + (uint64_t)blocks * 2 * sizeof(double), 0};
+}
+
 void gpu_lamb_moments(struct device *dev, const struct adamw_args *args, double *sums) {
     gpu_run(gpu_of(dev),
             {"lamb_moments", args->range_count > 0 ? UPDATE_BLOCKS : 0, UPDATE_THREADS},
-            lamb_moments_kernel, *args, sums);
+            lamb_moments_kernel, lamb_moments_cost, *args, sums);
 }
 
 // All threads call it; the first one gets it.
@@ -339,10 +429,33 @@ __global__ void __launch_bounds__(UPDATE_THREADS) lamb_apply_kernel(struct lamb_
     }
 }
 
+static gpu_cost lamb_apply_cost(struct lamb_args args) {
+    std::vector<int64_t> bounds, tensors;
+    int64_t blocks = 0;
+    for (int64_t i = 0; i < args.adam.range_count; i++) {
+        const int64_t tensor = args.adam.ranges[i].tensor;
+        if (std::find(tensors.begin(), tensors.end(), tensor) == tensors.end()) {
+            blocks += args.tensor_blocks[tensor + 1] - args.tensor_blocks[tensor];
+            tensors.push_back(tensor);
+            bounds.push_back(tensor);
+            bounds.push_back(tensor + 1);
+        }
+    }
+    const uint64_t elements = (uint64_t)updated(args.adam, false);
+    if (elements == 0) {
+        return {rules_cost(args.adam, 2), 0, 0};
+    }
+    const int64_t read = cost_distinct(bounds.data(), (int64_t)bounds.size()) + 2 * blocks;
+    const bool by_tensor = args.adam.tensor_stats != NULL; // which rules_cost counts
+    return {rules_cost(args.adam, by_tensor ? 4 : 5) + (uint64_t)read * sizeof(double) +
+                elements * 12,
+            set_cost(args.adam) + (uint64_t)tensors.size() * sizeof(struct lamb_stats), 0};
+}
+
 void gpu_lamb_apply(struct device *dev, const struct lamb_args *args) {
     gpu_run(gpu_of(dev),
             {"lamb_apply", args->adam.range_count > 0 ? UPDATE_BLOCKS : 0, UPDATE_THREADS},
-            lamb_apply_kernel, *args);
+            lamb_apply_kernel, lamb_apply_cost, *args);
 }
 
 // --- buffers ------------------------------------------------------------------------------------
@@ -381,9 +494,13 @@ __global__ void __launch_bounds__(UPDATE_THREADS)
     });
 }
 
+static gpu_cost add_cost(float *to, const float *from, int64_t count) {
+    return {cost_words(to, count) + cost_words(from, count), cost_words(to, count), 0};
+}
+
 void gpu_add(struct device *dev, float *to, const float *from, int64_t count) {
-    gpu_run(gpu_of(dev), {"add", buffer_blocks(count), UPDATE_THREADS}, add_kernel, to, from,
-            count);
+    gpu_run(gpu_of(dev), {"add", buffer_blocks(count), UPDATE_THREADS}, add_kernel, add_cost, to,
+            from, count);
 }
 
 __global__ void __launch_bounds__(UPDATE_THREADS)
@@ -395,8 +512,12 @@ __global__ void __launch_bounds__(UPDATE_THREADS)
     });
 }
 
+static gpu_cost convert_cost(struct mat to, const float *from, int64_t count) {
+    return {cost_words(from, count), (uint64_t)count * dtype_size(to.dtype), 0};
+}
+
 void gpu_convert(struct device *dev, struct mat to, const float *from) {
     const int64_t count = to.rows * to.cols;
-    gpu_run(gpu_of(dev), {"convert", buffer_blocks(count), UPDATE_THREADS}, convert_kernel, to,
-            from, count);
+    gpu_run(gpu_of(dev), {"convert", buffer_blocks(count), UPDATE_THREADS}, convert_kernel,
+            convert_cost, to, from, count);
 }

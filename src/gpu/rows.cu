@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations between the last layer and a head: gathering some of its rows, the pooler's tanh
 // with its dropout, the dropout of all rows. One block has one row.
+#include "gpu/cost.h"
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
 
@@ -59,8 +60,8 @@ DEVICE float first_factor(const struct dropout &dropout, int64_t place, int64_t 
 __global__ void __launch_bounds__(ROW_THREADS)
     drop_rows_kernel(struct mat y, struct mat x, struct dropout dropout, struct batch batch) {
     const int64_t row = blockIdx.x;
-    const int32_t sequence = batch.sequences[row];
-    const bool masked = dropout.threshold > 0 && sequence >= 0;
+    const int32_t sequence = dropout.threshold > 0 ? batch.sequences[row] : -1;
+    const bool masked = sequence >= 0;
     const float scale = rng_dropout_scale(dropout.threshold);
     for (int64_t column = threadIdx.x; column < y.cols; column += ROW_THREADS) {
         const float value = number_at(x, row, column);
@@ -99,25 +100,65 @@ __global__ void __launch_bounds__(ROW_THREADS)
     }
 }
 
+// --- costs --------------------------------------------------------------------------------------
+
+static gpu_cost gather_rows_cost(struct mat y, struct mat x, const int32_t *rows, int64_t count) {
+    return {cost_words(rows, count) + cost_rows(x, cost_distinct(rows, count)), cost_of(y), 0};
+}
+
+static gpu_cost zero_rows_cost(struct mat m, int64_t first) {
+    return {0, cost_rows(m, m.rows - first), 0};
+}
+
+static gpu_cost scatter_rows_cost(struct mat dx, struct mat dy, const int32_t *rows, bool adds) {
+    return {cost_words(rows, dy.rows) + cost_of(dy) + (adds ? cost_rows(dx, dy.rows) : 0),
+            cost_rows(dx, dy.rows), 0};
+}
+
+static gpu_cost drop_rows_cost(struct mat y, struct mat x, struct dropout dropout,
+                               struct batch batch) {
+    return {cost_of(x) + cost_mask(dropout, batch) + cost_positions(dropout, batch), cost_of(y), 0};
+}
+
+static uint64_t first_mask_cost(const struct dropout &dropout, const struct batch &batch) {
+    return dropout.threshold != 0 ? (uint64_t)batch.sequence_count * 8 : 0;
+}
+
+static gpu_cost tanh_forward_cost(struct mat y, struct mat t, struct mat u, struct dropout dropout,
+                                  struct batch batch) {
+    return {cost_rows(u, batch.sequence_count) + first_mask_cost(dropout, batch),
+            cost_of(y) + cost_of(t), 0};
+}
+
+static gpu_cost tanh_backward_cost(struct mat du, struct mat dy, struct mat t,
+                                   struct dropout dropout, struct batch batch) {
+    return {cost_rows(dy, batch.sequence_count) + cost_rows(t, batch.sequence_count) +
+                first_mask_cost(dropout, batch),
+            cost_of(du), 0};
+}
+
 // --- operations ---------------------------------------------------------------------------------
 
 void gpu_gather_rows(struct device *dev, struct mat y, struct mat x, const int32_t *rows,
                      int64_t count) {
     const bool wide = gpu_is_vectorizable(y) && gpu_is_vectorizable(x);
     gpu_run(gpu_of(dev), {"gather_rows", y.rows, ROW_THREADS},
-            wide ? gather_rows_kernel<8> : gather_rows_kernel<1>, y, x, rows, count);
+            wide ? gather_rows_kernel<8> : gather_rows_kernel<1>, gather_rows_cost, y, x, rows,
+            count);
 }
 
 void gpu_zero_rows(struct gpu *gpu, struct mat m, int64_t first) {
     gpu_run(gpu, {"zero_rows", m.rows - first, ROW_THREADS},
-            gpu_is_vectorizable(m) ? zero_rows_kernel<8> : zero_rows_kernel<1>, m, first);
+            gpu_is_vectorizable(m) ? zero_rows_kernel<8> : zero_rows_kernel<1>, zero_rows_cost, m,
+            first);
 }
 
 static void scatter(struct gpu *gpu, struct mat dx, struct mat dy, const int32_t *rows,
                     int64_t count, bool adds) {
     const bool wide = gpu_is_vectorizable(dx) && gpu_is_vectorizable(dy);
     gpu_run(gpu, {adds ? "scatter_add_rows" : "scatter_rows", count, ROW_THREADS},
-            wide ? scatter_rows_kernel<8> : scatter_rows_kernel<1>, dx, dy, rows, adds);
+            wide ? scatter_rows_kernel<8> : scatter_rows_kernel<1>, scatter_rows_cost, dx,
+            mat_rows(dy, 0, count), rows, adds);
 }
 
 void gpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
@@ -133,18 +174,18 @@ void gpu_scatter_add_rows(struct device *dev, struct mat dx, struct mat dy, cons
 
 void gpu_drop_rows(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
                    const struct batch *batch) {
-    gpu_run(gpu_of(dev), {"drop_rows", y.rows, ROW_THREADS}, drop_rows_kernel, y, x, dropout,
-            *batch);
+    gpu_run(gpu_of(dev), {"drop_rows", y.rows, ROW_THREADS}, drop_rows_kernel, drop_rows_cost, y, x,
+            dropout, *batch);
 }
 
 void gpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat u,
                       struct dropout dropout, const struct batch *batch) {
-    gpu_run(gpu_of(dev), {"tanh_forward", y.rows, ROW_THREADS}, tanh_forward_kernel, y, t, u,
-            dropout, *batch);
+    gpu_run(gpu_of(dev), {"tanh_forward", y.rows, ROW_THREADS}, tanh_forward_kernel,
+            tanh_forward_cost, y, t, u, dropout, *batch);
 }
 
 void gpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,
                        struct dropout dropout, const struct batch *batch) {
-    gpu_run(gpu_of(dev), {"tanh_backward", du.rows, ROW_THREADS}, tanh_backward_kernel, du, dy, t,
-            dropout, *batch);
+    gpu_run(gpu_of(dev), {"tanh_backward", du.rows, ROW_THREADS}, tanh_backward_kernel,
+            tanh_backward_cost, du, dy, t, dropout, *batch);
 }

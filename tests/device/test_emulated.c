@@ -5,6 +5,7 @@
 #include "op_walk.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 // Rows of one, two, four and more chunks of a warp's columns, with and without vectors; head sizes
 // up to the largest.
@@ -63,6 +64,37 @@ static void operations_have_their_gradients(void **state) {
     dev->close(dev);
 }
 
+// What is called between begin and end starts at the end, from the second time on as a graph; what
+// a capture does not allow is refused.
+static void graphs(void **state) {
+    struct device *dev = open_emulated();
+    struct berth_error error;
+    const float ones[4] = {1, 1, 1, 1};
+    float found[4] = {0};
+    float *sum = dev->memory_new(dev, sizeof ones), *term = dev->memory_new(dev, sizeof ones);
+    dev->upload(dev, term, ones, sizeof ones);
+    for (int i = 0; i < 3; i++) {
+        dev->graph_begin(dev, 7);
+        dev->add(dev, sum, term, i < 2 ? 4 : 2); // another number is no other graph
+        dev->graph_end(dev);
+    }
+    dev->download(dev, found, sum, sizeof found);
+    assert_float_equal(found[0], 3, 0);
+    assert_float_equal(found[3], 2, 0);
+    dev->graph_begin(dev, 7);
+    assert_null(dev->memory_new(dev, sizeof ones));
+    dev->graph_end(dev);
+    assert_int_equal(dev->status(dev, &error), BERTH_OK);
+    dev->graph_begin(dev, 7);
+    dev->download(dev, found, sum, sizeof found);
+    dev->graph_end(dev);
+    assert_int_equal(dev->status(dev, &error), BERTH_INTERNAL);
+    assert_non_null(strstr(error.message, "not allowed while a graph is captured (error 900)"));
+    dev->memory_free(dev, sum, sizeof ones);
+    dev->memory_free(dev, term, sizeof ones);
+    dev->close(dev);
+}
+
 // With an argument, only the tests whose names it matches.
 int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
@@ -70,6 +102,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(operations_on_wide_rows),
         cmocka_unit_test(operations_have_their_gradients),
         cmocka_unit_test(attention),
+        cmocka_unit_test(graphs),
     };
     cmocka_set_test_filter(count > 1 ? arguments[1] : NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);

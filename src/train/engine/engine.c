@@ -80,17 +80,17 @@ enum berth_status engine_measure(const struct state *state, const struct bert_co
     return BERTH_OK;
 }
 
-// Allocates the batch on the host, its copy on the device, and the sums of the losses.
+// Allocates the batch on the host, its copy on the device, and the sums of an update.
 static enum berth_status take_batches(struct engine *engine, const struct engine_shape *shape,
                                       struct berth_error *error) {
     struct device *device = engine->state->device;
     const struct batch_extent worst = worst_of(engine->model.config, shape);
     TRY(packer_init(&engine->packer, &worst, device->wants_word_rows, error));
     TRY(device_batch_init(&engine->batch, device, &worst, error));
-    const size_t bytes = ENGINE_LOSSES * sizeof *engine->losses;
-    engine->losses = device->memory_new(device, bytes);
-    return engine->losses != NULL ? BERTH_OK
-                                  : device_no_memory(device, bytes, "sums of losses", error);
+    engine->sums = device->memory_new(device, sizeof *engine->sums);
+    return engine->sums != NULL
+               ? BERTH_OK
+               : device_no_memory(device, sizeof *engine->sums, "an update's sums", error);
 }
 
 enum berth_status engine_init(struct engine *engine, struct state *state, struct comm *comm,
@@ -123,8 +123,8 @@ void engine_done(struct engine *engine) {
     if (engine->activations != NULL) {
         device->memory_free(device, engine->activations, engine->activation_bytes);
     }
-    if (engine->losses != NULL) {
-        device->memory_free(device, engine->losses, ENGINE_LOSSES * sizeof *engine->losses);
+    if (engine->sums != NULL) {
+        device->memory_free(device, engine->sums, sizeof *engine->sums);
     }
     device_batch_done(&engine->batch);
     packer_done(&engine->packer);

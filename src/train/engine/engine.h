@@ -38,13 +38,17 @@ struct engine {
     size_t activation_bytes;
     struct packer packer;      // holds the batch on the host
     struct device_batch batch; // its copy on the device
-    double *losses;            // [ENGINE_LOSSES] sums of an update, in device memory
+    struct engine_sums *sums;  // in device memory
 };
 
-// [ENGINE_LOSSES] sums over an update, in device memory
 enum engine_loss { ENGINE_SEQUENCE_LOSS, ENGINE_MASKED_LOSS, ENGINE_LOSSES };
 
-// The sums in engine.losses: over the sequences, and over the masked tokens.
+// What the host fetches of an update, at once.
+struct engine_sums {
+    double losses[ENGINE_LOSSES];
+    struct grad_stats norm; // of all gradients
+};
+
 enum berth_status engine_measure(const struct state *state, const struct bert_config *config,
                                  const struct engine_shape *shape, struct engine_bytes *bytes,
                                  struct berth_error *error);

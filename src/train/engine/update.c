@@ -137,8 +137,9 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
     engine->model.frozen = rules->optimizer.frozen;
     TRY(replica_check_init(&updater->check, rules->check_every, &updater->all_reduce, error));
     engine->model.source = (struct bert_source){.need = need, .context = updater};
-    return optimizer_plan_init(&updater->plan, &updater->rules.optimizer, engine->state, comm,
-                               error);
+    TRY(optimizer_plan_init(&updater->plan, &updater->rules.optimizer, engine->state, comm, error));
+    updater->plan.norm = &engine->sums->norm;
+    return BERTH_OK;
 }
 
 void updater_done(struct updater *updater) {
@@ -312,7 +313,7 @@ static double loss_scale_of(const struct update_args *args) {
     return args->loss_scale > 0 ? args->loss_scale : 1;
 }
 
-static const struct batch *forward(const struct run *run, const struct micro *micro) {
+static const struct batch *load(const struct run *run, const struct micro *micro) {
     struct engine *engine = run->engine;
     const struct division *division = &run->updater->division;
     const struct engine_load load = {.source = run->args->source,
@@ -321,18 +322,56 @@ static const struct batch *forward(const struct run *run, const struct micro *mi
                                      .count = micro->count,
                                      .masked_weight =
                                          (float)(micro->masked_weight / micro->sequence_weight)};
-    const struct batch *batch = engine_load(engine, &load);
+    return engine_load(engine, &load);
+}
+
+enum graph_part { GRAPH_FORWARD, GRAPH_BACKWARD, GRAPH_ANNOUNCING_BACKWARD, GRAPH_PARTS };
+
+// The size of a batch in eighths of a power of two: batches of about one size have the same
+// operations, and mostly the same algorithms.
+static uint64_t size_class(int64_t rows) {
+    uint64_t bits = 0, size = (uint64_t)rows;
+    for (; size >= 16; size /= 2) {
+        bits++;
+    }
+    return bits * 16 + size;
+}
+
+// Only of a rank that is alone: where others exchange what it computes, it begins that between two
+// operations.
+static int begin_graph(const struct run *run, const struct batch *batch, enum graph_part part) {
+    struct device *device = run->engine->state->device;
+    if (device->graph_begin == NULL || run->engine->comm->size > 1) {
+        return 0;
+    }
+    const uint64_t has_slack = batch->row_count > batch->token_count;
+    device->graph_begin(device, 1 + (size_class(batch->row_count) * 2 + has_slack) * GRAPH_PARTS +
+                                    (uint64_t)part);
+    return 1;
+}
+
+static void end_graph(const struct run *run, int begun) {
+    struct device *device = run->engine->state->device;
+    if (begun) {
+        device->graph_end(device);
+    }
+}
+
+static void forward(const struct run *run, const struct batch *batch) {
+    struct engine *engine = run->engine;
+    const int begun = begin_graph(run, batch, GRAPH_FORWARD);
     bert_forward(&engine->model, engine->training, batch, &run->dropout);
-    return batch;
+    end_graph(run, begun);
 }
 
 static void add_losses(struct engine *engine, const struct micro *micro) {
     struct device *device = engine->state->device;
     const struct batch *batch = &engine->packer.batch;
-    device->add_losses(device, engine->losses + ENGINE_SEQUENCE_LOSS, bert_losses(engine->training),
-                       batch->sequence_count, micro->sequence_weight);
+    device->add_losses(device, &engine->sums->losses[ENGINE_SEQUENCE_LOSS],
+                       bert_losses(engine->training), batch->sequence_count,
+                       micro->sequence_weight);
     if (batch->masked_count > 0) {
-        device->add_losses(device, engine->losses + ENGINE_MASKED_LOSS,
+        device->add_losses(device, &engine->sums->losses[ENGINE_MASKED_LOSS],
                            bert_masked_losses(engine->training), batch->masked_count,
                            micro->masked_weight);
     }
@@ -443,16 +482,20 @@ static void run_micro(const struct run *run, const struct micro *micro, struct p
     const int announces =
         part->announces > 1 || (part->announces == 1 && micro->first + micro->count == part->end);
     device->mark(device, DEVICE_PHASE_FORWARD);
-    const struct batch *batch = forward(run, micro);
+    const struct batch *batch = load(run, micro);
+    forward(run, batch);
     device->mark(device, DEVICE_PHASE_BACKWARD);
     if (part->announced > 0) {
         drop_all_foreign(run->updater);
     }
+    const int begun =
+        begin_graph(run, batch, announces ? GRAPH_ANNOUNCING_BACKWARD : GRAPH_BACKWARD);
     bert_backward(&engine->model, engine->training, batch, &run->dropout,
                   (float)(micro->sequence_weight * loss_scale_of(run->args)),
                   announces ? &sink : NULL);
     part->announced += (size_t)announces;
     add_losses(engine, micro);
+    end_graph(run, begun);
     device->mark(device, DEVICE_PHASE_OTHER);
     result->tokens += batch->token_count;
     result->masked += batch->masked_count;
@@ -491,7 +534,7 @@ static int run_backward(const struct run *run, struct update_result *result) {
     struct updater *updater = run->updater;
     struct device *device = run->engine->state->device;
     updater->announced = 0;
-    device->zero(device, run->engine->losses, ENGINE_LOSSES * sizeof *run->engine->losses);
+    device->zero(device, run->engine->sums, sizeof *run->engine->sums);
     for (int i = 0; i < updater->own_parts; i++) {
         if (!run_part(run, i, result)) {
             return 0;
@@ -514,16 +557,16 @@ static enum berth_status ask(const struct run *run, struct update_result *result
     struct comm *comm = engine->comm;
     double sums[ENGINE_LOSSES + 2] = {[ENGINE_LOSSES] = (double)result->tokens,
                                       (double)result->masked};
-    struct grad_stats norm;
+    struct engine_sums own;
     optimizer_norm(&run->updater->plan, 1 / loss_scale_of(run->args));
-    device->download(device, sums, engine->losses, ENGINE_LOSSES * sizeof *sums);
-    device->download(device, &norm, run->updater->plan.norm, sizeof norm);
+    device->download(device, &own, engine->sums, sizeof own);
+    memcpy(sums, own.losses, sizeof own.losses);
     comm->sum(comm, sums, ENGINE_LOSSES + 2);
     result->loss = sums[ENGINE_SEQUENCE_LOSS] + sums[ENGINE_MASKED_LOSS];
     result->masked_loss = sums[ENGINE_MASKED_LOSS];
     result->tokens = (int64_t)sums[ENGINE_LOSSES];
     result->masked = (int64_t)sums[ENGINE_LOSSES + 1];
-    result->grad_norm = sqrt(norm.sum_squares);
+    result->grad_norm = sqrt(own.norm.sum_squares);
     result->stop = run->args->stop != NULL ? *run->args->stop : 0;
     return comm->agree(comm, device->status(device, error), &result->stop, error);
 }
@@ -707,7 +750,8 @@ static int64_t find_output(struct updater *updater, const struct update_args *ar
             part++;
         }
         const struct micro micro = micro_at(&run, done, starts[part + 1]);
-        const struct batch *batch = forward(&run, &micro);
+        const struct batch *batch = load(&run, &micro);
+        bert_forward(&engine->model, engine->training, batch, &run.dropout);
         const int64_t place = bert_first_nonfinite(&engine->model, engine->training, batch);
         if (place >= 0) {
             return micro_batch * places + place;

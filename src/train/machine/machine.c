@@ -183,6 +183,18 @@ static enum berth_status open_best(const struct device_options *options,
     return BERTH_OK;
 }
 
+// Exchanges between ranks read and write the host's memory.
+#define BY_RANKS "several processes exchange what is in the host's memory only"
+
+// So all ranks have the same kind of device.
+static enum berth_status open_for_ranks(const struct device_options *options,
+                                        const struct berth_log *log, struct device **device,
+                                        struct berth_error *error) {
+    TRY(device_cpu_open(options, device, error));
+    log_note(log, "device: %s (auto: " BY_RANKS ")", (*device)->describe(*device));
+    return BERTH_OK;
+}
+
 // "cuda:1": kind "cuda", index 1; "cuda": index -1. NULL: no GPU's name.
 static const char *gpu_kind_of(const char *name, int *index) {
     const size_t length = strcspn(name, ":");
@@ -204,9 +216,14 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
                                      .local_rank = comm->local_rank};
     TRY(option_check_choice(config, "device", error));
     if (strcmp(name, "auto") == 0) {
-        return open_best(&options, log, device, error);
+        return comm->size > 1 ? open_for_ranks(&options, log, device, error)
+                              : open_best(&options, log, device, error);
     }
     const char *kind = gpu_kind_of(name, &options.index);
+    if (kind != NULL && comm->size > 1) {
+        return error_set(error, BERTH_CONFIG,
+                         "--device %s: " BY_RANKS ": use one process, or --device cpu", name);
+    }
     if (kind != NULL) {
         TRY(device_gpu_open(kind, &options, device, error));
     } else {

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the columns of real GPUs share: HIP has CUDA's calls, types and errors under other names,
+// which GPU_CALL makes: cudaMalloc, hipMalloc. api_cuda.h and api_hip.h include it after what
+// differs.
+#ifndef BERTH_GPU_API_DEVICE_H
+#define BERTH_GPU_API_DEVICE_H
+
+#include "core/device.h"
+
+#define GPU_UNROLL _Pragma("unroll") // before a loop over an array that must stay in registers
+#define GPU_SHARED(type, name, count) __shared__ type name[count]
+#define GPU_DYNAMIC_SHARED(type, name)                                                             \
+    extern __shared__ __align__(16) unsigned char gpu_dynamic_shared[];                            \
+    type *const name = (type *)gpu_dynamic_shared
+
+// --- numbers ------------------------------------------------------------------------------------
+
+static __device__ __forceinline__ float gpu_float(uint32_t bits) {
+    return __uint_as_float(bits);
+}
+
+static __device__ __forceinline__ uint32_t gpu_bits(float x) {
+    return __float_as_uint(x);
+}
+
+static __device__ __forceinline__ float gpu_from_f16(uint16_t bits) {
+    return __half2float(__ushort_as_half(bits));
+}
+
+static __device__ __forceinline__ uint16_t gpu_f16(float x) {
+    return __half_as_ushort(__float2half_rn(x));
+}
+
+// 16 bytes at an address that is a multiple of 16.
+static __device__ __forceinline__ uint4 gpu_read16(const void *from) {
+    return *(const uint4 *)from;
+}
+
+static __device__ __forceinline__ void gpu_write16(void *to, uint4 x) {
+    *(uint4 *)to = x;
+}
+
+static __device__ __forceinline__ float gpu_exp(float x) {
+    return expf(x);
+}
+
+// --- the device ---------------------------------------------------------------------------------
+
+struct gpu_stream {
+    GPU_CALL(Stream_t) stream;
+};
+
+static inline gpu_error gpu_error_of(GPU_CALL(Error_t) error) {
+    return error == GPU_CALL(Success) ? GPU_NO_ERROR
+                                      : gpu_error{(int)error, GPU_CALL(GetErrorString)(error)};
+}
+
+static_assert((int)GPU_CALL(ErrorInsufficientDriver) == GPU_NO_DRIVER &&
+                  (int)GPU_CALL(ErrorNoDevice) == GPU_NO_DEVICE &&
+                  (int)GPU_CALL(ErrorInvalidDevice) == GPU_WRONG_INDEX &&
+                  (int)GPU_CALL(ErrorNotSupported) == GPU_NOT_SUPPORTED &&
+                  (int)GPU_CALL(ErrorStreamCaptureUnsupported) == GPU_CAPTURE_FORBIDS,
+              "CUDA's numbers");
+
+static inline gpu_error gpu_open(int index, const struct device_options *options,
+                                 gpu_stream *stream) {
+    gpu_error error = gpu_error_of(GPU_CALL(SetDevice)(index));
+    return error.code != 0 ? error
+                           : gpu_error_of(GPU_CALL(StreamCreateWithFlags)(
+                                 &stream->stream, GPU_CALL(StreamNonBlocking)));
+}
+
+static inline void gpu_close(gpu_stream stream) {
+    (void)GPU_CALL(StreamDestroy)(stream.stream);
+}
+
+static inline gpu_error gpu_memory_new(void **block, size_t bytes) {
+    return gpu_error_of(GPU_CALL(Malloc)(block, bytes));
+}
+
+static inline gpu_error gpu_memory_free(void *block) {
+    return gpu_error_of(GPU_CALL(Free)(block));
+}
+
+static inline gpu_error gpu_memory_left(uint64_t *bytes) {
+    size_t left, all;
+    gpu_error error = gpu_error_of(GPU_CALL(MemGetInfo)(&left, &all));
+    *bytes = error.code == 0 ? left : 0;
+    return error;
+}
+
+static inline gpu_error gpu_zero(void *block, size_t bytes, gpu_stream stream) {
+    return gpu_error_of(GPU_CALL(MemsetAsync)(block, 0, bytes, stream.stream));
+}
+
+// From pinned memory, which must keep its contents until the stream has come here.
+static inline gpu_error gpu_upload(void *to, const void *from_pinned, size_t bytes,
+                                   gpu_stream stream) {
+    return gpu_error_of(
+        GPU_CALL(MemcpyAsync)(to, from_pinned, bytes, GPU_CALL(MemcpyHostToDevice), stream.stream));
+}
+
+static inline gpu_error gpu_download(void *to_host, const void *from, size_t bytes,
+                                     gpu_stream stream) {
+    return gpu_error_of(
+        GPU_CALL(MemcpyAsync)(to_host, from, bytes, GPU_CALL(MemcpyDeviceToHost), stream.stream));
+}
+
+static inline gpu_error gpu_wait(gpu_stream stream) {
+    return gpu_error_of(GPU_CALL(StreamSynchronize)(stream.stream));
+}
+
+// A place in a stream.
+struct gpu_event {
+    GPU_CALL(Event_t) event;
+};
+
+static inline gpu_error gpu_event_new(gpu_event *event) {
+    return gpu_error_of(
+        GPU_CALL(EventCreateWithFlags)(&event->event, GPU_CALL(EventDisableTiming)));
+}
+
+static inline void gpu_event_free(gpu_event event) {
+    (void)GPU_CALL(EventDestroy)(event.event);
+}
+
+static inline gpu_error gpu_event_record(gpu_event *event, gpu_stream stream) {
+    return gpu_error_of(GPU_CALL(EventRecord)(event->event, stream.stream));
+}
+
+// The host waits until the stream has come to where the event was last recorded, if it was.
+static inline gpu_error gpu_event_wait(const gpu_event *event) {
+    return gpu_error_of(GPU_CALL(EventSynchronize)(event->event));
+}
+
+// --- graphs -------------------------------------------------------------------------------------
+
+// What was called between begin and end, to be started at once.
+struct gpu_graph {
+    GPU_CALL(GraphExec_t) exec;
+};
+
+// What follows is kept and not started. Until the end, calls that wait or take memory fail.
+static inline gpu_error gpu_capture_begin(gpu_stream stream) {
+    return gpu_error_of(
+        GPU_CALL(StreamBeginCapture)(stream.stream, GPU_CALL(StreamCaptureModeThreadLocal)));
+}
+
+static inline void gpu_graph_free(gpu_graph *graph) {
+    if (graph->exec != NULL) {
+        (void)GPU_CALL(GraphExecDestroy)(graph->exec);
+        graph->exec = NULL;
+    }
+}
+
+// *graph, which may be empty or of an earlier capture, becomes what was captured: it is only given
+// new arguments where it has the same kernels, and made again otherwise.
+static inline gpu_error gpu_capture_end(gpu_stream stream, gpu_graph *graph) {
+    GPU_CALL(Graph_t) captured = NULL;
+    gpu_error error = gpu_error_of(GPU_CALL(StreamEndCapture)(stream.stream, &captured));
+    if (error.code != 0) {
+        return error;
+    }
+    if (graph->exec == NULL || !gpu_graph_update(graph->exec, captured)) {
+        gpu_graph_free(graph);
+        error = gpu_error_of(gpu_graph_make(&graph->exec, captured));
+    }
+    (void)GPU_CALL(GraphDestroy)(captured);
+    return error;
+}
+
+static inline gpu_error gpu_graph_start(const gpu_graph *graph, gpu_stream stream) {
+    return gpu_error_of(GPU_CALL(GraphLaunch)(graph->exec, stream.stream));
+}
+
+// --- launches -----------------------------------------------------------------------------------
+
+// Starts a kernel. A launch without a driver fails silently, so the error is asked for each time.
+template <class... Parameters, class... Arguments>
+static inline gpu_error gpu_launch(const gpu_shape &shape, gpu_stream stream,
+                                   void (*kernel)(Parameters...), gpu_cost (*)(Parameters...),
+                                   Arguments... arguments) {
+    const size_t usual_shared = 48 * 1024;
+    if (shape.shared > usual_shared) {
+        gpu_error error = gpu_error_of(GPU_CALL(FuncSetAttribute)(
+            (const void *)kernel, GPU_CALL(FuncAttributeMaxDynamicSharedMemorySize),
+            (int)shape.shared));
+        if (error.code != 0) {
+            return error;
+        }
+    }
+    kernel<<<dim3((unsigned)shape.blocks), dim3(shape.threads), shape.shared, stream.stream>>>(
+        arguments...);
+    return gpu_error_of(GPU_CALL(GetLastError)());
+}
+
+#endif

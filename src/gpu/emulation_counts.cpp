@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/emulation_counts.h"
+
+#include "gpu/emulation_memory.h"
+#include "gpu/gpu_api.h"
+
+#include <inttypes.h>
+#include <map>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+struct counts {
+    uint64_t launches;
+    gpu_cost plan;
+    uint64_t accessed, sectors;           // bytes that lanes asked for; sectors of warps
+    uint64_t shared_passes, shared_least; // of shared memory
+};
+
+static std::map<std::string, struct counts> table;
+
+bool emulated_is_dry(void) {
+    static const char *const dry = getenv("BERTH_EMULATION_DRY");
+    return dry != NULL && strcmp(dry, "1") == 0;
+}
+
+static void write_table(void) {
+    FILE *file = fopen(getenv("BERTH_EMULATION_COUNTS"), "w");
+    if (file == NULL) {
+        perror("emulated GPU: BERTH_EMULATION_COUNTS");
+        return;
+    }
+    fputs("kernel\tlaunches\tloads\tstores\toperations\taccessed\tsectors\tshared_passes\t"
+          "shared_least\n",
+          file);
+    for (const auto &row : table) {
+        const struct counts &c = row.second;
+        fprintf(file,
+                "%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64
+                "\t%" PRIu64 "\t%" PRIu64 "\n",
+                row.first.c_str(), c.launches, c.plan.loads, c.plan.stores, c.plan.operations,
+                c.accessed, c.sectors, c.shared_passes, c.shared_least);
+    }
+    fclose(file);
+}
+
+static bool is_written(void) {
+    static const bool written =
+        getenv("BERTH_EMULATION_COUNTS") != NULL && atexit(write_table) == 0;
+    return written;
+}
+
+void emulated_counts_add(const char *name, gpu_cost cost) {
+    if (is_written()) {
+        struct counts &c = table[name];
+        c.launches++;
+        c.plan.loads += cost.loads;
+        c.plan.stores += cost.stores;
+        c.plan.operations += cost.operations;
+    }
+}
+
+#if !defined(EMULATION_COUNTED)
+
+bool emulated_counts_wanted(void) {
+    return is_written();
+}
+
+void emulated_counts_begin(const char *kernel, gpu_cost plan) {
+    emulated_counts_add(kernel, plan);
+}
+
+void emulated_counts_end(void) {
+}
+
+#else
+
+// --- accesses of a launch -----------------------------------------------------------------------
+
+enum { READ = 1, WRITTEN = 2, SECTOR = 32, BANKS = 32, BANK_BYTES = 4 };
+
+// What a lane asked for in one execution of an instruction by its warp.
+struct access {
+    uintptr_t address;
+    size_t bytes;
+};
+
+// The executions of instructions by a warp since its lanes last met: by the instruction and how
+// often a lane had come to it.
+struct warp_accesses {
+    std::map<std::pair<const void *, unsigned>, std::vector<struct access>> shared, global;
+    std::map<std::pair<const void *, int>, unsigned> executions; // by instruction and lane
+};
+
+static struct {
+    const char *kernel; // NULL: none runs
+    gpu_cost plan;
+    uint64_t operations; // on matrix units
+    std::unordered_map<int, struct warp_accesses> warps;
+} launch;
+
+bool emulated_counts_wanted(void) {
+    return true;
+}
+
+void emulated_counts_begin(const char *kernel, gpu_cost plan) {
+    emulated_counts_add(kernel, plan);
+    launch.kernel = kernel;
+    launch.plan = plan;
+    launch.operations = 0;
+}
+
+static void touch(uintptr_t address, size_t bytes, unsigned char how) {
+    auto found = emulated_blocks().upper_bound(address);
+    if (found == emulated_blocks().begin()) {
+        return;
+    }
+    found--;
+    struct emulated_block &block = found->second;
+    const size_t first = address - found->first;
+    if (first + bytes > block.bytes) {
+        return; // not the GPU's memory
+    }
+    if (block.touched == NULL) {
+        block.touched = (unsigned char *)calloc(block.bytes, 1);
+    }
+    for (size_t i = first; i < first + bytes; i++) {
+        block.touched[i] |= how;
+    }
+    block.lowest = first < block.lowest ? first : block.lowest;
+    block.past = first + bytes > block.past ? first + bytes : block.past;
+}
+
+void emulated_count_access(const void *address, size_t bytes, bool writes, const void *site) {
+    struct emulated_thread thread;
+    if (launch.kernel == NULL) {
+        return;
+    }
+    touch((uintptr_t)address, bytes, writes ? WRITTEN : READ);
+    if (!emulated_running(&thread)) {
+        return;
+    }
+    const bool shared = (const unsigned char *)address >= thread.shared &&
+                        (const unsigned char *)address < thread.shared + thread.shared_bytes;
+    const auto found = emulated_blocks().upper_bound((uintptr_t)address);
+    if (!shared && found == emulated_blocks().begin()) {
+        return;
+    }
+    if (!shared) {
+        const auto &block = *std::prev(found);
+        if ((uintptr_t)address - block.first >= block.second.bytes) {
+            return;
+        }
+    }
+    struct warp_accesses &warp = launch.warps[thread.warp];
+    const unsigned execution = warp.executions[{site, thread.lane}]++;
+    auto &accesses = shared ? warp.shared : warp.global;
+    accesses[{site, execution}].push_back({(uintptr_t)address, bytes});
+}
+
+void emulated_count_operations(uint64_t operations) {
+    launch.operations += operations;
+}
+
+// --- how accesses fall together -----------------------------------------------------------------
+
+static void count_sectors(struct counts &c, const std::vector<struct access> &accesses) {
+    std::map<uintptr_t, bool> sectors;
+    for (const struct access &access : accesses) {
+        c.accessed += access.bytes;
+        for (uintptr_t at = access.address / SECTOR;
+             at <= (access.address + access.bytes - 1) / SECTOR; at++) {
+            sectors[at] = true;
+        }
+    }
+    c.sectors += sectors.size();
+}
+
+// Shared memory serves 128 bytes of different banks, or the same words, at a time.
+static void count_passes(struct counts &c, const std::vector<struct access> &accesses) {
+    const size_t bytes = accesses[0].bytes, words = bytes < BANK_BYTES ? 1 : bytes / BANK_BYTES;
+    const size_t together = BANKS / words;
+    for (size_t first = 0; first < accesses.size(); first += together) {
+        std::map<uintptr_t, bool> asked[BANKS];
+        size_t most = 0;
+        for (size_t i = first; i < first + together && i < accesses.size(); i++) {
+            for (size_t word = 0; word < words; word++) {
+                const uintptr_t at = accesses[i].address / BANK_BYTES + word;
+                asked[at % BANKS][at] = true;
+                most = asked[at % BANKS].size() > most ? asked[at % BANKS].size() : most;
+            }
+        }
+        c.shared_passes += most;
+        c.shared_least++;
+    }
+}
+
+static void count_warp(struct warp_accesses &warp) {
+    struct counts &c = table[launch.kernel];
+    for (const auto &execution : warp.global) {
+        count_sectors(c, execution.second);
+    }
+    for (const auto &execution : warp.shared) {
+        count_passes(c, execution.second);
+    }
+    warp = {};
+}
+
+void emulated_count_meeting(int warp) {
+    for (auto &accesses : launch.warps) {
+        if (warp < 0 || accesses.first == warp) {
+            count_warp(accesses.second);
+        }
+    }
+}
+
+// --- the plan -----------------------------------------------------------------------------------
+
+static gpu_cost found_bytes(void) {
+    gpu_cost found = {0, 0, 0};
+    for (auto &entry : emulated_blocks()) {
+        struct emulated_block &block = entry.second;
+        for (size_t i = block.lowest; i < block.past; i++) {
+            found.loads += (block.touched[i] & READ) != 0;
+            found.stores += (block.touched[i] & WRITTEN) != 0;
+            block.touched[i] = 0;
+        }
+        block.lowest = SIZE_MAX;
+        block.past = 0;
+    }
+    return found;
+}
+
+void emulated_counts_end(void) {
+    emulated_count_meeting(-1);
+    const gpu_cost found = found_bytes();
+    const bool has_products = launch.operations == 0 || launch.operations == launch.plan.operations;
+    if (!emulated_is_dry() &&
+        (found.loads != launch.plan.loads || found.stores != launch.plan.stores || !has_products)) {
+        fprintf(stderr,
+                "emulated GPU: kernel %s reads %" PRIu64 " bytes, writes %" PRIu64
+                " and does %" PRIu64 " operations on matrix units, its plan says %" PRIu64
+                ", %" PRIu64 " and %" PRIu64 "\n",
+                launch.kernel, found.loads, found.stores, launch.operations, launch.plan.loads,
+                launch.plan.stores, launch.plan.operations);
+        abort();
+    }
+    launch.kernel = NULL;
+}
+
+// --- the compiler's calls at loads and stores ---------------------------------------------------
+
+// Those of -fsanitize=thread, whose library is not linked.
+#define COUNTED(bytes)                                                                             \
+    void __tsan_read##bytes(void *at) {                                                            \
+        emulated_count_access(at, bytes, false, __builtin_return_address(0));                      \
+    }                                                                                              \
+    void __tsan_write##bytes(void *at) {                                                           \
+        emulated_count_access(at, bytes, true, __builtin_return_address(0));                       \
+    }                                                                                              \
+    void __tsan_unaligned_read##bytes(void *at) {                                                  \
+        emulated_count_access(at, bytes, false, __builtin_return_address(0));                      \
+    }                                                                                              \
+    void __tsan_unaligned_write##bytes(void *at) {                                                 \
+        emulated_count_access(at, bytes, true, __builtin_return_address(0));                       \
+    }
+
+extern "C" {
+COUNTED(1)
+COUNTED(2)
+COUNTED(4)
+COUNTED(8)
+COUNTED(16)
+void __tsan_read_range(void *at, long bytes) {
+    emulated_count_access(at, (size_t)bytes, false, __builtin_return_address(0));
+}
+void __tsan_write_range(void *at, long bytes) {
+    emulated_count_access(at, (size_t)bytes, true, __builtin_return_address(0));
+}
+void __tsan_vptr_update(void *, void *) {
+}
+void __tsan_vptr_read(void *) {
+}
+void __tsan_init(void) {
+}
+void __tsan_func_entry(void *) {
+}
+void __tsan_func_exit(void *) {
+}
+}
+
+#endif

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/emulation_memory.h"
+
+#include "gpu/emulation_counts.h"
+#include "gpu/gpu_api.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static uint64_t used;
+
+std::map<uintptr_t, struct emulated_block> &emulated_blocks(void) {
+    static std::map<uintptr_t, struct emulated_block> blocks;
+    return blocks;
+}
+
+uint64_t emulated_memory_left(void) {
+    static const char *const limit = getenv("BERTH_EMULATION_MEMORY");
+    const uint64_t all = limit != NULL ? strtoull(limit, NULL, 10) << 10 : 0;
+    if (limit != NULL) {
+        return all > used ? all - used : 0;
+    }
+    return (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+// Where nothing is computed, memory that nobody writes takes none of the host's.
+static void *take(size_t bytes) {
+    if (!emulated_is_dry()) {
+        return aligned_alloc(256, (bytes + 255) / 256 * 256);
+    }
+    void *block = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return block != MAP_FAILED ? block : NULL;
+}
+
+void *emulated_memory_new(size_t bytes) {
+    void *block = bytes <= emulated_memory_left() ? take(bytes) : NULL;
+    if (block != NULL) {
+        emulated_blocks()[(uintptr_t)block] = {bytes, NULL, SIZE_MAX, 0};
+        used += bytes;
+    }
+    return block;
+}
+
+void emulated_memory_free(void *block) {
+    if (block == NULL) {
+        return;
+    }
+    const auto found = emulated_blocks().find((uintptr_t)block);
+    const size_t bytes = found->second.bytes;
+    free(found->second.touched);
+    emulated_blocks().erase(found);
+    used -= bytes;
+    if (emulated_is_dry()) {
+        munmap(block, bytes + 1);
+    } else {
+        free(block);
+    }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/emulation_stream.h"
+
+#include "gpu/gpu_api.h"
+
+#include <deque>
+#include <string.h>
+#include <vector>
+
+struct emulated_graph {
+    std::vector<struct emulated_task> tasks;
+};
+
+struct emulated_stream {
+    int threads;
+    std::deque<struct emulated_task> waiting;
+    uint64_t added, done;
+    bool captures;
+    std::vector<struct emulated_task> captured;
+};
+
+static std::vector<struct emulated_stream *> streams; // that are open
+
+struct emulated_stream *emulated_stream_open(int threads) {
+    struct emulated_stream *stream = new emulated_stream{threads, {}, 0, 0, false, {}};
+    streams.push_back(stream);
+    return stream;
+}
+
+void emulated_stream_close(struct emulated_stream *stream) {
+    if (stream == NULL) {
+        return;
+    }
+    emulated_stream_wait(stream, UINT64_MAX);
+    for (size_t i = 0; i < streams.size(); i++) {
+        if (streams[i] == stream) {
+            streams.erase(streams.begin() + (ptrdiff_t)i);
+            break;
+        }
+    }
+    delete stream;
+}
+
+int emulated_stream_threads(const struct emulated_stream *stream) {
+    return stream->threads;
+}
+
+void emulated_stream_add(struct emulated_stream *stream, struct emulated_task task) {
+    if (stream->captures) {
+        stream->captured.push_back(std::move(task));
+    } else {
+        stream->waiting.push_back(std::move(task));
+        stream->added++;
+    }
+}
+
+uint64_t emulated_stream_position(const struct emulated_stream *stream) {
+    return stream->added;
+}
+
+void emulated_stream_wait(struct emulated_stream *stream, uint64_t position) {
+    while (stream->done < position && !stream->waiting.empty()) {
+        const struct emulated_task task = std::move(stream->waiting.front());
+        stream->waiting.pop_front();
+        stream->done++;
+        task.run(stream->threads);
+    }
+}
+
+void emulated_stream_wait_all(void) {
+    for (struct emulated_stream *stream : streams) {
+        emulated_stream_wait(stream, UINT64_MAX);
+    }
+}
+
+bool emulated_stream_captures(void) {
+    for (const struct emulated_stream *stream : streams) {
+        if (stream->captures) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// --- graphs -------------------------------------------------------------------------------------
+
+void emulated_capture_begin(struct emulated_stream *stream) {
+    stream->captures = true;
+    stream->captured.clear();
+}
+
+static bool has_same_kernels(const struct emulated_graph *graph,
+                             const std::vector<struct emulated_task> &tasks) {
+    bool same = graph->tasks.size() == tasks.size();
+    for (size_t i = 0; same && i < tasks.size(); i++) {
+        same = strcmp(graph->tasks[i].name, tasks[i].name) == 0 &&
+               graph->tasks[i].threads == tasks[i].threads;
+    }
+    return same;
+}
+
+void emulated_capture_end(struct emulated_stream *stream, struct emulated_graph **graph) {
+    const bool updates = *graph != NULL && has_same_kernels(*graph, stream->captured);
+    emulated_counts_add(updates ? "graph update" : "graph instantiation", gpu_cost{0, 0, 0});
+    if (!updates) {
+        delete *graph;
+        *graph = new emulated_graph;
+    }
+    (*graph)->tasks = std::move(stream->captured);
+    stream->captured.clear();
+    stream->captures = false;
+}
+
+// The stream keeps the tasks as they are now; the graph may be updated before they run.
+void emulated_graph_start(const struct emulated_graph *graph, struct emulated_stream *stream) {
+    const std::vector<struct emulated_task> tasks = graph->tasks;
+    emulated_stream_add(stream, {"graph", 0, [tasks](int threads) {
+                                     emulated_counts_add("graph launch", gpu_cost{0, 0, 0});
+                                     for (const struct emulated_task &task : tasks) {
+                                         task.run(threads);
+                                     }
+                                 }});
+}
+
+void emulated_graph_free(struct emulated_graph *graph) {
+    delete graph;
+}

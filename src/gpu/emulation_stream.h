@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stream of the emulated GPU. What is added to it waits until somebody waits for the stream, as
+// late as a GPU may do it: whoever reads a result or reuses memory too early finds out. While a
+// graph is captured, what is added goes to the graph.
+#ifndef BERTH_GPU_EMULATION_STREAM_H
+#define BERTH_GPU_EMULATION_STREAM_H
+
+#include <functional>
+#include <stdint.h>
+
+struct emulated_task {
+    const char *name;
+    unsigned threads;             // of a block; with the name, what a graph cannot be updated in
+    std::function<void(int)> run; // with that many threads of the host
+};
+
+struct emulated_stream;
+struct emulated_graph;
+
+struct emulated_stream *emulated_stream_open(int threads);
+// Does what still waits. NULL: nothing.
+void emulated_stream_close(struct emulated_stream *stream);
+int emulated_stream_threads(const struct emulated_stream *stream);
+void emulated_stream_add(struct emulated_stream *stream, struct emulated_task task);
+// The number of tasks that were added so far.
+uint64_t emulated_stream_position(const struct emulated_stream *stream);
+// Does the tasks up to that position.
+void emulated_stream_wait(struct emulated_stream *stream, uint64_t position);
+void emulated_stream_wait_all(void);
+// Whether any stream captures a graph.
+bool emulated_stream_captures(void);
+
+void emulated_capture_begin(struct emulated_stream *stream);
+// *graph, NULL or of an earlier capture, becomes what was captured.
+void emulated_capture_end(struct emulated_stream *stream, struct emulated_graph **graph);
+void emulated_graph_start(const struct emulated_graph *graph, struct emulated_stream *stream);
+void emulated_graph_free(struct emulated_graph *graph);
+
+#endif

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Launches, and bytes of device memory, of training on the emulated GPU. The module with counted loads and stores ends
+# the run where a launch differs from its plan; the plan of the run that computes nothing is the same; an update is
+# fetched once and is two graphs a micro-batch. BERTH: the program.
+. "$(dirname "$0")/../cli/lib.sh"
+cd "$work" || exit 1
+make_model start 64
+make_dataset train.json
+
+train() { # FOLDER-OF-MODULE COUNTS UPDATES [ARGUMENT...]
+    rm -rf trained
+    BERTH_MODULE_PATH=$(dirname "$BERTH")/$1 BERTH_EMULATION_COUNTS=$2 run finetune squad --model start --train train.json \
+        --max_seq_length 40 --doc_stride 16 --max_query_length 16 --seed 42 --train_batch_size 4 \
+        --per_device_train_batch_size 2 --learning_rate 1e-3 --device emulated --threads 2 --output trained --quiet \
+        --max_steps "$3" "${@:4}"
+    expect_code 0
+}
+launches() { # COUNTS NAME
+    awk -F '\t' -v name="$2" '$1 == name { found = $2 } END { print found + 0 }' "$1"
+}
+for precision in fp32 bf16; do
+    what="$precision: counted"
+    train counted counted 4 --precision $precision
+    [ "$(launches counted "matrix product")" -gt 100 ] || fail "counts: $(cat counted)"
+    cp trained/model.safetensors of-counted
+    what="$precision: not counted"
+    train . plain 4 --precision $precision
+    cmp -s trained/model.safetensors of-counted || fail "other weights"
+    what="$precision: the plan of a run that computes nothing"
+    BERTH_EMULATION_DRY=1 train . planned 4 --precision $precision
+    for other in plain planned; do
+        cmp <(cut -f 1-5 counted) <(cut -f 1-5 $other) >"$out" ||
+            fail "$(diff <(cut -f 1-5 counted) <(cut -f 1-5 $other))"
+    done
+done
+what="an update more"
+train . four 4 --precision bf16 --save_strategy no
+train . five 5 --precision bf16 --save_strategy no
+more() { # NAME
+    echo $(($(launches five "$1") - $(launches four "$1")))
+}
+[ "$(more download)" = 1 ] || fail "$(more download) downloads"
+[ "$(more "graph launch")" = 4 ] || fail "$(more "graph launch") graphs"
+[ "$(more "graph instantiation")" = 0 ] || fail "$(more "graph instantiation") graphs are made"
+[ "$(more upload)" = 2 ] || fail "$(more upload) uploads"
+[ "$(more adamw)" -ge 1 ] || fail "no step"
+finish
