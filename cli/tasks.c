@@ -251,6 +251,27 @@ const struct cli_verb cli_task_verbs[] = {
         .run = train,
     },
     {
+        .name = "finetune",
+        .task = "embed",
+        .summary = "train sentence embeddings on pairs, scored pairs or triplets",
+        .usage = "--model DIR --train FILE [--dev FILE] --output DIR [options]",
+        .example =
+            "berth finetune embed --model minilm --train questions.jsonl --dev held-out.jsonl \\\n"
+            "    --train_batch_size 64 --negatives_batch 32 --output searcher\n"
+            "berth embed --model searcher texts.txt",
+        .notes =
+            "Files are TSV, CSV or JSON lines, distinguished by their names. Without --text_column "
+            "the score is the column score, scores, label or labels, and the other columns (but id "
+            "and idx) are the texts in their order. The result is a folder of "
+            "sentence-transformers. Signals and --resume_from_checkpoint work as in `berth "
+            "finetune squad`.",
+        .jobs = JOB_FINETUNE_EMBED,
+        CLI_OWN_OPTIONS(options),
+        .required = "model_name_or_path train_file output_dir",
+        .processes = CLI_DIVIDED,
+        .run = train,
+    },
+    {
         .name = "predict",
         .task = "squad",
         .summary = "answer the questions of a SQuAD file",
@@ -331,6 +352,22 @@ const struct cli_verb cli_task_verbs[] = {
         .arguments_most = 2,
         .processes = CLI_FIRST,
         .run = evaluate_squad,
+    },
+    {
+        .name = "evaluate",
+        .task = "embed",
+        .summary = "score sentence embeddings on pairs, scored pairs or triplets",
+        .usage = "--model DIR --input FILE --output DIR [options]",
+        .example = "berth evaluate embed --model searcher --input held-out.jsonl --output scores",
+        .notes = "Of pairs with scores the correlations of cosines and scores; of other pairs "
+                 "recall@1, 3, 5 and 10 and mrr@10 of each first text among all second texts; of "
+                 "triplets how many have the second text nearer than the third. Also in "
+                 "eval_results.txt and eval_results.json.",
+        .jobs = JOB_EVALUATE_EMBED,
+        CLI_OWN_OPTIONS(options),
+        .required = "model_name_or_path predict_file output_dir",
+        .processes = CLI_DIVIDED,
+        .run = evaluate,
     },
     {
         .name = "pretrain",

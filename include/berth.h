@@ -119,6 +119,17 @@ struct berth_config {
     const char *class_weights;     /* "balanced", or a number for each class; NULL: 1 each */
     double label_smoothing_factor; /* of training on classes; 0: none */
 
+    /* sentence embeddings: text_column, text_pair_column, label_column (the score) and these */
+    const char *negative_column; /* of the third texts; NULL: none */
+    const char *embedding_loss;  /* "auto", "cosine", "negatives" or "triplet" */
+    int64_t negatives_batch;     /* examples whose texts are each other's negatives; 0: those of a
+                                    micro-batch of per_device_train_batch_size, or of an update */
+    double similarity_scale;     /* factor of the cosines of negatives */
+    double triplet_margin;
+    const char *triplet_distance; /* "euclidean" or "cosine" */
+    const char *pooling;          /* "mean", ...; NULL: as the model's folder says, else "mean" */
+    int normalize; /* scale embeddings to length 1; -1: as the model's folder says, else 0 */
+
     /* pre-training */
     const char *input_dir; /* folder or pattern of shards, or one shard */
     const char *eval_dir; /* held-out shards; NULL: files of input_dir with "test" in their names */
@@ -413,6 +424,11 @@ struct berth_run_result {
  * "tokens": a class for each word of sentences (CoNLL's columns or JSON lines). Training and
  * evaluation write eval_results.txt and eval_results.json; prediction, and training with
  * do_predict, write predictions.txt and predict_results.json.
+ *
+ * "embed": sentence embeddings. Training reads pairs, pairs with a score or triplets (train_file),
+ * evaluation the same kinds of data (validation_file, else predict_file). The result is a folder of
+ * sentence-transformers, which berth_encoder_open opens. Evaluation writes eval_results.txt and
+ * eval_results.json. There is nothing to predict.
  *
  * "pretrain": masked words and next-sentence prediction, on the shards of input_dir. The model
  * starts from random weights (config_file, vocab_file), from another model (model_name_or_path), or

@@ -48,26 +48,6 @@ static enum berth_status make_dataset(struct texts *texts, const struct texts_ar
     return BERTH_OK;
 }
 
-// Copies the texts with the prompt before each into one new block.
-static enum berth_status put_prompt(struct texts *texts, const char *prompt,
-                                    struct berth_error *error) {
-    struct pair_dataset *dataset = &texts->dataset;
-    size_t bytes = 0;
-    for (size_t i = 0; i < dataset->count; i++) {
-        bytes += strlen(prompt) + strlen(dataset->examples[i].text) + 1;
-    }
-    char *to = texts->prompted = memory_new(bytes + 1);
-    if (to == NULL) {
-        return error_no_memory(error, bytes, "the texts with their prompt");
-    }
-    for (size_t i = 0; i < dataset->count; i++) {
-        const char *text = dataset->examples[i].text;
-        dataset->examples[i].text = to;
-        to = stpcpy(stpcpy(to, prompt), text) + 1;
-    }
-    return BERTH_OK;
-}
-
 // --- inputs -------------------------------------------------------------------------------------
 
 static void note_lengths(const struct texts *texts, struct berth_text_status *statuses) {
@@ -82,9 +62,7 @@ enum berth_status texts_prepare(struct texts *texts, const struct inference *inf
                                 const struct texts_args *args, struct berth_error *error) {
     *texts = (struct texts){.places = NULL};
     TRY(make_dataset(texts, args, error));
-    if (args->prompt != NULL) {
-        TRY(put_prompt(texts, args->prompt, error));
-    }
+    TRY(pairs_put_prompt(&texts->dataset, args->prompt, &texts->prompted, error));
     TRY(pair_features_build(
         &texts->dataset, inference->predictor.files.tokenizer, inference->config.max_seq_length,
         inference_threads(inference, texts->dataset.count), &texts->features, error));

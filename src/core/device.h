@@ -63,6 +63,18 @@ enum activation {
     ACTIVATION_COUNT
 };
 
+// The loss of an example of texts with embeddings a, b and, of a triplet, c.
+enum similarity_loss {
+    SIMILARITY_COSINE,            // (a . b - target)^2
+    SIMILARITY_TRIPLET_EUCLIDEAN, // max(0, d(a, b) - d(a, c) + margin), d(u, v) = |u - v + 1e-6|
+    SIMILARITY_TRIPLET_COSINE,    // the same with d(u, v) = 1 - u . v
+    SIMILARITY_LOSSES
+};
+
+static inline int64_t similarity_texts(enum similarity_loss loss) {
+    return loss == SIMILARITY_COSINE ? 2 : 3;
+}
+
 // The largest shapes of a run; the device sizes its scratch memory from them.
 struct device_shape {
     struct batch_extent batch; // the largest
@@ -193,6 +205,17 @@ struct attention_grad_args {
 struct class_rule {
     const float *weights; // [K]
     float smoothing;      // in [0, 1)
+};
+
+struct similarity_args {
+    struct mat dx; // out [C, H] f32
+    float *losses; // out [count]
+    struct mat x;  // [C, H] f32: the texts of an example are neighbours
+    enum similarity_loss loss;
+    float margin;         // of triplets
+    float scale;          // of the gradient
+    const float *targets; // [count] that of an example is its first text's
+    int64_t count;        // texts
 };
 
 struct adamw_args {
@@ -371,7 +394,8 @@ struct device {
     // wanted.
     // dlogits = scale * d(sum of losses) / d(logits); empty: losses only. logits [C, K] f32, C >=
     // count; dlogits [C, K] f32, where it may be the memory of the logits, or in the compute dtype.
-    // A label outside [0, K) is ignored (loss and gradient 0, no hit).
+    // A label outside [0, K) is ignored (loss and gradient 0, no hit). labels NULL: that of row i
+    // is i.
     void (*class_loss)(struct device *dev, struct mat dlogits, float *losses, unsigned char *hits,
                        struct mat logits, float scale, const int32_t *labels, int64_t count);
     // losses[i] = sum over k of t[k] * -log softmax(logits[i])[k] for i in [0, count), where t[k] =
@@ -389,6 +413,27 @@ struct device {
     // is NaN is ignored (loss and gradient 0).
     void (*sigmoid_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                          float scale, const float *targets, int64_t count);
+
+    // --- sentence embeddings: everything in f32 -----------------------------------------------
+    // y[s] = the pooled rows of sequence s, for s in [0, S), zeros in the rows of y after these.
+    // x [R, H], y [C, H].
+    void (*pool_forward)(struct device *dev, struct mat y, struct mat x, enum berth_pooling pooling,
+                         const struct batch *batch);
+    // dx = the gradient of x. Only BERTH_POOL_MAX reads x: dy goes to the first of the rows with
+    // the largest number. dx may be the memory of x.
+    void (*pool_backward)(struct device *dev, struct mat dx, struct mat dy, struct mat x,
+                          enum berth_pooling pooling, const struct batch *batch);
+    // lengths[i] = max(|x[i]|, 1e-12); y[i] = radius x[i] / lengths[i] for i in [0, count), zeros
+    // in the rows of y after these. x and y [C, H].
+    void (*normalize_forward)(struct device *dev, struct mat y, float *lengths, struct mat x,
+                              float radius, int64_t count);
+    // dx[i] = (radius dy[i] - (y[i] . dy[i]) / radius y[i]) / lengths[i]; zeros as above. dx may be
+    // the memory of dy.
+    void (*normalize_backward)(struct device *dev, struct mat dx, struct mat dy, struct mat y,
+                               const float *lengths, float radius, int64_t count);
+    // The loss of each example in losses[i] of its first text, 0 for its other texts and for those
+    // that are no whole example; dx = scale * d(sum of losses) / dx, zeros after `count`.
+    void (*similarity_loss)(struct device *dev, const struct similarity_args *args);
 
     // *sum += weight * (losses[0] + losses[1] + ... + losses[count - 1]), added in this order.
     void (*add_losses)(struct device *dev, double *sum, const float *losses, int64_t count,

@@ -144,6 +144,16 @@ void cpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat
                       struct dropout dropout, const struct batch *batch);
 void cpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,
                        struct dropout dropout, const struct batch *batch);
+// embedding.c
+void cpu_pool_forward(struct device *dev, struct mat y, struct mat x, enum berth_pooling pooling,
+                      const struct batch *batch);
+void cpu_pool_backward(struct device *dev, struct mat dx, struct mat dy, struct mat x,
+                       enum berth_pooling pooling, const struct batch *batch);
+void cpu_normalize_forward(struct device *dev, struct mat y, float *lengths, struct mat x,
+                           float radius, int64_t count);
+void cpu_normalize_backward(struct device *dev, struct mat dx, struct mat dy, struct mat y,
+                            const float *lengths, float radius, int64_t count);
+void cpu_similarity_loss(struct device *dev, const struct similarity_args *args);
 // optimizer.c
 void cpu_squares(struct device *dev, double *sums, const float *values,
                  const struct device_range *ranges, int64_t range_count);

@@ -94,10 +94,11 @@ void cpu_class_loss(struct device *dev, struct mat dlogits, float *losses, unsig
     struct cpu *cpu = cpu_of(dev);
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < count; i++) {
+        const int32_t label = labels != NULL ? labels[i] : (int32_t)i;
         if (hits != NULL) {
-            hits[i] = is_hit(logits, i, labels[i]); // before the gradient overwrites the logits
+            hits[i] = is_hit(logits, i, label); // before the gradient overwrites the logits
         }
-        losses[i] = (float)cpu->kernels->cross_entropy(dlogits, logits, i, labels[i], scale);
+        losses[i] = (float)cpu->kernels->cross_entropy(dlogits, logits, i, label, scale);
     }
     zero_rows(dlogits, count);
 }

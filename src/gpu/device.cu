@@ -291,6 +291,11 @@ static void fill_table(struct device *device) {
     device->weighted_loss = gpu_weighted_loss;
     device->squared_loss = gpu_squared_loss;
     device->sigmoid_loss = gpu_sigmoid_loss;
+    device->pool_forward = gpu_pool_forward;
+    device->pool_backward = gpu_pool_backward;
+    device->normalize_forward = gpu_normalize_forward;
+    device->normalize_backward = gpu_normalize_backward;
+    device->similarity_loss = gpu_similarity_loss;
     device->add_losses = gpu_add_losses;
     device->squares = gpu_squares;
     device->norms = gpu_norms;

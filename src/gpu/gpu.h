@@ -148,6 +148,16 @@ void gpu_tanh_forward(struct device *dev, struct mat y, struct mat t, struct mat
                       struct dropout dropout, const struct batch *batch);
 void gpu_tanh_backward(struct device *dev, struct mat du, struct mat dy, struct mat t,
                        struct dropout dropout, const struct batch *batch);
+// embedding.cu
+void gpu_pool_forward(struct device *dev, struct mat y, struct mat x, enum berth_pooling pooling,
+                      const struct batch *batch);
+void gpu_pool_backward(struct device *dev, struct mat dx, struct mat dy, struct mat x,
+                       enum berth_pooling pooling, const struct batch *batch);
+void gpu_normalize_forward(struct device *dev, struct mat y, float *lengths, struct mat x,
+                           float radius, int64_t count);
+void gpu_normalize_backward(struct device *dev, struct mat dx, struct mat dy, struct mat y,
+                            const float *lengths, float radius, int64_t count);
+void gpu_similarity_loss(struct device *dev, const struct similarity_args *args);
 // optimizer.cu
 void gpu_squares(struct device *dev, double *sums, const float *values,
                  const struct device_range *ranges, int64_t range_count);

@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(LOSS_THREADS, 4)
     class_loss_kernel(struct mat dlogits, float *losses, unsigned char *hits, struct mat logits,
                       float scale, const int32_t *labels) {
     const int64_t row = blockIdx.x;
-    const int32_t label = labels[row];
+    const int64_t label = labels != NULL ? labels[row] : row;
     const bool used = label >= 0 && label < logits.cols;
     const float wanted = used ? number_at(logits, row, label) : 0.0f;
     float most = -INFINITY, before = 0.0f; // columns that are chosen before the label

@@ -7,7 +7,7 @@ set_property(CACHE BERTH_CUDA PROPERTY STRINGS AUTO ON OFF)
 # Machine code for each of these, and PTX of the last one for GPUs that are newer.
 set(BERTH_CUDA_ARCHITECTURES 80 86 89 90 100 CACHE STRING "Compute capabilities to build for")
 
-set(gpu_sources attention.cu attention_mma.cu device.cu linear.cu loss.cu norm.cu optimizer.cu rows.cu)
+set(gpu_sources attention.cu attention_mma.cu device.cu embedding.cu linear.cu loss.cu norm.cu optimizer.cu rows.cu)
 list(TRANSFORM gpu_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
 
 set(gpu_host_sources emulation.cpp emulation_counts.cpp emulation_memory.cpp emulation_stream.cpp gemm_host.cpp)

@@ -209,6 +209,23 @@ static void take_tokens(const struct carving *carving, int64_t rows, int64_t out
     tokens->losses = take_rows(carving, rows, 1, DTYPE_F32).data;
 }
 
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static void take_embedding(const struct carving *carving, int64_t sequences,
+                           struct embedding_buffers *buffers) {
+    const struct bert_embedding *embedding = &carving->config->embedding;
+    const int64_t hidden = carving->config->hidden_size, rows = batch_round(sequences);
+    const int64_t group = smaller(embedding->group, sequences / embedding->texts);
+    const int64_t cosines =
+        embedding->loss == BERT_NEGATIVES ? group * group * (embedding->texts - 1) : 0;
+    buffers->unit = take_rows(carving, rows, hidden, DTYPE_F32);
+    buffers->dunit = take_rows(carving, rows, hidden, DTYPE_F32);
+    buffers->lengths = take_rows(carving, rows, 1, DTYPE_F32).data;
+    buffers->cosines = take_rows(carving, cosines, 1, DTYPE_F32).data;
+}
+
 static void take_head(const struct carving *carving, const struct bert *model,
                       struct bert_activations *activations) {
     const enum param_head kind = model->table->head;
@@ -219,6 +236,9 @@ static void take_head(const struct carving *carving, const struct bert *model,
         activations->logits =
             activations->layers[carving->config->num_hidden_layers - 1].output_norm.y;
         return;
+    }
+    if (kind == PARAM_HEAD_EMBEDDING && carving->keep != BERT_KEEP_NOTHING) {
+        take_embedding(carving, activations->max_sequences, &activations->embedding_loss);
     }
     if (model->table->pooler_weight >= 0) {
         take_pooler(carving, rows, &activations->pooler);

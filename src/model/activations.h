@@ -64,6 +64,14 @@ struct token_buffers {
     float *losses;      // [C]
 };
 
+// What the losses of embeddings need: vectors of one length, their gradients, and of a group the
+// cosines of its first texts and its other texts, which become their gradients.
+struct embedding_buffers {
+    struct mat unit, dunit; // [C, H] f32
+    float *lengths;         // [C]
+    float *cosines;         // [group * (texts - 1) * group]
+};
+
 struct bert_activations {
     const struct bert_head *head;
     enum bert_keep keep;
@@ -78,7 +86,8 @@ struct bert_activations {
     struct class_buffers pooler;    // empty unless the head reads the pooled output
     struct token_buffers tokens;    // empty unless this is the token head
     struct decoder_buffers decoder; // empty unless the head decodes
-    float *losses;                  // [S]
+    struct embedding_buffers embedding_loss; // empty unless embeddings are trained
+    float *losses;                           // [S]
     // Gradients of the current layer. They reuse the memory of the forward pass's temporaries,
     // which the backward pass does not need.
     struct mat dresidual; // [R, H] f32: of the residual stream

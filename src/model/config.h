@@ -19,6 +19,26 @@ enum bert_problem {
     BERT_LABELS      // any of num_labels: a sigmoid for each
 };
 
+// The losses of sentence embeddings.
+enum bert_embedding_loss {
+    BERT_SIMILARITIES, // of the texts of an example: device.h
+    BERT_NEGATIVES     // cross entropy of the cosines of a first text and all other texts of its
+                       // group, whose class is its own second text
+};
+
+// How the rows of a text become an embedding, and the loss of examples of texts. In a batch of
+// whole groups, the first texts of a group are followed by its second ones, then its third ones.
+struct bert_embedding {
+    enum berth_pooling pooling;
+    int normalize; // embeddings have length 1
+    enum bert_embedding_loss loss;
+    enum similarity_loss similarity;
+    int64_t texts; // of an example
+    int64_t group; // examples of a group; the last one of a batch may have fewer
+    double margin; // of triplets
+    double scale;  // factor of the cosines of BERT_NEGATIVES
+};
+
 struct bert_config {
     int64_t vocab_size;              // V; 0: that of the vocabulary
     int64_t hidden_size;             // H
@@ -35,12 +55,13 @@ struct bert_config {
     int truncated_initializer; // redraw values beyond two standard deviations; not a key of the
                                // file
     int64_t pad_token_id;
-    int64_t num_labels;        // classes of id2label, or "num_labels"
-    enum bert_problem problem; // problem_type; if absent, 1 label means regression
-    double classifier_dropout; // for the pooled output; < 0: hidden_dropout_prob
-    int pre_layer_norm;        // 1: layer norms come before the sub-layers, and one after the last
-    char *source_json; // text of the file, so that unknown keys are written back; NULL for a
-                       // built-in shape
+    int64_t num_labels;              // classes of id2label, or "num_labels"
+    enum bert_problem problem;       // problem_type; if absent, 1 label means regression
+    struct bert_embedding embedding; // of sentence embeddings; no key of the file
+    double classifier_dropout;       // for the pooled output; < 0: hidden_dropout_prob
+    int pre_layer_norm; // 1: layer norms come before the sub-layers, and one after the last
+    char *source_json;  // text of the file, so that unknown keys are written back; NULL for a
+                        // built-in shape
 };
 
 // Fills in a built-in shape: "tiny", "minilm", "base" or "large". BERTH_USAGE for another name.

@@ -163,6 +163,8 @@ static const struct head_layout {
                            .vector_count = LENGTH(masked_vectors),
                            .decodes = 1,
                            .outputs = NOTHING},
+    [PARAM_HEAD_EMBEDDING] = {.row = {"BertModel", "a model of embeddings", "the pooling"},
+                              .outputs = H},
 };
 
 const struct param_head_row *param_head_row(enum param_head head) {

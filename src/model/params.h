@@ -18,10 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The head on top of the encoder: none; "qa_outputs" on each token; pooler and "classifier" on the
-// first token of each sequence; "classifier" on each token; pooler and "cls.seq_relationship" on
-// the first token together with "cls.predictions" on the masked tokens, whose decoder is the word
-// table; "cls.predictions" alone.
+// The head on top of the encoder: none; the pooled rows of each sequence, without weights;
+// "qa_outputs" on each token; pooler and "classifier" on the first token of each sequence;
+// "classifier" on each token; pooler and "cls.seq_relationship" on the first token together with
+// "cls.predictions" on the masked tokens, whose decoder is the word table; "cls.predictions" alone.
 enum param_head {
     PARAM_HEAD_NONE,
     PARAM_HEAD_SPAN,
@@ -29,6 +29,7 @@ enum param_head {
     PARAM_HEAD_TOKEN,
     PARAM_HEAD_PRETRAINING,
     PARAM_HEAD_MASKED,
+    PARAM_HEAD_EMBEDDING,
     PARAM_HEADS
 };
 
@@ -85,7 +86,7 @@ struct param_head_row {
 };
 const struct param_head_row *param_head_row(enum param_head head);
 // The number of outputs per token (span: 2, token: num_labels) or per sequence (class: num_labels,
-// pre-training: 2, masked: 0); H without a head.
+// pre-training: 2, masked: 0, embedding: H); H without a head.
 int64_t param_head_outputs(enum param_head head, const struct bert_config *config);
 // 1 for the heads with "cls.predictions", which predict masked tokens.
 int param_head_decodes(enum param_head head);

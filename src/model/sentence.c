@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "model/folder.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MODULES_FILE "modules.json"
@@ -201,6 +202,10 @@ static enum berth_status read_prompt(const char *folder, struct sentence *senten
     json *object;
     char *path;
     enum berth_status status = read_member(folder, "", PROMPTS_FILE, &object, &path, error);
+    if (status == BERTH_OK && object != NULL) {
+        sentence->prompts = json_write(object, JSON_INDENT_2_SORTED);
+        status = sentence->prompts != NULL ? BERTH_OK : error_no_memory(error, 0, path);
+    }
     const char *name = json_text(json_member(object, "default_prompt_name"));
     const json *prompts = json_member(object, "prompts");
     const char *text = name != NULL ? json_text(json_member(prompts, name)) : NULL;
@@ -235,7 +240,100 @@ done:
 
 void sentence_done(struct sentence *sentence) {
     memory_free(sentence->prompt);
-    sentence->prompt = NULL;
+    memory_free(sentence->prompts);
+    sentence->prompt = sentence->prompts = NULL;
+}
+
+// --- writing ------------------------------------------------------------------------------------
+
+#define POOLING_FOLDER "1_Pooling"
+#define NORMALIZE_FOLDER "2_Normalize"
+
+// Takes `value` over.
+static enum berth_status write_member(const char *folder, const char *name, json *value,
+                                      struct berth_error *error) {
+    char *path = path_join(folder, name);
+    enum berth_status status = path != NULL
+                                   ? json_write_file(value, JSON_INDENT_2_SORTED, path, error)
+                                   : file_no_path(error);
+    memory_free(path);
+    json_free(value);
+    return status;
+}
+
+static void add_module(json *modules, const char *class, const char *path) {
+    char number[24], type[64];
+    json *module = json_new_object();
+    snprintf(number, sizeof number, "%zu", json_length(modules));
+    snprintf(type, sizeof type, "sentence_transformers.models.%s", class);
+    json_set(module, "idx", json_new_integer((int64_t)json_length(modules)));
+    json_set(module, "name", json_new_text(number));
+    json_set(module, "path", json_new_text(path));
+    json_set(module, "type", json_new_text(type));
+    json_append(modules, module);
+}
+
+static json *modules_of(const struct sentence *sentence) {
+    json *modules = json_new_array();
+    add_module(modules, "Transformer", "");
+    add_module(modules, "Pooling", POOLING_FOLDER);
+    if (sentence->how.normalize) {
+        add_module(modules, "Normalize", NORMALIZE_FOLDER);
+    }
+    return modules;
+}
+
+static enum berth_status write_pooling(const struct sentence *sentence, int64_t size,
+                                       const char *folder, struct berth_error *error) {
+    json *pooling = json_new_object();
+    json_set(pooling, "word_embedding_dimension", json_new_integer(size));
+    for (size_t i = 0; i < SENTENCE_POOLINGS; i++) {
+        json_set(pooling, old_names[i], json_new_boolean(i == (size_t)sentence->how.pooling));
+    }
+    json_set(pooling, "include_prompt", json_new_boolean(1));
+    return write_member(folder, "config.json", pooling, error);
+}
+
+// Another run's module of that name is not this model's.
+static enum berth_status settle_normalize(const struct sentence *sentence, const char *folder,
+                                          struct berth_error *error) {
+    char *path = path_join(folder, NORMALIZE_FOLDER);
+    enum berth_status status = path == NULL              ? file_no_path(error)
+                               : sentence->how.normalize ? dir_make(path, error)
+                                                         : dir_remove(path, error);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status write_prompts(const struct sentence *sentence, const char *folder,
+                                       struct berth_error *error) {
+    if (sentence->prompts == NULL) {
+        return BERTH_OK;
+    }
+    char *path = path_join(folder, PROMPTS_FILE);
+    enum berth_status status =
+        path != NULL ? file_write(path, sentence->prompts, strlen(sentence->prompts), error)
+                     : file_no_path(error);
+    memory_free(path);
+    return status;
+}
+
+enum berth_status sentence_write(const struct sentence *sentence, int64_t size, const char *folder,
+                                 struct berth_error *error) {
+    json *lengths = json_new_object();
+    json_set(lengths, "max_seq_length", json_new_integer(sentence->max_length));
+    json_set(lengths, "do_lower_case", json_new_boolean(0));
+    TRY(write_member(folder, LENGTH_FILE, lengths, error));
+    TRY(write_prompts(sentence, folder, error));
+    char *inside = path_join(folder, POOLING_FOLDER);
+    enum berth_status status = inside != NULL ? dir_make(inside, error) : file_no_path(error);
+    if (status == BERTH_OK) {
+        status = write_pooling(sentence, size, inside, error);
+    }
+    memory_free(inside);
+    TRY(status);
+    TRY(settle_normalize(sentence, folder, error));
+    return write_member(folder, MODULES_FILE, modules_of(sentence), error);
 }
 
 // --- copying ------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The embedding settings of a sentence-transformers folder: modules.json, the modules' own
-// config.json, sentence_bert_config.json and config_sentence_transformers.json, in the layouts of
-// versions 2 to 6.
+// config.json, sentence_bert_config.json and config_sentence_transformers.json. Read in the layouts
+// of versions 2 to 6, written in that of versions before 6, which all versions read.
 //
 // Leaves out modules other than Transformer, Pooling and Normalize (Dense, ...) and the
 // concatenation of several poolings; they are refused by name.
@@ -19,6 +19,7 @@ struct sentence {
     int64_t max_length; // tokens per text, including special ones; 0: the number of positions
     int lower_case;     // 1: lower-case texts, whatever the tokenizer's files say
     char *prompt;       // prefix of every text; NULL: none
+    char *prompts;      // config_sentence_transformers.json as it was; NULL: there was none
 };
 
 // The poolings' names in sentence-transformers.
@@ -30,6 +31,10 @@ extern const char *const sentence_pooling_names[SENTENCE_POOLINGS];
 enum berth_status sentence_read(const char *folder, struct sentence *sentence,
                                 struct berth_error *error);
 void sentence_done(struct sentence *sentence);
+
+// Writes the files of a model of vectors with `size` numbers into an existing folder.
+enum berth_status sentence_write(const struct sentence *sentence, int64_t size, const char *folder,
+                                 struct berth_error *error);
 
 // Copies these files and those in the modules' folders to `target`; missing files are skipped.
 enum berth_status sentence_copy(const char *folder, const char *target, struct berth_error *error);

@@ -12,6 +12,7 @@ MACHINE = "--threads 1 --precision fp32"
 UPDATES = "--train_batch_size 4 --max_steps 4 --learning_rate 1e-2 --logging_steps 1 --save_steps 2"
 MASKED = f"--max_seq_length 16 {MACHINE}"
 OWN = "--text_column text --label_column label"
+PAIR = "--text_column text --text_pair_column pair"
 
 # In the order of the bits of enum option_job.
 JOBS = {
@@ -44,10 +45,14 @@ JOBS = {
     "finetune tokens": ("finetune tokens", f"--model ../model --train ../tags.txt --dev ../tags.txt --output out "
                                            f"{MACHINE} {UPDATES}"),
     "predict tokens": ("predict tokens", f"--model ../tagger --input ../tags.txt --output out {MACHINE}"),
+    "finetune embed": ("finetune embed", f"--model ../model --train ../table.csv --dev ../table.csv "
+                                         f"--output out {PAIR} {MACHINE} {UPDATES}"),
+    "evaluate embed": ("evaluate embed", f"--model ../model --input ../table.csv --output out {PAIR} {MACHINE}"),
 }
 
 SQUAD, CLASSIFY, PRETRAIN, MLM = "finetune squad", "finetune classify", "pretrain", "mlm"
 TOKENS = "finetune tokens"
+EMBED = "finetune embed"
 SCRATCH = (f"pretrain --objective mlm --config_file ../config.json --vocab_file ../vocab.txt --train ../prose.txt "
            f"--validation_split_percentage 40 --output out {MASKED} {UPDATES}")
 
@@ -105,8 +110,8 @@ CASES = {
     "model_name_or_path": {"other": "../model2", PRETRAIN: ("../pretrained", "--seed 5")},
     "vocab_file": {"other": "../vocab2.txt", "bench": "../nowhere", "evaluate pretrain": "../nowhere"},
     "pre_layer_norm": "true",
-    "train_file": {SQUAD: "../data2.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", MLM: "../lines.txt"},
-    "validation_file": {SQUAD: "../answers.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", "other": "../lines.txt"},
+    "train_file": {SQUAD: "../data2.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", EMBED: "../table2.csv", MLM: "../lines.txt"},
+    "validation_file": {SQUAD: "../answers.json", CLASSIFY: "../table2.csv", TOKENS: "../tags2.txt", EMBED: "../table2.csv", "other": "../lines.txt"},
     "predict_file": {"other": "../answers.json", CLASSIFY: "../table2.csv", "predict classify": "../table2.csv",
                      TOKENS: "../tags2.txt", "predict tokens": "../tags2.txt",
                      "features squad": "../nowhere"},
@@ -123,11 +128,20 @@ CASES = {
     "split": on(MRPC_PREDICTED, "dev"),
     "language": {CLASSIFY: on(XNLI, "en"), "predict classify": on(XNLI_PREDICTED, "en")},
     "text_column": {"other": "pair", TOKENS: "2", "predict tokens": "2"},
-    "text_pair_column": "pair",
+    "text_pair_column": {"other": "pair", EMBED: "text", "evaluate embed": "text"},
     "label_column": {"other": "pair", TOKENS: "2", "predict tokens": "0"},
     "class_weights": "balanced",
     "label_smoothing_factor": "0.3",
     "problem_type": "regression",
+    # embeddings
+    "negative_column": "label",
+    "embedding_loss": "cosine",
+    "negatives_batch": "2",
+    "similarity_scale": "5",
+    "triplet_margin": "1",
+    "triplet_distance": "cosine",
+    "pooling": "cls",
+    "normalize": "true",
     # pre-training
     "input_dir": "../shards2",
     "eval_dir": "../shards2",
@@ -201,6 +215,7 @@ CASES = {
     "decay_step": ("2", "--schedule EE"),
     "rewarmup": {SQUAD: (None, "--resume_from_checkpoint auto", "half-squad"),
                  CLASSIFY: (None, "--resume_from_checkpoint auto", "half-classes"),
+                 EMBED: (None, "--resume_from_checkpoint auto", "half-embed"),
                  TOKENS: (None, "--resume_from_checkpoint auto", "half-tagger"),
                  PRETRAIN: (None, "--resume_from_checkpoint auto", "half-pretrained"),
                  MLM: (None, "--resume_from_checkpoint auto", "half-masked")},
@@ -214,7 +229,7 @@ CASES = {
     "overlap_comm": "false",
     "reduce_bucket_size": "1000",
     "allgather_bucket_size": "1000",
-    "virtual_ranks": "4",
+    "virtual_ranks": {"other": "4", EMBED: ("4", "--negatives_batch 2")},
     "shard_order": "rank",
     "adam_beta1": "0.5",
     "adam_beta2": "0.5",
@@ -242,7 +257,8 @@ CASES = {
     "eval_strategy": "steps",
     "metric_for_best_model": "loss",
     "greater_is_better": {SQUAD: ("false", "--eval_steps 2 --learning_rate 2e-3 --max_steps 12"),
-                          "other": ("true", "--eval_steps 1 --metric_for_best_model loss")},
+                          "other": ("true", "--eval_steps 1 --metric_for_best_model loss"),
+                          EMBED: ("false", "--eval_steps 1")},
     "early_stopping_patience": "1",
     "early_stopping_threshold": {SQUAD: ("1000", "--eval_steps 1 --early_stopping_patience 1"), "other": "1000"},
     "do_predict": {"other": on(MRPC, None), TOKENS: (None, "--input ../tags.txt --do_predict false")},

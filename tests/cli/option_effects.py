@@ -221,9 +221,9 @@ def make_world():
                              ("half-tagger", "finetune tokens", "--output ../half-tagger --max_steps 3"),
                              ("half-squad", "finetune squad", "--output ../half-squad --max_steps 3 --num_train_epochs 9"),
                              ("half-classes", "finetune classify", "--output ../half-classes --max_steps 3"),
-                             ("half-pretrained", "pretrain", "--output ../half-pretrained --steps_this_run 3"),
-                             ("masked", "mlm", "--output ../masked"),
-                             ("half-masked", "mlm", "--output ../half-masked --max_steps 3")):
+                             ("half-embed", "finetune embed", "--output ../half-embed --max_steps 3"),
+                             ("half-masked", "mlm", "--output ../half-masked --max_steps 3"),
+                             ("half-pretrained", "pretrain", "--output ../half-pretrained --steps_this_run 3")):
         line = "%s %s" % (job, extra) if " --" in job else job_line(job, extra)
         done = subprocess.run([BERTH] + shlex.split(line), cwd=os.path.join(WORK, "here"), env=ENVIRONMENT, capture_output=True)
         if done.returncode != 0:

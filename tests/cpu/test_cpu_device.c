@@ -63,7 +63,13 @@ static void impossible_reserve_is_an_error(void **state) {
     struct device *dev = open_auto();
     struct berth_error error;
     const struct device_shape huge = {
-        {(int64_t)1 << 40, 1, 0, 1024, 0}, 1024, 4096, 16, 30522, 0, DTYPE_BF16, 1};
+        .batch = {.tokens = (int64_t)1 << 40, .sequences = 1, .max_length = 1024},
+        .hidden = 1024,
+        .intermediate = 4096,
+        .heads = 16,
+        .vocab = 30522,
+        .compute = DTYPE_BF16,
+        .trains = 1};
     assert_true(dev->workspace_bytes(dev, &huge) > (size_t)1 << 40);
     assert_int_equal(dev->reserve(dev, &huge, &error), BERTH_NO_MEMORY);
     assert_int_equal(dev->status(dev, &error), BERTH_OK);

@@ -184,6 +184,51 @@ static void fits_the_front(void **state) {
     assert_int_equal(fit(order + 1, 5, 1000, 10, 0), 1);
 }
 
+// Seven examples of three texts in groups of three, whose last one is short: texts 0, 1, ... 20.
+static struct packer_sequence get_text(const void *data, size_t index) {
+    return (struct packer_sequence){
+        .ids = ids, .type_ids = types, .length = 1 + (int32_t)(index % 4), .label = (int32_t)index};
+}
+
+static const struct packer_source examples = {.get = get_text, .count = 7, .texts = 3, .group = 3};
+
+static void packs_groups(void **state) {
+    static const uint32_t order[] = {4, 0, 6, 2, 1, 5, 3};
+    static const int64_t places[] = {10, 11, 12, 23, 24, 25, 36};
+    static const int32_t texts[] = {12, 0, 18, 13, 1, 19, 14, 2, 20, 6, 3,
+                                    15, 7, 4,  16, 8, 5,  17, 9, 10, 11};
+    static const int64_t expected[] = {30, 33, 36, 31, 34, 37, 32, 35,  38,  69, 72,
+                                       75, 70, 73, 76, 71, 74, 77, 108, 109, 110};
+    struct packer packer;
+    assert_int_equal(init(&packer, 100, 21, 0), BERTH_OK);
+    packer_fill(&packer, &examples, order, places, 7);
+    assert_int_equal(packer.batch.sequence_count, 21);
+    assert_memory_equal(packer.batch.labels, texts, sizeof texts);
+    assert_memory_equal(packer.batch.places, expected, sizeof expected);
+    packer_fill(&packer, &examples, order, NULL, 2);
+    assert_int_equal(packer.batch.sequence_count, 6);
+    assert_int_equal(packer.batch.labels[1], 0);
+    assert_int_equal(packer.batch.places[5], 5);
+    packer_done(&packer);
+}
+
+static void keeps_groups_whole(void **state) {
+    static const uint32_t order[] = {0, 1, 2, 3, 4, 5, 6};
+    const struct batch_extent all = packer_extent(&examples, order, 7);
+    assert_int_equal(all.sequences, 21);
+    assert_int_equal(all.max_length, 4);
+    for (int64_t tokens = 1; tokens <= all.tokens; tokens++) {
+        for (int64_t items = 1; items <= 7; items++) {
+            const struct batch_extent limits = {tokens, items, 0, 0, 0};
+            const size_t count = packer_fit(&examples, order, 7, &limits);
+            assert_true(count == 3 || count == 6 || count == 7);
+            assert_true(count == 3 || packer_extent(&examples, order, count).tokens <= tokens);
+        }
+    }
+    const struct batch_extent enough = {all.tokens, 7, 0, 0, 0};
+    assert_int_equal(packer_fit(&examples, order, 7, &enough), 7);
+}
+
 static void refuses_impossible_sizes(void **state) {
     static const struct batch_extent sizes[] = {
         {0, 1, 0, 0, 0},         {1, 0, 0, 0, 0},  {-1, 1, 0, 0, 0},       {INT64_MAX, 1, 0, 0, 0},
@@ -212,6 +257,8 @@ int main(void) {
         cmocka_unit_test(packs_masked_tokens),
         cmocka_unit_test(clears_the_slack),
         cmocka_unit_test(fits_the_front),
+        cmocka_unit_test(packs_groups),
+        cmocka_unit_test(keeps_groups_whole),
         cmocka_unit_test(refuses_impossible_sizes),
     };
     return cmocka_run_group_tests(tests, fill_ids, NULL);

@@ -303,6 +303,80 @@ static void test_worst_case_of_each_rank(void **state) {
     }
 }
 
+// Every part of an update has whole groups, each in the order of the update, for any number of
+// parts; the planned micro-batches are those that are met.
+static void test_groups_stay_whole(void **state) {
+    const struct packer_source source = {.get = get_skewed, .count = 150, .texts = 3, .group = 8};
+    for (int64_t parts = 1; parts <= 12; parts++) {
+        struct berth_config config = make(40, parts % 2 ? 8 : 0, 0);
+        struct batching b;
+        struct division division;
+        struct batching_worst worst;
+        struct batch_extent met = {0};
+        config.virtual_ranks = parts;
+        config.num_train_epochs = 3;
+        if (parts % 2) {
+            config.gradient_accumulation_steps = 5;
+        }
+        assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
+        assert_int_equal(batching_group(&b, &config, 8, 1, NULL), BERTH_OK);
+        const struct batching_rank alone = {&shape, 0, 1};
+        assert_int_equal(batching_find_worst(&b, &source, &alone, &worst, NULL), BERTH_OK);
+        assert_int_equal(division_init(&division, (size_t)parts, 40, NULL), BERTH_OK);
+        for (int64_t step = 0; step < b.total_steps; step++) {
+            const struct update_place place = batching_place(&b, step);
+            uint32_t order[150], seen[40] = {0};
+            packer_shuffle(b.seed, place.epoch, 150, order);
+            division_make(&division, &source, order + place.first, place.count, &shape,
+                          batching_most_sequences(&b, place.count, division.parts));
+            assert_int_equal(division.starts[parts], place.count);
+            for (int64_t part = 0; part < parts; part++) {
+                for (size_t done = division.starts[part]; done < division.starts[part + 1];) {
+                    const size_t cut = batching_cut(&b, &source, division.order + done,
+                                                    division.starts[part + 1] - done);
+                    const struct batch_extent own =
+                        packer_extent(&source, division.order + done, cut);
+                    met = batch_extent_larger(&met, &own);
+                    for (size_t i = 0; i < cut; i++) {
+                        const size_t at = (size_t)division.places[done + i];
+                        const size_t first = i / 8 * 8; // of the group in the micro-batch
+                        assert_int_equal(at % 8, i % 8);
+                        assert_int_equal(at / 8, (size_t)division.places[done + first] / 8);
+                        assert_int_equal(division.order[done + i], order[place.first + at]);
+                        seen[at]++;
+                    }
+                    assert_true(cut % 8 == 0 ||
+                                (size_t)division.places[done + cut - 1] + 1 == place.count);
+                    done += cut;
+                }
+            }
+            for (size_t i = 0; i < place.count; i++) {
+                assert_int_equal(seen[i], 1);
+            }
+        }
+        assert_memory_equal(&worst.micro, &met, sizeof met);
+        division_done(&division);
+    }
+}
+
+static void test_sizes_of_no_whole_groups(void **state) {
+    struct berth_error error;
+    struct batching b;
+    struct berth_config config = make(40, 0, 0);
+    assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_group(&b, &config, 16, 1, &error), BERTH_CONFIG);
+    assert_non_null(strstr(error.message, "negatives_batch 16"));
+    config = make(40, 0, 2);
+    assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_group(&b, &config, 8, 1, &error), BERTH_CONFIG);
+    assert_non_null(strstr(error.message, "micro-batches of 20 examples"));
+    config.virtual_ranks = 3; // whose micro-batches are rounded up
+    assert_int_equal(batching_resolve(&b, &config, 150, 1, NULL), BERTH_OK);
+    assert_int_equal(batching_group(&b, &config, 8, 1, NULL), BERTH_OK);
+    assert_int_equal(b.micro.sequences, 8);
+    assert_int_equal(b.accumulation, 6);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_two_give_the_third),
@@ -315,6 +389,8 @@ int main(void) {
         cmocka_unit_test(test_worst_case_is_met_and_never_passed),
         cmocka_unit_test(test_divisions),
         cmocka_unit_test(test_worst_case_of_each_rank),
+        cmocka_unit_test(test_groups_stay_whole),
+        cmocka_unit_test(test_sizes_of_no_whole_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

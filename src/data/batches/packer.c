@@ -139,22 +139,39 @@ static void sort_words(struct packer *packer) {
     }
 }
 
+// A text of an item of order[0 .. count).
+struct text {
+    size_t item, text;
+};
+
+// That of the batch's sequence `number`.
+static struct text text_of(const struct packer_source *source, size_t count, size_t number) {
+    const size_t texts = packer_texts(source), group = packer_group(source);
+    const size_t first = number / (group * texts) * group, left = count - first;
+    const size_t items = left < group ? left : group, inside = number - first * texts;
+    return (struct text){.item = first + inside % items, .text = inside / items};
+}
+
 void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
-                 const int64_t *places, size_t count) {
+                 const int64_t *places, size_t items) {
     struct batch *batch = &packer->batch;
+    const size_t texts = packer_texts(source), count = items * texts;
     int64_t row = 0;
     batch->sequence_count = (int64_t)count;
     batch->max_length = 0;
     batch->masked_count = 0;
     for (size_t i = 0; i < count; i++) {
-        struct packer_sequence sequence = source->get(source->data, order[i]);
+        const struct text at = text_of(source, items, i);
+        const int64_t place = places != NULL ? places[at.item] : (int64_t)at.item;
+        struct packer_sequence sequence =
+            source->get(source->data, order[at.item] * texts + at.text);
         put_sequence(batch, (int32_t)i, row, &sequence);
         put_masked(batch, row, &sequence);
         if (batch->shares != NULL) {
             put_labels(packer, i, &sequence);
         }
         ((int32_t *)batch->cu_seqlens)[i] = (int32_t)row;
-        ((int64_t *)batch->places)[i] = places != NULL ? places[i] : (int64_t)i;
+        ((int64_t *)batch->places)[i] = place * (int64_t)texts + (int64_t)at.text;
         if (sequence.length > batch->max_length) {
             batch->max_length = sequence.length;
         }
@@ -171,30 +188,39 @@ void packer_fill(struct packer *packer, const struct packer_source *source, cons
 
 size_t packer_fit(const struct packer_source *source, const uint32_t *order, size_t count,
                   const struct batch_extent *limits) {
+    const size_t group = packer_group(source);
+    struct batch_extent extent = {0};
     size_t fitting = 0;
-    int64_t tokens = 0, masked = 0;
     while (fitting < count && (int64_t)fitting < limits->sequences) {
-        struct packer_sequence sequence = source->get(source->data, order[fitting]);
-        tokens += sequence.length;
-        masked += sequence.masked_count;
-        if ((tokens > limits->tokens || masked > limits->masked) && fitting > 0) {
+        const size_t items = count - fitting < group ? count - fitting : group;
+        const struct batch_extent own = packer_extent(source, order + fitting, items);
+        extent.tokens += own.tokens;
+        extent.masked += own.masked;
+        if ((extent.tokens > limits->tokens || extent.masked > limits->masked) && fitting > 0) {
             break;
         }
-        fitting++;
+        fitting += items;
     }
     return fitting;
 }
 
+static void extend(struct batch_extent *extent, const struct packer_sequence *sequence) {
+    extent->sequences++;
+    extent->tokens += sequence->length;
+    extent->masked += sequence->masked_count;
+    if (sequence->length > extent->max_length) {
+        extent->max_length = sequence->length;
+    }
+}
+
 struct batch_extent packer_extent(const struct packer_source *source, const uint32_t *order,
                                   size_t count) {
-    struct batch_extent extent = {.sequences = (int64_t)count};
-    for (size_t i = 0; i < count; i++) {
-        struct packer_sequence sequence = source->get(source->data, order[i]);
-        extent.tokens += sequence.length;
-        extent.masked += sequence.masked_count;
-        if (sequence.length > extent.max_length) {
-            extent.max_length = sequence.length;
-        }
+    const size_t texts = packer_texts(source);
+    struct batch_extent extent = {0};
+    for (size_t i = 0; i < count * texts; i++) {
+        const struct packer_sequence sequence =
+            source->get(source->data, order[i / texts] * texts + i % texts);
+        extend(&extent, &sequence);
     }
     return extent;
 }

@@ -30,12 +30,25 @@ struct packer_sequence {
     int32_t masked_count;
 };
 
-// Returns sequence `index` of the data.
+// The items of the data. An item is a sequence, or the texts of an example, each a sequence: text t
+// of item i is get(i * texts + t). A group of items stays together: it is in one part of an update
+// (division.h) and in one micro-batch, where the first texts of its items are followed by their
+// second ones, and so on. Groups are counted from the first item of an update.
 struct packer_source {
     struct packer_sequence (*get)(const void *data, size_t index);
     const void *data;
-    size_t count;
+    size_t count; // items
+    size_t texts; // of an item; 0: 1
+    size_t group; // items; 0: 1
 };
+
+static inline size_t packer_texts(const struct packer_source *source) {
+    return source->texts > 0 ? source->texts : 1;
+}
+
+static inline size_t packer_group(const struct packer_source *source) {
+    return source->group > 0 ? source->group : 1;
+}
 
 // Fills order[count] with the permutation of epoch `epoch`.
 void packer_shuffle(uint64_t seed, int64_t epoch, size_t count, uint32_t *order);
@@ -52,17 +65,18 @@ enum berth_status packer_init(struct packer *packer, const struct batch_extent *
                               int sorts_words, struct berth_error *error);
 void packer_done(struct packer *packer);
 
-// Packs the sequences order[0 .. count) of the source, which must fit; sequence i gets place
-// places[i], or i where `places` is NULL. The caller sets batch.masked_weight.
+// Packs the items order[0 .. items) of the source, which must fit and begin with a group; text t of
+// item i gets place places[i] * texts + t, with i for places[i] where `places` is NULL. The caller
+// sets batch.masked_weight.
 void packer_fill(struct packer *packer, const struct packer_source *source, const uint32_t *order,
-                 const int64_t *places, size_t count);
+                 const int64_t *places, size_t items);
 
-// The number of sequences at the start of order[0 .. count) that fit the limits; at least 1 when
-// count > 0.
+// The number of items at the start of order[0 .. count), whole groups, that fit the limits, of
+// which `sequences` counts items; at least one group when count > 0.
 size_t packer_fit(const struct packer_source *source, const uint32_t *order, size_t count,
                   const struct batch_extent *limits);
 
-// The extent of the batch of order[0 .. count).
+// The extent of the batch of the items order[0 .. count).
 struct batch_extent packer_extent(const struct packer_source *source, const uint32_t *order,
                                   size_t count);
 

@@ -72,6 +72,10 @@ enum berth_status pairs_read(const char *path, const struct pair_settings *setti
 enum berth_status pairs_read_memory(const char *name, const char *bytes, size_t length,
                                     const struct pair_settings *settings,
                                     struct pair_dataset *dataset, struct berth_error *error);
+// Copies the first texts with the prompt before each into one new block (memory_free). *texts is
+// NULL where `prompt` is NULL, and the data set unchanged.
+enum berth_status pairs_put_prompt(struct pair_dataset *dataset, const char *prompt, char **texts,
+                                   struct berth_error *error);
 void pair_dataset_done(struct pair_dataset *dataset);
 
 // Renumbers the classes of a data set in the order of `names` (a model's id2label, or the training

@@ -183,6 +183,41 @@ static void sigmoid_loss(struct device *dev, const struct op_call *c) {
     dev->sigmoid_loss(dev, m[0], m[1].data, m[2], c->scale, m[3].data, c->sizes[OP_COUNT]);
 }
 
+// A variant is a pooling.
+static void pool_forward(struct device *dev, const struct op_call *c) {
+    const struct mat *m = c->operands;
+    dev->pool_forward(dev, m[0], m[1], (enum berth_pooling)c->variant, &c->batch);
+}
+
+static void pool_backward(struct device *dev, const struct op_call *c) {
+    const struct mat *m = c->operands;
+    dev->pool_backward(dev, m[0], m[1], m[2], (enum berth_pooling)c->variant, &c->batch);
+}
+
+static void normalize_forward(struct device *dev, const struct op_call *c) {
+    const struct mat *m = c->operands;
+    dev->normalize_forward(dev, m[0], m[1].data, m[2], OP_RADIUS, c->sizes[OP_COUNT]);
+}
+
+static void normalize_backward(struct device *dev, const struct op_call *c) {
+    const struct mat *m = c->operands;
+    dev->normalize_backward(dev, m[0], m[1], m[2], m[3].data, OP_RADIUS, c->sizes[OP_COUNT]);
+}
+
+// A variant is a loss.
+static void similarity_loss(struct device *dev, const struct op_call *c) {
+    const struct mat *m = c->operands;
+    const struct similarity_args args = {.dx = m[0],
+                                         .losses = m[1].data,
+                                         .x = m[2],
+                                         .loss = (enum similarity_loss)c->variant,
+                                         .margin = OP_MARGIN,
+                                         .scale = c->scale,
+                                         .targets = m[3].data,
+                                         .count = c->sizes[OP_COUNT]};
+    dev->similarity_loss(dev, &args);
+}
+
 static void add_losses(struct device *dev, const struct op_call *c) {
     const struct mat *m = c->operands;
     dev->add_losses(dev, m[0].data, m[1].data, c->sizes[OP_COUNT], 0.125);
@@ -417,15 +452,16 @@ const struct op op_table[] = {
      .variants = 2,
      .uses = {USE("pooler's tanh backward", SEQUENCE_ROWS, NONE, NONE, .variant = 1)}},
     {OP(class_loss),
-     .operands = {X(dlogits, OUT_ZERO, COMPUTE, T, N, .only = V(0) | V(2), .f32 = V(2),
-                    .shared = V(0), .with = 3),
+     .operands = {X(dlogits, OUT_ZERO, COMPUTE, T, N, .only = V(0) | V(2) | V(3),
+                    .f32 = V(2) | V(3), .shared = V(0), .with = 3),
                   X(losses, OUT, F32, ONE, COUNT),
                   X(hits, OUT, BYTE, ONE, COUNT, .only = V(1) | V(2)),
                   X(logits, IN, F32, T, N, .size = 8),
-                  X(labels, IN, INT32, ONE, COUNT, .set = set_labels)},
-     .variants = 3,
+                  X(labels, IN, INT32, ONE, COUNT, .set = set_labels, .only = V(0) | V(1) | V(2))},
+     .variants = 4,
      .uses = {USE("word loss", MASKED_ROWS, VOCABULARY, NONE),
-              USE("class loss", SEQUENCE_ROWS, CLASSES, NONE)}},
+              USE("class loss", SEQUENCE_ROWS, CLASSES, NONE),
+              USE("loss of negatives", SEQUENCE_ROWS, SEQUENCE_ROWS, NONE, .variant = 3)}},
     {OP(weighted_loss),
      .operands = {X(dlogits, OUT_ZERO, F32, T, N, .only = V(0) | V(1), .shared = V(0), .with = 2),
                   X(losses, OUT, F32, ONE, COUNT), X(logits, IN, F32, T, N, .size = 8),
@@ -444,6 +480,29 @@ const struct op op_table[] = {
      .variants = 3,
      .uses = {USE("sigmoid loss", SEQUENCE_ROWS, ONE, NONE),
               USE("sigmoid loss of labels", SEQUENCE_ROWS, CLASSES, NONE)}},
+    {OP(pool_forward),
+     .operands = {X(y, OUT_ZERO, F32, T, HIDDEN), X(x, IN, F32, ROWS, HIDDEN, .size = 2)},
+     .variants = 6, .uses = {USE("pooling forward", SEQUENCE_ROWS, NONE, NONE)}},
+    {OP(pool_backward),
+     .operands = {X(dx, OUT_ZERO, F32, ROWS, HIDDEN, .shared = V(0) | V(2), .with = 2),
+                  X(dy, IN, F32, T, HIDDEN, .size = 2), X(x, IN, F32, ROWS, HIDDEN, .size = 2)},
+     .variants = 6, .uses = {USE("pooling backward", SEQUENCE_ROWS, NONE, NONE)}},
+    {OP(normalize_forward),
+     .operands = {X(y, OUT_ZERO, F32, T, HIDDEN), X(lengths, OUT, F32, ONE, COUNT),
+                  X(x, IN, F32, T, HIDDEN, .size = 2)},
+     .uses = {USE("length of embeddings", SEQUENCE_ROWS, NONE, NONE)}},
+    {OP(normalize_backward),
+     .operands = {X(dx, OUT_ZERO, F32, T, HIDDEN, .shared = V(1), .with = 1),
+                  X(dy, IN, F32, T, HIDDEN, .size = 2), X(y, IN, F32, T, HIDDEN),
+                  X(lengths, IN, F32, ONE, COUNT, .size = 0.5, .shift = 1)},
+     .variants = 2, .uses = {USE("length of embeddings, backward", SEQUENCE_ROWS, NONE, NONE)}},
+    {OP(similarity_loss),
+     .operands = {X(dx, OUT_ZERO, F32, T, HIDDEN), X(losses, OUT, F32, ONE, COUNT),
+                  X(x, IN, F32, T, HIDDEN, .size = 0.5),
+                  X(targets, IN, F32, ONE, COUNT, .only = V(0))},
+     .variants = 3,
+     .uses = {USE("similarity loss", SEQUENCE_ROWS, NONE, NONE),
+              USE("loss of triplets", SEQUENCE_ROWS, NONE, NONE, .variant = 1)}},
     {OP(add_losses),
      .operands = {X(sum, ADD, F64, ONE, ONE, .shift = 3),
                   X(losses, IN, F32, ONE, COUNT, .shift = 2)},

@@ -70,6 +70,10 @@ enum op_type { OP_F32, OP_COMPUTE, OP_F64, OP_INT32, OP_INT64, OP_BYTE, OP_RANGE
 #define OP_USES 6
 #define OP_VARIANT(v) (1u << (v))
 
+// Numbers that calls have.
+#define OP_RADIUS 2.0f // of vectors scaled to one length
+#define OP_MARGIN 0.5f // of triplets
+
 struct op_call;
 
 struct op_operand {

@@ -100,10 +100,14 @@ static enum berth_status write_config(const struct checkpoint_content *content, 
     return folder_write_config(folder, &content->files->shape, &content->files->table, error);
 }
 
-static enum berth_status write_tokenizer_and_state(const struct checkpoint_content *content,
-                                                   const char *folder, struct berth_error *error) {
-    TRY(folder_copy_tokenizer(content->model_folder, content->files->vocab_path,
-                              &content->files->rules, folder, error));
+static enum berth_status write_companions(const struct checkpoint_content *content,
+                                          const char *folder, struct berth_error *error) {
+    const struct model_files *files = content->files;
+    TRY(folder_copy_tokenizer(content->model_folder, files->vocab_path, &files->rules, folder,
+                              error));
+    if (files->table.head == PARAM_HEAD_EMBEDDING) {
+        TRY(sentence_write(&files->sentence, files->shape.hidden_size, folder, error));
+    }
     return write_state(content, folder, error);
 }
 
@@ -168,7 +172,7 @@ static enum berth_status create_checkpoint(struct checkpoint_writing *writing,
                           &writing->shards, error));
     }
     TRY(write_config(content, writing->temporary, error));
-    return write_tokenizer_and_state(writing->content, writing->temporary, error);
+    return write_companions(writing->content, writing->temporary, error);
 }
 
 static enum berth_status publish_checkpoint(const struct checkpoint_writing *writing,
@@ -191,7 +195,7 @@ static enum berth_status publish_model(const struct checkpoint_writing *writing,
         weights != NULL ? file_publish(weights, writing->path, error) : file_no_path(error);
     memory_free(weights);
     TRY(status);
-    TRY(write_tokenizer_and_state(writing->content, writing->output_dir, error));
+    TRY(write_companions(writing->content, writing->output_dir, error));
     return dir_remove(writing->temporary, error);
 }
 

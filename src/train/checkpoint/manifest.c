@@ -22,9 +22,51 @@ static enum berth_status measure_file(const char *path, uint64_t *bytes, char he
     return digest_file(DIGEST_SHA256, path, hex, error);
 }
 
-static enum berth_status add_file(json *files, const char *folder, const char *name,
+// Visits the files of the folder and, as "FOLDER/FILE", those of the folders in it.
+
+struct file_visit {
+    const char *folder;
+    json *made;         // the manifest's files, to be filled
+    const json *listed; // or to be compared with
+    enum berth_status (*file)(const struct file_visit *visit, const char *name,
+                              struct berth_error *error);
+};
+
+static enum berth_status visit_name(const struct file_visit *visit, const char *inside,
+                                    const char *name, struct berth_error *error);
+
+static enum berth_status visit_files(const struct file_visit *visit, const char *inside,
+                                     struct berth_error *error) {
+    char **names, *path = path_join(visit->folder, inside);
+    enum berth_status status = path != NULL ? dir_list(path, &names, error) : file_no_path(error);
+    memory_free(path);
+    TRY(status);
+    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+        status = visit_name(visit, inside, names[i], error);
+    }
+    memory_free(names);
+    return status;
+}
+
+static enum berth_status visit_name(const struct file_visit *visit, const char *inside,
+                                    const char *name, struct berth_error *error) {
+    const int is_top = strcmp(inside, "") == 0;
+    if (is_top && strcmp(name, MANIFEST_NAME) == 0) {
+        return BERTH_OK;
+    }
+    char *relative = is_top ? memory_string(name) : path_join(inside, name);
+    char *path = relative != NULL ? path_join(visit->folder, relative) : NULL;
+    enum berth_status status = path == NULL                 ? file_no_path(error)
+                               : is_top && dir_exists(path) ? visit_files(visit, name, error)
+                                                            : visit->file(visit, relative, error);
+    memory_free(relative);
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status add_file(const struct file_visit *visit, const char *name,
                                   struct berth_error *error) {
-    char *path = path_join(folder, name);
+    char *path = path_join(visit->folder, name);
     if (path == NULL) {
         return file_no_path(error);
     }
@@ -36,7 +78,7 @@ static enum berth_status add_file(json *files, const char *folder, const char *n
         json *entry = json_new_object();
         json_set(entry, "bytes", json_new_integer((int64_t)bytes));
         json_set(entry, "sha256", json_new_text(hex));
-        if (json_set(files, name, entry) != 0) {
+        if (json_set(visit->made, name, entry) != 0) {
             status = error_no_memory(error, 0, "the manifest");
         }
     }
@@ -44,16 +86,10 @@ static enum berth_status add_file(json *files, const char *folder, const char *n
 }
 
 enum berth_status manifest_write(const char *folder, struct berth_error *error) {
-    char **names;
-    TRY(dir_list(folder, &names, error));
     json *manifest = json_new_object(), *files = json_new_object();
     char *path = path_join(folder, MANIFEST_NAME);
-    enum berth_status status = BERTH_OK;
-    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        if (strcmp(names[i], MANIFEST_NAME) != 0) {
-            status = add_file(files, folder, names[i], error);
-        }
-    }
+    const struct file_visit visit = {.folder = folder, .made = files, .file = add_file};
+    enum berth_status status = visit_files(&visit, "", error);
     json_set(manifest, "format_version", json_new_integer(MANIFEST_FORMAT));
     json_set(manifest, "files", files);
     if (status == BERTH_OK) {
@@ -62,11 +98,18 @@ enum berth_status manifest_write(const char *folder, struct berth_error *error) 
     }
     json_free(manifest);
     memory_free(path);
-    memory_free(names);
     return status;
 }
 
 // --- verifying ----------------------------------------------------------------------------------
+
+// "FILE" or "FOLDER/FILE", neither of which begins with a dot.
+static int is_inside(const char *name) {
+    const char *slash = strchr(name, '/');
+    const char *last = slash != NULL ? slash + 1 : name;
+    return name[0] != '.' && name[0] != '/' && last[0] != '.' && last[0] != '\0' &&
+           strchr(last, '/') == NULL;
+}
 
 static enum berth_status verify_file(const char *folder, const char *name, const json *entry,
                                      struct berth_error *error) {
@@ -76,7 +119,7 @@ static enum berth_status verify_file(const char *folder, const char *name, const
     snprintf(place, sizeof place, "%s/%s: \"%s\"", folder, MANIFEST_NAME, name);
     TRY(json_get_integer(entry, place, "bytes", &bytes, error));
     TRY(json_get_text(entry, place, "sha256", &hash, error));
-    if (bytes < 0 || hash == NULL || json_length(entry) != 2 || strchr(name, '/') != NULL) {
+    if (bytes < 0 || hash == NULL || json_length(entry) != 2 || !is_inside(name)) {
         return error_set(error, BERTH_BAD_DATA, "%s/%s: invalid entry for \"%s\"", folder,
                          MANIFEST_NAME, name);
     }
@@ -104,19 +147,12 @@ static enum berth_status verify_file(const char *folder, const char *name, const
 }
 
 // Every file of the folder must be in the manifest.
-static enum berth_status verify_names(const char *folder, const json *files,
-                                      struct berth_error *error) {
-    char **names;
-    TRY(dir_list(folder, &names, error));
-    enum berth_status status = BERTH_OK;
-    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        if (strcmp(names[i], MANIFEST_NAME) != 0 && json_member(files, names[i]) == NULL) {
-            status = error_set(error, BERTH_BAD_DATA, "%s/%s: not listed in the manifest", folder,
-                               names[i]);
-        }
-    }
-    memory_free(names);
-    return status;
+static enum berth_status verify_name(const struct file_visit *visit, const char *name,
+                                     struct berth_error *error) {
+    return json_member(visit->listed, name) != NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s/%s: not listed in the manifest",
+                           visit->folder, name);
 }
 
 static enum berth_status verify(const char *folder, const json *manifest, const char *path,
@@ -141,7 +177,8 @@ static enum berth_status verify(const char *folder, const json *manifest, const 
     if (count != NULL) {
         *count = (int64_t)json_length(files);
     }
-    return verify_names(folder, files, error);
+    const struct file_visit visit = {.folder = folder, .listed = files, .file = verify_name};
+    return visit_files(&visit, "", error);
 }
 
 enum berth_status manifest_verify(const char *folder, int64_t *files, struct berth_error *error) {

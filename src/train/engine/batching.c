@@ -116,6 +116,33 @@ enum berth_status batching_resolve(struct batching *batching, const struct berth
     return count_steps(batching, config, (double)updates, error);
 }
 
+enum berth_status batching_group(struct batching *b, const struct berth_config *config,
+                                 int64_t group, int64_t ranks, struct berth_error *error) {
+    const int counts_micro = b->micro.tokens == INT64_MAX;
+    // That of virtual ranks is a quotient which nobody asked for.
+    const int was_asked_for = config->per_device_train_batch_size > 0 || config->virtual_ranks == 0;
+    const int64_t micro = counts_micro ? quotient_up(b->micro.sequences, group) * group : 0;
+    if (b->update_sequences % group != 0) {
+        return error_set(error, BERTH_CONFIG,
+                         "train_batch_size %" PRId64
+                         " is not a multiple of negatives_batch %" PRId64 "; change one of them",
+                         b->update_sequences, group);
+    }
+    if (counts_micro && was_asked_for && micro != b->micro.sequences) {
+        return error_set(error, BERTH_CONFIG,
+                         "micro-batches of %" PRId64 " examples are no whole groups of "
+                         "negatives_batch %" PRId64
+                         ", which are never divided; change --per_device_train_batch_size, "
+                         "--gradient_accumulation_steps or --negatives_batch",
+                         b->micro.sequences, group);
+    }
+    if (counts_micro) {
+        b->micro.sequences = micro;
+        divide_among_parts(b, ranks, 0);
+    }
+    return BERTH_OK;
+}
+
 enum berth_status batching_drop_last(struct batching *batching, const struct berth_config *config,
                                      struct berth_error *error) {
     const int64_t whole = batching->features / batching->update_sequences;
@@ -217,7 +244,7 @@ static void walk_update(struct walk *walk, const uint32_t *order, size_t count) 
 
 static int32_t longest(const struct packer_source *source) {
     int32_t length = 1;
-    for (size_t i = 0; i < source->count; i++) {
+    for (size_t i = 0; i < source->count * packer_texts(source); i++) {
         int32_t own = source->get(source->data, i).length;
         length = own > length ? own : length;
     }
@@ -227,14 +254,16 @@ static int32_t longest(const struct packer_source *source) {
 // For more epochs than were walked, uses a bound that holds for every order.
 static void widen(const struct batching *b, const struct packer_source *source,
                   struct batching_worst *worst) {
-    int64_t length = longest(source);
+    const int64_t length = longest(source), texts = (int64_t)packer_texts(source);
+    const int64_t least = length * texts * (int64_t)packer_group(source); // a group is never split
+    const int64_t items = b->micro.sequences < b->features ? b->micro.sequences : b->features;
+    const int64_t tokens = b->micro.tokens > least ? b->micro.tokens : least;
     int64_t bound;
-    if (__builtin_mul_overflow(b->micro.sequences, length, &bound)) {
+    if (__builtin_mul_overflow(b->micro.sequences, length * texts, &bound)) {
         bound = INT64_MAX;
     }
-    int64_t tokens = b->micro.tokens > length ? b->micro.tokens : length;
     worst->micro.tokens = bound < tokens ? bound : tokens;
-    worst->micro.sequences = b->micro.sequences < b->features ? b->micro.sequences : b->features;
+    worst->micro.sequences = items * texts;
     worst->micro.max_length = length;
 }
 

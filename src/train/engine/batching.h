@@ -48,6 +48,11 @@ enum berth_status batching_parts(const struct berth_config *config, int64_t rank
 enum berth_status batching_resolve(struct batching *batching, const struct berth_config *config,
                                    int64_t features, int64_t ranks, struct berth_error *error);
 
+// Makes the resolved sizes those of groups of `group` items (packer.h). BERTH_CONFIG: updates, or
+// the micro-batches asked for, are no whole groups.
+enum berth_status batching_group(struct batching *batching, const struct berth_config *config,
+                                 int64_t group, int64_t ranks, struct berth_error *error);
+
 // dataloader_drop_last: leaves out the smaller update at the end of an epoch. BERTH_CONFIG: an
 // epoch is smaller than an update.
 enum berth_status batching_drop_last(struct batching *batching, const struct berth_config *config,

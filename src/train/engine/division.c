@@ -106,14 +106,43 @@ void division_by_cost(struct division *division, size_t count, size_t most) {
     }
 }
 
+static double cost_of(const struct packer_source *source, size_t item,
+                      const struct bert_config *config) {
+    const size_t texts = packer_texts(source);
+    double flops = 0;
+    for (size_t i = item * texts; i < (item + 1) * texts; i++) {
+        flops += bert_forward_flops(config, source->get(source->data, i).length);
+    }
+    return flops;
+}
+
+// Turns numbers of groups into those of their items, of which the last group may have fewer. Begins
+// with the last one, so that nothing is overwritten before it was read.
+static void expand_groups(struct division *division, size_t group, size_t count) {
+    size_t at = count, end = division->starts[division->parts];
+    division->starts[division->parts] = count;
+    for (size_t part = division->parts; part-- > 0;) {
+        const size_t first = division->starts[part];
+        while (end > first) {
+            const size_t begin = (size_t)division->places[--end] * group;
+            for (size_t i = begin + group < count ? begin + group : count; i > begin; i--) {
+                division->places[--at] = (int64_t)(i - 1);
+            }
+        }
+        division->starts[part] = at;
+    }
+}
+
 void division_make(struct division *division, const struct packer_source *source,
                    const uint32_t *order, size_t count, const struct bert_config *config,
                    size_t most) {
+    const size_t group = packer_group(source), groups = (count + group - 1) / group;
+    memset(division->costs, 0, groups * sizeof *division->costs);
     for (size_t i = 0; i < count; i++) {
-        const int64_t length = source->get(source->data, order[i]).length;
-        division->costs[i] = bert_forward_flops(config, length);
+        division->costs[i / group] += cost_of(source, order[i], config);
     }
-    division_by_cost(division, count, most);
+    division_by_cost(division, groups, (most + group - 1) / group);
+    expand_groups(division, group, count);
     for (size_t i = 0; i < count; i++) {
         division->order[i] = order[division->places[i]];
     }
@@ -124,8 +153,7 @@ void division_take(struct division *division, const struct packer_source *source
                    size_t part) {
     memset(division->loads, 0, division->parts * sizeof *division->loads);
     for (size_t i = 0; i < count; i++) {
-        const int64_t length = source->get(source->data, order[i]).length;
-        division->loads[part] += bert_forward_flops(config, length);
+        division->loads[part] += cost_of(source, order[i], config);
         division->order[i] = order[i];
         division->places[i] = (int64_t)(part * count + i);
     }

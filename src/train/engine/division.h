@@ -19,7 +19,7 @@ struct division {
     int64_t *places;  // the place of each in the update; of other items, their numbers
     size_t *starts;   // [parts + 1] in both
     double *costs;    // [capacity] predicted times, of each item
-    uint32_t *owners; // [capacity] part of each item
+    uint32_t *owners; // [capacity] part of each item, or group of items
     double *loads;    // [parts] predicted times
     // Scratch: [capacity], and [parts].
     uint32_t *by_cost;
@@ -33,7 +33,8 @@ enum berth_status division_init(struct division *division, size_t parts, size_t 
 void division_done(struct division *division);
 
 // Divides order[0 .. count) so that the parts' predicted times (bert_forward_flops) are close. A
-// part gets at most `most` sequences, of which the parts together have room for all.
+// part gets whole groups of items (packer.h), and at most `most` items, rounded up to a group; the
+// parts together have room for all.
 void division_make(struct division *division, const struct packer_source *source,
                    const uint32_t *order, size_t count, const struct bert_config *config,
                    size_t most);

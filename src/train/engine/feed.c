@@ -16,6 +16,7 @@ static enum berth_status resolve_source(struct feed *feed, struct batching *batc
                                         const struct berth_config *config, const struct comm *comm,
                                         struct berth_error *error) {
     TRY(batching_resolve(batching, config, (int64_t)feed->source.count, comm->size, error));
+    TRY(batching_group(batching, config, (int64_t)packer_group(&feed->source), comm->size, error));
     return config->dataloader_drop_last ? batching_drop_last(batching, config, error) : BERTH_OK;
 }
 

@@ -171,6 +171,9 @@ enum berth_status inputs_fit_length(struct berth_config *config, const struct le
 struct length_limits model_files_limits(const struct model_files *files, int64_t usual,
                                         const char *source) {
     const int is_free = files->table.head == PARAM_HEAD_PRETRAINING;
+    if (files->sentence.found) {
+        usual = files->sentence.max_length > 0 ? files->sentence.max_length : INT64_MAX;
+    }
     return (struct length_limits){.usual = usual,
                                   .positions =
                                       is_free ? INT64_MAX : files->shape.max_position_embeddings,
@@ -262,6 +265,20 @@ static char *config_path_of(const struct berth_config *config, const char *folde
                                        : folder_config_path(folder);
 }
 
+// Of a folder of sentence-transformers, which lower-cases texts if its file says so, whatever the
+// tokenizer's files say.
+static enum berth_status read_sentence(struct model_files *files, struct berth_config *config,
+                                       const char *folder, struct berth_error *error) {
+    if (files->table.head != PARAM_HEAD_EMBEDDING) {
+        return BERTH_OK;
+    }
+    TRY(sentence_read(folder, &files->sentence, error));
+    if (files->sentence.lower_case && config->do_lower_case < 0) {
+        config->do_lower_case = 1;
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status open_folder(struct model_files *files, struct berth_config *config,
                                      const char *folder, const struct berth_log *log,
                                      struct berth_error *error) {
@@ -322,6 +339,7 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
     if (status != BERTH_OK) {
         return status;
     }
+    TRY_DONE(read_sentence(files, config, folder, error));
     TRY_DONE(open_folder(files, config, folder, log, error));
     TRY_DONE(param_table_init(&files->table, &files->shape, head, error));
     return BERTH_OK;
@@ -334,6 +352,7 @@ void model_files_done(struct model_files *files) {
     tokenizer_close(files->tokenizer);
     param_table_done(&files->table);
     bert_config_done(&files->shape);
+    sentence_done(&files->sentence);
     memory_free(files->vocab_path);
     *files = (struct model_files){0};
 }

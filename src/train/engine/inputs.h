@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "model/config.h"
 #include "model/params.h"
+#include "model/sentence.h"
 #include "model/vocabulary_file.h"
 #include "text/tokenizer.h"
 #include "train/optimizer/state.h"
@@ -22,6 +23,7 @@ struct model_files {
     char *vocab_path;            // NULL: likewise
     struct text_rules rules;     // rules with which the tokenizer was opened
     int strict;                  // the weights must be exactly the model's tensors
+    struct sentence sentence;    // of a model of embeddings; else not found
 };
 
 // Reads config.json and the vocabulary of `folder` (config->vocab_file, do_lower_case,
@@ -76,7 +78,8 @@ struct length_limits {
 // Applies the limits; BERTH_CONFIG if a given max_seq_length exceeds the positions.
 enum berth_status inputs_fit_length(struct berth_config *config, const struct length_limits *limits,
                                     const struct berth_log *log, struct berth_error *error);
-// The limits of a model, whose folder or file is `source`. None in pre-training, which uses the
+// The limits of a model, whose folder or file is `source`; the length that its sentence settings
+// have replaces the usual one. None in pre-training, which uses the
 // length of its shards; its task compares that with the positions.
 struct length_limits model_files_limits(const struct model_files *files, int64_t usual,
                                         const char *source);

@@ -100,14 +100,21 @@ static int fits(const struct plan_limit_args *args, const struct engine_shape *s
     return find_lack(args, &memory).room == NULL;
 }
 
-// Whether micro-batches (or prediction batches) of `sequences` full-length sequences fit.
+static int64_t at_least_one(int64_t count) {
+    return count > 0 ? count : 1;
+}
+
+// Whether micro-batches (or prediction batches) of `sequences` full-length sequences fit; in
+// training, of as many examples of several texts.
 static int fits_with(const struct plan_limit_args *args, int64_t sequences) {
     struct engine_shape shape = *args->shape;
     const struct batch_extent worst = batch_extent_larger(&shape.train, &shape.infer);
+    const int64_t texts = sequences * at_least_one(args->texts);
     int64_t tokens = sequences * worst.max_length;
     if (shape.train.tokens > 0) {
+        tokens = texts * worst.max_length;
         shape.train.tokens = tokens < shape.train.tokens ? tokens : shape.train.tokens;
-        shape.train.sequences = sequences;
+        shape.train.sequences = texts;
     }
     if (shape.infer.tokens > 0) {
         shape.infer.tokens = tokens < shape.infer.tokens ? tokens : shape.infer.tokens;
@@ -123,14 +130,16 @@ static int fits_checkpointing(const struct plan_limit_args *args) {
     return is_new && fits(args, &shape);
 }
 
-// The next smaller size to try: half, or the largest that divides the update.
+// The next smaller size to try: half, or the largest number of whole groups that divides the
+// update.
 static int64_t next_smaller(const struct plan_limit_args *args, int64_t sequences) {
+    const int64_t group = at_least_one(args->group);
     if (args->update_sequences == 0) {
         return sequences / 2;
     }
     do {
         sequences--;
-    } while (sequences > 0 && args->update_sequences % sequences != 0);
+    } while (sequences > 0 && (args->update_sequences % sequences != 0 || sequences % group != 0));
     return sequences;
 }
 
@@ -147,13 +156,15 @@ static int64_t fitting(const struct plan_limit_args *args, int64_t sequences) {
 // "--predict_batch_size 8 would fit"
 static void advise(const struct plan_limit_args *args, char text[ADVICE_SIZE]) {
     int training = args->shape->train.tokens > 0;
-    int64_t most = training ? args->shape->train.sequences
+    int64_t most = training ? args->shape->train.sequences / at_least_one(args->texts)
                             : args->shape->infer.tokens / args->shape->infer.max_length;
     int64_t fit = fitting(args, most);
     const char *option = training ? "per_device_train_batch_size" : "predict_batch_size";
     const char *also = fits_checkpointing(args) ? ", and so would --gradient_checkpointing" : "";
     if (fit > 0) {
         snprintf(text, ADVICE_SIZE, "--%s %" PRId64 " would fit%s", option, fit, also);
+    } else if (training && args->group > 1) {
+        snprintf(text, ADVICE_SIZE, "a smaller --negatives_batch needs less%s", also);
     } else {
         snprintf(text, ADVICE_SIZE,
                  "not even --%s 1 would fit: use a smaller model or fewer threads", option);
@@ -276,6 +287,8 @@ static struct plan_limit_args limit_of(const struct plan_args *args,
                                     .config = args->config,
                                     .shape = args->shape,
                                     .update_sequences = args->update_sequences,
+                                    .texts = args->texts,
+                                    .group = args->group,
                                     .device = {.available = UINT64_MAX}};
     limit.host.available = machine_memory_available(&limit.host.limit);
     if (part < 1) {

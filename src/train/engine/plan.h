@@ -44,6 +44,7 @@ struct plan_limit_args {
     const struct bert_config *config;
     const struct engine_shape *shape;
     int64_t update_sequences; // the suggested micro-batch divides this; 0: any
+    int64_t texts, group;     // sequences of one of these, and how many stay together; 0: 1
     struct plan_room {
         uint64_t available; // bytes
         const char *limit;  // what imposes the limit
@@ -57,9 +58,9 @@ struct plan_args {
     const struct state *state;
     const struct bert_config *config;
     const struct engine_shape *shape;
-    int64_t update_sequences; // as in struct plan_limit_args
-    struct comm *comm;        // of ranks that all call this and report together; NULL: none does
-    int processes;            // that share this host's memory where comm is NULL; 0: this one alone
+    int64_t update_sequences, texts, group; // as in struct plan_limit_args
+    struct comm *comm; // of ranks that all call this and report together; NULL: none does
+    int processes;     // that share this host's memory where comm is NULL; 0: this one alone
     uint64_t data, exchange, shared, saving; // as in struct plan_memory
     const struct berth_log *log;
 };

@@ -334,6 +334,8 @@ static struct plan_args memory_of(const struct training_job *job) {
         .config = &job->files.shape,
         .shape = &job->shape,
         .update_sequences = job->batching.update_sequences,
+        .texts = (int64_t)packer_texts(&job->train.source),
+        .group = (int64_t)packer_group(&job->train.source),
         .comm = job->peers,
         .exchange = job->comm->bytes + level_bytes(job),
         .shared = all_reduce_shared_bytes(job->comm, &job->share, update_wire(&rules)),

@@ -102,7 +102,7 @@ struct task {
 };
 
 // All tasks: applies the macro `row` to each name.
-#define TASKS(row) row(squad) row(classify) row(tokens) row(pretrain) row(mlm)
+#define TASKS(row) row(squad) row(classify) row(tokens) row(embed) row(pretrain) row(mlm)
 
 #define TASK_DECLARE(name) extern const struct task task_##name;
 TASKS(TASK_DECLARE)

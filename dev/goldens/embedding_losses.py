@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes tests/golden/embedding_losses.json: what sentence-transformers computes in float64 when it trains
+tests/golden/encoder. For each loss, form of data and pooling: the loss of each of four updates of AdamW on
+all examples, and the embeddings of two texts afterwards.
+
+    embedding_losses.py tests/golden
+"""
+import json
+import os
+import sys
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.losses import CosineSimilarityLoss, MultipleNegativesRankingLoss, TripletLoss
+from sentence_transformers.losses.TripletLoss import TripletDistanceMetric
+from sentence_transformers.models import Normalize, Pooling, Transformer
+
+ANCHORS = ["the red ball of anna", "who has a coat ?", "ben", "what colour has the lamp of cora ?",
+           "the book is blue", "a black coat and a green book"]
+NEAR = ["anna has a red ball .", "cora has the coat and ben has a lamp .", "ben has a book", "the lamp is green",
+        "blue book", "the coat is black ."]
+FAR = ["cora", "the ball is blue .", "what is the colour of the lamp and the book ?", "a red ball", "anna and ben",
+       "green coat of cora"]
+SCORES = [0.9, 0.25, 0.5, 1, -0.75, 0]
+PROBES = ["the red ball of anna is blue .", "who has a coat and a lamp ?"]
+
+CASES = [
+    {"name": "cosine", "texts": 2, "loss": "cosine", "pooling": "mean"},
+    {"name": "cosine_cls_normalized", "texts": 2, "loss": "cosine", "pooling": "cls", "normalize": True},
+    {"name": "negatives", "texts": 2, "loss": "negatives", "pooling": "mean"},
+    {"name": "negatives_scaled_max", "texts": 2, "loss": "negatives", "pooling": "max", "scale": 7.5},
+    {"name": "hard_negatives", "texts": 3, "loss": "negatives", "pooling": "mean_sqrt_len_tokens"},
+    {"name": "triplet", "texts": 3, "loss": "triplet", "pooling": "weightedmean"},
+    {"name": "triplet_normalized", "texts": 3, "loss": "triplet", "pooling": "lasttoken", "normalize": True,
+     "margin": 0.75},
+    {"name": "triplet_cosine", "texts": 3, "loss": "triplet", "pooling": "mean", "margin": 0.125,
+     "distance": "cosine"},
+]
+# A large epsilon, so that gradients that are zero but for rounding move nothing.
+UPDATES, RATE, EPSILON = 4, 2e-3, 1e-4
+
+
+def features_of(texts, words):
+    rows = [[words["[CLS]"]] + [words[w] for w in text.split()] + [words["[SEP]"]] for text in texts]
+    length = max(map(len, rows))
+    return {"input_ids": torch.tensor([row + [0] * (length - len(row)) for row in rows]),
+            "attention_mask": torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in rows]),
+            "token_type_ids": torch.zeros(len(rows), length, dtype=torch.long)}
+
+
+def loss_of(case, model):
+    if case["loss"] == "cosine":
+        return CosineSimilarityLoss(model)
+    if case["loss"] == "negatives":
+        return MultipleNegativesRankingLoss(model, scale=case.get("scale", 20.0))
+    metric = TripletDistanceMetric.COSINE if case.get("distance") == "cosine" else TripletDistanceMetric.EUCLIDEAN
+    return TripletLoss(model, distance_metric=metric, triplet_margin=case.get("margin", 5))
+
+
+def run(case, folder, words):
+    transformer = Transformer(folder)
+    modules = [transformer, Pooling(transformer.get_word_embedding_dimension(), pooling_mode=case["pooling"])]
+    if case.get("normalize"):
+        modules.append(Normalize())
+    model = SentenceTransformer(modules=modules, device="cpu").double()
+    model.eval()  # no dropout
+    loss = loss_of(case, model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0, eps=EPSILON)
+    features = [features_of(texts, words) for texts in (ANCHORS, NEAR, FAR)[:case["texts"]]]
+    losses = []
+    for _ in range(UPDATES):
+        value = loss([dict(f) for f in features], torch.tensor(SCORES, dtype=torch.float64))
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+        losses.append(value.item())
+    with torch.no_grad():
+        vectors = [model(features_of([text], words))["sentence_embedding"][0].tolist() for text in PROBES]
+    return {**case, "losses": losses, "vectors": vectors}
+
+
+def main(golden):
+    folder = os.path.join(golden, "encoder")
+    with open(os.path.join(folder, "vocab.txt"), encoding="utf-8") as file:
+        words = {word.rstrip("\n"): i for i, word in enumerate(file)}
+    data = {"anchors": ANCHORS, "near": NEAR, "far": FAR, "scores": SCORES, "probes": PROBES, "rate": RATE,
+            "updates": UPDATES, "epsilon": EPSILON, "cases": [run(case, folder, words) for case in CASES]}
+    with open(os.path.join(golden, "embedding_losses.json"), "w", encoding="utf-8") as file:
+        json.dump(data, file, indent=1)
+        file.write("\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

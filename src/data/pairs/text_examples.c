@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/pairs/text_examples.h"
+
+#include "core/memory.h"
+#include "core/number.h"
+
+#include <math.h>
+#include <string.h>
+
+#define NO_COLUMN SIZE_MAX
+
+struct columns {
+    size_t texts[TEXT_EXAMPLE_MOST], count;
+    size_t score;
+};
+
+static int is_one_of(const char *name, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static enum berth_status guess_columns(const struct table *table, struct columns *columns,
+                                       struct berth_error *error) {
+    static const char *const scores[] = {"score", "scores", "label", "labels"};
+    static const char *const numbers[] = {"id", "idx"};
+    size_t found = 0;
+    for (size_t i = 0; i < table->column_count; i++) {
+        if (is_one_of(table->columns[i], scores, sizeof scores / sizeof *scores)) {
+            columns->score = i;
+        } else if (!is_one_of(table->columns[i], numbers, sizeof numbers / sizeof *numbers)) {
+            columns->texts[found < TEXT_EXAMPLE_MOST ? found : 0] = i;
+            found++;
+        }
+    }
+    columns->count = found;
+    return found == 2 || found == 3
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: expected two or three columns of texts, found %zu; name them with "
+                           "--text_column, --text_pair_column and --negative_column",
+                           table->name, found);
+}
+
+static enum berth_status find_columns(const struct table *table,
+                                      const struct text_example_settings *settings,
+                                      struct columns *columns, struct berth_error *error) {
+    static const char *const names[] = {"text_column", "text_pair_column", "negative_column"};
+    columns->score = NO_COLUMN;
+    if (settings->texts[0] == NULL) {
+        return guess_columns(table, columns, error);
+    }
+    for (size_t i = 0; i < TEXT_EXAMPLE_MOST && settings->texts[i] != NULL; i++) {
+        TRY(table_column(table, names[i], settings->texts[i], &columns->texts[i], error));
+        columns->count++;
+    }
+    return settings->score == NULL
+               ? BERTH_OK
+               : table_column(table, "label_column", settings->score, &columns->score, error);
+}
+
+static enum berth_status take_row(const struct table *table, size_t row,
+                                  const struct columns *columns, struct text_example *example,
+                                  struct berth_error *error) {
+    const char *score;
+    *example = (struct text_example){.score = NAN, .line = table->lines[row]};
+    for (size_t i = 0; i < columns->count; i++) {
+        TRY(table_text(table, row, columns->texts[i], &example->texts[i], error));
+    }
+    if (columns->score == NO_COLUMN) {
+        return BERTH_OK;
+    }
+    TRY(table_text(table, row, columns->score, &score, error));
+    return number_parse_real(score, &example->score) && isfinite(example->score)
+               ? BERTH_OK
+               : table_error(table, row, columns->score, error,
+                             "expected a number, found \"%.64s\"", score);
+}
+
+static enum berth_status read_table(const struct text_example_settings *settings,
+                                    struct text_examples *examples, struct berth_error *error) {
+    const struct table *table = &examples->table;
+    struct columns columns = {.count = 0};
+    TRY(find_columns(table, settings, &columns, error));
+    examples->texts = columns.count;
+    examples->has_scores = columns.score != NO_COLUMN;
+    if (examples->has_scores && columns.count > 2) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: expected pairs with a score or triplets without one, found three "
+                         "texts and column \"%s\"",
+                         table->name, table->columns[columns.score]);
+    }
+    for (size_t i = 0; i < columns.count; i++) {
+        examples->columns[i] = table->columns[columns.texts[i]];
+    }
+    examples->score_column = examples->has_scores ? table->columns[columns.score] : NULL;
+    examples->items = memory_array(table->row_count, sizeof *examples->items);
+    if (examples->items == NULL) {
+        return error_no_memory(error, table->row_count * sizeof *examples->items, "the examples");
+    }
+    for (; examples->count < table->row_count; examples->count++) {
+        TRY(take_row(table, examples->count, &columns, &examples->items[examples->count], error));
+    }
+    return BERTH_OK;
+}
+
+enum berth_status text_examples_read(const char *path, const struct text_example_settings *settings,
+                                     struct text_examples *examples, struct berth_error *error) {
+    struct table_options options = {0};
+    *examples = (struct text_examples){0};
+    TRY(table_format_of(path, &options.format, error));
+    TRY(table_read(path, &options, &examples->table, error));
+    return read_table(settings, examples, error);
+}
+
+void text_examples_done(struct text_examples *examples) {
+    memory_free(examples->items);
+    table_done(&examples->table);
+    *examples = (struct text_examples){0};
+}

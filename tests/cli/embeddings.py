@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests berth finetune embed and berth evaluate embed: losses and vectors of sentence-transformers
+(dev/goldens/embedding_losses.py), groups of negatives, processes, resumption, scores, files.
+
+    embeddings.py BERTH SOURCE_DIR
+"""
+import csv
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BERTH, SOURCE = map(os.path.abspath, sys.argv[1:3])
+ENCODER = os.path.join(SOURCE, "tests/golden/encoder")
+with open(os.path.join(SOURCE, "tests/golden/embedding_losses.json"), encoding="utf-8") as golden_file:
+    GOLDEN = json.load(golden_file)
+ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1",
+                   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+COMMON = "--threads 1 --precision fp32".split()
+PLAIN = COMMON + "--schedule constant --hidden_dropout_prob 0 --attention_probs_dropout_prob 0 --do_eval false".split()
+os.chdir(tempfile.mkdtemp())
+failures = []
+
+
+def expect(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAILED:", what)
+
+
+def berth(*words, code=0, launcher=()):
+    done = subprocess.run([*launcher, BERTH, *map(str, words)], capture_output=True, text=True, check=False,
+                          env=ENVIRONMENT)
+    if done.returncode != code:
+        expect(False, f"{' '.join(map(str, words))}: exit code {done.returncode}, expected {code}: {done.stderr}")
+    return done
+
+
+def write_lines(name, columns, rows):
+    with open(name, "w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(dict(zip(columns, row))) + "\n")
+
+
+def train(folder, data, *words, code=0, launcher=()):
+    return berth("finetune", "embed", "--model", ENCODER, "--train", data, "--output", folder, *PLAIN, *words,
+                 code=code, launcher=launcher)
+
+
+def losses_of(folder):
+    with open(os.path.join(folder, "trainer_state.json"), encoding="utf-8") as file:
+        return [entry["loss"] for entry in json.load(file)["log_history"] if "loss" in entry]
+
+
+def content(*path):
+    with open(os.path.join(*path), "rb") as file:
+        return file.read()
+
+
+def vectors_of(folder, texts, *words):
+    with open("texts.txt", "w", encoding="utf-8") as file:
+        file.write("".join(text + "\n" for text in texts))
+    done = berth("embed", "--model", folder, *COMMON, "--output", "vectors.jsonl", *words, "texts.txt")
+    with open("vectors.jsonl", encoding="utf-8") as file:
+        return [json.loads(line)["embedding"] for line in file] if done.returncode == 0 else []
+
+
+# --- sentence-transformers -----------------------------------------------------------------------
+
+def check_case(case):
+    texts = [GOLDEN["anchors"], GOLDEN["near"], GOLDEN["far"]][:case["texts"]]
+    columns = ["anchor", "positive", "negative"][:case["texts"]]
+    if case["loss"] == "cosine":
+        texts, columns = texts + [GOLDEN["scores"]], columns + ["score"]
+    write_lines("case.jsonl", columns, zip(*texts))
+    options = {"embedding_loss": case["loss"], "pooling": case["pooling"], "normalize": case.get("normalize", False),
+               "similarity_scale": case.get("scale"), "triplet_margin": case.get("margin"),
+               "triplet_distance": case.get("distance")}
+    words = [word for name, value in options.items() if value is not None
+             for word in ("--" + name, str(value).lower())]
+    folder = "case-" + case["name"]
+    train(folder, "case.jsonl", "--train_batch_size", len(texts[0]), "--num_train_epochs", GOLDEN["updates"],
+          "--learning_rate", GOLDEN["rate"], "--adam_epsilon", GOLDEN["epsilon"], "--weight_decay", 0, "--max_grad_norm", 0, "--logging_steps", 1,
+          "--skip_checkpoint", *words)
+    found = losses_of(folder)
+    expect(len(found) == len(case["losses"]), f"{case['name']}: {len(found)} losses")
+    for own, wanted in zip(found, case["losses"]):
+        expect(abs(own - wanted) < 2e-5 * abs(wanted), f"{case['name']}: loss {own}, expected {wanted}")
+    for own, wanted in zip(vectors_of(folder, GOLDEN["probes"]), case["vectors"]):
+        error = max(abs(a - b) for a, b in zip(own, wanted))
+        expect(error < 2e-4, f"{case['name']}: a vector is off by {error}")
+    with open(os.path.join(folder, "modules.json"), encoding="utf-8") as file:
+        classes = [module["type"].split(".")[-1] for module in json.load(file)]
+    expect(classes == ["Transformer", "Pooling"] + ["Normalize"] * bool(case.get("normalize")),
+           f"{case['name']}: modules {classes}")
+
+
+# --- groups, processes, resumption ---------------------------------------------------------------
+
+def write_pairs():
+    others = [anchor + " and " + near for anchor, near in zip(GOLDEN["anchors"], GOLDEN["far"])]
+    rows = list(zip(GOLDEN["anchors"] + others, GOLDEN["near"] + GOLDEN["far"]))
+    write_lines("pairs.jsonl", ["anchor", "positive"], rows)
+    with open("pairs.tsv", "w", encoding="utf-8") as file:
+        file.write("first\tsecond\n" + "".join(f"{a}\t{b}\n" for a, b in rows))
+    return rows
+
+
+UPDATES = ["--train_batch_size", 12, "--max_steps", 3, "--learning_rate", 2e-3, "--logging_steps", 1]
+
+
+def check_groups():
+    train("groups", "pairs.jsonl", *UPDATES, "--negatives_batch", 4)
+    for name, words in {"micro": ["--per_device_train_batch_size", 4], "virtual": ["--virtual_ranks", 3],
+                        "halves": ["--virtual_ranks", 2, "--gradient_accumulation_steps", 1]}.items():
+        train(name, "pairs.jsonl", *UPDATES, "--negatives_batch", 4, *words)
+        for own, wanted in zip(losses_of(name), losses_of("groups")):
+            expect(abs(own - wanted) < 1e-5, f"groups: {name}: loss {own}, expected {wanted}")
+    train("whole", "pairs.jsonl", *UPDATES)
+    expect(losses_of("whole")[0] > losses_of("groups")[0] + 0.5, "more negatives make a larger loss")
+    done = train("refused", "pairs.jsonl", *UPDATES, "--negatives_batch", 5, code=78)
+    expect("train_batch_size 12 is not a multiple of negatives_batch 5" in done.stderr, "update of no whole groups")
+    done = train("refused", "pairs.jsonl", *UPDATES, "--negatives_batch", 4, "--per_device_train_batch_size", 6,
+                 code=78)
+    expect("micro-batches of 6 examples are no whole groups" in done.stderr, "micro-batch of no whole groups")
+
+
+def check_ranks():
+    launcher = shutil.which("mpirun.openmpi")
+    if launcher is None:
+        print("no mpirun.openmpi: one process only")
+        return
+    dropout = ["--hidden_dropout_prob", 0.1, "--attention_probs_dropout_prob", 0.1]
+    words = [*UPDATES, "--negatives_batch", 3, "--virtual_ranks", 4, *dropout]
+    train("one", "pairs.jsonl", *words)
+    for ranks in (2, 4):
+        train(f"ranks-{ranks}", "pairs.jsonl", *words, "--comm", "openmpi",
+              launcher=[launcher, "--oversubscribe", "--bind-to", "none", "-np", str(ranks)])
+        expect(content("one", "model.safetensors") == content(f"ranks-{ranks}", "model.safetensors"),
+               f"{ranks} processes give the bytes of one")
+    train("other-groups", "pairs.jsonl", *UPDATES, "--negatives_batch", 6, "--virtual_ranks", 4, *dropout)
+    expect(content("one", "model.safetensors") != content("other-groups", "model.safetensors"),
+           "other groups give other bytes")
+
+
+def check_resumption():
+    words = ["--train_batch_size", 6, "--negatives_batch", 3, "--learning_rate", 2e-3, "--save_steps", 2,
+             "--hidden_dropout_prob", 0.1, "--normalize", "true", "--pooling", "cls"]
+    train("straight", "pairs.jsonl", *words, "--max_steps", 5)
+    train("resumed", "pairs.jsonl", *words, "--max_steps", 3)
+    expect(content("straight", "model.safetensors") != content("resumed", "model.safetensors"),
+           "three updates are not five")
+    done = train("resumed", "pairs.jsonl", *words[:3], 6, *words[4:], "--max_steps", 5, "--resume_from_checkpoint",
+                 "auto", code=78)
+    expect("negatives_batch" in done.stderr, "other groups are refused when resuming")
+    train("resumed", "pairs.jsonl", *words, "--max_steps", 5, "--resume_from_checkpoint", "auto")
+    for name in ("model.safetensors", "modules.json", "1_Pooling/config.json", "sentence_bert_config.json"):
+        expect(content("straight", name) == content("resumed", name), f"resumed: {name}")
+    berth("verify", "resumed/checkpoint-5")
+    with open("resumed/checkpoint-5/1_Pooling/config.json", "a", encoding="utf-8") as file:
+        file.write(" ")
+    expect("1_Pooling/config.json" in berth("verify", "resumed/checkpoint-5", code=65).stderr, "a changed module")
+    train("seed", "pairs.jsonl", *words, "--max_steps", 5, "--seed", 43)
+    expect(content("straight", "model.safetensors") != content("seed", "model.safetensors"), "the seed matters")
+
+
+# --- scores --------------------------------------------------------------------------------------
+
+def cosine(a, b):
+    return sum(x * y for x, y in zip(a, b)) / math.sqrt(sum(x * x for x in a) * sum(x * x for x in b))
+
+
+def evaluate(data, *words):
+    berth("evaluate", "embed", "--model", ENCODER, "--input", data, "--output", "scores", "--overwrite_output_dir",
+          *COMMON, *words)
+    with open("scores/eval_results.json", encoding="utf-8") as file:
+        scores = json.load(file)
+    shutil.rmtree("scores")
+    return scores
+
+
+def expect_score(scores, name, wanted):
+    expect(abs(scores["eval_" + name] - wanted) < 1e-6, f"{name}: {scores.get('eval_' + name)}, expected {wanted}")
+
+
+def check_retrieval(rows):
+    rows = rows + [(rows[0][0], rows[5][1])]  # a question with two answers
+    write_lines("retrieval.jsonl", ["question", "answer"], rows)
+    scores = evaluate("retrieval.jsonl")
+    texts = sorted({answer for _, answer in rows}, key=[answer for _, answer in rows].index)
+    queries = list(dict.fromkeys(question for question, _ in rows))
+    known = dict(zip(texts + queries, vectors_of(ENCODER, texts + queries)))
+    ranks = {}
+    for query in queries:
+        order = sorted(texts, key=lambda text: -cosine(known[query], known[text]))
+        ranks[query] = sorted(order.index(answer) for question, answer in set(rows) if question == query)
+    for depth in (1, 3, 5, 10):
+        expect_score(scores, f"recall@{depth}",
+                     sum(sum(r < depth for r in ranks[q]) / len(ranks[q]) for q in queries) / len(queries))
+    expect_score(scores, "mrr@10", sum(1 / (r[0] + 1) if r[0] < 10 else 0 for r in ranks.values()) / len(queries))
+    first = evaluate("retrieval.jsonl", "--max_eval_samples", 2)
+    expect(first["eval_recall@3"] == 1, "two texts are among the first three")
+
+
+def pearson(x, y):
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    top = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y))
+    return top / math.sqrt(sum((a - mean_x) ** 2 for a in x) * sum((b - mean_y) ** 2 for b in y))
+
+
+def check_scores():
+    texts = GOLDEN["anchors"] + GOLDEN["near"] + GOLDEN["far"]
+    known = dict(zip(texts, vectors_of(ENCODER, texts)))
+    triplets = list(zip(GOLDEN["anchors"], GOLDEN["near"], GOLDEN["far"]))
+    cosines = [cosine(known[a], known[b]) for a, b, _ in triplets]
+    with open("scored.csv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["idx", "sentence1", "sentence2", "label"])
+        writer.writerows((i, a, b, score) for i, ((a, b, _), score) in enumerate(zip(triplets, GOLDEN["scores"])))
+    scores = evaluate("scored.csv")
+    rank = [sorted(cosines).index(x) for x in cosines], [sorted(GOLDEN["scores"]).index(x) for x in GOLDEN["scores"]]
+    expect_score(scores, "pearson", pearson(cosines, GOLDEN["scores"]))
+    expect_score(scores, "spearman", pearson(*rank))
+    expect(scores["eval_pearson"] != evaluate("scored.csv", "--pooling", "cls")["eval_pearson"], "--pooling matters")
+    write_lines("triplets.jsonl", ["anchor", "positive", "negative"], triplets)
+    right = sum(cosine(known[a], known[b]) > cosine(known[a], known[c]) for a, b, c in triplets)
+    expect(0 < right < len(triplets), "triplets of both kinds")
+    expect_score(evaluate("triplets.jsonl"), "triplet_accuracy", right / len(triplets))
+    swapped = evaluate("triplets.jsonl", "--text_column", "anchor", "--text_pair_column", "negative",
+                       "--negative_column", "positive")
+    expect_score(swapped, "triplet_accuracy", 1 - right / len(triplets))
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+def check_files():
+    train("tsv", "pairs.tsv", *UPDATES)
+    train("json", "pairs.jsonl", *UPDATES)
+    expect(content("tsv", "model.safetensors") == content("json", "model.safetensors"), "TSV and JSON lines")
+    berth("convert", "tsv", "converted", "--to", "hf")
+    expect(content("tsv/1_Pooling/config.json") == content("converted/1_Pooling/config.json"), "convert: the modules")
+    expect(vectors_of("tsv", GOLDEN["probes"]) == vectors_of("converted", GOLDEN["probes"]), "convert: the vectors")
+    # A folder of sentence-transformers says how to pool, scale and cut; its prompt is kept.
+    prompts = {"prompts": {"query": "what colour "}, "default_prompt_name": "query"}
+    with open("case-cosine_cls_normalized/config_sentence_transformers.json", "w", encoding="utf-8") as file:
+        json.dump(prompts, file)
+    berth("finetune", "embed", "--model", "case-cosine_cls_normalized", "--train", "pairs.jsonl", "--output", "again",
+          *PLAIN, *UPDATES)
+    for name in ("modules.json", "1_Pooling/config.json"):
+        expect(content("again", name) == content("case-cosine_cls_normalized", name), f"again: {name}")
+    with open("again/config_sentence_transformers.json", encoding="utf-8") as file:
+        expect(json.load(file) == prompts, "again: the prompt")
+
+
+def check_errors():
+    triplet = list(zip(GOLDEN["anchors"], GOLDEN["near"], GOLDEN["far"]))
+    write_lines("triplets.jsonl", ["a", "b", "c"], triplet)
+    write_lines("large.jsonl", ["a", "b", "score"], [(a, b, 4.5) for a, b, _ in triplet])
+    write_lines("word.jsonl", ["a", "b", "score"], [(a, b, "near") for a, b, _ in triplet])
+    write_lines("both.jsonl", ["a", "b", "c", "label"], [(*t, 1) for t in triplet])
+    write_lines("four.jsonl", ["a", "b", "c", "d"], [(*t, "ben") for t in triplet])
+    write_lines("one.jsonl", ["a", "id"], [(t[0], 1) for t in triplet])
+    for data, words, code, message in [
+            ("pairs.jsonl", ["--embedding_loss", "cosine"], 78, "expected pairs with scores, found pairs without"),
+            ("pairs.jsonl", ["--embedding_loss", "triplet"], 78, "expected triplets, found pairs without scores"),
+            ("scored.csv", ["--embedding_loss", "negatives"], 78, "found pairs with scores"),
+            ("large.jsonl", [], 65, 'line 1, column "score": score 4.5 is no cosine'),
+            ("word.jsonl", [], 65, 'expected a number, found "near"'),
+            ("both.jsonl", [], 65, "found three texts and column \"label\""),
+            ("four.jsonl", [], 65, "expected two or three columns of texts, found 4"),
+            ("one.jsonl", [], 65, "expected two or three columns of texts, found 1"),
+            ("pairs.jsonl", ["--text_column", "anchor"], 2, "--text_pair_column is missing"),
+            ("pairs.jsonl", ["--text_column", "anchor", "--text_pair_column", "positiv"], 65, "positive"),
+            ("nowhere.jsonl", [], 66, "nowhere.jsonl")]:
+        done = train("refused", data, *words, code=code)
+        expect(message in done.stderr, f"{data} {words}: {done.stderr}")
+        expect(not os.path.exists("refused"), f"{data} {words}: a folder was left")
+    done = train("noted", "pairs.jsonl", *UPDATES, "--triplet_margin", 1)
+    expect("triplet_margin has no effect with the loss negatives" in done.stderr, "an option without effect")
+
+
+for golden_case in GOLDEN["cases"]:
+    check_case(golden_case)
+pairs = write_pairs()
+check_groups()
+check_ranks()
+check_resumption()
+check_retrieval(pairs)
+check_scores()
+check_files()
+check_errors()
+shutil.rmtree(os.getcwd())
+print(f"{len(failures)} expectations failed" if failures else "all good")
+sys.exit(1 if failures else 0)
