@@ -334,20 +334,6 @@ struct device {
     void (*linear_backward_weight)(struct device *dev, struct mat dw, float *dbias, struct mat dy,
                                    struct mat x);
 
-    // --- int8, for inference; NULL where dtypes lacks i8 --------------------------------------
-    size_t (*int8_bytes)(struct device *dev, const struct int8_matrix *shape);
-    // Quantizes the rows w, f32 in host memory, and writes them as rows [first, first + w.rows).
-    void (*int8_pack)(struct device *dev, const struct int8_matrix *to, int64_t first,
-                      struct mat w);
-    // Says which columns are wide: columns[to->wide], ascending, in host memory. Called once, after
-    // all rows were written.
-    void (*int8_widen)(struct device *dev, const struct int8_matrix *to, const int32_t *columns);
-    // y = f(x * w^T + bias). x in the compute dtype, y there or in f32. Each row of x is quantized
-    // to 8 bits, with its own range; sums are integers.
-    void (*linear_int8_forward)(struct device *dev, struct mat y, struct mat x,
-                                const struct int8_matrix *w, const float *bias,
-                                enum activation activation);
-
     // For each sequence s and head a, with q, k, v the slices of qkv:
     // P = softmax(q k^T / sqrt(D)); context = dropout(P) v
     void (*attention_forward)(struct device *dev, const struct attention_args *args,
@@ -468,6 +454,20 @@ struct device {
 
     // FLOP/s of multiply-adds in this dtype, measured over about `seconds`. NULL: unknown.
     double (*measure_peak)(struct device *dev, enum dtype dtype, double seconds);
+
+    // --- int8, for inference; NULL where dtypes lacks i8 --------------------------------------
+    size_t (*int8_bytes)(struct device *dev, const struct int8_matrix *shape);
+    // Quantizes the rows w, f32 in host memory, and writes them as rows [first, first + w.rows).
+    void (*int8_pack)(struct device *dev, const struct int8_matrix *to, int64_t first,
+                      struct mat w);
+    // Says which columns are wide: columns[to->wide], ascending, in host memory. Called once, after
+    // all rows were written.
+    void (*int8_widen)(struct device *dev, const struct int8_matrix *to, const int32_t *columns);
+    // y = f(x * w^T + bias). x in the compute dtype, y there or in f32. Each row of x is quantized
+    // to 8 bits, with its own range; sums are integers.
+    void (*linear_int8_forward)(struct device *dev, struct mat y, struct mat x,
+                                const struct int8_matrix *w, const float *bias,
+                                enum activation activation);
 };
 
 struct device_options {

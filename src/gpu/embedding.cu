@@ -2,6 +2,7 @@
 // Sentence embeddings: the rows of a sequence made one vector, vectors scaled to one length, and
 // the losses of examples of two or three texts. A block has a sequence, a vector or an example.
 // Sums are in double.
+#include "gpu/cost.h"
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
 
@@ -77,17 +78,34 @@ __global__ void __launch_bounds__(EMBEDDING_THREADS)
     }
 }
 
+static uint64_t sequences_cost(const struct batch &batch) {
+    return cost_words(batch.cu_seqlens, batch.sequence_count + 1);
+}
+
+static gpu_cost pool_forward_cost(struct mat y, struct mat x, enum berth_pooling,
+                                  struct batch batch) {
+    return {sequences_cost(batch) + cost_rows(x, batch.token_count),
+            cost_rows(y, batch.sequence_count), 0};
+}
+
+static gpu_cost pool_backward_cost(struct mat dx, struct mat dy, struct mat x,
+                                   enum berth_pooling pooling, struct batch batch) {
+    const uint64_t compared = pooling == BERTH_POOL_MAX ? cost_rows(x, batch.token_count) : 0;
+    return {sequences_cost(batch) + cost_rows(dy, batch.sequence_count) + compared,
+            cost_rows(dx, batch.token_count), 0};
+}
+
 void gpu_pool_forward(struct device *dev, struct mat y, struct mat x, enum berth_pooling pooling,
                       const struct batch *batch) {
     gpu_run(gpu_of(dev), {"pool_forward", batch->sequence_count, EMBEDDING_THREADS},
-            pool_forward_kernel, y, x, pooling, *batch);
+            pool_forward_kernel, pool_forward_cost, y, x, pooling, *batch);
     gpu_zero_rows(gpu_of(dev), y, batch->sequence_count);
 }
 
 void gpu_pool_backward(struct device *dev, struct mat dx, struct mat dy, struct mat x,
                        enum berth_pooling pooling, const struct batch *batch) {
     gpu_run(gpu_of(dev), {"pool_backward", batch->sequence_count, EMBEDDING_THREADS},
-            pool_backward_kernel, dx, dy, x, pooling, *batch);
+            pool_backward_kernel, pool_backward_cost, dx, dy, x, pooling, *batch);
     gpu_zero_rows(gpu_of(dev), dx, batch->token_count);
 }
 
@@ -126,17 +144,27 @@ __global__ void __launch_bounds__(EMBEDDING_THREADS)
     }
 }
 
+static gpu_cost normalize_forward_cost(struct mat y, float *lengths, struct mat x, float) {
+    return {cost_of(x), cost_of(y) + cost_words(lengths, y.rows), 0};
+}
+
+static gpu_cost normalize_backward_cost(struct mat dx, struct mat dy, struct mat y,
+                                        const float *lengths, float) {
+    return {cost_of(dy) + cost_of(y) + cost_words(lengths, y.rows), cost_of(dx), 0};
+}
+
 void gpu_normalize_forward(struct device *dev, struct mat y, float *lengths, struct mat x,
                            float radius, int64_t count) {
     gpu_run(gpu_of(dev), {"normalize_forward", count, EMBEDDING_THREADS}, normalize_forward_kernel,
-            y, lengths, x, radius);
+            normalize_forward_cost, mat_rows(y, 0, count), lengths, mat_rows(x, 0, count), radius);
     gpu_zero_rows(gpu_of(dev), y, count);
 }
 
 void gpu_normalize_backward(struct device *dev, struct mat dx, struct mat dy, struct mat y,
                             const float *lengths, float radius, int64_t count) {
     gpu_run(gpu_of(dev), {"normalize_backward", count, EMBEDDING_THREADS},
-            normalize_backward_kernel, dx, dy, y, lengths, radius);
+            normalize_backward_kernel, normalize_backward_cost, mat_rows(dx, 0, count),
+            mat_rows(dy, 0, count), mat_rows(y, 0, count), lengths, radius);
     gpu_zero_rows(gpu_of(dev), dx, count);
 }
 
@@ -205,17 +233,25 @@ __global__ void __launch_bounds__(EMBEDDING_THREADS) angular_kernel(struct simil
     }
 }
 
+static gpu_cost similarity_cost(struct similarity_args args) {
+    const int64_t texts = similarity_texts(args.loss), examples = args.count / texts;
+    const int64_t rows = examples * texts;
+    const int64_t targets = args.loss == SIMILARITY_COSINE ? examples : 0;
+    return {cost_rows(args.x, rows) + cost_words(args.targets, targets),
+            cost_rows(args.dx, rows) + cost_words(args.losses, rows), 0};
+}
+
 void gpu_similarity_loss(struct device *dev, const struct similarity_args *args) {
     struct gpu *gpu = gpu_of(dev);
     const int64_t texts = similarity_texts(args->loss), examples = args->count / texts;
     const int64_t rest = examples * texts;
     const struct gpu_shape shape = {"similarity_loss", examples, EMBEDDING_THREADS};
     if (args->loss == SIMILARITY_COSINE) {
-        gpu_run(gpu, shape, cosine_kernel, *args);
+        gpu_run(gpu, shape, cosine_kernel, similarity_cost, *args);
     } else if (args->loss == SIMILARITY_TRIPLET_EUCLIDEAN) {
-        gpu_run(gpu, shape, euclidean_kernel, *args);
+        gpu_run(gpu, shape, euclidean_kernel, similarity_cost, *args);
     } else {
-        gpu_run(gpu, shape, angular_kernel, *args);
+        gpu_run(gpu, shape, angular_kernel, similarity_cost, *args);
     }
     dev->zero(dev, args->losses + rest, (size_t)(args->count - rest) * sizeof *args->losses);
     gpu_zero_rows(gpu, args->dx, rest);

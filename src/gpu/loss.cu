@@ -116,7 +116,8 @@ static gpu_cost class_loss_cost(struct mat dlogits, float *losses, unsigned char
                                 struct mat logits, float, const int32_t *labels) {
     int64_t used = 0;
     for (int64_t row = 0; row < logits.rows; row++) {
-        used += labels[row] >= 0 && labels[row] < logits.cols;
+        const int64_t label = labels != NULL ? labels[row] : row;
+        used += label >= 0 && label < logits.cols;
     }
     return {cost_words(labels, logits.rows) + cost_rows(logits, used),
             cost_rows(dlogits, logits.rows) + cost_words(losses, logits.rows) +

@@ -67,9 +67,9 @@ static void impossible_reserve_is_an_error(void **state) {
         .hidden = 1024,
         .intermediate = 4096,
         .heads = 16,
-        .vocab = 30522,
+        .vocabulary = 30522,
         .compute = DTYPE_BF16,
-        .trains = 1};
+        .training = 1};
     assert_true(dev->workspace_bytes(dev, &huge) > (size_t)1 << 40);
     assert_int_equal(dev->reserve(dev, &huge, &error), BERTH_NO_MEMORY);
     assert_int_equal(dev->status(dev, &error), BERTH_OK);

@@ -26,7 +26,15 @@ static const struct case_shape attention_shapes[] = {
 
 static struct device *open_emulated(void) {
     const struct device_options options = {.threads = 2};
-    const struct device_shape most = {{576, 4, 128, 260, 0}, 1104, 256, 1, 1035, 128, DTYPE_F32, 1};
+    const struct device_shape most = {
+        .batch = {.tokens = 576, .sequences = 4, .masked = 128, .max_length = 260},
+        .hidden = 1104,
+        .intermediate = 256,
+        .heads = 1,
+        .vocabulary = 1035,
+        .decoder_rows = 128,
+        .compute = DTYPE_F32,
+        .training = 1};
     struct device *dev = NULL;
     struct berth_error error;
     if (device_gpu_open("emulated", &options, &dev, &error) != BERTH_OK) {

@@ -23,7 +23,15 @@ static struct device *open_device(open_function *open, const char *instructions,
         return NULL;
     }
     assert_int_equal(status, BERTH_OK);
-    const struct device_shape most = {{576, 4, 128, 260, 0}, 190, 256, 1, 1035, 128, DTYPE_F32, 1};
+    const struct device_shape most = {
+        .batch = {.tokens = 576, .sequences = 4, .masked = 128, .max_length = 260},
+        .hidden = 190,
+        .intermediate = 256,
+        .heads = 1,
+        .vocabulary = 1035,
+        .decoder_rows = 128,
+        .compute = DTYPE_F32,
+        .training = 1};
     assert_int_equal(dev->reserve(dev, &most, &error), BERTH_OK);
     return dev;
 }
