@@ -3,6 +3,16 @@
 #include "core/words.h"
 #include "cpu/int8.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+// Not every compiler's __builtin_cpu_supports knows it: leaf 7, subleaf 1, EAX, bit 4.
+static int has_avxvnni(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
+#endif
+
 struct candidate {
     const struct int8_kernels *kernels;
     const char *within; // the tables of kernels.h with which it is used, separated by spaces
@@ -23,8 +33,8 @@ static size_t candidates(struct candidate list[CANDIDATES]) {
     const int bf16 = vnni && __builtin_cpu_supports("avx512bf16");
     list[count++] = (struct candidate){&int8_avx512bf16, "avx512bf16", bf16};
     list[count++] = (struct candidate){&int8_avx512vnni, "avx512bf16 avx512", vnni};
-    list[count++] = (struct candidate){&int8_avxvnni, "avx512bf16 avx512 avx2",
-                                       avx2 && __builtin_cpu_supports("avxvnni")};
+    list[count++] =
+        (struct candidate){&int8_avxvnni, "avx512bf16 avx512 avx2", avx2 && has_avxvnni()};
     list[count++] = (struct candidate){&int8_avx2, "avx512bf16 avx512 avx2", avx2};
 #endif
     list[count++] = (struct candidate){&int8_generic, "avx512bf16 avx512 avx2 generic", 1};

@@ -45,9 +45,10 @@ void call_answer(struct server *server, struct call *call) {
         finish(server, call, make_reply(server, call));
         return;
     }
-    error_set(&error, failure->status, "%s", failure->message != NULL ? failure->message : "");
+    (void)error_set(&error, failure->status, "%s",
+                    failure->message != NULL ? failure->message : "");
     if (call->is_list) {
-        error_prefix(&error, failure->status, "input %zu", index);
+        (void)error_prefix(&error, failure->status, "input %zu", index);
     }
     call_refuse(server, call, &error);
 }

@@ -20,7 +20,7 @@ PLACEHOLDER = re.compile(r"\b[A-Z]+\b|(?<=_)[A-Z]+\b")
 OPTION = re.compile(r"(?<![\w-])--([a-z][\w-]*)")
 COMMAND = re.compile(r"(?<![\w/-])berth ([a-z][^|;&<>`\n]*)")
 # Files that other programs write or that the text calls elsewhere.
-FOREIGN_FILES = {"zero_to_fp32.py", "run_classifier.py", "evaluate-v2.0.py"}
+FOREIGN_FILES = {"zero_to_fp32.py", "run_mlm.py", "run_classifier.py", "evaluate-v2.0.py"}
 FOREIGN_OPTIONS = {  # cmake, ctest, WikiExtractor, mpirun, srun, sbatch, deepspeed, docker, apptainer, sarus, kubectl
     "rm", "build_arg", "privileged", "entrypoint", "namespace", "bind", "mount", "for", "dependency",
     "nodes", "ntasks_per_node", "time", "num_nodes", "num_gpus",
@@ -44,8 +44,10 @@ class Program:
 
     def __init__(self, berth: str, legacy: str):
         usage = run(berth, "--help")
-        self.verbs = {name.strip(): options_in(run(berth, *name.split(), "--help", "all")) | {"help", "version"}
-                      for name in re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +\w", usage, re.M)}
+        self.verbs = {}
+        for name, objective in re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +(?:with (--objective \w+): )?(?=\w)", usage, re.M):
+            accepted = options_in(run(berth, *name.split(), *objective.split(), "--help", "all")) | {"help", "version"}
+            self.verbs[name] = self.verbs.get(name, set()) | accepted
         self.legacy = set(re.findall(r'{\.name = "(\w+)"', legacy))
         self.options = self.legacy.union(*self.verbs.values())
 

@@ -98,7 +98,9 @@ READERS = {
     ("attention_probs_dropout_prob", "bench"): ("src/train/engine/update.c", r"config->attention_probs_dropout_prob"),
     # Answers without their scores.
     ("doc_stride", "show squad"): ("src/train/tasks/squad_input.c", r"config->doc_stride"),
-    ("precision", "show squad"): ("src/train/inference/predict.c", r"machine_compute_dtype\(config"),
+    # Words, without their scores.
+    ("tokenize_chinese_chars", "predict tokens"): ("src/train/engine/inputs.c", r"config->tokenize_chinese_chars"),
+    ("precision", "show squad"): ("src/train/inference/predict.c", r"machine_inference_dtype\(config"),
     # It has no output to suppress.
     ("quiet", "tokenize"): ("cli/messages.c", r"config.quiet"),
     "no_progress": ("src/report/reporter.c", r"config->no_progress"),  # of a terminal
@@ -118,7 +120,7 @@ CASES = {
     "output_dir": "elsewhere",
     "deepspeed_config": "../ds.json",
     "overwrite_output_dir": {"other": (None, "", "squad"), "vocab": (None, "", "vocab.txt")},
-    "strict": {"other": (None, "--model ../pretrained"), "evaluate pretrain": (None, "--model ../squad"),
+    "strict": {"other": (None, "--model ../pretrained"), "predict tokens": (None, "--model ../xnli-model"), "evaluate pretrain": (None, "--model ../squad"),
                PRETRAIN: (None, "--model ../squad")},
     # classification
     "task_name": {"other": ("mrpc", "--data_dir ../glue"), "bench": ("mrpc", "--data_dir ../glue")},
@@ -272,7 +274,7 @@ CASES = {
     "load_best_model_at_end": (None, "--eval_steps 1 --learning_rate 0.3"),
     "skip_checkpoint": None,
     "resume_from_checkpoint": {SQUAD: (None, "--seed 42", "half-squad"), CLASSIFY: (None, "", "half-classes"),
-                               TOKENS: (None, "", "half-tagger"),
+                               TOKENS: (None, "", "half-tagger"), EMBED: (None, "", "half-embed"),
                                PRETRAIN: (None, "", "half-pretrained"), MLM: (None, "", "half-masked")},
     "resume_step": ("2", "", "half-pretrained"),
     # prediction

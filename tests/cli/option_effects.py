@@ -150,7 +150,7 @@ def make_texts():
     write("table.csv", "text,pair,label\n" + "\n".join(rows) + "\n")
     write("table2.csv", "text,pair,label\n" + "\n".join(reversed(rows[3:])) + "\n")
     tags = ["%s N B-PER\nlived V O\nin P O\n%s N B-LOC\n%s\n" %
-            (*people[i % 3], "\n".join(word + " X O" for word in ODD.split())) for i in range(12)]
+            (*people[i % 3], "\n".join(word + " X O" for word in (ODD + " who lived in it" * 8).split())) for i in range(12)]
     write("tags.txt", "\n".join(tags))
     write("tags2.txt", "\n".join(reversed(tags[3:])))
     write("other.csv", "words,second,kind\n" + "\n".join(rows) + "\n")
@@ -222,6 +222,7 @@ def make_world():
                              ("half-squad", "finetune squad", "--output ../half-squad --max_steps 3 --num_train_epochs 9"),
                              ("half-classes", "finetune classify", "--output ../half-classes --max_steps 3"),
                              ("half-embed", "finetune embed", "--output ../half-embed --max_steps 3"),
+                             ("masked", "mlm", "--output ../masked"),
                              ("half-masked", "mlm", "--output ../half-masked --max_steps 3"),
                              ("half-pretrained", "pretrain", "--output ../half-pretrained --steps_this_run 3")):
         line = "%s %s" % (job, extra) if " --" in job else job_line(job, extra)

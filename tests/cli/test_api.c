@@ -269,7 +269,7 @@ static void missing_paths_and_jobs_are_named(void **state) {
     REFUSED("--", berth_predict("classify", &config, log, NULL, NULL, &error));
     REFUSED("--validation_file", berth_evaluate("squad", &config, log, NULL, NULL, &error));
     REFUSED("task", berth_train(NULL, &config, log, NULL, NULL, &error));
-    REFUSED("expected one of squad, classify, tokens, pretrain",
+    REFUSED("expected one of squad, classify, tokens, embed, pretrain, mlm",
             berth_train("squat", &config, log, NULL, NULL, &error));
     REFUSED("config", berth_show_squad(NULL, samples, log, see, NULL, &error));
     REFUSED("visit", berth_show_squad(&config, samples, log, NULL, NULL, &error));

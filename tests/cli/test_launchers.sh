@@ -79,12 +79,21 @@ grep -qE '^launcher +none$' "$out" || fail "a launcher without one"
 cat >"$work/table" <<END
 finetune squad: divided --model m --train t --output $work/made
 finetune classify: divided --model m --train t --text_column a --label_column b --output $work/made
+finetune tokens: divided --model m --train t --output $work/made
+finetune embed: divided --model m --train t --output $work/made
 pretrain: divided --model m --input_dir d --output $work/made
+pretrain: divided --objective mlm --model m --train t --output $work/made
 predict squad: divided --model m --input t --output $work/made
 predict classify: divided --model m --input t --text_column a --output $work/made
+predict tokens: divided --model m --input t --output $work/made
 evaluate pretrain: divided --model m --input_dir d --output $work/made
+evaluate pretrain: divided --objective mlm --model m --dev t --output $work/made
+evaluate embed: divided --model m --input t --output $work/made
 evaluate squad: first t p
+evaluate tokens: first t p
 embed: divided --model m t
+fill: first --model m t
+serve: alone --model $work/model
 answer: first --model m --question q --context-file t
 show squad: first --model m --input t
 features squad: first --vocab v --input t

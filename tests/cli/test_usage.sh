@@ -57,7 +57,7 @@ refused 'option --model needs a value' answer --model
 refused 'found the option --question' answer --model --question Who
 refused 'expected a number of at least 0, found "fast"' $base --learning_rate fast
 refused 'from 8 to 65536, found "4"' $base --max_seq_length 4
-refused 'expected one of fp32, bf16, fp16, auto' $base --precision fp8
+refused 'expected one of fp32, bf16, fp16, int8, auto' $base --precision fp8
 refused 'expected true or false' $base --do_lower_case=perhaps
 refused 'a whole number from 1 to 100' answer --model x --question y --top 0
 refused 'a number from 0.01 to 600, found "1000"' bench peak --seconds 1000

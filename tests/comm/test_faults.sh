@@ -53,12 +53,12 @@ resume() { # PROCESSES
 }
 stop_process() { kill -STOP "$process"; }
 signal_process() { kill -TERM "$process"; }
-# Lets the process run for a third of the time, until it is reported; then requests the end.
+# Lets the process run for a tenth of the time, until it is reported; then requests the end.
 slow_process() {
     local rounds=0
     until grep -qF " is slow: " "$err" || [ $((rounds += 1)) -gt 120 ]; do
-        kill -STOP "$process" && sleep 0.1
-        kill -CONT "$process" && sleep 0.05
+        kill -STOP "$process" && sleep 0.3
+        kill -CONT "$process" && sleep 0.03
     done
     kill -TERM "$process"
 }

@@ -444,7 +444,7 @@ static void first_bad_number_is_found(void **state) {
 
 static size_t activation_bytes(const struct mode *mode, enum bert_keep keep) {
     struct bert_config config = tiny_config(768, 12, 3072, 12);
-    struct param_table table = {.head = PARAM_HEAD_SPAN};
+    struct param_table table = {.head = PARAM_HEAD_SPAN, .pooler_weight = -1};
     struct bert model = {.config = &config, .table = &table, .compute = mode->compute};
     struct arena arena = {0};
     config.pre_layer_norm = mode->pre_layer_norm;
@@ -473,7 +473,7 @@ static void memory_is_what_the_table_says(void **state) {
 
 static void lack_of_memory_is_told(void **state) {
     struct bert_config config = tiny_config(48, 3, 100, 2);
-    struct param_table table = {.head = PARAM_HEAD_SPAN};
+    struct param_table table = {.head = PARAM_HEAD_SPAN, .pooler_weight = -1};
     struct bert model = {.config = &config, .table = &table, .compute = DTYPE_F32};
     for (uint64_t call = 1; call <= 2; call++) {
         struct arena arena = {0};

@@ -79,7 +79,7 @@ static const struct hash_row {
     {"class_five", PARAM_HEAD_CLASS,
      "453b025dbf84a46c5a8f4f58d158471c2fb32133cd3fb8a098666118d04b2a2b", NULL},
     {"token_plain", PARAM_HEAD_TOKEN,
-     "fb525e8aca018f3af7e93dd3afb4a961bcf4381fd7e404285ae95b5f803aacd3", NULL},
+     "4acbdcd218a77c2974ad5c389e54dcde375e27f9960a26d7ec7c36a8e62c6b2a", NULL},
     {"class_regression", PARAM_HEAD_CLASS,
      "2f5c0230d667013648d8400b1ebad6acbc5421b8f5c6dd50478287df8be3e099", NULL},
 };

@@ -80,6 +80,9 @@ alone pack nowhere packed
 expect_code 66
 alone pretrain --input_dir nowhere --model acme/tiny --output pretrained
 expect_code 66
+alone fill --model acme/none --text "[MASK]"
+expect_code 66
+tried="$tried serve" # answers on the network, which is what it is for
 
 # An unknown name: no attempt to fetch it, but the command that would.
 alone answer --model acme/none --question "Where?" --context "There."

@@ -199,7 +199,8 @@ static void test_other_manifests(void **state) {
         {"\"bytes\": 4", "\"bytes\": \"4\"",
          "manifest.json: \"a.txt\": key \"bytes\": expected an integer"},
         {"\"bytes\": 4", "\"bytes\": -4", "invalid entry for \"a.txt\""},
-        {"\"a.txt\"", "\"b/a.txt\"", "invalid entry for \"b/a.txt\""},
+        {"\"a.txt\"", "\"../a.txt\"", "invalid entry for \"../a.txt\""},
+        {"\"a.txt\"", "\"b/c/a.txt\"", "invalid entry for \"b/c/a.txt\""},
     };
     write_manifest();
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {

@@ -110,8 +110,11 @@ static struct packer_sequence sequence_at(const struct prediction *prediction, s
 
 static void cut_batches(struct prediction *prediction) {
     const struct infer_args *args = prediction->args;
-    const struct batch_extent limits = {args->extent->tokens, args->extent->sequences,
-                                        args->extent->masked, 0, 0};
+    const enum param_head head = prediction->engine->model.table->head;
+    const struct batch_extent limits = {.tokens = args->extent->tokens,
+                                        .sequences = args->extent->sequences,
+                                        .masked = param_head_decodes(head) ? args->extent->masked
+                                                                           : INT64_MAX};
     const size_t count = args->source->count, group = args->group > 0 ? args->group : count;
     prediction->batch_count = 0;
     prediction->starts[0] = 0;

@@ -214,11 +214,14 @@ static double class_weight(const struct run *run, int32_t label) {
 static struct divisors divisors_of(const struct run *run, const uint32_t *order, size_t count) {
     const struct packer_source *source = run->args->source;
     struct divisors sums = {.sequences = (double)count};
+    const enum param_head head = run->engine->model.table->head;
+    const int per_token = head == PARAM_HEAD_TOKEN;
     if (run->updater->rules.class_weights == NULL) {
-        sums.masked = (double)packer_extent(source, order, count).masked;
+        sums.masked = per_token || param_head_decodes(head)
+                          ? (double)packer_extent(source, order, count).masked
+                          : 0;
         return sums;
     }
-    const int per_token = run->engine->model.table->head == PARAM_HEAD_TOKEN;
     sums.sequences = per_token ? (double)count : 0;
     for (size_t i = 0; i < count; i++) {
         const struct packer_sequence sequence = source->get(source->data, order[i]);
