@@ -98,6 +98,8 @@ READERS = {
     ("attention_probs_dropout_prob", "bench"): ("src/train/engine/update.c", r"config->attention_probs_dropout_prob"),
     # Answers without their scores.
     ("doc_stride", "show squad"): ("src/train/tasks/squad_input.c", r"config->doc_stride"),
+    # No model here has a head for tokens and tensors beside it.
+    ("strict", "predict tokens"): ("src/train/engine/inputs.c", r"\.strict = config->strict"),
     # Words, without their scores.
     ("tokenize_chinese_chars", "predict tokens"): ("src/train/engine/inputs.c", r"config->tokenize_chinese_chars"),
     ("precision", "show squad"): ("src/train/inference/predict.c", r"machine_inference_dtype\(config"),
@@ -120,7 +122,7 @@ CASES = {
     "output_dir": "elsewhere",
     "deepspeed_config": "../ds.json",
     "overwrite_output_dir": {"other": (None, "", "squad"), "vocab": (None, "", "vocab.txt")},
-    "strict": {"other": (None, "--model ../pretrained"), "predict tokens": (None, "--model ../xnli-model"), "evaluate pretrain": (None, "--model ../squad"),
+    "strict": {"other": (None, "--model ../pretrained"), "evaluate pretrain": (None, "--model ../squad"),
                PRETRAIN: (None, "--model ../squad")},
     # classification
     "task_name": {"other": ("mrpc", "--data_dir ../glue"), "bench": ("mrpc", "--data_dir ../glue")},
@@ -202,7 +204,7 @@ CASES = {
     "gradient_checkpointing": {"other": None, SQUAD: (None, LONG)},
     "freeze_layers": "1",
     "freeze_embeddings": None,
-    "num_train_epochs": ("1", "--max_steps 0"),
+    "num_train_epochs": {"other": ("1", "--max_steps 0"), EMBED: ("2", "--max_steps 0")},
     "max_steps": "3",
     "max_steps_per_epoch": "1",
     "dataloader_drop_last": {"other": (None, "--max_train_samples 7"), PRETRAIN: None},
