@@ -64,7 +64,7 @@ slow_process() {
 }
 lose_lock() { rm "$work/run/.lock"; }
 ticks_of_process() { # of processor time
-    awk '{ print $14 + $15 }' "/proc/$process/stat" 2>/dev/null || echo 1000000000
+    awk '{ print $14 + $15 }' "/proc/$process/stat" 2>/dev/null || echo 0
 }
 evaluations() {
     grep -c '^eval:' "$err"
@@ -76,7 +76,7 @@ crawl() { # EVALUATIONS
         sleep 1
         before=$(ticks_of_process)
         kill -CONT "$process"
-        while [ "$(ticks_of_process)" -lt $((before + 3)) ]; do :; done
+        while kill -0 "$process" 2>/dev/null && [ "$(ticks_of_process)" -lt $((before + 3)) ]; do :; done
     done
     kill -CONT "$process"
 }
@@ -107,7 +107,8 @@ stop_in() { # PHASE COMMAND...
     done
     fail "the rank is not named $phase"
 }
-# Evaluating and saving, ranks may exchange nothing for longer than the deadline.
+# Evaluating and saving, ranks may exchange nothing for longer than the deadline. With sanitizers an evaluation takes longer
+# than the minute that a job has.
 try_long_phases() {
     make_questions "$work/long.json" 300
     settings="$(training_settings) --model $work/wide --num_train_epochs 1000 --max_steps 10000 --save_steps 2
@@ -147,7 +148,7 @@ if [ $tried -eq 1 ]; then
     expect_code 75
     grep -qE 'berth: warning: rank 1 on host .* is slow: it computes [0-9.]+ times as long as others for the same work' \
         "$err" || fail "the rank is not named"
-    try_long_phases
+    [ -n "${SANITIZE:-}" ] || try_long_phases
 fi
 [ $tried -eq 1 ] || { echo "skipped: no mpirun or mpiexec of an MPI that a module was built for"; exit 77; }
 finish
