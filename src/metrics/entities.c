@@ -265,13 +265,13 @@ static void finish(struct entity_score *score) {
 // The score of a type, which is the last one or new. NULL: out of memory.
 static struct entity_score *score_of(struct entity_scores *scores, size_t *capacity,
                                      const struct tag *type) {
-    struct entity_score *last = scores->types + scores->type_count - 1;
-    if (scores->type_count > 0 && strlen(last->type) == type->length &&
+    const size_t count = scores->type_count;
+    struct entity_score *last = count > 0 ? &scores->types[count - 1] : NULL;
+    if (last != NULL && strlen(last->type) == type->length &&
         memcmp(last->type, type->text, type->length) == 0) {
         return last;
     }
-    struct entity_score *types =
-        memory_grow(scores->types, capacity, scores->type_count + 1, sizeof *types);
+    struct entity_score *types = memory_grow(scores->types, capacity, count + 1, sizeof *types);
     char *name = memory_string_of(type->text, type->length);
     scores->types = types != NULL ? types : scores->types;
     if (types == NULL || name == NULL) {
