@@ -61,9 +61,12 @@ static inline gpu_error gpu_describe(int index, char text[160]) {
 // It may be opened any number of times; each has the threads that it is given.
 static inline gpu_error gpu_open(int index, const struct device_options *options,
                                  gpu_stream *stream) {
-    stream->queue =
-        emulated_stream_open(options->threads > 0 ? options->threads : omp_get_num_procs());
-    return emulated_fault("open");
+    const gpu_error error = emulated_fault("open");
+    if (error.code == 0) {
+        stream->queue =
+            emulated_stream_open(options->threads > 0 ? options->threads : omp_get_num_procs());
+    }
+    return error;
 }
 
 static inline void gpu_close(gpu_stream stream) {
