@@ -877,7 +877,7 @@ enum berth_status berth_init_model(const char *name_or_file, const char *output_
                                    struct berth_error *error);
 
 struct berth_convert_settings {
-    const char *to;    /* "hf", "torch", "tensorflow", "nvidia", "deepspeed", "onnx", "gguf", "int8" */
+    const char *to; /* "hf", "torch", "tensorflow", "nvidia", "deepspeed", "onnx", "gguf", "int8" */
     const char *dtype; /* "f32", "f16" or "bf16" for every floating-point tensor; "onnx": only
                           "f32"; "gguf": "f32", or "f16" for the matrices. NULL: "f32" for "onnx"
                           and "gguf", otherwise each tensor keeps its type */

@@ -233,8 +233,8 @@ static enum berth_status open_model(struct training_job *job, struct berth_error
 static enum berth_status open_feed(struct training_job *job, struct berth_error *error) {
     const struct task_set *train = &job->train;
     if (train->text != NULL) {
-        return feed_open_text(&job->feed, train->text, &train->masks,
-                              machine_threads(&job->config), error);
+        return feed_open_text(&job->feed, train->text, &train->masks, machine_threads(&job->config),
+                              error);
     }
     if (train->shards == NULL) {
         return feed_open_source(&job->feed, &train->source, error);
