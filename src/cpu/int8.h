@@ -7,8 +7,8 @@
 // so that the others keep their precision. The depth of a product is the columns, then the further
 // copies of the wide ones.
 //
-// Packed weights lie in panels of INT8_PANEL outputs, in each of them step by step INT8_STEP
-// neighbours of the depth for every output.
+// Packed weights are panels of INT8_PANEL outputs. Each step of a panel holds INT8_STEP neighbours of
+// the depth for every output.
 #ifndef BERTH_CPU_INT8_H
 #define BERTH_CPU_INT8_H
 

@@ -158,7 +158,7 @@ class Overload(unittest.TestCase):
             self.assertEqual(server.status("/", {"inputs": [QUESTION] * 5}), 400)  # it would never be accepted
 
     def test_clients_take_turns(self):
-        """A client with one question is not behind the hundred of another."""
+        """A client with one question does not wait for the hundred questions of another."""
         with Server("--host", "::", models=["qa=qa"]) as server:
             many = {"inputs": [{"question": "Who?", "context": CONTEXT * 100}] * 200}
             done = []

@@ -147,16 +147,6 @@ ALWAYS void dropout_piece(float *x, const struct dropout *dropout, int64_t place
     }
 }
 
-// x[i] *= the mask of a row of the batch at columns [column, column + count).
-ALWAYS void dropout_apply(float *x, const struct dropout *dropout, const struct batch *batch,
-                          int64_t row, int64_t column, int64_t count) {
-    int32_t sequence = batch->sequences[row];
-    if (dropout->threshold == 0 || sequence < 0) {
-        return;
-    }
-    dropout_piece(x, dropout, batch->places[sequence], batch->positions[row], column, count);
-}
-
 static void drop_row(struct mat y, struct mat x, const struct dropout *dropout, int64_t place,
                      int32_t position) {
     for (int64_t c = 0; c < x.cols; c += KERNEL_COLUMNS) {
