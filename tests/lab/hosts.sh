@@ -71,8 +71,11 @@ hosts_rate() {
         ip netns exec "${lab}sw" tc qdisc add dev "p$1" root tbf rate "$2" burst 256kb latency "${3:-20}ms"
 }
 
+# Those who looked for a host in vain would refuse to reach it for a second more.
 hosts_link() {
-    ip -n "${lab}sw" link set "p$1" "$2"
+    local k
+    ip -n "${lab}sw" link set "p$1" "$2" || return
+    for k in $(seq "$lab_hosts"); do ip -n "${lab}h$k" neigh flush dev eth0; done
 }
 
 hosts_bytes() {

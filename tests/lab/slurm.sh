@@ -2,17 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 # Slurm on the hosts of hosts.sh, which are up. Sourced after it.
 #
+#   find_slurm         77 where a package is missing
 #   slurm_up FOLDER    munge, the controller and a daemon for each host; 77 where a package is missing.
 #                      A job of the partition "urgent" takes the nodes of those of the partition "all", which
 #                      have a minute to stop
 #   slurm WORDS...     srun, salloc, sinfo ... on the bridge's host
 #   slurm_down
-slurm_up() {
-    local k tool
+find_slurm() {
+    local tool
     for tool in slurmctld slurmd srun munged; do
         PATH=$PATH:/usr/sbin command -v $tool >/dev/null ||
-            { echo "Slurm needs $tool (packages slurm-wlm, munge)"; return 77; }
+            { echo "Slurm needs $tool (packages slurm-wlm, munge)" >&2; return 77; }
     done
+}
+slurm_up() {
+    local k
+    find_slurm || return
     PATH=$PATH:/usr/sbin
     slurm_dir=$1
     export SLURM_CONF=$slurm_dir/slurm.conf
