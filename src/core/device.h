@@ -277,6 +277,14 @@ struct device {
     void (*memory_free)(struct device *dev, void *block, size_t bytes);
     void (*upload)(struct device *dev, void *to, const void *from_host, size_t bytes);
     void (*download)(struct device *dev, void *to_host, const void *from, size_t bytes);
+    // For exchanges of what the device computes; NULL where is_host. Memory of the host that the
+    // device copies to while it computes; NULL when out of memory.
+    void *(*pinned_new)(struct device *dev, size_t bytes);
+    void (*pinned_free)(struct device *dev, void *block, size_t bytes);
+    // Begins to copy `from`, as all earlier calls leave it, beside the operations that follow;
+    // returns a number above 0. Until fetch_wait(that number) returns, `from` is not written.
+    int64_t (*fetch_begin)(struct device *dev, void *to_pinned, const void *from, size_t bytes);
+    void (*fetch_wait)(struct device *dev, int64_t fetch);
     void (*zero)(struct device *dev, void *block, size_t bytes);
     // As zero; where the device can, the block takes no memory until it is written again.
     void (*discard)(struct device *dev, void *block, size_t bytes);

@@ -62,12 +62,16 @@ static_assert((int)GPU_CALL(ErrorInsufficientDriver) == GPU_NO_DRIVER &&
                   (int)GPU_CALL(ErrorStreamCaptureUnsupported) == GPU_CAPTURE_FORBIDS,
               "CUDA's numbers");
 
+// Another stream of the device that this thread uses, for copies.
+static inline gpu_error gpu_stream_new(gpu_stream *stream) {
+    return gpu_error_of(
+        GPU_CALL(StreamCreateWithFlags)(&stream->stream, GPU_CALL(StreamNonBlocking)));
+}
+
 static inline gpu_error gpu_open(int index, const struct device_options *options,
                                  gpu_stream *stream) {
     gpu_error error = gpu_error_of(GPU_CALL(SetDevice)(index));
-    return error.code != 0 ? error
-                           : gpu_error_of(GPU_CALL(StreamCreateWithFlags)(
-                                 &stream->stream, GPU_CALL(StreamNonBlocking)));
+    return error.code != 0 ? error : gpu_stream_new(stream);
 }
 
 static inline void gpu_close(gpu_stream stream) {
@@ -131,6 +135,11 @@ static inline gpu_error gpu_event_record(gpu_event *event, gpu_stream stream) {
 // The host waits until the stream has come to where the event was last recorded, if it was.
 static inline gpu_error gpu_event_wait(const gpu_event *event) {
     return gpu_error_of(GPU_CALL(EventSynchronize)(event->event));
+}
+
+// What is added to the stream from now on waits for the event as it was last recorded.
+static inline gpu_error gpu_stream_wait(gpu_stream stream, const gpu_event *event) {
+    return gpu_error_of(GPU_CALL(StreamWaitEvent)(stream.stream, event->event, 0));
 }
 
 // --- graphs -------------------------------------------------------------------------------------

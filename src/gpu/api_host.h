@@ -69,6 +69,12 @@ static inline gpu_error gpu_open(int index, const struct device_options *options
     return error;
 }
 
+// Another stream, for copies.
+static inline gpu_error gpu_stream_new(gpu_stream *stream) {
+    stream->queue = emulated_stream_open(1);
+    return GPU_NO_ERROR;
+}
+
 static inline void gpu_close(gpu_stream stream) {
     emulated_stream_close(stream.queue);
 }
@@ -172,6 +178,14 @@ static inline gpu_error gpu_event_wait(const gpu_event *event) {
     if (event->queue != NULL) {
         emulated_stream_wait(event->queue, event->position);
     }
+    return GPU_NO_ERROR;
+}
+
+static inline gpu_error gpu_stream_wait(gpu_stream stream, const gpu_event *event) {
+    struct emulated_stream *other = event->queue;
+    const uint64_t position = event->position;
+    emulated_stream_add(stream.queue,
+                        {"event", 0, [=](int) { emulated_stream_wait(other, position); }});
     return GPU_NO_ERROR;
 }
 

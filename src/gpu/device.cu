@@ -106,6 +106,78 @@ static void download(struct device *dev, void *to_host, const void *from, size_t
     gpu_fail(gpu, "download", gpu_wait(gpu->stream));
 }
 
+// --- copies beside the operations ---------------------------------------------------------------
+
+static gpu_error open_fetches(struct gpu_fetches *fetches) {
+    gpu_error error = gpu_stream_new(&fetches->stream);
+    fetches->is_open = error.code == 0;
+    if (error.code == 0) {
+        error = gpu_event_new(&fetches->computed);
+    }
+    for (int i = 0; i < GPU_FETCHES && error.code == 0; i++) {
+        error = gpu_event_new(&fetches->copied[i]);
+    }
+    return error;
+}
+
+static void close_fetches(struct gpu_fetches *fetches) {
+    if (fetches->is_open) {
+        (void)gpu_wait(fetches->stream);
+        gpu_event_free(fetches->computed);
+        for (gpu_event event : fetches->copied) {
+            gpu_event_free(event);
+        }
+        gpu_close(fetches->stream);
+    }
+}
+
+// The first memory of this kind opens the stream, too.
+static void *pinned_new(struct device *dev, size_t bytes) {
+    struct gpu *gpu = gpu_of(dev);
+    void *block = NULL;
+    if (!gpu->fetches.is_open) {
+        gpu_fail(gpu, "opening a stream", open_fetches(&gpu->fetches));
+    }
+    return gpu->status == BERTH_OK && gpu_pinned_new(&block, bytes).code == 0 ? block : NULL;
+}
+
+static void pinned_free(struct device *dev, void *block, size_t bytes) {
+    (void)gpu_wait(gpu_of(dev)->fetches.stream);
+    gpu_pinned_free(block);
+}
+
+static gpu_error begin_fetch(struct gpu *gpu, gpu_event *copied, void *to, const void *from,
+                             size_t bytes) {
+    struct gpu_fetches *fetches = &gpu->fetches;
+    gpu_error error = gpu_event_record(&fetches->computed, gpu->stream);
+    if (error.code == 0) {
+        error = gpu_stream_wait(fetches->stream, &fetches->computed);
+    }
+    if (error.code == 0) {
+        error = gpu_download(to, from, bytes, fetches->stream);
+    }
+    return error.code == 0 ? gpu_event_record(copied, fetches->stream) : error;
+}
+
+static int64_t fetch_begin(struct device *dev, void *to_pinned, const void *from, size_t bytes) {
+    struct gpu *gpu = gpu_of(dev);
+    struct gpu_fetches *fetches = &gpu->fetches;
+    const int64_t fetch = ++fetches->count;
+    if (gpu->status == BERTH_OK) {
+        gpu_fail(gpu, "download",
+                 begin_fetch(gpu, &fetches->copied[fetch % GPU_FETCHES], to_pinned, from, bytes));
+    }
+    return fetch;
+}
+
+// The event may be that of a later copy, which is copied later.
+static void fetch_wait(struct device *dev, int64_t fetch) {
+    struct gpu *gpu = gpu_of(dev);
+    if (gpu->status == BERTH_OK) {
+        gpu_fail(gpu, "download", gpu_event_wait(&gpu->fetches.copied[fetch % GPU_FETCHES]));
+    }
+}
+
 static void zero(struct device *dev, void *block, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
     gpu_fail(gpu, "zeroing memory", gpu_zero(block, bytes, gpu->stream));
@@ -241,6 +313,7 @@ static void close_device(struct device *dev) {
         gpu_graph_free(&bucket.graph);
     }
     close_staging(&gpu->staging);
+    close_fetches(&gpu->fetches);
     if (gpu->is_open) {
         gpu_close(gpu->stream);
     }
@@ -258,6 +331,10 @@ static void fill_table(struct device *device) {
     device->memory_free = memory_free_block;
     device->upload = upload;
     device->download = download;
+    device->pinned_new = pinned_new;
+    device->pinned_free = pinned_free;
+    device->fetch_begin = fetch_begin;
+    device->fetch_wait = fetch_wait;
     device->zero = zero;
     device->discard = zero;
     device->memory_available = memory_available;

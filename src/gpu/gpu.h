@@ -17,6 +17,17 @@ struct gpu_staging {
     int next;            // half
 };
 
+// Copies to the host beside the operations, in a stream of their own.
+enum { GPU_FETCHES = 64 }; // that can be told apart
+
+struct gpu_fetches {
+    gpu_stream stream;
+    bool is_open;
+    gpu_event computed;            // what is copied next
+    gpu_event copied[GPU_FETCHES]; // of the last copies
+    int64_t count;
+};
+
 // The graph of the operations between graph_begin and graph_end with batches of one size.
 struct gpu_bucket {
     uint64_t key; // 0: none
@@ -31,6 +42,7 @@ struct gpu {
     gpu_stream stream;
     bool is_open; // the stream
     struct gpu_staging staging;
+    struct gpu_fetches fetches;
     struct gpu_bucket buckets[GPU_BUCKETS];
     struct gpu_bucket *capturing; // NULL: operations start at once
     uint64_t captures;

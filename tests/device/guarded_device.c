@@ -8,9 +8,20 @@
 #include <string.h>
 #include <sys/mman.h>
 
+// A copy that was begun. It is made when somebody waits for it, as late as a GPU may make it.
+struct guarded_fetch {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+enum { FETCHES = 4096 }; // under way
+
 struct guarded {
     struct translated_device translated;
     char description[200];
+    struct guarded_fetch fetches[FETCHES];
+    int64_t begun, copied;
 };
 
 struct translated_device *guarded_translation(struct device *device) {
@@ -82,6 +93,33 @@ static void download(struct device *dev, void *to_host, const void *from, size_t
                           bytes);
 }
 
+static void *pinned_new(struct device *dev, size_t bytes) {
+    return malloc(bytes);
+}
+
+static void pinned_free(struct device *dev, void *block, size_t bytes) {
+    free(block);
+}
+
+static int64_t fetch_begin(struct device *dev, void *to_pinned, const void *from, size_t bytes) {
+    struct guarded *guarded = dev->state;
+    guarded->begun++;
+    if (guarded->begun - guarded->copied > FETCHES) {
+        fprintf(stderr, "fetch_begin: nobody has waited for %d copies\n", FETCHES);
+        abort();
+    }
+    guarded->fetches[guarded->begun % FETCHES] = (struct guarded_fetch){to_pinned, from, bytes};
+    return guarded->begun;
+}
+
+static void fetch_wait(struct device *dev, int64_t fetch) {
+    struct guarded *guarded = dev->state;
+    while (guarded->copied < fetch) {
+        const struct guarded_fetch *next = &guarded->fetches[++guarded->copied % FETCHES];
+        download(dev, next->to, next->from, next->bytes);
+    }
+}
+
 static void zero(struct device *dev, void *block, size_t bytes) {
     cpu_of(dev)->zero(cpu_of(dev), device_memory(dev, "zero", "block", block, bytes), bytes);
 }
@@ -141,6 +179,10 @@ enum berth_status device_gpu_open(const char *kind, const struct device_options 
     (*device)->memory_free = memory_free;
     (*device)->upload = upload;
     (*device)->download = download;
+    (*device)->pinned_new = pinned_new;
+    (*device)->pinned_free = pinned_free;
+    (*device)->fetch_begin = fetch_begin;
+    (*device)->fetch_wait = fetch_wait;
     (*device)->zero = zero;
     (*device)->discard = discard;
     snprintf(guarded->description, sizeof guarded->description, "guarded memory, %.160s",

@@ -113,6 +113,9 @@ size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_share
     return bytes < comm->host_bytes ? bytes : comm->host_bytes;
 }
 
+// Of a piece that may be under way: its gradients' sums, these gathered, its weights.
+enum { EXCHANGES = 3 };
+
 enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,
                                   struct state *state, const struct all_reduce_rules *rules,
                                   struct berth_error *error) {
@@ -131,7 +134,8 @@ enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *co
                                "the pieces of an exchange");
     }
     list_pieces(all_reduce);
-    return BERTH_OK;
+    return range_exchange_init(&all_reduce->exchange, comm, state->device, state->table->total,
+                               (int64_t)(EXCHANGES * most), error);
 }
 
 void all_reduce_done(struct all_reduce *all_reduce) {
@@ -139,6 +143,7 @@ void all_reduce_done(struct all_reduce *all_reduce) {
         all_reduce_wait_all_gradients(all_reduce);
         all_reduce_wait_all_weights(all_reduce);
     }
+    range_exchange_done(&all_reduce->exchange);
     memory_free(all_reduce->pieces);
     memory_free(all_reduce->first_piece);
     memory_free(all_reduce->starts);
@@ -178,15 +183,15 @@ static struct comm_range master_of(const struct all_reduce *all_reduce,
 }
 
 void all_reduce_begin(struct all_reduce *all_reduce, size_t range) {
-    struct comm *comm = all_reduce->comm;
+    struct range_exchange *exchange = &all_reduce->exchange;
     if (!all_reduce_is_shared(all_reduce)) {
         return;
     }
     for (size_t i = all_reduce->first_piece[range]; i < all_reduce->first_piece[range + 1]; i++) {
         const struct comm_range gradients = gradients_of(all_reduce, &all_reduce->pieces[i]);
-        all_reduce->gradients[range] = comm->reduce_begin(comm, &gradients);
+        all_reduce->gradients[range] = range_exchange_reduce(exchange, &gradients);
         if (all_reduce->state->share.stage == 0) {
-            all_reduce->gradients[range] = comm->gather_begin(comm, &gradients);
+            all_reduce->gradients[range] = range_exchange_gather(exchange, &gradients);
         }
     }
     if (all_reduce->rules.waits) {
@@ -211,13 +216,12 @@ static struct comm_range weights_of(const struct all_reduce *all_reduce,
 }
 
 void all_reduce_gather(struct all_reduce *all_reduce, size_t range) {
-    struct comm *comm = all_reduce->comm;
     if (!all_reduce_is_shared(all_reduce) || all_reduce->state->share.stage == 0) {
         return;
     }
     for (size_t i = all_reduce->first_piece[range]; i < all_reduce->first_piece[range + 1]; i++) {
         const struct comm_range weights = weights_of(all_reduce, &all_reduce->pieces[i], range);
-        all_reduce->weights[range] = comm->gather_begin(comm, &weights);
+        all_reduce->weights[range] = range_exchange_gather(&all_reduce->exchange, &weights);
     }
     if (all_reduce->rules.waits) {
         all_reduce_wait_weights(all_reduce, range);
@@ -238,10 +242,10 @@ static void copy_range(const struct all_reduce *all_reduce, size_t index) {
 }
 
 // Waits for the exchange whose ticket this is; 0: there was none.
-static int wait(const struct all_reduce *all_reduce, int64_t *ticket) {
+static int wait(struct all_reduce *all_reduce, int64_t *ticket) {
     const int is_begun = *ticket > 0;
     if (is_begun) {
-        all_reduce->comm->wait(all_reduce->comm, *ticket);
+        range_exchange_wait(&all_reduce->exchange, *ticket);
         *ticket = 0;
     }
     return is_begun;
@@ -258,12 +262,14 @@ void all_reduce_wait_weights(struct all_reduce *all_reduce, size_t range) {
 }
 
 void all_reduce_wait_all_gradients(struct all_reduce *all_reduce) {
+    range_exchange_give_all(&all_reduce->exchange);
     for (size_t i = 0; i < param_range_count(all_reduce->state->table); i++) {
         all_reduce_wait_gradients(all_reduce, i);
     }
 }
 
 void all_reduce_wait_all_weights(struct all_reduce *all_reduce) {
+    range_exchange_give_all(&all_reduce->exchange);
     for (size_t i = 0; i < param_range_count(all_reduce->state->table); i++) {
         all_reduce_wait_weights(all_reduce, i);
     }

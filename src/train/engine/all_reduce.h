@@ -12,6 +12,7 @@
 #include "core/comm.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "train/engine/range_exchange.h"
 #include "train/optimizer/state.h"
 
 #include <stddef.h>
@@ -34,6 +35,7 @@ struct all_reduce_rules {
 struct all_reduce {
     struct comm *comm;
     struct state *state;
+    struct range_exchange exchange;
     struct all_reduce_rules rules;
     struct all_reduce_piece *pieces;
     size_t *first_piece; // of each range, [ranges + 1]

@@ -57,7 +57,7 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
         log_integer("device_workspace_bytes", (int64_t)memory->engine.workspace),
         log_integer("batches_bytes", (int64_t)memory->engine.batches),
         log_integer("data_bytes", (int64_t)memory->data),
-        log_integer("exchange_bytes", (int64_t)memory->exchange),
+        log_integer("exchange_bytes", (int64_t)(memory->exchange + memory->levels)),
         log_integer("shared_exchange_bytes", (int64_t)memory->shared),
         log_integer("saving_bytes", (int64_t)memory->saving),
         log_integer("staging_bytes", (int64_t)memory->staging),
@@ -67,6 +67,12 @@ void plan_memory_report(const struct plan_memory *memory, const struct berth_log
     };
     const size_t count = sizeof fields / sizeof fields[0];
     log_fields(log, BERTH_RECORD_PLAN, "memory", fields, memory->device > 0 ? count : count - 1);
+}
+
+// Adds the parts that plan_memory_make does not know to the totals.
+static void add_up(struct plan_memory *memory, const struct device *device) {
+    memory->total += memory->data + memory->exchange + memory->shared + memory->saving;
+    *(device->is_host ? &memory->total : &memory->device) += memory->levels;
 }
 
 // Bytes that are still to be allocated, and where.
@@ -95,8 +101,12 @@ static int fits(const struct plan_limit_args *args, const struct engine_shape *s
     if (plan_memory_make(&memory, args->state, args->config, shape, NULL) != BERTH_OK) {
         return 0;
     }
-    memory.total +=
-        args->memory->data + args->memory->exchange + args->memory->shared + args->memory->saving;
+    memory.data = args->memory->data;
+    memory.exchange = args->memory->exchange;
+    memory.levels = args->memory->levels;
+    memory.shared = args->memory->shared;
+    memory.saving = args->memory->saving;
+    add_up(&memory, args->state->device);
     return find_lack(args, &memory).room == NULL;
 }
 
@@ -274,8 +284,9 @@ static void add_parts(struct plan_memory *memory, const struct plan_args *args) 
     memory->data = args->data;
     memory->exchange = args->exchange;
     memory->shared = args->shared;
+    memory->levels = args->levels;
     memory->saving = args->saving;
-    memory->total += args->data + args->exchange + args->shared + args->saving;
+    add_up(memory, args->state->device);
 }
 
 // `part`: this rank's of what the host has.
@@ -307,7 +318,8 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
     enum berth_status status =
         plan_memory_make(&memory, args->state, args->config, args->shape, error);
     if (args->comm != NULL) {
-        status = comm_settle(args->comm, status, error);
+        TRY(comm_settle(args->comm, status, error));
+        status = machine_compare_devices(args->comm, args->state->device, error);
     }
     TRY(status);
     add_parts(&memory, args);

@@ -18,7 +18,8 @@ struct plan_memory {
     struct state_bytes state;
     struct engine_bytes engine;
     uint64_t resident; // already in use: program, libraries, text and features
-    uint64_t exchange; // with other ranks, and sums of parts of updates
+    uint64_t exchange; // with other ranks
+    uint64_t levels;   // sums of parts of updates, in the device's memory
     uint64_t shared;   // with the ranks of the host, for exchanges: what this rank uses
     uint64_t saving;   // while a checkpoint is written: the copy of the state beside the updates,
                        // and a tensor of another program's form
@@ -61,7 +62,7 @@ struct plan_args {
     int64_t update_sequences, texts, group; // as in struct plan_limit_args
     struct comm *comm; // of ranks that all call this and report together; NULL: none does
     int processes;     // that share this host's memory where comm is NULL; 0: this one alone
-    uint64_t data, exchange, shared, saving; // as in struct plan_memory
+    uint64_t data, exchange, levels, shared, saving; // as in struct plan_memory
     const struct berth_log *log;
 };
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,

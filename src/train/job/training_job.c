@@ -337,7 +337,9 @@ static struct plan_args memory_of(const struct training_job *job) {
         .texts = (int64_t)packer_texts(&job->train.source),
         .group = (int64_t)packer_group(&job->train.source),
         .comm = job->peers,
-        .exchange = job->comm->bytes + level_bytes(job),
+        .exchange =
+            job->comm->bytes + range_exchange_bytes(job->comm, job->device, job->files.table.total),
+        .levels = level_bytes(job),
         .shared = all_reduce_shared_bytes(job->comm, &job->share, update_wire(&rules)),
         .data = feed_bytes(&job->feed, &job->batching),
         .saving = saving_bytes(job),
@@ -609,7 +611,7 @@ static enum berth_status share_resume(struct training_job *job, struct berth_err
 static enum berth_status prepare(struct training_job *job, struct berth_error *error) {
     TRY(machine_start_threads(&job->config, error));
     TRY(read_inputs(job, error));
-    TRY(machine_device_open(&job->config, job->comm, &job->log, &job->device, error));
+    TRY(machine_device_open(&job->config, job->peers, &job->log, &job->device, error));
     return measure_plan(job, error);
 }
 

@@ -183,18 +183,6 @@ static enum berth_status open_best(const struct device_options *options,
     return BERTH_OK;
 }
 
-// Exchanges between ranks read and write the host's memory.
-#define BY_RANKS "several processes exchange what is in the host's memory only"
-
-// So all ranks have the same kind of device.
-static enum berth_status open_for_ranks(const struct device_options *options,
-                                        const struct berth_log *log, struct device **device,
-                                        struct berth_error *error) {
-    TRY(device_cpu_open(options, device, error));
-    log_note(log, "device: %s (auto: " BY_RANKS ")", (*device)->describe(*device));
-    return BERTH_OK;
-}
-
 // "cuda:1": kind "cuda", index 1; "cuda": index -1. NULL: no GPU's name.
 static const char *gpu_kind_of(const char *name, int *index) {
     const size_t length = strcspn(name, ":");
@@ -216,14 +204,9 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
                                      .local_rank = comm->local_rank};
     TRY(option_check_choice(config, "device", error));
     if (strcmp(name, "auto") == 0) {
-        return comm->size > 1 ? open_for_ranks(&options, log, device, error)
-                              : open_best(&options, log, device, error);
+        return open_best(&options, log, device, error);
     }
     const char *kind = gpu_kind_of(name, &options.index);
-    if (kind != NULL && comm->size > 1) {
-        return error_set(error, BERTH_CONFIG,
-                         "--device %s: " BY_RANKS ": use one process, or --device cpu", name);
-    }
     if (kind != NULL) {
         TRY(device_gpu_open(kind, &options, device, error));
     } else {
@@ -231,6 +214,24 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
     }
     log_note(log, "device: %s", (*device)->describe(*device));
     return BERTH_OK;
+}
+
+enum berth_status machine_compare_devices(struct comm *comm, const struct device *device,
+                                          struct berth_error *error) {
+    enum berth_status status = BERTH_OK;
+    char first[32];
+    (void)snprintf(first, sizeof first, "%s", device->name);
+    if (comm->size == 1) {
+        return BERTH_OK;
+    }
+    comm->broadcast(comm, first, sizeof first, 0);
+    if (strcmp(first, device->name) != 0) {
+        status = error_set(error, BERTH_CONFIG,
+                           "the device is %s, and %s on rank 0: their sums would differ; name one "
+                           "that all ranks have (--device), or start ranks on such hosts only",
+                           device->name, first);
+    }
+    return comm_settle(comm, status, error);
 }
 
 // --- the other processes ------------------------------------------------------------------------

@@ -37,6 +37,10 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
                                       const struct berth_log *log, struct device **device,
                                       struct berth_error *error);
 
+// BERTH_CONFIG: a rank has another kind of device than the first one. All ranks call it.
+enum berth_status machine_compare_devices(struct comm *comm, const struct device *device,
+                                          struct berth_error *error);
+
 // The communicator of config->comm ("auto": as the launcher says), which all processes that were
 // started together open, before a job divides its work among them; the caller closes it. Ranks of a
 // host that may use the same processors each keep to a part of them from then on (cores.h). Logs

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/engine/range_exchange.h"
+
+#include "core/memory.h"
+
+#include <assert.h>
+
+enum kind { REDUCE, GATHER };
+
+struct mirrored_range {
+    enum kind kind;
+    struct comm_range range; // in the device's memory
+    int64_t fetch;           // the copy to the mirror; 0: the mirror has it already
+    int64_t ticket;          // the communicator's
+};
+
+// Elements of the mirror have room for the widest type of the table.
+static const size_t element_bytes = sizeof(float);
+
+static int needs_mirror(const struct comm *comm, const struct device *device) {
+    return comm->size > 1 && !device->is_host;
+}
+
+size_t range_exchange_bytes(const struct comm *comm, const struct device *device,
+                            int64_t elements) {
+    return needs_mirror(comm, device) ? (size_t)elements * element_bytes : 0;
+}
+
+enum berth_status range_exchange_init(struct range_exchange *exchange, struct comm *comm,
+                                      struct device *device, int64_t elements, int64_t most,
+                                      struct berth_error *error) {
+    *exchange = (struct range_exchange){.comm = comm, .device = device, .most = most};
+    if (!needs_mirror(comm, device)) {
+        return BERTH_OK;
+    }
+    exchange->mirror_bytes = range_exchange_bytes(comm, device, elements);
+    exchange->mirror = device->pinned_new(device, exchange->mirror_bytes);
+    exchange->ranges = memory_array((size_t)most, sizeof *exchange->ranges);
+    return exchange->mirror != NULL && exchange->ranges != NULL
+               ? BERTH_OK
+               : error_no_memory(error, exchange->mirror_bytes,
+                                 "the copy of gradients and weights that is exchanged");
+}
+
+void range_exchange_done(struct range_exchange *exchange) {
+    if (exchange->mirror != NULL) {
+        exchange->device->pinned_free(exchange->device, exchange->mirror, exchange->mirror_bytes);
+    }
+    memory_free(exchange->ranges);
+    *exchange = (struct range_exchange){0};
+}
+
+// --- ranges under way ---------------------------------------------------------------------------
+
+static struct mirrored_range *at(const struct range_exchange *exchange, int64_t ticket) {
+    return &exchange->ranges[ticket % exchange->most];
+}
+
+static void *mirror_of(const struct range_exchange *exchange, int64_t element) {
+    return (char *)exchange->mirror + (size_t)element * element_bytes;
+}
+
+// Whether one of the ranges under way from that ticket on is of the same elements.
+static int is_under_way(const struct range_exchange *exchange, enum kind kind, int64_t ticket,
+                        const struct comm_range *range) {
+    for (; ticket <= exchange->begun; ticket++) {
+        const struct mirrored_range *other = at(exchange, ticket);
+        if (other->kind == kind && other->range.data == range->data) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// Elements from..to of a range begin to be copied.
+static int64_t fetch(const struct range_exchange *exchange, const struct comm_range *range,
+                     int64_t from, int64_t to) {
+    struct device *device = exchange->device;
+    const size_t size = dtype_size(range->dtype), skipped = (size_t)(from - range->first) * size;
+    return from == to
+               ? 0
+               : device->fetch_begin(device, (char *)mirror_of(exchange, range->first) + skipped,
+                                     (const char *)range->data + skipped,
+                                     (size_t)(to - from) * size);
+}
+
+static int64_t begin(struct range_exchange *exchange, enum kind kind,
+                     const struct comm_range *range) {
+    const int rank = exchange->comm->rank;
+    struct mirrored_range own = {.kind = kind, .range = *range};
+    if (kind == REDUCE) {
+        own.fetch = fetch(exchange, range, range->first, range->first + range->count);
+    } else if (!is_under_way(exchange, REDUCE, exchange->finished + 1, range)) {
+        own.fetch = fetch(exchange, range, range->starts[rank], range->starts[rank + 1]);
+    }
+    assert(exchange->begun - exchange->finished < exchange->most);
+    exchange->begun++;
+    *at(exchange, exchange->begun) = own;
+    return exchange->begun;
+}
+
+static void give(struct range_exchange *exchange, int64_t last) {
+    struct device *device = exchange->device;
+    struct comm *comm = exchange->comm;
+    while (exchange->given < last) {
+        struct mirrored_range *own = at(exchange, ++exchange->given);
+        struct comm_range mirrored = own->range;
+        mirrored.data = mirror_of(exchange, own->range.first);
+        if (own->fetch > 0) {
+            device->fetch_wait(device, own->fetch);
+        }
+        own->ticket = own->kind == REDUCE ? comm->reduce_begin(comm, &mirrored)
+                                          : comm->gather_begin(comm, &mirrored);
+    }
+}
+
+static void copy_back(const struct range_exchange *exchange, const struct comm_range *range,
+                      int64_t from, int64_t to) {
+    struct device *device = exchange->device;
+    const size_t size = dtype_size(range->dtype), skipped = (size_t)(from - range->first) * size;
+    device->upload(device, (char *)range->data + skipped,
+                   (const char *)mirror_of(exchange, range->first) + skipped,
+                   (size_t)(to - from) * size);
+}
+
+// Copies back what the exchange wrote. Sums that are gathered are copied with the others'.
+static void finish(struct range_exchange *exchange, int64_t ticket) {
+    const struct mirrored_range *own = at(exchange, ticket);
+    const struct comm_range *range = &own->range;
+    const int64_t *part = &range->starts[exchange->comm->rank];
+    exchange->comm->wait(exchange->comm, own->ticket);
+    if (own->kind == GATHER) {
+        copy_back(exchange, range, range->first, range->first + range->count);
+    } else if (part[0] < part[1] && !is_under_way(exchange, GATHER, ticket, range)) {
+        copy_back(exchange, range, part[0], part[1]);
+    }
+}
+
+// --- what callers see ---------------------------------------------------------------------------
+
+int64_t range_exchange_reduce(struct range_exchange *exchange, const struct comm_range *range) {
+    return exchange->mirror == NULL ? exchange->comm->reduce_begin(exchange->comm, range)
+                                    : begin(exchange, REDUCE, range);
+}
+
+int64_t range_exchange_gather(struct range_exchange *exchange, const struct comm_range *range) {
+    return exchange->mirror == NULL ? exchange->comm->gather_begin(exchange->comm, range)
+                                    : begin(exchange, GATHER, range);
+}
+
+void range_exchange_wait(struct range_exchange *exchange, int64_t ticket) {
+    if (exchange->mirror == NULL) {
+        exchange->comm->wait(exchange->comm, ticket);
+        return;
+    }
+    give(exchange, ticket);
+    while (exchange->finished < ticket) {
+        finish(exchange, exchange->finished + 1);
+        exchange->finished++;
+    }
+}
+
+void range_exchange_give_all(struct range_exchange *exchange) {
+    if (exchange->mirror != NULL) {
+        give(exchange, exchange->begun);
+    }
+}

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests that processes whose models are in a GPU's memory exchange what those of the CPU exchange. The guarded device
+# (guarded_device.h) must give the CPU's bytes, copies to the host made as late as they may be; the emulated GPU those
+# of one process. GUARDED: the program with the guarded device; BERTH_MPIS: the modules that were built.
+. "$(dirname "$0")/../cli/lib.sh"
+. "$(dirname "$0")/../comm/launch.sh"
+export BERTH_MODULE_PATH
+BERTH_MODULE_PATH=$(dirname "$BERTH")
+make_wide_model "$work/model"
+make_questions "$work/data.json" 40
+settings="$(training_settings) --virtual_ranks 4"
+
+for precision in fp32 bf16; do
+    run finetune squad $settings --precision $precision --output "$work/alone-$precision"
+    expect_code 0
+done
+small="finetune squad --model $work/small --train $work/data.json --max_seq_length 32 --doc_stride 16
+    --max_query_length 8 --train_batch_size 8 --max_steps 2 --learning_rate 1e-3 --logging_steps 1 --threads 1
+    --precision bf16 --virtual_ranks 4 --device emulated"
+run $small --output "$work/emulated"
+expect_code 0
+
+for mpi in $(find_mpis); do
+    for stage in 0 1 2; do
+        precision=$([ $stage -eq 1 ] && echo bf16 || echo fp32)
+        case $stage in
+        0) other= ;;
+        1) other="--async_save --replica_check_steps 2" ;;
+        2) other="--overlap_comm false --reduce_bucket_size 5000" ;;
+        esac
+        launch_program "$mpi" 2 "$GUARDED" finetune squad $settings --device cuda --precision $precision \
+            --zero_stage $stage --output "$work/$mpi-$stage" $other
+        expect_code 0
+        expect_err "device: guarded memory"
+        same alone-$precision "$mpi-$stage"
+    done
+    # Four processes, and two that resume on the CPU.
+    launch_program "$mpi" 4 "$GUARDED" finetune squad $settings --device cuda --precision fp32 --zero_stage 2 \
+        --output "$work/$mpi-4"
+    expect_code 0
+    same alone-fp32 "$mpi-4"
+    mkdir "$work/$mpi-resumed"
+    mv "$work/$mpi-4/checkpoint-3" "$work/$mpi-resumed"
+    launch "$mpi" 2 finetune squad $settings --precision fp32 --zero_stage 1 --resume_from_checkpoint auto \
+        --output "$work/$mpi-resumed"
+    expect_code 0
+    same alone-fp32 "$mpi-resumed"
+
+    what="$mpi, a GPU and a CPU"
+    timeout 300 $(launcher_of "$mpi") -n 2 bash -c \
+        'devices=(cuda cpu) && exec "$0" "$@" --device ${devices[${OMPI_COMM_WORLD_RANK-$PMI_RANK}]}' \
+        "$GUARDED" finetune squad $settings --output "$work/none" >"$out" 2>"$err" </dev/null
+    code=$?
+    [ $code -ne 0 ] || fail "they train together"
+    expect_err "rank 1: the device is cpu, and guarded on rank 0"
+done
+for mpi in $(find_mpis | head -n 1); do
+    stage=0
+    for ranks in 2 4; do
+        launch "$mpi" $ranks $small --zero_stage $((++stage)) --output "$work/emulated-$ranks"
+        expect_code 0
+        cmp "$work/emulated/model.safetensors" "$work/emulated-$ranks/model.safetensors" || fail "other bytes"
+    done
+done
+finish
