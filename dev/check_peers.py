@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Loads what current versions of transformers and sentence-transformers save, and compares results on the
-same texts: embeddings, class probabilities, multi-label sigmoids, tags, words for [MASK], logits of ONNX. Gives checkpoints of Berth to
-the Trainer (and, if accelerate is installed, resumes one with it).
+same texts: embeddings, class probabilities, multi-label sigmoids, tags, words for [MASK], logits of ONNX. Gives
+checkpoints of Berth to the Trainer (and, if accelerate is installed, resumes one with it).
 
     dev/check_peers.py BERTH [MODEL_FOLDER]
 
@@ -235,7 +235,7 @@ def check_tagger(program, folder, name):
             found, = session.run(["logits"], dict(feed))
             with torch.no_grad():
                 logits = model(**tokenizer(words, is_split_into_words=True, return_tensors="pt")).logits.numpy()
-            note(name, abs(found - logits).max())
+            note(name, abs(found - logits).max() / abs(logits).max())
 
 
 def check_tags(program, work):
@@ -246,12 +246,13 @@ def check_tags(program, work):
         if name.endswith("pooler"):
             model.bert.pooler = transformers.models.bert.modeling_bert.BertPooler(model.config)
         folder = save(work / name, model)
-        stored = {key for key in safetensors_keys(folder / "model.safetensors")}
+        stored = safetensors_keys(folder / "model.safetensors")
         assert ("bert.pooler.dense.weight" in stored) == name.endswith("pooler"), stored
         check_tagger(program, folder, name)
         for form in ("torch", "nvidia", "tensorflow", "deepspeed"):
             there = convert(program, folder, work / f"{name}-{form}", form)
-            (there / "config.json").unlink(missing_ok=True) if form == "tensorflow" else None
+            if form == "tensorflow":  # as Google's programs leave it, bert_config.json
+                (there / "config.json").unlink()
             back = convert(program, there, work / f"{name}-{form}-back", "hf")
             assert json.loads((back / "config.json").read_text())["architectures"] == ["BertForTokenClassification"], form
             check_tagger(program, back, f"{name} by way of {form}")
