@@ -188,12 +188,12 @@ def collate(features):
     return {"input_ids": ids, "token_type_ids": types, "attention_mask": mask}
 
 
-def epoch_batches(features, size, rng):
-    order = list(range(len(features)))
+def epoch_batches(lengths, size, rng):
+    order = list(range(len(lengths)))
     rng.shuffle(order)
     batches = []
     for at in range(0, len(order), MEGA * size):
-        group = sorted(order[at:at + MEGA * size], key=lambda i: -len(features[i].input_ids))
+        group = sorted(order[at:at + MEGA * size], key=lambda i: -lengths[i])
         batches += [group[i:i + size] for i in range(0, len(group), size)]
     rng.shuffle(batches)
     return batches
@@ -261,7 +261,7 @@ def train(model, features, a):
     step, began = 0, time.time()
     shown, shown_steps = 0.0, 0
     for _ in range(a.num_train_epochs):
-        for rows in epoch_batches(features, a.train_batch_size, rng):
+        for rows in epoch_batches([len(f.input_ids) for f in features], a.train_batch_size, rng):
             shown += backward(model, [features[i] for i in rows], a)
             torch.nn.utils.clip_grad_norm_(model.parameters(), a.max_grad_norm)
             for group in optimizer.param_groups:

@@ -5,7 +5,7 @@
 
 Words and tags are the first and the last column of CoNLL's files. As in run_ner, words are tokenized by
 transformers, the first piece of a word has its label, other pieces none, and sentences end after
-max_seq_length tokens. The optimizer, the schedule and the clipping are those of quality_pytorch.py; the
+max_seq_length tokens. Batches, the optimizer, the schedule and the clipping are those of quality_pytorch.py; the
 classifier starts from normal(0, 0.02). One JSON object goes to stdout and to the end of --results.
 
     quality_tokens_pytorch.py --model DIR --train train.txt --test test.txt --seed 1
@@ -14,13 +14,14 @@ import argparse
 import json
 import math
 import random
+import sys
 import time
 
 import torch
 from seqeval.metrics import accuracy_score, f1_score, precision_score, recall_score
 from transformers import AutoTokenizer, BertConfig, BertForTokenClassification, logging as hf_logging
 
-from quality_pytorch import autocast, make_optimizer, schedule
+from quality_pytorch import autocast, epoch_batches, make_optimizer, schedule
 
 
 def read(path, most):
@@ -83,10 +84,8 @@ def train(model, features, weights, a):
     model.train()
     step = 0
     for _ in range(a.num_train_epochs):
-        order = list(range(len(features)))
-        rng.shuffle(order)
-        for at in range(0, len(order), a.train_batch_size):
-            batch, labels = collate([features[i] for i in order[at:at + a.train_batch_size]])
+        for rows in epoch_batches([len(ids) for ids, _ in features], a.train_batch_size, rng):
+            batch, labels = collate([features[i] for i in rows])
             with autocast(a.precision):
                 logits = model(**batch).logits
             loss_of(a, logits, labels, weights).backward()
@@ -96,6 +95,8 @@ def train(model, features, weights, a):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             step += 1
+            if step % 50 == 0:
+                print(f"step {step}/{total}", file=sys.stderr, flush=True)
 
 
 def predict(model, sentences, features, names, a):

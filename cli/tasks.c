@@ -186,6 +186,10 @@ static const struct option_row tag_options[] = {
      .help = "column of the tags of DATASET", .shown = "as in `berth finetune tokens`"},
 };
 
+// Of a verb that runs a job, whose processes divide the work.
+#define JOB_OF(job, own_options, function)                                                         \
+    .jobs = (job), CLI_OWN_OPTIONS(own_options), .processes = CLI_DIVIDED, .run = (function)
+
 const struct cli_verb cli_task_verbs[] = {
     {
         .name = "finetune",
@@ -201,11 +205,8 @@ const struct cli_verb cli_task_verbs[] = {
             "--resume_from_checkpoint auto resumes. The flags of the original SQuAD scripts "
             "(--do_train, --predict_file, --fp16, ...) are accepted; those without a meaning here "
             "are noted and ignored. Options on the command line override --deepspeed_config.",
-        .jobs = JOB_FINETUNE_SQUAD,
-        CLI_OWN_OPTIONS(options),
+        JOB_OF(JOB_FINETUNE_SQUAD, options, train),
         .required = "model_name_or_path train_file output_dir",
-        .processes = CLI_DIVIDED,
-        .run = train,
     },
     {
         .name = "finetune",
@@ -222,11 +223,8 @@ const struct cli_verb cli_task_verbs[] = {
             "metrics; your own files are TSV, CSV or JSON lines, distinguished by their names. The "
             "model's folder also gets eval_results.txt, eval_results.json and all_results.json. "
             "Signals and --resume_from_checkpoint work as in `berth finetune squad`.",
-        .jobs = JOB_FINETUNE_CLASSIFY,
-        CLI_OWN_OPTIONS(options),
+        JOB_OF(JOB_FINETUNE_CLASSIFY, options, train),
         .required = "model_name_or_path output_dir",
-        .processes = CLI_DIVIDED,
-        .run = train,
     },
     {
         .name = "finetune",
@@ -244,11 +242,8 @@ const struct cli_verb cli_task_verbs[] = {
                  "than max_seq_length are cut into overlapping windows. Evaluations report "
                  "seqeval's precision, recall, F1 and accuracy. Signals and "
                  "--resume_from_checkpoint work as in `berth finetune squad`.",
-        .jobs = JOB_FINETUNE_TOKENS,
-        CLI_OWN_OPTIONS(options),
+        JOB_OF(JOB_FINETUNE_TOKENS, options, train),
         .required = "model_name_or_path train_file output_dir",
-        .processes = CLI_DIVIDED,
-        .run = train,
     },
     {
         .name = "finetune",
@@ -265,11 +260,8 @@ const struct cli_verb cli_task_verbs[] = {
             "and idx) are the texts in their order. The result is a folder of "
             "sentence-transformers. Signals and --resume_from_checkpoint work as in `berth "
             "finetune squad`.",
-        .jobs = JOB_FINETUNE_EMBED,
-        CLI_OWN_OPTIONS(options),
+        JOB_OF(JOB_FINETUNE_EMBED, options, train),
         .required = "model_name_or_path train_file output_dir",
-        .processes = CLI_DIVIDED,
-        .run = train,
     },
     {
         .name = "predict",
@@ -279,11 +271,8 @@ const struct cli_verb cli_task_verbs[] = {
         .example =
             "berth predict squad --model squad-minilm --input dev-v1.1.json --output answers\n"
             "berth evaluate squad dev-v1.1.json answers/predictions.json",
-        .jobs = JOB_PREDICT_SQUAD,
-        CLI_OWN_OPTIONS(options),
+        JOB_OF(JOB_PREDICT_SQUAD, options, predict),
         .required = "model_name_or_path predict_file output_dir",
-        .processes = CLI_DIVIDED,
-        .run = predict,
     },
     {
         .name = "predict",
@@ -297,11 +286,8 @@ const struct cli_verb cli_task_verbs[] = {
             "    --output predicted",
         .notes = "Writes test_results.tsv (the classes' probabilities), predict_results_TASK.txt "
                  "(the classes) and, if the file has labels, predict_results.json with the scores.",
-        .jobs = JOB_PREDICT_CLASSIFY,
-        CLI_OWN_OPTIONS(options),
+        JOB_OF(JOB_PREDICT_CLASSIFY, options, predict_trained),
         .required = "model_name_or_path output_dir",
-        .processes = CLI_DIVIDED,
-        .run = predict_trained,
     },
     {
         .name = "predict",
@@ -312,11 +298,8 @@ const struct cli_verb cli_task_verbs[] = {
                    "berth evaluate tokens test.txt tags/predictions.txt",
         .notes = "Writes predictions.txt, a line for each sentence with a tag for each word, and, "
                  "if the file has tags, predict_results.json with the scores.",
-        .jobs = JOB_PREDICT_TOKENS,
-        CLI_OWN_OPTIONS(options),
+        JOB_OF(JOB_PREDICT_TOKENS, options, predict_trained),
         .required = "model_name_or_path predict_file output_dir",
-        .processes = CLI_DIVIDED,
-        .run = predict_trained,
     },
     {
         .name = "evaluate",
@@ -363,11 +346,8 @@ const struct cli_verb cli_task_verbs[] = {
                  "recall@1, 3, 5 and 10 and mrr@10 of each first text among all second texts; of "
                  "triplets how many have the second text nearer than the third. Also in "
                  "eval_results.txt and eval_results.json.",
-        .jobs = JOB_EVALUATE_EMBED,
-        CLI_OWN_OPTIONS(options),
+        JOB_OF(JOB_EVALUATE_EMBED, options, evaluate),
         .required = "model_name_or_path predict_file output_dir",
-        .processes = CLI_DIVIDED,
-        .run = evaluate,
     },
     {
         .name = "pretrain",
@@ -390,13 +370,10 @@ const struct cli_verb cli_task_verbs[] = {
             "resumes. The "
             "flags of the original scripts are understood; those without a meaning here are noted "
             "and skipped.",
-        .jobs = JOB_PRETRAIN,
+        JOB_OF(JOB_PRETRAIN, objective_options, train),
         .objective = BOTH,
         .settle = check_objective,
-        CLI_OWN_OPTIONS(objective_options),
         .required = "input_dir output_dir",
-        .processes = CLI_DIVIDED,
-        .run = train,
     },
     {
         .name = "pretrain",
@@ -417,12 +394,9 @@ const struct cli_verb cli_task_verbs[] = {
             "BertForMaskedLM. Evaluation gives perplexity and accuracy; without a file to evaluate "
             "on, the first lines of the training file are held out. Signals and "
             "--resume_from_checkpoint work as in `berth finetune squad`.",
-        .jobs = JOB_PRETRAIN_MLM,
+        JOB_OF(JOB_PRETRAIN_MLM, objective_options, train),
         .settle = check_objective,
-        CLI_OWN_OPTIONS(objective_options),
         .required = "train_file output_dir",
-        .processes = CLI_DIVIDED,
-        .run = train,
     },
     {
         .name = "evaluate",
@@ -432,13 +406,10 @@ const struct cli_verb cli_task_verbs[] = {
         .example = "berth evaluate pretrain --model phase1 --input_dir hdf5-128 --output scores",
         .notes =
             "Masked words and next sentences: accuracies and losses, also in eval_results.txt.",
-        .jobs = JOB_EVALUATE_PRETRAIN,
+        JOB_OF(JOB_EVALUATE_PRETRAIN, objective_options, evaluate),
         .objective = BOTH,
         .settle = check_objective,
-        CLI_OWN_OPTIONS(objective_options),
         .required = "model_name_or_path output_dir",
-        .processes = CLI_DIVIDED,
-        .run = evaluate,
     },
     {
         .name = "evaluate",
@@ -451,12 +422,9 @@ const struct cli_verb cli_task_verbs[] = {
                    "    --output scores",
         .notes = "Perplexity, accuracy and loss, also in eval_results.txt. The masks follow from "
                  "--seed; as in training, they are the same in every evaluation.",
-        .jobs = JOB_EVALUATE_MLM,
+        JOB_OF(JOB_EVALUATE_MLM, objective_options, evaluate),
         .settle = check_objective,
-        CLI_OWN_OPTIONS(objective_options),
         .required = "model_name_or_path output_dir",
-        .processes = CLI_DIVIDED,
-        .run = evaluate,
     },
 };
 const size_t cli_task_verb_count = sizeof cli_task_verbs / sizeof *cli_task_verbs;

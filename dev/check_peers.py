@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Loads what current versions of transformers and sentence-transformers save, and compares results on the
-same texts: embeddings, class probabilities, multi-label sigmoids, words for [MASK], logits of ONNX. Gives checkpoints of Berth to the
-Trainer (and, if accelerate is installed, resumes one with it).
+same texts: embeddings, class probabilities, multi-label sigmoids, tags, words for [MASK], logits of ONNX. Gives
+checkpoints of Berth to the Trainer (and, if accelerate is installed, resumes one with it).
 
     dev/check_peers.py BERTH [MODEL_FOLDER]
 
@@ -198,6 +198,73 @@ def check_classes(program, work):
         assert share == "value" or "LABEL_" in words, words
 
 
+# --- tags of words --------------------------------------------------------------------------------
+
+SENTENCES_OF_WORDS = [["the", "quick", "brown", "fox", "jumped", "over", "Paris", "."], ["unable", "film"],
+                      ["Café", "in", "France", "!"]]
+
+
+def tag_logits(model, tokenizer, words):
+    """The logits of the first piece of each word."""
+    feed = tokenizer(words, is_split_into_words=True, return_tensors="pt")
+    with torch.no_grad():
+        logits = model(**feed).logits[0]
+    places = feed.word_ids()
+    return logits[[places.index(word) for word in range(len(words))]]
+
+
+def check_tagger(program, folder, name):
+    """Berth's tags are those of transformers; the graph's logits are, too."""
+    _, loaded = transformers.BertForTokenClassification.from_pretrained(folder, output_loading_info=True)
+    assert not loaded["missing_keys"], (name, loaded)
+    model = transformers.BertForTokenClassification.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    table, said = folder / "words.txt", folder / "said"
+    table.write_text("".join("".join(word + "\n" for word in words) + "\n" for words in SENTENCES_OF_WORDS), encoding="utf-8")
+    berth(program, "predict", "tokens", "--model", folder, "--input", table, "--output", said, "--precision", "fp32",
+          "--max_seq_length", 64)
+    wanted = [" ".join(model.config.id2label[k] for k in tag_logits(model, tokenizer, words).argmax(-1).tolist())
+              for words in SENTENCES_OF_WORDS]
+    assert (said / "predictions.txt").read_text().splitlines() == wanted, (name, wanted)
+    if importlib.util.find_spec("onnxruntime"):
+        import onnxruntime
+        graph = convert(program, folder, folder.with_name(folder.name + "-onnx"), "onnx")
+        session = onnxruntime.InferenceSession(str(graph / "model.onnx"), providers=["CPUExecutionProvider"])
+        for words in SENTENCES_OF_WORDS:
+            feed = tokenizer(words, is_split_into_words=True, return_tensors="np")
+            found, = session.run(["logits"], dict(feed))
+            with torch.no_grad():
+                logits = model(**tokenizer(words, is_split_into_words=True, return_tensors="pt")).logits.numpy()
+            note(name, abs(found - logits).max() / abs(logits).max())
+
+
+def check_tags(program, work):
+    """Token classifiers without a pooler, and with one, as older versions of transformers wrote them."""
+    labels = dict(enumerate(["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]))
+    for name in ("tagger", "tagger-with-pooler"):
+        model = transformers.BertForTokenClassification(make_config(id2label=labels, initializer_range=0.8))
+        if name.endswith("pooler"):
+            model.bert.pooler = transformers.models.bert.modeling_bert.BertPooler(model.config)
+        folder = save(work / name, model)
+        stored = safetensors_keys(folder / "model.safetensors")
+        assert ("bert.pooler.dense.weight" in stored) == name.endswith("pooler"), stored
+        check_tagger(program, folder, name)
+        for form in ("torch", "nvidia", "tensorflow", "deepspeed"):
+            there = convert(program, folder, work / f"{name}-{form}", form)
+            if form == "tensorflow":  # as Google's programs leave it, bert_config.json
+                (there / "config.json").unlink()
+            back = convert(program, there, work / f"{name}-{form}-back", "hf")
+            assert json.loads((back / "config.json").read_text())["architectures"] == ["BertForTokenClassification"], form
+            check_tagger(program, back, f"{name} by way of {form}")
+
+
+def safetensors_keys(path):
+    with open(path, "rb") as file:
+        return json.loads(file.read(int.from_bytes(file.read(8), "little")))
+
+
+# --- answers --------------------------------------------------------------------------------------
+
 def check_answers(program, work):
     """The best span of transformers' logits is Berth's answer."""
     torch.manual_seed(5)
@@ -372,6 +439,7 @@ def main():
         check_rules(program, work)
         check_activations(program, work)
         check_poolings(program, work)
+        check_tags(program, work)
         check_answers(program, work)
         check_masked(program, work)
         check_trainer(program, work)

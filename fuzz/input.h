@@ -65,4 +65,22 @@ static inline const char *fuzz_file(const uint8_t *bytes, size_t size) {
     return path;
 }
 
+static char fuzz_link[64];
+
+static inline void fuzz_remove_link(void) {
+    unlink(fuzz_link);
+}
+
+// The same under a name with this ending, for readers that go by it.
+static inline const char *fuzz_named_file(const uint8_t *bytes, size_t size, const char *ending) {
+    const char *file = fuzz_file(bytes, size);
+    if (fuzz_link[0] == '\0') {
+        require(atexit(fuzz_remove_link) == 0);
+    }
+    fuzz_remove_link();
+    snprintf(fuzz_link, sizeof fuzz_link, "/tmp/berth-fuzz-%ld%s", (long)getpid(), ending);
+    require(symlink(file, fuzz_link) == 0);
+    return fuzz_link;
+}
+
 #endif

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes tests/golden/embedding_losses.json: what sentence-transformers computes in float64 when it trains
 tests/golden/encoder. For each loss, form of data and pooling: the loss of each of four updates of AdamW on
-all examples, and the embeddings of two texts afterwards.
+all examples, and the embeddings of two texts afterwards; "autocast" has the same of float32 weights under
+torch.autocast in bfloat16, as its trainer computes with bf16.
 
     embedding_losses.py tests/golden
 """
@@ -58,26 +59,32 @@ def loss_of(case, model):
     return TripletLoss(model, distance_metric=metric, triplet_margin=case.get("margin", 5))
 
 
-def run(case, folder, words):
+def run(case, folder, words, dtype, autocast):
     transformer = Transformer(folder)
     modules = [transformer, Pooling(transformer.get_word_embedding_dimension(), pooling_mode=case["pooling"])]
     if case.get("normalize"):
         modules.append(Normalize())
-    model = SentenceTransformer(modules=modules, device="cpu").double()
+    model = SentenceTransformer(modules=modules, device="cpu").to(dtype)
     model.eval()  # no dropout
     loss = loss_of(case, model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0, eps=EPSILON)
     features = [features_of(texts, words) for texts in (ANCHORS, NEAR, FAR)[:case["texts"]]]
     losses = []
     for _ in range(UPDATES):
-        value = loss([dict(f) for f in features], torch.tensor(SCORES, dtype=torch.float64))
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            value = loss([dict(f) for f in features], torch.tensor(SCORES, dtype=dtype))
         optimizer.zero_grad()
         value.backward()
         optimizer.step()
         losses.append(value.item())
-    with torch.no_grad():
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         vectors = [model(features_of([text], words))["sentence_embedding"][0].tolist() for text in PROBES]
-    return {**case, "losses": losses, "vectors": vectors}
+    return {"losses": losses, "vectors": vectors}
+
+
+def run_both(case, folder, words):
+    return {**case, **run(case, folder, words, torch.float64, False),
+            "autocast": run(case, folder, words, torch.float32, True)}
 
 
 def main(golden):
@@ -85,7 +92,7 @@ def main(golden):
     with open(os.path.join(folder, "vocab.txt"), encoding="utf-8") as file:
         words = {word.rstrip("\n"): i for i, word in enumerate(file)}
     data = {"anchors": ANCHORS, "near": NEAR, "far": FAR, "scores": SCORES, "probes": PROBES, "rate": RATE,
-            "updates": UPDATES, "epsilon": EPSILON, "cases": [run(case, folder, words) for case in CASES]}
+            "updates": UPDATES, "epsilon": EPSILON, "cases": [run_both(case, folder, words) for case in CASES]}
     with open(os.path.join(golden, "embedding_losses.json"), "w", encoding="utf-8") as file:
         json.dump(data, file, indent=1)
         file.write("\n")

@@ -19,17 +19,25 @@ struct berth_classifier {
 // Of a regression, as transformers calls it.
 static const char *const regression_names[] = {"LABEL_0"};
 
-static enum berth_status load(struct berth_classifier *classifier, const struct berth_log *log,
+static enum berth_status load(void *handle, const struct inference_source *source,
                               struct berth_error *error) {
+    struct berth_classifier *classifier = handle;
     struct inference *inference = &classifier->inference;
     const struct model_files *files = &inference->predictor.files;
-    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_CLASS, 0, comm_self(),
-                       log, error));
+    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_CLASS, 0, source->comm,
+                       source->log, error));
     TRY(classify_check_outputs(files, error));
     TRY(classify_read_names(&classifier->names, files, error));
     inference_set_extent(inference);
-    return inference_load(inference, log, error);
+    return inference_load(inference, source->log, error);
 }
+
+static void done(void *handle) {
+    class_names_done(&((struct berth_classifier *)handle)->names);
+}
+
+static const struct inference_kind kind = {
+    .size = sizeof(struct berth_classifier), .what = "a classifier", .load = load, .done = done};
 
 enum berth_status berth_classifier_open(const struct berth_config *config, struct berth_log log,
                                         struct berth_classifier **classifier,
@@ -37,26 +45,15 @@ enum berth_status berth_classifier_open(const struct berth_config *config, struc
     REQUIRE(classifier, error);
     *classifier = NULL;
     REQUIRE_CONFIG(config, error);
-    struct berth_classifier *opened = memory_array_zeroed(1, sizeof *opened);
-    if (opened == NULL) {
-        return error_no_memory(error, sizeof *opened, "a classifier");
-    }
-    opened->inference.config = *config;
-    enum berth_status status = load(opened, &log, error);
-    if (status == BERTH_OK) {
-        *classifier = opened;
-    } else {
-        berth_classifier_close(opened);
-    }
+    const struct inference_source source = {.config = config, .comm = comm_self(), .log = &log};
+    void *opened;
+    const enum berth_status status = inference_open(&kind, &source, &opened, error);
+    *classifier = opened;
     return status;
 }
 
 void berth_classifier_close(struct berth_classifier *classifier) {
-    if (classifier != NULL) {
-        inference_done(&classifier->inference);
-        class_names_done(&classifier->names);
-        memory_free(classifier);
-    }
+    inference_close(&kind, classifier);
 }
 
 struct berth_classes berth_classifier_classes(const struct berth_classifier *classifier) {

@@ -64,6 +64,7 @@ struct conversion {
     struct berth_log log;
     struct bert_config config;
     struct weights weights;
+    enum param_head head;       // of the source
     struct param_table table;   // the parameters that the target holds; empty if it keeps all
                                 // tensors
     int retypes;                // if it keeps all tensors: whether their numbers are converted to

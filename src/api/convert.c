@@ -180,18 +180,27 @@ static void note_left_out(const struct conversion *conversion) {
     }
 }
 
-// A classifier without a pooler classifies tokens.
-static enum param_head head_of(const struct weights *weights) {
-    if (weights_find(weights, "qa_outputs.weight") != NULL) {
-        return PARAM_HEAD_SPAN;
+static int has_tensor(const struct conversion *conversion, const char *name) {
+    return weights_find(&conversion->weights, name) != NULL;
+}
+
+// A classifier without a pooler classifies tokens. Older versions of transformers give one of
+// tokens a pooler, too, which it does not use.
+static enum berth_status find_head(struct conversion *conversion, struct berth_error *error) {
+    int tags;
+    TRY(bert_config_is_architecture(&conversion->config,
+                                    param_head_row(PARAM_HEAD_TOKEN)->architecture, &tags, error));
+    if (has_tensor(conversion, "qa_outputs.weight")) {
+        conversion->head = PARAM_HEAD_SPAN;
+    } else if (has_tensor(conversion, "classifier.weight")) {
+        const int pools = has_tensor(conversion, "bert.pooler.dense.weight");
+        conversion->head = pools && !tags ? PARAM_HEAD_CLASS : PARAM_HEAD_TOKEN;
+    } else {
+        const int predicts = has_tensor(conversion, "cls.predictions.transform.dense.weight") &&
+                             !has_tensor(conversion, "cls.seq_relationship.weight");
+        conversion->head = predicts ? PARAM_HEAD_MASKED : PARAM_HEAD_NONE;
     }
-    if (weights_find(weights, "classifier.weight") != NULL) {
-        const int pools = weights_find(weights, "bert.pooler.dense.weight") != NULL;
-        return pools ? PARAM_HEAD_CLASS : PARAM_HEAD_TOKEN;
-    }
-    const int predicts = weights_find(weights, "cls.predictions.transform.dense.weight") != NULL &&
-                         weights_find(weights, "cls.seq_relationship.weight") == NULL;
-    return predicts ? PARAM_HEAD_MASKED : PARAM_HEAD_NONE;
+    return BERTH_OK;
 }
 
 // Whether the tensors were written by one of NVIDIA's or BingBert's modules.
@@ -228,12 +237,12 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
         conversion->names = usual_names(conversion);
     }
     note_left_out(conversion);
-    if (conversion->target->keeps) {
-        return BERTH_OK;
-    }
-    enum param_head head =
-        conversion->target->holds_head ? head_of(&conversion->weights) : PARAM_HEAD_NONE;
-    return param_table_init(&conversion->table, &conversion->config, head, error);
+    TRY(find_head(conversion, error));
+    return conversion->target->keeps
+               ? BERTH_OK
+               : param_table_init(
+                     &conversion->table, &conversion->config,
+                     conversion->target->holds_head ? conversion->head : PARAM_HEAD_NONE, error);
 }
 
 static void conversion_done(struct conversion *conversion) {
@@ -245,12 +254,11 @@ static void conversion_done(struct conversion *conversion) {
 // --- writing ------------------------------------------------------------------------------------
 
 static const char *architecture_of(const struct conversion *conversion) {
-    enum param_head head = head_of(&conversion->weights);
-    if (head != PARAM_HEAD_NONE) {
-        return param_head_row(head)->architecture;
+    if (conversion->head != PARAM_HEAD_NONE) {
+        return param_head_row(conversion->head)->architecture;
     }
     for (size_t i = 0; i < sizeof architecture_rows / sizeof *architecture_rows; i++) {
-        if (weights_find(&conversion->weights, architecture_rows[i].tensor) != NULL) {
+        if (has_tensor(conversion, architecture_rows[i].tensor)) {
             return architecture_rows[i].architecture;
         }
     }

@@ -3,7 +3,6 @@
 // tensors: renamed, transposed, stacked, padded. All of them are in memory at once, without copies.
 #include "api/conversion.h"
 #include "core/memory.h"
-#include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
 
 #include <stdio.h>
@@ -53,16 +52,11 @@ static int keeps_names(const struct conversion *conversion) {
 // transformers omits "bert." only in the files of its BertModel.
 static enum berth_status find_bare(const struct conversion *conversion, int *is_bare,
                                    struct berth_error *error) {
-    json *config;
-    const char *source = conversion->config.source_json;
     *is_bare = 0;
-    if (conversion->names->dialect != NULL || source == NULL) {
+    if (conversion->names->dialect != NULL) {
         return BERTH_OK;
     }
-    TRY(json_read_memory("config.json", source, strlen(source), &config, error));
-    const char *first = json_text(json_at(json_member(config, "architectures"), 0));
-    *is_bare = first != NULL && strcmp(first, "BertModel") == 0;
-    json_free(config);
+    TRY(bert_config_is_architecture(&conversion->config, "BertModel", is_bare, error));
     for (size_t i = 0; *is_bare && i < conversion->weights.count; i++) {
         *is_bare = strncmp(conversion->weights.list[i].name, "bert.", 5) == 0;
     }

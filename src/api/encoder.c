@@ -44,8 +44,9 @@ static void settle_casing(struct berth_config *config, const struct sentence *se
     }
 }
 
-static enum berth_status load(struct berth_encoder *encoder, struct comm *comm,
-                              const struct berth_log *log, struct berth_error *error) {
+static enum berth_status load(void *handle, const struct inference_source *source,
+                              struct berth_error *error) {
+    struct berth_encoder *encoder = handle;
     struct inference *inference = &encoder->inference;
     struct berth_config *config = &inference->config;
     if (config->model_name_or_path != NULL) {
@@ -53,26 +54,27 @@ static enum berth_status load(struct berth_encoder *encoder, struct comm *comm,
         settle_casing(config, &encoder->sentence);
     }
     TRY(predictor_open(&inference->predictor, config, PARAM_HEAD_NONE,
-                       usual_length(&encoder->sentence), comm, log, error));
+                       usual_length(&encoder->sentence), source->comm, source->log, error));
     note_other_length(config, &encoder->sentence,
-                      inference->predictor.files.shape.max_position_embeddings, log);
+                      inference->predictor.files.shape.max_position_embeddings, source->log);
     inference_set_extent(inference);
-    return inference_load(inference, log, error);
+    return inference_load(inference, source->log, error);
 }
+
+static void done(void *handle) {
+    sentence_done(&((struct berth_encoder *)handle)->sentence);
+}
+
+static const struct inference_kind kind = {
+    .size = sizeof(struct berth_encoder), .what = "an encoder", .load = load, .done = done};
 
 enum berth_status encoder_open(const struct berth_config *config, struct comm *comm,
                                const struct berth_log *log, struct berth_encoder **encoder,
                                struct berth_error *error) {
-    *encoder = memory_array_zeroed(1, sizeof **encoder);
-    if (*encoder == NULL) {
-        return error_no_memory(error, sizeof **encoder, "an encoder");
-    }
-    (*encoder)->inference.config = *config;
-    enum berth_status status = load(*encoder, comm, log, error);
-    if (status != BERTH_OK) {
-        berth_encoder_close(*encoder);
-        *encoder = NULL;
-    }
+    const struct inference_source source = {.config = config, .comm = comm, .log = log};
+    void *opened;
+    const enum berth_status status = inference_open(&kind, &source, &opened, error);
+    *encoder = opened;
     return status;
 }
 
@@ -91,11 +93,7 @@ enum berth_status berth_encoder_open(const struct berth_config *config, struct b
 }
 
 void berth_encoder_close(struct berth_encoder *encoder) {
-    if (encoder != NULL) {
-        inference_done(&encoder->inference);
-        sentence_done(&encoder->sentence);
-        memory_free(encoder);
-    }
+    inference_close(&kind, encoder);
 }
 
 struct berth_embedding berth_encoder_usual(const struct berth_encoder *encoder) {

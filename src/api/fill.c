@@ -22,13 +22,14 @@ static const struct tokenizer *tokenizer_of(const struct berth_filler *filler) {
     return filler->inference.predictor.files.tokenizer;
 }
 
-static enum berth_status load(struct berth_filler *filler, const struct berth_log *log,
+static enum berth_status load(void *handle, const struct inference_source *source,
                               struct berth_error *error) {
+    struct berth_filler *filler = handle;
     struct inference *inference = &filler->inference;
     struct berth_config *config = &inference->config;
     TRY(predictor_open(&inference->predictor, config, PARAM_HEAD_MASKED,
-                       option_default_integer("max_seq_length", JOB_FILL), comm_self(), log,
-                       error));
+                       option_default_integer("max_seq_length", JOB_FILL), source->comm,
+                       source->log, error));
     if (tokenizer_special_ids(tokenizer_of(filler)).mask < 0) {
         return error_set(error, BERTH_BAD_DATA, "%s: missing token [MASK]; use a BERT vocabulary",
                          inference->predictor.files.vocab_path);
@@ -40,33 +41,26 @@ static enum berth_status load(struct berth_filler *filler, const struct berth_lo
                                               .sequences = (tokens > length ? tokens : length) / 3,
                                               .masked = length > FILL_MASKED ? length : FILL_MASKED,
                                               .max_length = length};
-    return inference_load(inference, log, error);
+    return inference_load(inference, source->log, error);
 }
+
+static const struct inference_kind kind = {
+    .size = sizeof(struct berth_filler), .what = "a model", .load = load};
 
 enum berth_status berth_filler_open(const struct berth_config *config, struct berth_log log,
                                     struct berth_filler **filler, struct berth_error *error) {
     REQUIRE(filler, error);
     *filler = NULL;
     REQUIRE_CONFIG(config, error);
-    struct berth_filler *opened = memory_array_zeroed(1, sizeof *opened);
-    if (opened == NULL) {
-        return error_no_memory(error, sizeof *opened, "a model");
-    }
-    opened->inference.config = *config;
-    enum berth_status status = load(opened, &log, error);
-    if (status == BERTH_OK) {
-        *filler = opened;
-    } else {
-        berth_filler_close(opened);
-    }
+    const struct inference_source source = {.config = config, .comm = comm_self(), .log = &log};
+    void *opened;
+    const enum berth_status status = inference_open(&kind, &source, &opened, error);
+    *filler = opened;
     return status;
 }
 
 void berth_filler_close(struct berth_filler *filler) {
-    if (filler != NULL) {
-        inference_done(&filler->inference);
-        memory_free(filler);
-    }
+    inference_close(&kind, filler);
 }
 
 // --- texts --------------------------------------------------------------------------------------

@@ -70,10 +70,36 @@ enum berth_status inference_run(const struct inference *inference, struct infer_
     return status;
 }
 
-void inference_done(struct inference *inference) {
+enum berth_status inference_open(const struct inference_kind *kind,
+                                 const struct inference_source *source, void **handle,
+                                 struct berth_error *error) {
+    struct inference *opened = memory_array_zeroed(1, kind->size);
+    *handle = NULL;
+    if (opened == NULL) {
+        return error_no_memory(error, kind->size, kind->what);
+    }
+    opened->config = *source->config;
+    const enum berth_status status = kind->load(opened, source, error);
+    if (status != BERTH_OK) {
+        inference_close(kind, opened);
+        return status;
+    }
+    *handle = opened;
+    return BERTH_OK;
+}
+
+void inference_close(const struct inference_kind *kind, void *handle) {
+    struct inference *inference = handle;
+    if (inference == NULL) {
+        return;
+    }
     if (inference->pass != NULL) {
         pthread_mutex_destroy(inference->pass);
         memory_free(inference->pass);
     }
     predictor_done(&inference->predictor);
+    if (kind->done != NULL) {
+        kind->done(handle);
+    }
+    memory_free(handle);
 }

@@ -18,6 +18,31 @@ struct inference {
     pthread_mutex_t *pass;      // held during a pass through the network
 };
 
+// What a handle of the library is opened with; borrowed until load returns.
+struct inference_source {
+    const struct berth_config *config;
+    struct comm *comm;
+    const struct berth_log *log;
+};
+
+// A kind of handle: a struct whose first member is a struct inference.
+struct inference_kind {
+    size_t size;
+    const char *what; // "a classifier", for messages
+    // Opens the predictor, reads what else the handle needs, and calls inference_load. The config
+    // is already in the handle.
+    enum berth_status (*load)(void *handle, const struct inference_source *source,
+                              struct berth_error *error);
+    void (*done)(void *handle); // frees what the handle has besides; NULL: nothing
+};
+
+// Allocates and loads a handle; the caller closes it with inference_close. NULL after a failure.
+enum berth_status inference_open(const struct inference_kind *kind,
+                                 const struct inference_source *source, void **handle,
+                                 struct berth_error *error);
+// Allows NULL.
+void inference_close(const struct inference_kind *kind, void *handle);
+
 // Sets the extent: batches of predict_batch_size sequences of full length, at most INFER_TOKENS
 // tokens, filled with as many sequences as fit. Call it after predictor_open.
 void inference_set_extent(struct inference *inference);
@@ -30,6 +55,5 @@ int inference_threads(const struct inference *inference, size_t count);
 // Fills in the extent and calls infer_run, one call at a time.
 enum berth_status inference_run(const struct inference *inference, struct infer_args args,
                                 struct berth_error *error);
-void inference_done(struct inference *inference);
 
 #endif

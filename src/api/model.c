@@ -18,42 +18,36 @@ struct berth_model {
     struct squad_answer_options answers;
 };
 
-static enum berth_status load(struct berth_model *model, const struct berth_log *log,
+static enum berth_status load(void *handle, const struct inference_source *source,
                               struct berth_error *error) {
+    struct berth_model *model = handle;
     struct inference *inference = &model->inference;
     const struct berth_config *config = &inference->config;
-    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_SPAN, 0, comm_self(),
-                       log, error));
+    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_SPAN, 0, source->comm,
+                       source->log, error));
     TRY(squad_input_feature_options(config, &model->features, error));
     model->answers = squad_input_answer_options(config);
     inference_set_extent(inference);
-    return inference_load(inference, log, error);
+    return inference_load(inference, source->log, error);
 }
+
+static const struct inference_kind kind = {
+    .size = sizeof(struct berth_model), .what = "a model", .load = load};
 
 enum berth_status berth_model_open(const struct berth_config *config, struct berth_log log,
                                    struct berth_model **model, struct berth_error *error) {
     REQUIRE(model, error);
     *model = NULL;
     REQUIRE_CONFIG(config, error);
-    struct berth_model *opened = memory_array_zeroed(1, sizeof *opened);
-    if (opened == NULL) {
-        return error_no_memory(error, sizeof *opened, "a model");
-    }
-    opened->inference.config = *config;
-    enum berth_status status = load(opened, &log, error);
-    if (status == BERTH_OK) {
-        *model = opened;
-    } else {
-        berth_model_close(opened);
-    }
+    const struct inference_source source = {.config = config, .comm = comm_self(), .log = &log};
+    void *opened;
+    const enum berth_status status = inference_open(&kind, &source, &opened, error);
+    *model = opened;
     return status;
 }
 
 void berth_model_close(struct berth_model *model) {
-    if (model != NULL) {
-        inference_done(&model->inference);
-        memory_free(model);
-    }
+    inference_close(&kind, model);
 }
 
 int64_t berth_model_max_length(const struct berth_model *model) {

@@ -19,44 +19,41 @@ struct berth_tagger {
     struct word_window_rule rule;
 };
 
-static enum berth_status load(struct berth_tagger *tagger, const struct berth_log *log,
+static enum berth_status load(void *handle, const struct inference_source *source,
                               struct berth_error *error) {
+    struct berth_tagger *tagger = handle;
     struct inference *inference = &tagger->inference;
     const struct model_files *files = &inference->predictor.files;
-    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_TOKEN, 0, comm_self(),
-                       log, error));
+    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_TOKEN, 0, source->comm,
+                       source->log, error));
     TRY(class_names_read(&tagger->names, files, error));
     tagger->rule = tokens_window_rule(&inference->config, files->tokenizer);
     inference_set_extent(inference);
     inference->extent.masked = inference->extent.tokens; // a word has at least one
-    return inference_load(inference, log, error);
+    return inference_load(inference, source->log, error);
 }
+
+static void done(void *handle) {
+    class_names_done(&((struct berth_tagger *)handle)->names);
+}
+
+static const struct inference_kind kind = {
+    .size = sizeof(struct berth_tagger), .what = "a tagger", .load = load, .done = done};
 
 enum berth_status berth_tagger_open(const struct berth_config *config, struct berth_log log,
                                     struct berth_tagger **tagger, struct berth_error *error) {
     REQUIRE(tagger, error);
     *tagger = NULL;
     REQUIRE_CONFIG(config, error);
-    struct berth_tagger *opened = memory_array_zeroed(1, sizeof *opened);
-    if (opened == NULL) {
-        return error_no_memory(error, sizeof *opened, "a tagger");
-    }
-    opened->inference.config = *config;
-    enum berth_status status = load(opened, &log, error);
-    if (status == BERTH_OK) {
-        *tagger = opened;
-    } else {
-        berth_tagger_close(opened);
-    }
+    const struct inference_source source = {.config = config, .comm = comm_self(), .log = &log};
+    void *opened;
+    const enum berth_status status = inference_open(&kind, &source, &opened, error);
+    *tagger = opened;
     return status;
 }
 
 void berth_tagger_close(struct berth_tagger *tagger) {
-    if (tagger != NULL) {
-        inference_done(&tagger->inference);
-        class_names_done(&tagger->names);
-        memory_free(tagger);
-    }
+    inference_close(&kind, tagger);
 }
 
 // --- words --------------------------------------------------------------------------------------

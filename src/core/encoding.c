@@ -96,7 +96,11 @@ enum berth_status encoding_normalise(const char *name, const char **bytes, size_
     }
     encoding_put(&reader, *bytes, *length, own);
     encoding_end(&reader, own);
-    *bytes = own->length > 0 ? own->bytes : "";
+    if (own->failed) {
+        buffer_done(own);
+        return error_no_memory(error, *length, name);
+    }
+    *bytes = own->length > 0 ? own->bytes : *bytes + *length;
     *length = own->length;
-    return own->failed ? error_no_memory(error, *length, name) : BERTH_OK;
+    return BERTH_OK;
 }

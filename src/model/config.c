@@ -411,6 +411,20 @@ static enum berth_status source_object(const struct bert_config *config, const c
     return json_read_memory(name, config->source_json, strlen(config->source_json), object, error);
 }
 
+enum berth_status bert_config_is_architecture(const struct bert_config *config, const char *name,
+                                              int *answer, struct berth_error *error) {
+    json *object;
+    *answer = 0;
+    if (config->source_json == NULL) {
+        return BERTH_OK;
+    }
+    TRY(source_object(config, "config.json", &object, error));
+    const char *first = json_text(json_at(json_member(object, "architectures"), 0));
+    *answer = first != NULL && strcmp(first, name) == 0;
+    json_free(object);
+    return BERTH_OK;
+}
+
 // Google's files do not distinguish the two names of the erf form, nor those of the tanh form, and
 // do not mention tensor types.
 static int set_google_values(const struct bert_config *config, json *object) {

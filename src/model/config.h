@@ -86,6 +86,9 @@ enum berth_status bert_config_write_google(const struct bert_config *config, con
 // sorted keys.
 enum berth_status bert_config_write(const struct bert_config *config, const char *architecture,
                                     const char *path, struct berth_error *error);
+// Whether the source's first "architectures" is `name`.
+enum berth_status bert_config_is_architecture(const struct bert_config *config, const char *name,
+                                              int *answer, struct berth_error *error);
 // Overrides keys of the configuration with the members of `object` (id2label, ...).
 enum berth_status bert_config_merge(struct bert_config *config, const struct json_t *object,
                                     struct berth_error *error);

@@ -23,7 +23,8 @@ WITHOUT_LEAKS = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", OMPI_ALLOW_RUN_AS_ROOT="1",
                    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 COMMON = "--threads 1 --precision fp32".split()
-PLAIN = COMMON + "--schedule constant --hidden_dropout_prob 0 --attention_probs_dropout_prob 0 --do_eval false".split()
+RECIPE = "--schedule constant --hidden_dropout_prob 0 --attention_probs_dropout_prob 0 --do_eval false".split()
+PLAIN = COMMON + RECIPE
 os.chdir(tempfile.mkdtemp())
 failures = []
 
@@ -48,9 +49,9 @@ def write_lines(name, columns, rows):
             file.write(json.dumps(dict(zip(columns, row))) + "\n")
 
 
-def train(folder, data, *words, code=0, launcher=()):
-    return berth("finetune", "embed", "--model", ENCODER, "--train", data, "--output", folder, *PLAIN, *words,
-                 code=code, launcher=launcher)
+def train(folder, data, *words, code=0, launcher=(), precision="fp32"):
+    return berth("finetune", "embed", "--model", ENCODER, "--train", data, "--output", folder, *RECIPE, "--threads", 1,
+                 "--precision", precision, *words, code=code, launcher=launcher)
 
 
 def losses_of(folder):
@@ -63,10 +64,11 @@ def content(*path):
         return file.read()
 
 
-def vectors_of(folder, texts, *words):
+def vectors_of(folder, texts, *words, precision="fp32"):
     with open("texts.txt", "w", encoding="utf-8") as file:
         file.write("".join(text + "\n" for text in texts))
-    done = berth("embed", "--model", folder, *COMMON, "--output", "vectors.jsonl", *words, "texts.txt")
+    done = berth("embed", "--model", folder, "--threads", 1, "--precision", precision, "--output", "vectors.jsonl", *words,
+                 "texts.txt")
     with open("vectors.jsonl", encoding="utf-8") as file:
         return [json.loads(line)["embedding"] for line in file] if done.returncode == 0 else []
 
@@ -84,10 +86,11 @@ def check_case(case):
                "triplet_distance": case.get("distance")}
     words = [word for name, value in options.items() if value is not None
              for word in ("--" + name, str(value).lower())]
+    words += ["--train_batch_size", len(texts[0]), "--num_train_epochs", GOLDEN["updates"], "--learning_rate",
+              GOLDEN["rate"], "--adam_epsilon", GOLDEN["epsilon"], "--weight_decay", 0, "--max_grad_norm", 0,
+              "--logging_steps", 1, "--skip_checkpoint"]
     folder = "case-" + case["name"]
-    train(folder, "case.jsonl", "--train_batch_size", len(texts[0]), "--num_train_epochs", GOLDEN["updates"],
-          "--learning_rate", GOLDEN["rate"], "--adam_epsilon", GOLDEN["epsilon"], "--weight_decay", 0, "--max_grad_norm", 0, "--logging_steps", 1,
-          "--skip_checkpoint", *words)
+    train(folder, "case.jsonl", *words)
     found = losses_of(folder)
     expect(len(found) == len(case["losses"]), f"{case['name']}: {len(found)} losses")
     for own, wanted in zip(found, case["losses"]):
@@ -99,6 +102,28 @@ def check_case(case):
         classes = [module["type"].split(".")[-1] for module in json.load(file)]
     expect(classes == ["Transformer", "Pooling"] + ["Normalize"] * bool(case.get("normalize")),
            f"{case['name']}: modules {classes}")
+    check_bf16(case, words)
+
+
+def farthest(a, b):
+    return max(abs(x - y) for x, y in zip(a, b, strict=True))
+
+
+def flat(rows):
+    return [number for row in rows for number in row]
+
+
+def check_bf16(case, words):
+    """In bf16 losses and vectors are as near to float64 as those of torch's autocast."""
+    folder = "bf16-" + case["name"]
+    train(folder, "case.jsonl", *words, precision="bf16")
+    vectors = vectors_of(folder, GOLDEN["probes"], precision="bf16")
+    for what, own, wanted, autocast in [
+            ("losses", losses_of(folder), case["losses"], case["autocast"]["losses"]),
+            ("vectors", flat(vectors), flat(case["vectors"]), flat(case["autocast"]["vectors"]))]:
+        error, bound = farthest(own, wanted), 1.5 * farthest(autocast, wanted) + 2e-3 * max(map(abs, wanted))
+        print(f"{folder}: {what} {error:.2g} from float64, of {bound:.2g}")
+        expect(0 < error <= bound, f"{folder}: {what} are off by {error}, autocast's bound is {bound}")
 
 
 # --- groups, processes, resumption ---------------------------------------------------------------

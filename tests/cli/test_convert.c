@@ -275,9 +275,11 @@ static void fill(void *to, enum tensor_dtype dtype, size_t count, unsigned seed)
     memory_free(numbers);
 }
 
-// Writes model/model.safetensors again with all its tensors and the extras in the type; bare: the
-// encoder alone, as transformers' BertModel names it.
-static void retype_model(enum tensor_dtype dtype, int bare) {
+// Writes model/model.safetensors again with its tensors and the extras in the type: of a BertModel
+// the encoder alone, as transformers names it; qa_outputs only of a BertForQuestionAnswering.
+static void retype_model(enum tensor_dtype dtype, const char *architecture) {
+    const int bare = strcmp(architecture, "BertModel") == 0;
+    const int answers = strcmp(architecture, "BertForQuestionAnswering") == 0;
     static const char *const metadata[] = {"format", "pt", NULL};
     static int64_t positions[16];
     static char data[1 << 16], config[1024];
@@ -308,7 +310,8 @@ static void retype_model(enum tensor_dtype dtype, int bare) {
             fill(data + used, dtype, elements, (unsigned)i);
             used += elements * tensor_dtype_size(dtype);
         }
-        if (bare && strncmp(tensor->name, "bert.", 5) != 0) {
+        if ((bare && strncmp(tensor->name, "bert.", 5) != 0) ||
+            (!answers && strncmp(tensor->name, "qa_outputs.", 11) == 0)) {
             count--;
         } else if (bare) {
             tensor->name += 5;
@@ -325,8 +328,9 @@ static void retype_model(enum tensor_dtype dtype, int bare) {
     snprintf(config, sizeof config,
              "{\"architectures\": [\"%s\"], \"vocab_size\": 9, \"hidden_size\": 8, "
              "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, \"intermediate_size\": 16, "
-             "\"max_position_embeddings\": 16, \"type_vocab_size\": 2, \"model_type\": \"bert\"}",
-             bare ? "BertModel" : "BertForQuestionAnswering");
+             "\"max_position_embeddings\": 16, \"type_vocab_size\": 2, \"model_type\": \"bert\", "
+             "\"num_labels\": 3}",
+             architecture);
     assert_int_equal(file_write(path, config, strlen(config), NULL), BERTH_OK);
     memory_free(path);
 }
@@ -368,7 +372,7 @@ static void test_round_trips(void **state) {
     static const enum tensor_dtype dtypes[] = {TENSOR_F32, TENSOR_F16, TENSOR_BF16};
     for (size_t i = 0; i < 2 * sizeof dtypes / sizeof *dtypes; i++) {
         make_model(scratch("model"));
-        retype_model(dtypes[i / 2], i % 2 == 1);
+        retype_model(dtypes[i / 2], i % 2 == 1 ? "BertModel" : "BertForQuestionAnswering");
         for (size_t k = 0; k < sizeof round_targets / sizeof *round_targets; k++) {
             go_round(round_targets[k], NULL);
         }
@@ -470,6 +474,34 @@ static void test_configs_survive(void **state) {
     assert_int_equal(found, 3 * 8); // to three of the formats, from five and, with Google's, three
 }
 
+// --- heads --------------------------------------------------------------------------------------
+
+static int graph_has(const char *text) {
+    char *path = path_join(scratch("out"), "model.onnx"), *bytes;
+    size_t length;
+    assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
+    assert_int_equal(convert("onnx", NULL), BERTH_OK);
+    assert_int_equal(file_read(path, 1 << 24, &bytes, &length, NULL), BERTH_OK);
+    assert_non_null(memmem(bytes, length, "classifier.weight", strlen("classifier.weight")));
+    const int found = memmem(bytes, length, text, strlen(text)) != NULL;
+    memory_free(bytes);
+    memory_free(path);
+    return found;
+}
+
+// A classifier with a pooler is one of texts, unless config.json says that it is one of tokens.
+static void test_tagger_with_pooler(void **state) {
+    (void)state;
+    static const char *const architectures[] = {"BertForTokenClassification",
+                                                "BertForSequenceClassification"};
+    for (int pools = 0; pools < 2; pools++) {
+        make_model(scratch("model"));
+        retype_model(TENSOR_F32, architectures[pools]);
+        assert_int_equal(graph_has("bert.pooler.dense.weight"), pools);
+        assert_int_equal(dir_remove(scratch("model"), NULL), BERTH_OK);
+    }
+}
+
 // --- padding ------------------------------------------------------------------------------------
 
 // NVIDIA's and DeepSpeed's models have a multiple of 8 rows for their words; those after the last
@@ -478,7 +510,7 @@ static void test_padding_rows(void **state) {
     (void)state;
     static const char *const targets_with_names[] = {"nvidia", "deepspeed"};
     make_model(scratch("model"));
-    retype_model(TENSOR_F32, 0);
+    retype_model(TENSOR_F32, "BertForQuestionAnswering");
     for (size_t i = 0; i < 2; i++) {
         struct tensor_file file;
         char *path;
@@ -513,9 +545,16 @@ static void test_padding_rows(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_round_trips), TEST(test_configs_survive),      TEST(test_padding_rows),
-        TEST(test_names),       TEST(test_equal_names),          TEST(test_failing_calls),
-        TEST(test_no_memory),   TEST(test_no_memory_to_compare), TEST(test_output_filled_meanwhile),
+        TEST(test_round_trips),
+        TEST(test_tagger_with_pooler),
+        TEST(test_configs_survive),
+        TEST(test_padding_rows),
+        TEST(test_names),
+        TEST(test_equal_names),
+        TEST(test_failing_calls),
+        TEST(test_no_memory),
+        TEST(test_no_memory_to_compare),
+        TEST(test_output_filled_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

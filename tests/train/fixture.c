@@ -36,6 +36,12 @@ static void write_vocabulary(void) {
     scratch_write("model/vocab.txt", text);
 }
 
+struct fixture_words fixture_words(int number) {
+    return (struct fixture_words){.thing = words[8 + number / 16 % THINGS],
+                                  .name = words[number / 4 % NAMES],
+                                  .colour = words[4 + number % COLOURS]};
+}
+
 // Questions of four sentences each; the answer is the colour of one thing.
 static void write_data(const char *name, unsigned seed, int questions) {
     FILE *file = fopen(scratch(name), "w");
@@ -336,6 +342,44 @@ void assert_same_run(const char *output_a, const char *output_b) {
     assert_string_equal(a, b);
     memory_free(a);
     memory_free(b);
+}
+
+char *fixture_text(const char *path) {
+    char *bytes;
+    size_t length;
+    struct berth_error error = {0};
+    if (file_read(path, 1 << 24, &bytes, &length, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return bytes;
+}
+
+void fixture_assert_holds(const char *path, const char *part) {
+    char *text = fixture_text(path);
+    if (strstr(text, part) == NULL) {
+        fail_msg("%s: no \"%s\" in: %s", path, part, text);
+    }
+    memory_free(text);
+}
+
+void fixture_expect(struct fixture_run *run, int status, const char *part) {
+    remove(in_folder("log"));
+    run->log_file = fixture_keep("log");
+    const int found = fixture_execute(run);
+    if (found != status) {
+        fail_msg("status %d, expected %d: %s", found, status, fixture_text(in_folder("log")));
+    }
+    fixture_assert_holds(in_folder("log"), part);
+}
+
+double fixture_number(const char *output, const char *file, const char *key) {
+    json *object;
+    double value = 0;
+    assert_int_equal(json_read_file(fixture_path(output, file), &object, NULL), BERTH_OK);
+    assert_non_null(json_member(object, key));
+    assert_int_equal(json_get_real(object, file, key, &value, NULL), BERTH_OK);
+    json_free(object);
+    return value;
 }
 
 void fixture_copy(const char *from, const char *to) {

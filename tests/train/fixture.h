@@ -21,6 +21,12 @@ int fixture_teardown(void **state);
 // The model gets layer norms before its sub-layers, and new weights.
 void fixture_make_pre_layer_norm(void);
 
+// Words of the model: those of numbers 0 to 63 are all different.
+struct fixture_words {
+    const char *thing, *name, *colour; // "ball", "anna", "red"
+};
+struct fixture_words fixture_words(int number);
+
 #define FIXTURE_TEST(test) cmocka_unit_test_setup_teardown(test, fixture_setup, fixture_teardown)
 
 // A path in the test's folder, valid until the 16th call after; fixture_keep: until the test ends.
@@ -70,6 +76,14 @@ const char *fixture_path(const char *output, const char *name);
 // Checks that the final checkpoints and models of two finished runs have the same bytes and their
 // histories the same records.
 void assert_same_run(const char *output_a, const char *output_b);
+// The text of a file; free with memory_free.
+char *fixture_text(const char *path);
+// Checks that a file has the text `part`.
+void fixture_assert_holds(const char *path, const char *part);
+// Runs, and checks the status and that the text records, in in_folder("log"), have `part`.
+void fixture_expect(struct fixture_run *run, int status, const char *part);
+// A number in a JSON file of an output folder.
+double fixture_number(const char *output, const char *file, const char *key);
 // Copies a folder (one level of files).
 void fixture_copy(const char *from, const char *to);
 // The number of checkpoints of an output folder that verify; *newest is the largest step (-1:

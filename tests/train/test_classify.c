@@ -8,10 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const char *const colours[] = {"red", "blue", "green", "black"};
-static const char *const names[] = {"anna", "ben", "cora", "dan"};
-static const char *const things[] = {"ball", "book", "lamp", "coat"};
-
 // --- files --------------------------------------------------------------------------------------
 
 static FILE *create(const char *name) {
@@ -22,8 +18,8 @@ static FILE *create(const char *name) {
 
 // The texts for the rules below: texts number 0, 1, ... are all different.
 static void sentence(int number, char text[96]) {
-    snprintf(text, 96, "the %s of %s is %s .", things[number / 16 % 4], names[number / 4 % 4],
-             colours[number % 4]);
+    const struct fixture_words words = fixture_words(number);
+    snprintf(text, 96, "the %s of %s is %s .", words.thing, words.name, words.colour);
 }
 
 // The class of a text is that of its colour.
@@ -70,42 +66,14 @@ static void write_mnli(const char *name, int first, int count, int labels) {
     assert_int_equal(fclose(file), 0);
 }
 
-static char *text_of(const char *path) {
-    char *bytes;
-    size_t length;
-    struct berth_error error = {0};
-    if (file_read(path, 1 << 20, &bytes, &length, &error) != BERTH_OK) {
-        fail_msg("%s", error.message);
-    }
-    return bytes;
-}
-
-static void assert_holds(const char *path, const char *part) {
-    char *text = text_of(path);
-    if (strstr(text, part) == NULL) {
-        fail_msg("%s: no \"%s\" in: %s", path, part, text);
-    }
-    memory_free(text);
-}
-
 static size_t lines_of(const char *path) {
-    char *text = text_of(path);
+    char *text = fixture_text(path);
     size_t lines = 0;
     for (const char *at = text; *at != '\0'; at++) {
         lines += *at == '\n';
     }
     memory_free(text);
     return lines;
-}
-
-static double result_of(const char *output, const char *file, const char *key) {
-    json *object;
-    double value = NAN;
-    assert_int_equal(json_read_file(fixture_path(output, file), &object, NULL), BERTH_OK);
-    assert_int_equal(json_get_real(object, file, key, &value, NULL), BERTH_OK);
-    json_free(object);
-    assert_false(isnan(value));
-    return value;
 }
 
 // Sets other classes in the model folder's config.json.
@@ -153,47 +121,38 @@ static void write_own_files(void) {
     write_csv("new.csv", 44, 20, 0);
 }
 
-// Runs it, and asserts its status and a part of its output.
-static void expect(struct fixture_run *run, int status, const char *part) {
-    remove(in_folder("log"));
-    run->log_file = fixture_keep("log");
-    int found = fixture_execute(run);
-    if (found != status) {
-        fail_msg("status %d, expected %d: %s", found, status, text_of(in_folder("log")));
-    }
-    assert_holds(in_folder("log"), part);
-}
-
 // --- tests --------------------------------------------------------------------------------------
 
 static void own_classes_are_learnt(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
-    expect(&run, BERTH_OK,
-           "newly initialised, to be trained: bert.pooler.dense.weight, "
-           "classifier.weight, bert.pooler.dense.bias, classifier.bias");
-    assert_true(result_of("out", "eval_results.json", "eval_accuracy") == 1.0);
-    assert_true(result_of("out", "all_results.json", "eval_accuracy") == 1.0);
-    assert_true(result_of("out", "all_results.json", "global_step") == 60);
-    assert_holds(fixture_path("out", "eval_results.txt"), "eval_accuracy = 1.0\neval_loss = 0.");
-    assert_holds(fixture_path("out", "eval_results.txt"), "\nglobal_step = 60\nloss = 0.");
-    assert_holds(fixture_path("out", "config.json"), "\"BertForSequenceClassification\"");
-    assert_holds(fixture_path("out", "config.json"), "\"0\": \"cold\",\n    \"1\": \"warm\"");
+    fixture_expect(&run, BERTH_OK,
+                   "newly initialised, to be trained: bert.pooler.dense.weight, "
+                   "classifier.weight, bert.pooler.dense.bias, classifier.bias");
+    assert_true(fixture_number("out", "eval_results.json", "eval_accuracy") == 1.0);
+    assert_true(fixture_number("out", "all_results.json", "eval_accuracy") == 1.0);
+    assert_true(fixture_number("out", "all_results.json", "global_step") == 60);
+    fixture_assert_holds(fixture_path("out", "eval_results.txt"),
+                         "eval_accuracy = 1.0\neval_loss = 0.");
+    fixture_assert_holds(fixture_path("out", "eval_results.txt"), "\nglobal_step = 60\nloss = 0.");
+    fixture_assert_holds(fixture_path("out", "config.json"), "\"BertForSequenceClassification\"");
+    fixture_assert_holds(fixture_path("out", "config.json"),
+                         "\"0\": \"cold\",\n    \"1\": \"warm\"");
     // Without labels nothing is scored; with labels the scores are those of the run.
     struct fixture_run blind = own_prediction("out", "new.csv", "blind");
     assert_int_equal(fixture_execute(&blind), BERTH_OK);
     assert_false(file_exists(fixture_path("blind", "predict_results.json")));
     struct fixture_run seeing = own_prediction("out", "dev.csv", "seeing");
     assert_int_equal(fixture_execute(&seeing), BERTH_OK);
-    assert_true(result_of("seeing", "predict_results.json", "predict_accuracy") == 1.0);
-    assert_true(fabs(result_of("seeing", "predict_results.json", "predict_loss") -
-                     result_of("out", "eval_results.json", "eval_loss")) < 1e-6);
+    assert_true(fixture_number("seeing", "predict_results.json", "predict_accuracy") == 1.0);
+    assert_true(fabs(fixture_number("seeing", "predict_results.json", "predict_loss") -
+                     fixture_number("out", "eval_results.json", "eval_loss")) < 1e-6);
     const char *const files[] = {"test_results.tsv", "predict_results.txt"};
     for (int i = 0; i < 2; i++) {
         assert_same_file(fixture_path("blind", files[i]), fixture_path("seeing", files[i]));
     }
     assert_int_equal(lines_of(fixture_path("blind", "test_results.tsv")), 20);
-    char *text = text_of(fixture_path("blind", "predict_results.txt"));
+    char *text = fixture_text(fixture_path("blind", "predict_results.txt"));
     const char *at = text + strlen("index\tprediction\n");
     for (int i = 0; i < 20; i++) {
         char line[64];
@@ -208,13 +167,14 @@ static void a_model_keeps_the_order_of_its_classes(void **state) {
     write_own_files();
     set_labels("model", "{\"0\":\"Warm\",\"1\":\"COLD\"}");
     struct fixture_run run = own_run("out");
-    expect(&run, BERTH_OK, "result: 0");
-    assert_true(result_of("out", "eval_results.json", "eval_accuracy") == 1.0);
-    assert_holds(fixture_path("out", "config.json"), "\"0\": \"Warm\",\n    \"1\": \"COLD\"");
+    fixture_expect(&run, BERTH_OK, "result: 0");
+    assert_true(fixture_number("out", "eval_results.json", "eval_accuracy") == 1.0);
+    fixture_assert_holds(fixture_path("out", "config.json"),
+                         "\"0\": \"Warm\",\n    \"1\": \"COLD\"");
     struct fixture_run predicted = own_prediction("out", "new.csv", "predicted");
     assert_int_equal(fixture_execute(&predicted), BERTH_OK);
-    assert_holds(fixture_path("predicted", "predict_results.txt"),
-                 "index\tprediction\n0\tWarm\n1\tCOLD\n");
+    fixture_assert_holds(fixture_path("predicted", "predict_results.txt"),
+                         "index\tprediction\n0\tWarm\n1\tCOLD\n");
 }
 
 // A head trained for other classes is newly initialised, even if it has the same number of them.
@@ -226,21 +186,21 @@ static void a_head_for_other_classes_starts_anew(void **state) {
     struct fixture_run again = own_run("again");
     again.config.model_name_or_path = fixture_keep("first");
     again.config.max_steps = 2;
-    expect(&again, BERTH_OK, "model: 41 tensors"); // all of them: the classes are the same
+    fixture_expect(&again, BERTH_OK, "model: 41 tensors"); // all of them: the classes are the same
     set_labels("first", "{\"0\":\"good\",\"1\":\"bad\"}");
     struct fixture_run other = own_run("other");
     other.config.model_name_or_path = fixture_keep("first");
     other.config.max_steps = 2;
-    expect(&other, BERTH_OK,
-           "newly initialised, to be trained: classifier.weight, classifier.bias");
-    assert_holds(in_folder("log"),
-                 "warning: the model's classes (\"good\", ...) differ from those of");
+    fixture_expect(&other, BERTH_OK,
+                   "newly initialised, to be trained: classifier.weight, classifier.bias");
+    fixture_assert_holds(in_folder("log"),
+                         "warning: the model's classes (\"good\", ...) differ from those of");
     set_labels("first", "{\"0\":\"good\",\"1\":\"bad\",\"2\":\"ugly\"}");
     struct fixture_run wider = own_run("wider");
     wider.config.model_name_or_path = fixture_keep("first");
     wider.config.max_steps = 2;
-    expect(&wider, BERTH_OK,
-           "newly initialised, to be trained: classifier.weight, classifier.bias");
+    fixture_expect(&wider, BERTH_OK,
+                   "newly initialised, to be trained: classifier.weight, classifier.bias");
 }
 
 static void numbers_are_regressed(void **state) {
@@ -253,11 +213,11 @@ static void numbers_are_regressed(void **state) {
     run.config.text_pair_column = "b";
     run.config.label_column = "score";
     run.config.max_steps = 150;
-    expect(&run, BERTH_OK, "eval: eval step=");
-    assert_true(result_of("out", "eval_results.json", "eval_mse") < 0.5); // a constant's: 3.1
-    assert_true(fabs(result_of("out", "eval_results.json", "eval_mse") -
-                     result_of("out", "eval_results.json", "eval_loss")) < 1e-9);
-    assert_holds(fixture_path("out", "config.json"), "\"problem_type\": \"regression\"");
+    fixture_expect(&run, BERTH_OK, "eval: eval step=");
+    assert_true(fixture_number("out", "eval_results.json", "eval_mse") < 0.5); // a constant's: 3.1
+    assert_true(fabs(fixture_number("out", "eval_results.json", "eval_mse") -
+                     fixture_number("out", "eval_results.json", "eval_loss")) < 1e-9);
+    fixture_assert_holds(fixture_path("out", "config.json"), "\"problem_type\": \"regression\"");
     struct fixture_run predicted = own_prediction("out", "dev.jsonl", "predicted");
     predicted.config.text_column = "a";
     predicted.config.text_pair_column = "b";
@@ -267,13 +227,13 @@ static void numbers_are_regressed(void **state) {
     // A model for numbers cannot predict classes, and vice versa.
     write_own_files();
     struct fixture_run wrong = own_prediction("out", "dev.csv", "wrong");
-    expect(&wrong, BERTH_BAD_DATA, "expected a number");
+    fixture_expect(&wrong, BERTH_BAD_DATA, "expected a number");
     struct fixture_run classes = own_run("classes");
     classes.config.max_steps = 1;
     assert_int_equal(fixture_execute(&classes), BERTH_OK);
     predicted.config.model_name_or_path = fixture_keep("classes");
     predicted.config.output_dir = fixture_keep("wrong-too");
-    expect(&predicted, BERTH_BAD_DATA, "the model has no label");
+    fixture_expect(&predicted, BERTH_BAD_DATA, "the model has no label");
 }
 
 static void whole_numbers_are_classes_unless_told(void **state) {
@@ -290,11 +250,12 @@ static void whole_numbers_are_classes_unless_told(void **state) {
     run.config.validation_file = NULL;
     run.config.max_steps = 1;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    assert_holds(fixture_path("classes", "config.json"), "\"2\": \"2\"");
+    fixture_assert_holds(fixture_path("classes", "config.json"), "\"2\": \"2\"");
     run.config.output_dir = fixture_keep("numbers");
     run.config.problem_type = "regression";
     assert_int_equal(fixture_execute(&run), BERTH_OK);
-    assert_holds(fixture_path("numbers", "config.json"), "\"problem_type\": \"regression\"");
+    fixture_assert_holds(fixture_path("numbers", "config.json"),
+                         "\"problem_type\": \"regression\"");
 }
 
 static struct fixture_run mnli_run(const char *output) {
@@ -315,11 +276,11 @@ static void mnli_has_two_files(void **state) {
     write_mnli("glue/MNLI/test_matched.tsv", 1, 6, 0);
     write_mnli("glue/MNLI/test_mismatched.tsv", 3, 4, 0);
     struct fixture_run run = mnli_run("out");
-    expect(&run, BERTH_OK, "eval_features=16");
-    result_of("out", "eval_results.json", "eval_accuracy");
-    result_of("out", "eval_results.json", "eval_accuracy_mm");
-    assert_holds(fixture_path("out", "config.json"),
-                 "\"0\": \"contradiction\",\n    \"1\": \"entailment\"");
+    fixture_expect(&run, BERTH_OK, "eval_features=16");
+    fixture_number("out", "eval_results.json", "eval_accuracy");
+    fixture_number("out", "eval_results.json", "eval_accuracy_mm");
+    fixture_assert_holds(fixture_path("out", "config.json"),
+                         "\"0\": \"contradiction\",\n    \"1\": \"entailment\"");
     struct fixture_run predicted = mnli_run("test");
     predicted.job = berth_predict;
     predicted.config.model_name_or_path = fixture_keep("out");
@@ -335,8 +296,8 @@ static void mnli_has_two_files(void **state) {
     predicted.config.predict_file = fixture_keep("glue/MNLI/dev_mismatched.tsv");
     predicted.config.output_dir = fixture_keep("mismatched");
     assert_int_equal(fixture_execute(&predicted), BERTH_OK);
-    assert_true(result_of("dev", "predict_results.json", "predict_accuracy_mm") ==
-                result_of("mismatched", "predict_results.json", "predict_accuracy"));
+    assert_true(fixture_number("dev", "predict_results.json", "predict_accuracy_mm") ==
+                fixture_number("mismatched", "predict_results.json", "predict_accuracy"));
     assert_same_file(fixture_path("dev", "test_results_mm.tsv"),
                      fixture_path("mismatched", "test_results.tsv"));
 }
@@ -376,27 +337,27 @@ static void what_does_not_fit_is_told(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
     run.config.text_column = "revue";
-    expect(&run, BERTH_BAD_DATA, "did you mean \"review\"?");
+    fixture_expect(&run, BERTH_BAD_DATA, "did you mean \"review\"?");
     run = own_run("out");
     run.config.label_column = NULL;
-    expect(&run, BERTH_USAGE, "--label_column is missing; name it, or a task of GLUE");
+    fixture_expect(&run, BERTH_USAGE, "--label_column is missing; name it, or a task of GLUE");
     run.config.text_column = NULL;
-    expect(&run, BERTH_BAD_DATA, "label_column");
+    fixture_expect(&run, BERTH_BAD_DATA, "label_column");
     run.config.task_name = "mrpk";
-    expect(&run, BERTH_USAGE, "found \"mrpk\"");
+    fixture_expect(&run, BERTH_USAGE, "found \"mrpk\"");
     run.config.task_name = "mrpc";
     run.config.train_file = NULL;
-    expect(&run, BERTH_USAGE, "senteval_data/msr_paraphrase_train.txt");
+    fixture_expect(&run, BERTH_USAGE, "senteval_data/msr_paraphrase_train.txt");
     run.config.validation_file = NULL;
     run.config.data_dir = fixture_keep("model");
-    expect(&run, BERTH_NO_INPUT, "expected the files of MRPC");
+    fixture_expect(&run, BERTH_NO_INPUT, "expected the files of MRPC");
     run = own_run("out");
     run.config.validation_file = fixture_keep("none.csv");
-    expect(&run, BERTH_NO_INPUT, "none.csv: no such file");
+    fixture_expect(&run, BERTH_NO_INPUT, "none.csv: no such file");
     write_csv("one.csv", 0, 1, 1);
     run.config.validation_file = NULL;
     run.config.train_file = fixture_keep("one.csv");
-    expect(&run, BERTH_BAD_DATA, "every example has the same label");
+    fixture_expect(&run, BERTH_BAD_DATA, "every example has the same label");
     assert_false(dir_exists(in_folder("out"))); // none of these created a folder
     // A label that the model does not know, in a file to be scored.
     run = own_run("out");
@@ -406,8 +367,9 @@ static void what_does_not_fit_is_told(void **state) {
     fprintf(file, "review,verdict\nthe ball is red .,warm\nthe ball is blue .,lukewarm\n");
     assert_int_equal(fclose(file), 0);
     struct fixture_run odd = own_prediction("out", "odd.csv", "odd");
-    expect(&odd, BERTH_BAD_DATA,
-           "line 3: the model has no label \"lukewarm\"; expected one of \"cold\", \"warm\"");
+    fixture_expect(
+        &odd, BERTH_BAD_DATA,
+        "line 3: the model has no label \"lukewarm\"; expected one of \"cold\", \"warm\"");
 }
 
 int main(void) {

@@ -50,8 +50,27 @@ static void finish_and_compare(struct fixture_run *run, const char *output) {
     assert_same_run("straight", output);
 }
 
-static void test_random_moments(void **state) {
-    struct fixture_run straight = fixture_default("straight");
+// Four epochs of masked words: the masks of a resumed run are those that the killed one would have
+// drawn, or its losses and bytes would differ.
+static struct fixture_run masked_words(const char *output) {
+    struct fixture_run run = fixture_default(output);
+    FILE *file = fopen(in_folder("lines.txt"), "w");
+    assert_non_null(file);
+    for (int i = 0; i < 26; i++) {
+        const struct fixture_words words = fixture_words(i);
+        fprintf(file, "the %s of %s is %s .\n", words.thing, words.name, words.colour);
+    }
+    assert_int_equal(fclose(file), 0);
+    run.task = "mlm";
+    run.config.train_file = fixture_keep("lines.txt");
+    run.config.validation_split_percentage = 20;
+    run.config.line_by_line = 1;
+    run.config.masked_lm_prob = 0.3;
+    run.config.logging_steps = 1;
+    return run;
+}
+
+static void kill_at_random_moments(struct fixture_run straight) {
     straight.config.save_total_limit = 2;
     double begin = now();
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
@@ -76,6 +95,14 @@ static void test_random_moments(void **state) {
         finish_and_compare(&run, output);
         assert_int_equal(dir_remove(in_folder(output), NULL), BERTH_OK);
     }
+}
+
+static void test_random_moments(void **state) {
+    kill_at_random_moments(fixture_default("straight"));
+}
+
+static void test_random_moments_of_masked_words(void **state) {
+    kill_at_random_moments(masked_words("straight"));
 }
 
 // RELIABILITY 17 and 18: SIGTERM at random moments, before the first update, in updates, in saves
@@ -148,6 +175,7 @@ static void test_every_call_of_a_save(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_random_moments),
+        FIXTURE_TEST(test_random_moments_of_masked_words),
         FIXTURE_TEST(test_sigterm_at_random_moments),
         FIXTURE_TEST(test_every_call_of_a_save),
     };

@@ -11,14 +11,12 @@
 enum { LINES = 40 };
 
 static void write_lines(const char *name, int first, int count) {
-    static const char *const colours[] = {"red", "blue", "green", "black"};
-    static const char *const names[] = {"anna", "ben", "cora", "dan"};
-    static const char *const things[] = {"ball", "book", "lamp", "coat"};
     FILE *file = fopen(in_folder(name), "w");
     assert_non_null(file);
     for (int i = first; i < first + count; i++) {
-        fprintf(file, i % 3 == 0 ? "the %s of %s is %s .\n" : "%s of %s : %s\n\n",
-                things[i / 16 % 4], names[i / 4 % 4], colours[i % 4]);
+        const struct fixture_words words = fixture_words(i);
+        fprintf(file, i % 3 == 0 ? "the %s of %s is %s .\n" : "%s of %s : %s\n\n", words.thing,
+                words.name, words.colour);
     }
     assert_int_equal(fclose(file), 0);
 }
@@ -58,19 +56,6 @@ static struct fixture_run default_run(const char *output) {
     return run;
 }
 
-static void expect(struct fixture_run run, enum berth_status status, const char *words) {
-    char *bytes;
-    size_t length;
-    run.log_file = fixture_keep("log.txt");
-    assert_int_equal(file_remove(run.log_file, NULL), BERTH_OK);
-    assert_int_equal(fixture_execute(&run), status);
-    assert_int_equal(file_read(run.log_file, 1 << 24, &bytes, &length, NULL), BERTH_OK);
-    if (strstr(bytes, words) == NULL) {
-        fail_msg("\"%s\" is not in\n%s", words, bytes);
-    }
-    memory_free(bytes);
-}
-
 static void run_ok(const struct fixture_run *run) {
     assert_int_equal(fixture_execute(run), BERTH_OK);
 }
@@ -78,14 +63,6 @@ static void run_ok(const struct fixture_run *run) {
 static json *read_json(const char *output, const char *name) {
     json *value;
     assert_int_equal(json_read_file(fixture_path(output, name), &value, NULL), BERTH_OK);
-    return value;
-}
-
-static double number_in(const char *output, const char *name, const char *key) {
-    json *object = read_json(output, name);
-    assert_non_null(json_member(object, key));
-    const double value = json_as_real(json_member(object, key));
-    json_free(object);
     return value;
 }
 
@@ -159,7 +136,7 @@ static void test_what_must_differ(void **state) {
         config->overwrite_output_dir = 0;
         config->num_train_epochs = 3;
         config->resume_from_checkpoint = "auto";
-        expect(other, BERTH_CONFIG, names[i]);
+        fixture_expect(&other, BERTH_CONFIG, names[i]);
     }
 }
 
@@ -183,8 +160,8 @@ static void test_learns(void **state) {
     run.config.save_steps = 1000;
     run.config.evaluate_every_epoch = 0;
     run_ok(&run);
-    const double perplexity = number_in("learned", "eval_results.json", "eval_perplexity");
-    const double loss = number_in("learned", "eval_results.json", "eval_loss");
+    const double perplexity = fixture_number("learned", "eval_results.json", "eval_perplexity");
+    const double loss = fixture_number("learned", "eval_results.json", "eval_loss");
     print_message("perplexity %.2f\n", perplexity);
     assert_true(perplexity < 8); // 29 words
     assert_true(fabs(perplexity - exp(loss)) < 1e-9 * perplexity);
@@ -238,31 +215,33 @@ static void test_held_out_lines(void **state) {
     run.config.validation_file = NULL;
     run.config.validation_split_percentage = 25;
     run.config.max_steps = 1;
-    expect(run, BERTH_OK, "lines.txt: lines 1 to 16, 10 sequences");
-    assert_true(number_in("split", "all_results.json", "train_samples") == LINES - 10);
+    fixture_expect(&run, BERTH_OK, "lines.txt: lines 1 to 16, 10 sequences");
+    assert_true(fixture_number("split", "all_results.json", "train_samples") == LINES - 10);
     run.config.line_by_line = 0;
     run.config.output_dir = fixture_keep("blocks");
-    expect(run, BERTH_OK, "lines.txt: lines 17 to 66, 11 sequences, 264 tokens, 6 tokens left out");
+    fixture_expect(&run, BERTH_OK,
+                   "lines.txt: lines 17 to 66, 11 sequences, 264 tokens, 6 tokens left out");
     run.config.validation_split_percentage = 0;
     run.config.output_dir = fixture_keep("none");
-    expect(run, BERTH_OK, "lines.txt: lines 1 to 66, ");
+    fixture_expect(&run, BERTH_OK, "lines.txt: lines 1 to 66, ");
     assert_false(file_exists(fixture_path("none", "eval_results.txt")));
 }
 
 static void test_bad_input(void **state) {
     struct fixture_run run = default_run("bad");
     run.config.train_file = NULL;
-    expect(run, BERTH_USAGE, "--train_file is missing");
+    fixture_expect(&run, BERTH_USAGE, "--train_file is missing");
     run.config.train_file = fixture_keep("nothing.txt");
-    expect(run, BERTH_NO_INPUT, "nothing.txt");
+    fixture_expect(&run, BERTH_NO_INPUT, "nothing.txt");
     run.config.train_file = fixture_keep("lines.txt");
     run.config.validation_file = fixture_keep("nothing.txt");
-    expect(run, BERTH_NO_INPUT, "nothing.txt: no such file; expected text");
+    fixture_expect(&run, BERTH_NO_INPUT, "nothing.txt: no such file; expected text");
     run.config.validation_file = fixture_keep("more.txt");
     write_lines("short.txt", 0, 1);
     run.config.train_file = fixture_keep("short.txt");
     run.config.line_by_line = 0;
-    expect(run, BERTH_BAD_DATA, "have no sequence of 24 tokens; use a smaller --max_seq_length");
+    fixture_expect(&run, BERTH_BAD_DATA,
+                   "have no sequence of 24 tokens; use a smaller --max_seq_length");
     assert_false(dir_exists(in_folder("bad")));
 }
 

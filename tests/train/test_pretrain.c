@@ -69,26 +69,6 @@ static struct fixture_run second_phase(const char *output, const char *from) {
     return run;
 }
 
-// Runs, searches for the text in the messages, and returns the status.
-static int execute(struct fixture_run *run, const char *part_of_error, const char *part_of_result) {
-    run->log_file = fixture_keep("log.txt");
-    assert_int_equal(file_remove(run->log_file, NULL), BERTH_OK);
-    int status = fixture_execute(run);
-    const char *part = status == BERTH_OK ? part_of_result : part_of_error;
-    char *bytes;
-    size_t length;
-    assert_int_equal(file_read(run->log_file, 1 << 24, &bytes, &length, NULL), BERTH_OK);
-    if (strstr(bytes, part) == NULL) {
-        fail_msg("\"%s\" is not in\n%s", part, bytes);
-    }
-    memory_free(bytes);
-    return status;
-}
-
-static void expect(struct fixture_run *run, enum berth_status expected, const char *part) {
-    assert_int_equal(execute(run, part, part), expected);
-}
-
 static json *state_of(const char *output) {
     json *state;
     assert_int_equal(json_read_file(fixture_path(output, "trainer_state.json"), &state, NULL),
@@ -154,7 +134,7 @@ static void resume_or_begin(struct fixture_run run, const char *output) {
     } else {
         run.config.overwrite_output_dir = 1;
     }
-    expect(&run, BERTH_OK, "result: 0");
+    fixture_expect(&run, BERTH_OK, "result: 0");
 }
 
 // Kills before every n-th call of the file layer, in both phases, so that it hits reads of shards,
@@ -205,7 +185,10 @@ static void fail_everywhere(int errno_value, const char *words) {
         struct fixture_run run = default_run("faulty");
         run.fail_at = call;
         run.fail_errno = errno_value;
-        int status = execute(&run, words, "result: 0");
+        run.log_file = fixture_keep("log");
+        remove(run.log_file);
+        const int status = fixture_execute(&run);
+        fixture_assert_holds(run.log_file, status == BERTH_OK ? "result: 0" : words);
         if (status != BERTH_OK) {
             resume_or_begin(run, "faulty");
             failed++;
@@ -237,10 +220,10 @@ static void test_parts_of_a_run(void **state) {
     assert_false(dir_exists(fixture_path("parts", "checkpoint-4")));
     part.config.steps_this_run = -1;
     part.config.resume_step = 2;
-    expect(&part, BERTH_OK, "parts/checkpoint-2");
+    fixture_expect(&part, BERTH_OK, "parts/checkpoint-2");
     assert_same_run("straight", "parts");
     part.config.resume_step = 5;
-    expect(&part, BERTH_NO_INPUT, "checkpoint-5");
+    fixture_expect(&part, BERTH_NO_INPUT, "checkpoint-5");
     struct fixture_run none = default_run("none");
     none.config.skip_checkpoint = 1;
     assert_int_equal(fixture_execute(&none), BERTH_OK);
@@ -285,7 +268,7 @@ static void test_what_a_phase_counts(void **state) {
     assert_int_equal(fixture_execute(&first), BERTH_OK);
     struct fixture_run second = second_phase("both", "auto");
     second.config.save_steps = 1;
-    expect(&second, BERTH_OK, "note: second phase, after 6 updates of the first");
+    fixture_expect(&second, BERTH_OK, "note: second phase, after 6 updates of the first");
     assert_true(dir_exists(fixture_path("both", "checkpoint-10")));
     json *state_file = state_of("both");
     assert_int_equal(number_of(state_file, "global_step"), 10);
@@ -310,19 +293,20 @@ static void test_phases_that_cannot_be(void **state) {
     const char *from = fixture_keep("first/checkpoint-4");
     struct fixture_run second = second_phase("second", from);
     second.config.phase1_end_step = 6;
-    expect(&second, BERTH_CONFIG, "phase1_end_step is 6, but the first phase ended with update 4");
+    fixture_expect(&second, BERTH_CONFIG,
+                   "phase1_end_step is 6, but the first phase ended with update 4");
     second.config.phase1_end_step = 4;
     second.config.steps_this_run = 1;
     assert_int_equal(fixture_execute(&second), BERTH_OK);
     struct fixture_run back = default_run("back");
     back.config.resume_from_checkpoint = fixture_keep("second/checkpoint-5");
-    expect(&back, BERTH_CONFIG, "add --phase2");
+    fixture_expect(&back, BERTH_CONFIG, "add --phase2");
     struct fixture_run alone = second_phase("alone", NULL);
-    expect(&alone, BERTH_CONFIG, "--phase2 continues from a checkpoint");
+    fixture_expect(&alone, BERTH_CONFIG, "--phase2 continues from a checkpoint");
     alone.config.resume_from_checkpoint = "auto"; // no random weights if no checkpoint is found
-    expect(&alone, BERTH_CONFIG, "--phase2 continues from a checkpoint");
+    fixture_expect(&alone, BERTH_CONFIG, "--phase2 continues from a checkpoint");
     alone.config.resume_from_checkpoint = fixture_keep("none");
-    expect(&alone, BERTH_NO_INPUT, "none: no such checkpoint: expected a folder");
+    fixture_expect(&alone, BERTH_NO_INPUT, "none: no such checkpoint: expected a folder");
     assert_false(dir_exists(in_folder("alone")));
 }
 
@@ -339,11 +323,11 @@ static void test_changed_shards_are_refused(void **state) {
     put_shard("short/a_training_1.hdf5", 14, 4, 16); // the same number of sequences, but different
                                                      // ones
     put_shard("short/a_training_3.hdf5", 14, 1, 16);
-    expect(&fewer, BERTH_CONFIG, "train_features was 26");
+    fixture_expect(&fewer, BERTH_CONFIG, "train_features was 26");
     assert_int_equal(file_remove(in_folder("short/a_training_3.hdf5"), NULL), BERTH_OK);
     put_shard("short/a_training_0.hdf5", 0, 12, 16);
     put_shard("short/a_training_1.hdf5", 13, 5, 16);
-    expect(&run, BERTH_CONFIG, "shard 1 of the run to resume was a_training_0.hdf5");
+    fixture_expect(&run, BERTH_CONFIG, "shard 1 of the run to resume was a_training_0.hdf5");
 }
 
 // A shard that is damaged during the run: the last checkpoint remains, and the run can resume once
@@ -366,7 +350,7 @@ static void test_a_damaged_shard_ends_the_run(void **state) {
     assert_non_null(data);
     memset(data - 60, 0x5a, 40);
     assert_int_equal(file_write(path, other, length, NULL), BERTH_OK);
-    expect(&run, BERTH_BAD_DATA, "a_training_2.hdf5");
+    fixture_expect(&run, BERTH_BAD_DATA, "a_training_2.hdf5");
     int64_t newest;
     fixture_good_checkpoints("run", &newest);
     assert_true(newest >= 2);
@@ -380,15 +364,15 @@ static void test_a_damaged_shard_ends_the_run(void **state) {
 static void test_data_that_does_not_fit(void **state) {
     struct fixture_run run = default_run("run");
     run.config.max_seq_length = 12;
-    expect(&run, BERTH_BAD_DATA, "rows have 16 tokens; the maximum requested is 12");
+    fixture_expect(&run, BERTH_BAD_DATA, "rows have 16 tokens; the maximum requested is 12");
     run = default_run("run");
     run.config.input_dir = fixture_keep("model");
-    expect(&run, BERTH_NO_INPUT, "no shards found");
+    fixture_expect(&run, BERTH_NO_INPUT, "no shards found");
     const struct synthetic_shard strange = {30, 9, 60, 16};
     make_shard(in_folder("strange.hdf5"), &strange);
     run = default_run("run");
     run.config.input_dir = fixture_keep("strange.hdf5");
-    expect(&run, BERTH_BAD_DATA, "strange.hdf5: input_ids, row");
+    fixture_expect(&run, BERTH_BAD_DATA, "strange.hdf5: input_ids, row");
     assert_false(dir_exists(fixture_path("run", "checkpoint-2")));
 }
 
@@ -401,7 +385,7 @@ static void test_learns_and_hands_on(void **state) {
     run.config.save_steps = 1000;
     run.config.eval_steps = 0;
     run.config.hidden_dropout_prob = run.config.attention_probs_dropout_prob = 0;
-    expect(&run, BERTH_OK, "masked_lm_accuracy");
+    fixture_expect(&run, BERTH_OK, "masked_lm_accuracy");
     json *state_file = state_of("run");
     const json *log = json_member(state_file, "log_history");
     size_t count = json_length(log);

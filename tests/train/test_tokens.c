@@ -9,10 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const char *const colours[] = {"red", "blue", "green", "black"};
-static const char *const names[] = {"anna", "ben", "cora", "dan"};
-static const char *const things[] = {"ball", "book", "lamp", "coat"};
-
 // --- files --------------------------------------------------------------------------------------
 
 // Sentences whose names are people and whose colours, of two words, are entities. Every `joined`
@@ -21,39 +17,12 @@ static void write_tags(const char *name, int first, int count, int joined) {
     FILE *file = fopen(in_folder(name), "w");
     assert_non_null(file);
     for (int i = first; i < first + count; i++) {
-        fprintf(file, "the O\n%s O\nof O\n%s B-PER\nis O\n%s B-COL\n%s I-COL\n. O\n%s",
-                things[i / 16 % 4], names[i / 4 % 4], colours[i % 4], colours[(i + 1) % 4],
+        const struct fixture_words words = fixture_words(i);
+        fprintf(file, "the O\n%s O\nof O\n%s B-PER\nis O\n%s B-COL\n%s I-COL\n. O\n%s", words.thing,
+                words.name, words.colour, fixture_words(i + 1).colour,
                 (i - first + 1) % joined == 0 ? "\n" : "");
     }
     assert_int_equal(fclose(file), 0);
-}
-
-static char *text_of(const char *path) {
-    char *bytes;
-    size_t length;
-    struct berth_error error = {0};
-    if (file_read(path, 1 << 20, &bytes, &length, &error) != BERTH_OK) {
-        fail_msg("%s", error.message);
-    }
-    return bytes;
-}
-
-static void assert_holds(const char *path, const char *part) {
-    char *text = text_of(path);
-    if (strstr(text, part) == NULL) {
-        fail_msg("%s: no \"%s\" in: %s", path, part, text);
-    }
-    memory_free(text);
-}
-
-static double result_of(const char *output, const char *file, const char *key) {
-    json *object;
-    double value = NAN;
-    assert_int_equal(json_read_file(fixture_path(output, file), &object, NULL), BERTH_OK);
-    assert_int_equal(json_get_real(object, file, key, &value, NULL), BERTH_OK);
-    json_free(object);
-    assert_false(isnan(value));
-    return value;
 }
 
 // --- runs ---------------------------------------------------------------------------------------
@@ -79,16 +48,6 @@ static struct fixture_run prediction(const char *model, const char *file, const 
     run.config.model_name_or_path = fixture_keep(model);
     run.config.predict_file = fixture_keep(file);
     return run;
-}
-
-static void expect(struct fixture_run *run, int status, const char *part) {
-    remove(in_folder("log"));
-    run->log_file = fixture_keep("log");
-    int found = fixture_execute(run);
-    if (found != status) {
-        fail_msg("status %d, expected %d: %s", found, status, text_of(in_folder("log")));
-    }
-    assert_holds(in_folder("log"), part);
 }
 
 // The largest difference of a parameter between two models.
@@ -124,16 +83,18 @@ static void names_are_learnt(void **state) {
     struct fixture_run run = tag_run("out");
     run.config.predict_file = fixture_keep("dev.txt");
     run.config.do_predict = 1;
-    expect(&run, BERTH_OK, "newly initialised, to be trained: classifier.weight, classifier.bias");
-    assert_true(result_of("out", "all_results.json", "eval_f1") == 1.0);
-    assert_true(result_of("out", "predict_results.json", "predict_accuracy") == 1.0);
-    assert_true(result_of("out", "predict_results.json", "predict_samples") == 20);
-    assert_holds(fixture_path("out", "eval_results.txt"), "eval_accuracy = 1.0\neval_f1 = 1.0\n");
-    assert_holds(fixture_path("out", "config.json"), "\"BertForTokenClassification\"");
-    assert_holds(
+    fixture_expect(&run, BERTH_OK,
+                   "newly initialised, to be trained: classifier.weight, classifier.bias");
+    assert_true(fixture_number("out", "all_results.json", "eval_f1") == 1.0);
+    assert_true(fixture_number("out", "predict_results.json", "predict_accuracy") == 1.0);
+    assert_true(fixture_number("out", "predict_results.json", "predict_samples") == 20);
+    fixture_assert_holds(fixture_path("out", "eval_results.txt"),
+                         "eval_accuracy = 1.0\neval_f1 = 1.0\n");
+    fixture_assert_holds(fixture_path("out", "config.json"), "\"BertForTokenClassification\"");
+    fixture_assert_holds(
         fixture_path("out", "config.json"),
         "\"0\": \"B-COL\",\n    \"1\": \"B-PER\",\n    \"2\": \"I-COL\",\n    \"3\": \"O\"");
-    char *text = text_of(fixture_path("out", "predictions.txt"));
+    char *text = fixture_text(fixture_path("out", "predictions.txt"));
     for (int i = 0; i < 20; i++) {
         static const char line[] = "O O O B-PER O B-COL I-COL O\n";
         assert_memory_equal(text + i * (int)strlen(line), line, strlen(line));
@@ -150,10 +111,10 @@ static void names_are_learnt(void **state) {
     write_tags("long.txt", 44, 20, 5);
     struct fixture_run cut = prediction("out", "long.txt", "cut");
     cut.config.max_seq_length = 12;
-    expect(&cut, BERTH_OK, "4 sentences, 160 words");
-    assert_holds(in_folder("log"), "4 sentences in several windows");
-    assert_true(result_of("cut", "predict_results.json", "predict_f1") > 0.9);
-    text = text_of(fixture_path("cut", "predictions.txt"));
+    fixture_expect(&cut, BERTH_OK, "4 sentences, 160 words");
+    fixture_assert_holds(in_folder("log"), "4 sentences in several windows");
+    assert_true(fixture_number("cut", "predict_results.json", "predict_f1") > 0.9);
+    text = fixture_text(fixture_path("cut", "predictions.txt"));
     size_t blanks = 0, lines = 0;
     for (const char *at = text; *at != '\0'; at++) {
         blanks += *at == ' ';
@@ -176,8 +137,8 @@ static void micro_batches_change_nothing(void **state) {
     cut.config.output_dir = fixture_keep("cut");
     cut.config.per_device_train_batch_size = 4;
     assert_int_equal(fixture_execute(&cut), BERTH_OK);
-    const double loss = result_of("whole", "all_results.json", "train_loss");
-    assert_true(fabs(result_of("cut", "all_results.json", "train_loss") - loss) < 1e-5 * loss);
+    const double loss = fixture_number("whole", "all_results.json", "train_loss");
+    assert_true(fabs(fixture_number("cut", "all_results.json", "train_loss") - loss) < 1e-5 * loss);
     assert_true(parameter_apart(fixture_keep("whole/model.safetensors"),
                                 fixture_keep("cut/model.safetensors"), "classifier.weight") < 1e-4);
     // The weights and the smoothing act.
@@ -189,8 +150,8 @@ static void micro_batches_change_nothing(void **state) {
     sharp.config.output_dir = fixture_keep("sharp");
     sharp.config.label_smoothing_factor = 0;
     assert_int_equal(fixture_execute(&sharp), BERTH_OK);
-    assert_true(fabs(result_of("plain", "all_results.json", "train_loss") - loss) > 1e-3);
-    assert_true(fabs(result_of("sharp", "all_results.json", "train_loss") - loss) > 1e-3);
+    assert_true(fabs(fixture_number("plain", "all_results.json", "train_loss") - loss) > 1e-3);
+    assert_true(fabs(fixture_number("sharp", "all_results.json", "train_loss") - loss) > 1e-3);
 }
 
 static void a_stopped_run_goes_on_with_the_same_bytes(void **state) {
@@ -213,16 +174,16 @@ static void a_stopped_run_goes_on_with_the_same_bytes(void **state) {
     resumed.config.resume_from_checkpoint = "auto";
     struct fixture_run other = resumed;
     other.config.label_smoothing_factor = 0.2;
-    expect(&other, BERTH_CONFIG, "label_smoothing_factor");
+    fixture_expect(&other, BERTH_CONFIG, "label_smoothing_factor");
     other = resumed;
     other.config.class_weights = NULL;
-    expect(&other, BERTH_CONFIG, "class_weights");
+    fixture_expect(&other, BERTH_CONFIG, "class_weights");
     other = resumed;
     other.config.freeze_layers = 0;
-    expect(&other, BERTH_CONFIG, "freeze_layers");
+    fixture_expect(&other, BERTH_CONFIG, "freeze_layers");
     other = resumed;
     other.config.freeze_embeddings = 0;
-    expect(&other, BERTH_CONFIG, "freeze_embeddings");
+    fixture_expect(&other, BERTH_CONFIG, "freeze_embeddings");
     assert_int_equal(fixture_execute(&resumed), BERTH_OK);
     assert_same_run("straight", "resumed");
 }
@@ -256,18 +217,19 @@ static void frozen_weights_stay(void **state) {
     }
     struct fixture_run run = tag_run("deep");
     run.config.freeze_layers = 99;
-    expect(&run, BERTH_CONFIG, "--freeze_layers 99: the model has");
+    fixture_expect(&run, BERTH_CONFIG, "--freeze_layers 99: the model has");
 }
 
 static void what_does_not_fit_is_reported(void **state) {
     struct fixture_run run = tag_run("out");
     run.config.class_weights = "1,2";
-    expect(&run, BERTH_USAGE, "4 numbers above 0, one for each class (\"B-COL\" first)");
+    fixture_expect(&run, BERTH_USAGE, "4 numbers above 0, one for each class (\"B-COL\" first)");
     run.config.class_weights = "1,2,3,0";
-    expect(&run, BERTH_USAGE, "numbers above 0");
+    fixture_expect(&run, BERTH_USAGE, "numbers above 0");
     run.config.class_weights = NULL;
     run.config.validation_file = fixture_keep("none.txt");
-    expect(&run, BERTH_NO_INPUT, "none.txt: no such file; expected a file of words with tags");
+    fixture_expect(&run, BERTH_NO_INPUT,
+                   "none.txt: no such file; expected a file of words with tags");
     assert_false(dir_exists(in_folder("out")));
     run = tag_run("out");
     run.config.max_steps = 1;
@@ -276,8 +238,9 @@ static void what_does_not_fit_is_reported(void **state) {
     fprintf(file, "anna B-PER\nred B-HUE\n");
     assert_int_equal(fclose(file), 0);
     struct fixture_run odd = prediction("out", "odd.txt", "odd");
-    expect(&odd, BERTH_BAD_DATA,
-           "line 2: the model has no label \"B-HUE\"; expected one of B-COL, B-PER, I-COL, O");
+    fixture_expect(
+        &odd, BERTH_BAD_DATA,
+        "line 2: the model has no label \"B-HUE\"; expected one of B-COL, B-PER, I-COL, O");
     // A smoothed regression has no meaning.
     file = fopen(in_folder("numbers.csv"), "w");
     fprintf(file, "text,label\nthe ball,1.5\nthe book,2\n");
@@ -289,7 +252,8 @@ static void what_does_not_fit_is_reported(void **state) {
     numbers.config.text_column = "text";
     numbers.config.label_column = "label";
     numbers.config.label_smoothing_factor = 0.1;
-    expect(&numbers, BERTH_CONFIG, "label_smoothing_factor applies to a choice of one of several");
+    fixture_expect(&numbers, BERTH_CONFIG,
+                   "label_smoothing_factor applies to a choice of one of several");
 }
 
 // --- in memory ----------------------------------------------------------------------------------
@@ -327,7 +291,7 @@ static void a_text_is_tagged_in_memory(void **state) {
     tagging.job = tag_text;
     for (int length = 32; length >= 12; length -= 20) {
         tagging.config.max_seq_length = length;
-        expect(&tagging, BERTH_OK, "");
+        fixture_expect(&tagging, BERTH_OK, "");
     }
 }
 

@@ -31,8 +31,9 @@ static void log_start(const struct evaluation *evaluation, const struct berth_lo
 // The first rank alone has the results.
 static enum berth_status conclude(struct evaluation *evaluation, const struct evaluation_run *run,
                                   struct task_score *score, struct berth_error *error) {
-    TRY(evaluation->task->conclude(&evaluation->set, run->files, error));
-    return evaluation->task->score(&evaluation->set, score, error);
+    const struct task *task = evaluation->task;
+    TRY(task->conclude != NULL ? task->conclude(&evaluation->set, run->files, error) : BERTH_OK);
+    return task->score(&evaluation->set, score, error);
 }
 
 enum berth_status evaluation_predict(struct evaluation *evaluation,

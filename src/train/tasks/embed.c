@@ -327,14 +327,6 @@ static void take(void *set, size_t index, const float *vector, int64_t count) {
     }
 }
 
-static enum berth_status conclude(struct task_set *set, const struct model_files *files,
-                                  struct berth_error *error) {
-    (void)set;
-    (void)files;
-    (void)error;
-    return BERTH_OK; // the vectors are the result
-}
-
 static enum berth_status score_cosines(const struct embed *own, const struct embedding_set *vectors,
                                        struct task_score *score, struct berth_error *error) {
     const size_t count = own->examples.count;
@@ -418,6 +410,5 @@ const struct task task_embed = {.name = "embed",
                                 .open = open_set,
                                 .close = close_set,
                                 .take = take,
-                                .conclude = conclude,
                                 .score = score_set,
                                 .write = write_results};

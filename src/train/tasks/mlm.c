@@ -17,10 +17,8 @@
 struct mlm {
     struct text_sequences text;
     unsigned char *continues;
-    struct word_masks masks; // of an evaluation
-    // Of a prediction:
-    double loss; // sum
-    int64_t masked, hits;
+    struct word_masks masks;   // of an evaluation
+    struct task_masked masked; // of a prediction
 };
 
 // --- settings -----------------------------------------------------------------------------------
@@ -197,32 +195,19 @@ static void take(void *set, size_t index, const float *logits, int64_t count) {
 static void take_masked(void *set, size_t index, const struct infer_masked *masked) {
     struct mlm *own = ((struct task_set *)set)->own;
     (void)index;
-    for (int64_t i = 0; i < masked->count; i++) {
-        own->loss += (double)masked->losses[i];
-        own->hits += masked->hits[i] > 0;
-    }
-    own->masked += masked->count;
-}
-
-static enum berth_status conclude(struct task_set *set, const struct model_files *files,
-                                  struct berth_error *error) {
-    (void)set;
-    (void)files;
-    (void)error;
-    return BERTH_OK; // the sums are the result
+    task_masked_add(&own->masked, masked);
 }
 
 // Resets the sums for the next prediction.
 static enum berth_status score_set(const struct task_set *set, struct task_score *score,
                                    struct berth_error *error) {
-    struct mlm *own = set->own;
-    const double masked = own->masked > 0 ? (double)own->masked : NAN;
+    struct task_masked *sums = &((struct mlm *)set->own)->masked;
     (void)error;
-    *score = (struct task_score){.lower_is_better = 1, .best_by = 1, .loss = own->loss / masked};
-    task_score_add(score, "accuracy", (double)own->hits / masked);
+    *score = (struct task_score){
+        .lower_is_better = 1, .best_by = 1, .loss = task_masked_mean(sums, sums->loss)};
+    task_score_add(score, "accuracy", task_masked_mean(sums, (double)sums->hits));
     task_score_add(score, "perplexity", exp(score->loss));
-    own->loss = 0;
-    own->masked = own->hits = 0;
+    *sums = (struct task_masked){0};
     return BERTH_OK;
 }
 
@@ -253,6 +238,5 @@ const struct task task_mlm = {.name = "mlm",
                               .close = close_set,
                               .take = take,
                               .take_masked = take_masked,
-                              .conclude = conclude,
                               .score = score_set,
                               .write = write_results};

@@ -17,8 +17,9 @@ struct pretrain {
     struct shard_list shards;
     struct instances instances; // from the held-out shards
     // Of a prediction:
-    double masked_loss, next_loss; // sums
-    int64_t masked, masked_hits, next, next_hits;
+    struct task_masked masked;
+    double next_loss; // sum
+    int64_t next, next_hits;
 };
 
 // --- settings -----------------------------------------------------------------------------------
@@ -190,35 +191,24 @@ static void take(void *set, size_t index, const float *logits, int64_t count) {
 static void take_masked(void *set, size_t index, const struct infer_masked *masked) {
     struct pretrain *own = ((struct task_set *)set)->own;
     (void)index;
-    for (int64_t i = 0; i < masked->count; i++) {
-        own->masked_loss += (double)masked->losses[i];
-        own->masked_hits += masked->hits[i] > 0;
-    }
-    own->masked += masked->count;
-}
-
-static enum berth_status conclude(struct task_set *set, const struct model_files *files,
-                                  struct berth_error *error) {
-    (void)set;
-    (void)files;
-    (void)error;
-    return BERTH_OK; // the sums are the result
+    task_masked_add(&own->masked, masked);
 }
 
 // Scores under the names of Google's program. Resets the sums for the next prediction.
 static enum berth_status score_set(const struct task_set *set, struct task_score *score,
                                    struct berth_error *error) {
     struct pretrain *own = set->own;
-    double masked = own->masked > 0 ? (double)own->masked : NAN;
+    const struct task_masked *masked = &own->masked;
     (void)error;
     *score = (struct task_score){.lower_is_better = 1, .best_by = 1};
-    task_score_add(score, "masked_lm_accuracy", (double)own->masked_hits / masked);
-    task_score_add(score, "masked_lm_loss", own->masked_loss / masked);
+    task_score_add(score, "masked_lm_accuracy", task_masked_mean(masked, (double)masked->hits));
+    task_score_add(score, "masked_lm_loss", task_masked_mean(masked, masked->loss));
     task_score_add(score, "next_sentence_accuracy", (double)own->next_hits / (double)own->next);
     task_score_add(score, "next_sentence_loss", own->next_loss / (double)own->next);
-    score->loss = (own->masked > 0 ? score->items[1].value : 0) + score->items[3].value;
-    own->masked_loss = own->next_loss = 0;
-    own->masked = own->masked_hits = own->next = own->next_hits = 0;
+    score->loss = (masked->count > 0 ? score->items[1].value : 0) + score->items[3].value;
+    own->masked = (struct task_masked){0};
+    own->next_loss = 0;
+    own->next = own->next_hits = 0;
     return BERTH_OK;
 }
 
@@ -251,6 +241,5 @@ const struct task task_pretrain = {.name = "pretrain",
                                    .close = close_set,
                                    .take = take,
                                    .take_masked = take_masked,
-                                   .conclude = conclude,
                                    .score = score_set,
                                    .write = write_results};

@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "metrics/results.h"
+#include "train/engine/infer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -54,6 +55,18 @@ double task_cross_entropy(const float *logits, size_t width, int32_t label) {
         sum += exp((double)logits[i] - largest);
     }
     return log(sum) + largest - (double)logits[label];
+}
+
+void task_masked_add(struct task_masked *sums, const struct infer_masked *masked) {
+    for (int64_t i = 0; i < masked->count; i++) {
+        sums->loss += (double)masked->losses[i];
+        sums->hits += masked->hits[i] > 0;
+    }
+    sums->count += masked->count;
+}
+
+double task_masked_mean(const struct task_masked *sums, double sum) {
+    return sums->count > 0 ? sum / (double)sums->count : NAN;
 }
 
 // --- result files --------------------------------------------------------------------------------

@@ -67,6 +67,12 @@ struct task_results {
 
 struct infer_masked;
 
+// Sums over the masked tokens of a prediction.
+struct task_masked {
+    double loss;
+    int64_t count, hits;
+};
+
 struct task {
     const char *name;  // second word of the verbs: "squad"
     const char *title; // title of the run's summary: "finetune squad"
@@ -91,8 +97,8 @@ struct task {
     void (*take)(void *set, size_t index, const float *logits, int64_t count);
     // Receives the masked tokens of sequence `index`; NULL except for heads that decode.
     void (*take_masked)(void *set, size_t index, const struct infer_masked *masked);
-    // Computes the result after all logits were received. May be called again after another
-    // prediction.
+    // Computes the result after all logits were received; NULL: it is what `take` received. May be
+    // called again after another prediction.
     enum berth_status (*conclude)(struct task_set *set, const struct model_files *files,
                                   struct berth_error *error);
     enum berth_status (*score)(const struct task_set *set, struct task_score *score,
@@ -127,6 +133,10 @@ enum berth_status task_validates(const struct berth_config *config, const char *
 void task_score_add(struct task_score *score, const char *name, double value);
 // -log softmax(logits)[label]
 double task_cross_entropy(const float *logits, size_t width, int32_t label);
+// Adds the masked tokens of a sequence.
+void task_masked_add(struct task_masked *sums, const struct infer_masked *masked);
+// The mean of a sum over the masked tokens; NaN if there were none.
+double task_masked_mean(const struct task_masked *sums, double sum);
 // Writes eval_results.txt: the scores as "eval_NAME", the step and the training's loss.
 enum berth_status task_write_evaluation(const struct task_results *results,
                                         struct berth_error *error);
