@@ -7,7 +7,7 @@
 Starts `berth serve` with the models, asks --rate requests a second (questions short and long, lists, every API, wrong
 requests, clients that leave), loads the models again every --reload_seconds, and prints one JSON object each 10 seconds:
 resident memory, descriptors, threads, replies by status. The last object has the slope of the memory after the first
-sixth of the time (median of the slopes of all pairs of points), the range of the descriptors and what was unexpected. The
+sixth of the time (of the highest points between two reloads, the median of the slopes of all pairs), the range of the descriptors and what was unexpected. The
 exit code is 1 if the slope is 1 MiB an hour or more, if descriptors remain, or if a reply was unexpected. Connections
 that were cut while the machine was stopped are counted, not judged.
 """
@@ -177,6 +177,15 @@ def tasks_of(server: Process) -> dict:
     return {model["id"]: model["task"] for model in json.loads(connection.getresponse().read())["data"]}
 
 
+def peaks(points: list, seconds: float) -> list:
+    """The highest point between two reloads: a loaded model's buffers become resident only when they are first used."""
+    periods = {}
+    for point in points:
+        period = int(point["seconds"] / seconds) if seconds else point["seconds"]
+        periods[period] = max(periods.get(period, point), point, key=lambda one: one["rss"])
+    return list(periods.values())
+
+
 def slope(points: list) -> float:
     """Bytes an hour: the median of the slopes of all pairs, which a few high points do not move."""
     return statistics.median((b["rss"] - a["rss"]) / (b["seconds"] - a["seconds"]) * 3600
@@ -229,13 +238,14 @@ def main() -> int:
             load.connection.close()
     settle(server, before)
     kept = points[len(points) // 6:]
+    rises = slope(peaks(kept, args.reload_seconds))
     counts = {}
     for load in loads:
         for key, count in load.counts.items():
             counts[key] = counts.get(key, 0) + count
     after = server.state()["descriptors"]
     unexpected = [key for load in loads for key in load.unexpected]
-    summary = {"requests": counts, "cut": sum(load.cut for load in loads), "slope_mib_per_hour": round(slope(kept) / MEBIBYTE, 3),
+    summary = {"requests": counts, "cut": sum(load.cut for load in loads), "slope_mib_per_hour": round(rises / MEBIBYTE, 3),
                "rss_mib": [round(min(p["rss"] for p in kept) / MEBIBYTE, 2), round(max(p["rss"] for p in kept) / MEBIBYTE, 2)],
                "descriptors": [before, min(p["descriptors"] for p in kept), max(p["descriptors"] for p in kept), after],
                "threads": [min(p["threads"] for p in kept), max(p["threads"] for p in kept)],
@@ -243,7 +253,7 @@ def main() -> int:
     server.process.terminate()
     summary["exit"] = server.process.wait(120)
     print(json.dumps(summary), flush=True)
-    return int(slope(kept) >= MEBIBYTE or after > before or bool(unexpected) or summary["exit"] != 0)
+    return int(rises >= MEBIBYTE or after > before or bool(unexpected) or summary["exit"] != 0)
 
 
 if __name__ == "__main__":
