@@ -11,7 +11,8 @@ static const struct shape *const shapes[] = {&shape_hugging_face, &shape_openai,
                                              &shape_tei_predict,  &shape_kserve, &shape_form};
 #define SHAPES (sizeof shapes / sizeof *shapes)
 static const char *const architectures[] = {"BertForQuestionAnswering",
-                                            "BertForSequenceClassification", "BertModel"};
+                                            "BertForSequenceClassification", "BertModel",
+                                            "BertForTokenClassification", "BertForMaskedLM"};
 #define TASKS (sizeof architectures / sizeof *architectures)
 
 static void check_item(const struct task *task, const struct item *item) {
@@ -65,6 +66,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         status = call->shape->read(call, &error);
         if (status == BERTH_OK) {
             check_call(call);
+            status = instance.task->check != NULL
+                         ? instance.task->check(call->items, call->count, &error)
+                         : status;
         }
     }
     memory_fail_at(0, 0);

@@ -668,7 +668,15 @@ struct berth_tags {
  * with berth_tags_done. A text without words has no tags. */
 enum berth_status berth_tag(const struct berth_tagger *tagger, const char *text,
                             struct berth_tags *tags, struct berth_error *error);
+/* The same for each of texts[count], whose windows run together. Fills tags[count] and
+ * statuses[count]; a text that failed has no tags, and in the tokens of a status windows count each.
+ * A status other than BERTH_OK concerns the whole call, and no text has tags. */
+enum berth_status berth_tag_many(const struct berth_tagger *tagger, const char *const *texts,
+                                 size_t count, struct berth_tags *tags,
+                                 struct berth_text_status *statuses, struct berth_error *error);
 void berth_tags_done(struct berth_tags *tags);
+/* As berth_model_max_length. */
+int64_t berth_tagger_max_length(const struct berth_tagger *tagger);
 
 /* ---------------------------------------------------------------------------------------------
  * Text embeddings, from the checkpoint of any encoder.
@@ -794,7 +802,14 @@ struct berth_filled {
 enum berth_status berth_fill(const struct berth_filler *filler, const char *const *texts,
                              size_t count, size_t top_k, struct berth_filled *filled,
                              struct berth_error *error);
+/* The same with statuses[count]: a text without [MASK] fails alone, and has no words. A status other
+ * than BERTH_OK concerns the whole call. */
+enum berth_status berth_fill_many(const struct berth_filler *filler, const char *const *texts,
+                                  size_t count, size_t top_k, struct berth_filled *filled,
+                                  struct berth_text_status *statuses, struct berth_error *error);
 void berth_filled_free(struct berth_filled *filled, size_t count);
+/* As berth_model_max_length. */
+int64_t berth_filler_max_length(const struct berth_filler *filler);
 
 /* ---------------------------------------------------------------------------------------------
  * Tokens.

@@ -2,11 +2,10 @@
 // A model in memory that finds words for [MASK]. Threads may share it (inference.h).
 #include "api/arguments.h"
 #include "api/inference.h"
+#include "api/texts.h"
 #include "core/memory.h"
 #include "core/options.h"
-#include "data/pairs/pair_features.h"
 #include "text/decode.h"
-#include "train/machine/machine.h"
 
 #include <math.h>
 #include <string.h>
@@ -67,73 +66,89 @@ void berth_filler_close(struct berth_filler *filler) {
 
 struct pass {
     const struct berth_filler *filler;
-    struct pair_dataset dataset;
-    struct pair_feature_set features;
+    struct texts texts;
+    struct berth_text_status *statuses; // of the texts as they were given
+    size_t *masked;                     // [masked_count] those of `texts` that have a mask
+    size_t masked_count;
     uint16_t *positions; // of all masks, within their texts
     int32_t *labels;     // the same number of zeros: no word is known
-    size_t *firsts;      // [count + 1] of each text's in positions
+    size_t *firsts;      // [texts + 1] of each text's in positions
     size_t top_k;
     float *found; // [masks][top_k] pairs of score and token
 };
 
 static enum berth_status make_features(struct pass *pass, const char *const *texts, size_t count,
                                        struct berth_error *error) {
-    const struct berth_config *config = &pass->filler->inference.config;
-    pass->dataset.examples = memory_array_zeroed(count, sizeof *pass->dataset.examples);
-    pass->firsts = memory_array_zeroed(count + 1, sizeof *pass->firsts);
-    if (pass->dataset.examples == NULL || pass->firsts == NULL) {
-        return error_no_memory(error, count * sizeof *pass->dataset.examples, "the texts");
+    struct berth_text *items = memory_array_zeroed(count, sizeof *items);
+    if (items == NULL) {
+        return error_no_memory(error, count * sizeof *items, "the texts");
     }
     for (size_t i = 0; i < count; i++) {
-        pass->dataset.examples[i] = (struct pair_example){
-            .text = texts[i], .line = i + 1, .label = -1, .value = NAN, .label_count = -1};
+        items[i].text = texts[i];
     }
-    pass->dataset.count = count;
-    pass->dataset.name = "the texts";
-    return pair_features_build(&pass->dataset, tokenizer_of(pass->filler), config->max_seq_length,
-                               machine_threads(config), &pass->features, error);
+    const struct texts_args args = {.items = items, .count = count, .statuses = pass->statuses};
+    enum berth_status status = texts_prepare(&pass->texts, &pass->filler->inference, &args, error);
+    memory_free(items);
+    return status;
 }
 
-static enum berth_status refuse(const struct pass *pass, size_t text, struct berth_error *error) {
-    const int64_t length = pass->filler->inference.config.max_seq_length;
-    const char *words = pass->dataset.examples[text].text;
-    return error_set(
-        error, BERTH_BAD_DATA, "text %zu has no [MASK]%s: \"%.60s%s\"", text + 1,
-        pass->features.features[text].length == length ? " in its first max_seq_length tokens" : "",
-        words, strlen(words) > 60 ? "..." : "");
+static void refuse(const struct pass *pass, size_t text) {
+    const char *words = pass->texts.dataset.examples[text].text;
+    const char *dots = strlen(words) > 60 ? "..." : "";
+    struct berth_text_status *own = &pass->statuses[pass->texts.places[text]];
+    (void)(own->truncated
+               ? error_set(&own->error, BERTH_BAD_DATA,
+                           "no [MASK] in the first max_seq_length tokens of \"%.60s%s\"", words,
+                           dots)
+               : error_set(&own->error, BERTH_BAD_DATA, "no [MASK] in \"%.60s%s\"", words, dots));
+}
+
+// Lists the masks of a text; returns their number.
+static size_t find_in_text(struct pass *pass, size_t text) {
+    const int32_t mask = tokenizer_special_ids(tokenizer_of(pass->filler)).mask;
+    const struct pair_feature *feature = &pass->texts.features.features[text];
+    uint16_t *positions = pass->positions + pass->firsts[text];
+    size_t count = 0;
+    for (int32_t row = 0; row < feature->length; row++) {
+        if (pass->texts.features.ids[feature->first + (size_t)row] == mask) {
+            positions[count++] = (uint16_t)row;
+        }
+    }
+    return count;
 }
 
 static enum berth_status find_masks(struct pass *pass, struct berth_error *error) {
-    const int32_t mask = tokenizer_special_ids(tokenizer_of(pass->filler)).mask;
-    const struct pair_feature_set *set = &pass->features;
-    size_t count = 0;
+    const struct pair_feature_set *set = &pass->texts.features;
     pass->positions = memory_array(set->token_count, sizeof *pass->positions);
     pass->labels = memory_array_zeroed(set->token_count, sizeof *pass->labels);
-    if (pass->positions == NULL || pass->labels == NULL) {
+    pass->firsts = memory_array_zeroed(set->count + 1, sizeof *pass->firsts);
+    pass->masked = memory_array(set->count, sizeof *pass->masked);
+    if (pass->positions == NULL || pass->labels == NULL || pass->firsts == NULL ||
+        pass->masked == NULL) {
         return error_no_memory(error, set->token_count * sizeof *pass->labels, "the masks");
     }
     for (size_t i = 0; i < set->count; i++) {
-        const struct pair_feature *feature = &set->features[i];
-        for (int32_t row = 0; row < feature->length; row++) {
-            if (set->ids[feature->first + (size_t)row] == mask) {
-                pass->positions[count++] = (uint16_t)row;
-            }
+        const size_t own = find_in_text(pass, i);
+        pass->firsts[i + 1] = pass->firsts[i] + own;
+        if (own > 0) {
+            pass->masked[pass->masked_count++] = i;
+        } else {
+            refuse(pass, i);
         }
-        pass->firsts[i + 1] = count;
-        TRY(count > pass->firsts[i] ? BERTH_OK : refuse(pass, i, error));
     }
-    pass->found = memory_array(count * pass->top_k, 2 * sizeof *pass->found);
-    return pass->found != NULL
-               ? BERTH_OK
-               : error_no_memory(error, count * pass->top_k * 2 * sizeof *pass->found, "words");
+    const size_t pairs = pass->firsts[set->count] * pass->top_k;
+    pass->found = memory_array(pairs, 2 * sizeof *pass->found);
+    return pass->found != NULL ? BERTH_OK
+                               : error_no_memory(error, pairs * 2 * sizeof *pass->found, "words");
 }
 
 static struct packer_sequence get(const void *data, size_t index) {
     const struct pass *pass = data;
-    struct packer_sequence sequence = pair_features_sequence(&pass->features, index);
-    sequence.masked_positions = pass->positions + pass->firsts[index];
+    const size_t text = pass->masked[index];
+    struct packer_sequence sequence = pair_features_sequence(&pass->texts.features, text);
+    sequence.masked_positions = pass->positions + pass->firsts[text];
     sequence.masked_labels = pass->labels;
-    sequence.masked_count = (int32_t)(pass->firsts[index + 1] - pass->firsts[index]);
+    sequence.masked_count = (int32_t)(pass->firsts[text + 1] - pass->firsts[text]);
     return sequence;
 }
 
@@ -178,12 +193,14 @@ static void keep_words(void *context, const float *logits, int64_t words, float 
 
 static void take(void *context, size_t index, const float *found, int64_t count) {
     struct pass *pass = context;
-    memcpy(pass->found + pass->firsts[index] * 2 * pass->top_k, found,
+    const size_t text = pass->masked[index];
+    (void)texts_check_finite(&pass->statuses[pass->texts.places[text]], found, (size_t)count);
+    memcpy(pass->found + pass->firsts[text] * 2 * pass->top_k, found,
            (size_t)count * sizeof *found);
 }
 
 static enum berth_status find_words(struct pass *pass, struct berth_error *error) {
-    const struct packer_source source = {.get = get, .data = pass, .count = pass->features.count};
+    const struct packer_source source = {.get = get, .data = pass, .count = pass->masked_count};
     const struct infer_args args = {.source = &source,
                                     .keep_words = keep_words,
                                     .kept_count = (int64_t)(2 * pass->top_k),
@@ -197,11 +214,11 @@ static enum berth_status find_words(struct pass *pass, struct berth_error *error
 // The word `number` of a text, of its mask `number` / top_k.
 static enum berth_status make_word(const struct pass *pass, size_t text, size_t number,
                                    struct berth_word *word, struct berth_error *error) {
-    const struct pair_feature *feature = &pass->features.features[text];
+    const struct pair_feature *feature = &pass->texts.features.features[text];
     const struct tokenizer *tokenizer = tokenizer_of(pass->filler);
     const size_t first = pass->firsts[text], mask = first + number / pass->top_k;
     const float *found = pass->found + 2 * (first * pass->top_k + number);
-    int32_t *ids = pass->features.ids + feature->first, *id = ids + pass->positions[mask];
+    int32_t *ids = pass->texts.features.ids + feature->first, *id = ids + pass->positions[mask];
     const int32_t before = *id;
     word->score = (double)found[0];
     word->token = (int32_t)found[1];
@@ -230,15 +247,26 @@ static enum berth_status make_filled(const struct pass *pass, size_t text,
     return BERTH_OK;
 }
 
+// Of the texts that have not failed.
+static enum berth_status make_all_filled(const struct pass *pass, struct berth_filled *filled,
+                                         struct berth_error *error) {
+    for (size_t i = 0; i < pass->masked_count; i++) {
+        const size_t text = pass->masked[i], place = pass->texts.places[text];
+        if (pass->statuses[place].error.status == BERTH_OK) {
+            TRY(make_filled(pass, text, &filled[place], error));
+        }
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status fill(struct pass *pass, const char *const *texts, size_t count,
                               struct berth_filled *filled, struct berth_error *error) {
     TRY(make_features(pass, texts, count, error));
     TRY(find_masks(pass, error));
-    TRY(find_words(pass, error));
-    for (size_t i = 0; i < count; i++) {
-        TRY(make_filled(pass, i, &filled[i], error));
+    if (pass->masked_count > 0) {
+        TRY(find_words(pass, error));
     }
-    return BERTH_OK;
+    return make_all_filled(pass, filled, error);
 }
 
 static enum berth_status check_top_k(const struct berth_filler *filler, size_t top_k,
@@ -249,9 +277,9 @@ static enum berth_status check_top_k(const struct berth_filler *filler, size_t t
                : error_set(error, BERTH_USAGE, "top_k: expected 1 to %zu, found %zu", words, top_k);
 }
 
-enum berth_status berth_fill(const struct berth_filler *filler, const char *const *texts,
-                             size_t count, size_t top_k, struct berth_filled *filled,
-                             struct berth_error *error) {
+enum berth_status berth_fill_many(const struct berth_filler *filler, const char *const *texts,
+                                  size_t count, size_t top_k, struct berth_filled *filled,
+                                  struct berth_text_status *statuses, struct berth_error *error) {
     REQUIRE(filler, error);
     TRY(check_top_k(filler, top_k, error));
     if (count == 0) {
@@ -259,11 +287,12 @@ enum berth_status berth_fill(const struct berth_filler *filler, const char *cons
     }
     REQUIRE(filled, error);
     memset(filled, 0, count * sizeof *filled);
-    TRY(argument_texts(texts, count, error));
-    struct pass pass = {.filler = filler, .top_k = top_k};
+    REQUIRE(texts, error);
+    REQUIRE(statuses, error);
+    struct pass pass = {.filler = filler, .statuses = statuses, .top_k = top_k};
     enum berth_status status = fill(&pass, texts, count, filled, error);
-    pair_feature_set_done(&pass.features);
-    memory_free(pass.dataset.examples);
+    texts_done(&pass.texts);
+    memory_free(pass.masked);
     memory_free(pass.firsts);
     memory_free(pass.positions);
     memory_free(pass.labels);
@@ -272,6 +301,39 @@ enum berth_status berth_fill(const struct berth_filler *filler, const char *cons
         berth_filled_free(filled, count);
     }
     return status;
+}
+
+// The error of the first text that failed.
+static enum berth_status first_failure(const struct berth_text_status *statuses, size_t count,
+                                       struct berth_error *error) {
+    for (size_t i = 0; i < count; i++) {
+        const struct berth_error *own = &statuses[i].error;
+        if (own->status != BERTH_OK) {
+            return error_set(error, own->status, "text %zu: %s", i + 1, own->message);
+        }
+    }
+    return BERTH_OK;
+}
+
+enum berth_status berth_fill(const struct berth_filler *filler, const char *const *texts,
+                             size_t count, size_t top_k, struct berth_filled *filled,
+                             struct berth_error *error) {
+    TRY(argument_texts(texts, count, error));
+    struct berth_text_status *statuses = memory_array_zeroed(count, sizeof *statuses);
+    if (statuses == NULL) {
+        return error_no_memory(error, count * sizeof *statuses, "the texts");
+    }
+    enum berth_status status =
+        berth_fill_many(filler, texts, count, top_k, filled, statuses, error);
+    if (status == BERTH_OK && (status = first_failure(statuses, count, error)) != BERTH_OK) {
+        berth_filled_free(filled, count);
+    }
+    memory_free(statuses);
+    return status;
+}
+
+int64_t berth_filler_max_length(const struct berth_filler *filler) {
+    return filler != NULL ? filler->inference.config.max_seq_length : 0;
 }
 
 void berth_filled_free(struct berth_filled *filled, size_t count) {

@@ -5,6 +5,7 @@
 // digits, or one punctuation mark. Threads may share a tagger (inference.h).
 #include "api/arguments.h"
 #include "api/inference.h"
+#include "api/texts.h"
 #include "core/memory.h"
 #include "metrics/entities.h"
 #include "train/tasks/class_names.h"
@@ -59,48 +60,102 @@ void berth_tagger_close(struct berth_tagger *tagger) {
 // --- words --------------------------------------------------------------------------------------
 
 // A text on its way through the network.
-struct pass {
-    const struct berth_tagger *tagger;
+struct tagged {
     struct token_list list;
     int32_t *ids;
     size_t *starts; // of the words among the tokens
-    struct word_window_set windows;
     struct berth_tags *tags;
+    struct berth_text_status *status;
 };
 
-static enum berth_status no_memory(const struct pass *pass, struct berth_error *error) {
-    return error_no_memory(error, pass->list.count * sizeof *pass->tags->words, "the words");
+struct pass {
+    const struct berth_tagger *tagger;
+    struct tagged *texts; // [count]
+    size_t count;
+    struct word_window_set windows; // of all texts; words have their numbers within their text
+    size_t *owners;                 // the text of each window
+    size_t owner_capacity;
+};
+
+static enum berth_status no_memory(const struct tagged *text, struct berth_error *error) {
+    return error_no_memory(error, text->list.count * sizeof *text->tags->words, "the words");
 }
 
-static enum berth_status take_words(struct pass *pass, struct berth_error *error) {
-    const size_t tokens = pass->list.count;
-    struct berth_tags *tags = pass->tags;
-    pass->ids = memory_array(tokens + 1, sizeof *pass->ids);
-    pass->starts = memory_array(tokens + 1, sizeof *pass->starts);
+static enum berth_status take_words(struct tagged *text, struct berth_error *error) {
+    const size_t tokens = text->list.count;
+    struct berth_tags *tags = text->tags;
+    text->ids = memory_array(tokens + 1, sizeof *text->ids);
+    text->starts = memory_array(tokens + 1, sizeof *text->starts);
     tags->words = memory_array_zeroed(tokens + 1, sizeof *tags->words);
-    if (pass->ids == NULL || pass->starts == NULL || tags->words == NULL) {
-        return no_memory(pass, error);
+    if (text->ids == NULL || text->starts == NULL || tags->words == NULL) {
+        return no_memory(text, error);
     }
     for (size_t i = 0; i < tokens; i++) {
-        const struct token *token = &pass->list.items[i];
+        const struct token *token = &text->list.items[i];
         if (i == 0 || token->word != token[-1].word) {
-            pass->starts[tags->word_count] = i;
+            text->starts[tags->word_count] = i;
             tags->words[tags->word_count++].start = (int64_t)token->begin;
         }
         tags->words[tags->word_count - 1].end = (int64_t)token->end;
-        pass->ids[i] = token->id;
+        text->ids[i] = token->id;
     }
-    pass->starts[tags->word_count] = tokens;
+    text->starts[tags->word_count] = tokens;
+    return BERTH_OK;
+}
+
+static enum berth_status read_text(const struct berth_tagger *tagger, const char *words,
+                                   struct tagged *text, struct berth_error *error) {
+    if (words == NULL) {
+        return error_set(error, BERTH_USAGE, "the text is NULL");
+    }
+    TRY(tokenizer_encode(tagger->inference.predictor.files.tokenizer, words, strlen(words),
+                         &text->list, error));
+    return take_words(text, error);
+}
+
+// The status of a text says whether it failed.
+static void read_texts(struct pass *pass, const char *const *texts, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (size_t i = 0; i < pass->count; i++) {
+        struct tagged *text = &pass->texts[i];
+        struct berth_error *error = &text->status->error;
+        error->status = read_text(pass->tagger, texts[i], text, error);
+    }
+}
+
+static enum berth_status add_windows(struct pass *pass, size_t index, struct berth_error *error) {
+    struct tagged *text = &pass->texts[index];
+    const struct word_pieces pieces = {
+        .ids = text->ids, .starts = text->starts, .count = text->tags->word_count};
+    const size_t first = pass->windows.count, cut = pass->windows.cut;
+    TRY(word_windows_add(&pass->windows, &pass->tagger->rule, &pieces, error));
+    size_t *owners =
+        memory_grow(pass->owners, &pass->owner_capacity, pass->windows.count + 1, sizeof *owners);
+    if (owners == NULL) {
+        return no_memory(text, error);
+    }
+    pass->owners = owners;
+    for (size_t i = first; i < pass->windows.count; i++) {
+        pass->owners[i] = index;
+        text->status->tokens += pass->windows.windows[i].length;
+    }
+    text->status->truncated = pass->windows.cut > cut;
     return BERTH_OK;
 }
 
 static enum berth_status make_windows(struct pass *pass, struct berth_error *error) {
-    const struct word_pieces pieces = {
-        .ids = pass->ids, .starts = pass->starts, .count = pass->tags->word_count};
     const size_t length = (size_t)pass->tagger->rule.max_seq_length;
-    TRY(word_windows_add(&pass->windows, &pass->tagger->rule, &pieces, error));
     pass->windows.type_ids = memory_array_zeroed(length, sizeof *pass->windows.type_ids);
-    return pass->windows.type_ids != NULL ? BERTH_OK : no_memory(pass, error);
+    if (pass->windows.type_ids == NULL) {
+        return error_no_memory(error, length, "the words");
+    }
+    for (size_t i = 0; i < pass->count; i++) {
+        const struct tagged *text = &pass->texts[i];
+        if (text->status->error.status == BERTH_OK && text->tags->word_count > 0) {
+            TRY(add_windows(pass, i, error));
+        }
+    }
+    return BERTH_OK;
 }
 
 // The label's share of the soft-max.
@@ -111,12 +166,14 @@ static double share_of(const float *logits, size_t classes, int32_t best) {
 static void take(void *context, size_t index, const float *logits, int64_t count) {
     const struct pass *pass = context;
     const struct word_window *window = &pass->windows.windows[index];
+    const struct tagged *text = &pass->texts[pass->owners[index]];
     const size_t classes = pass->tagger->names.count;
     (void)count;
     for (size_t i = window->labels; i < window->labels + (size_t)window->label_count; i++) {
         const float *row = logits + pass->windows.positions[i] * classes;
-        struct berth_tagged_word *word = &pass->tags->words[pass->windows.words[i]];
+        struct berth_tagged_word *word = &text->tags->words[pass->windows.words[i]];
         const int32_t best = tokens_best_class(row, classes);
+        (void)texts_check_finite(text->status, row, classes);
         word->label = pass->tagger->names.list[best];
         word->score = share_of(row, classes, best);
     }
@@ -164,36 +221,86 @@ static enum berth_status find_entities(struct berth_tags *tags, struct berth_err
                : error_no_memory(error, count * sizeof *tags->entities, "the entities");
 }
 
-// ------------------------------------------------------------------------------------------------
+// --- texts --------------------------------------------------------------------------------------
 
-static enum berth_status tag(struct pass *pass, const char *text, struct berth_error *error) {
-    const struct tokenizer *tokenizer = pass->tagger->inference.predictor.files.tokenizer;
-    TRY(tokenizer_encode(tokenizer, text, strlen(text), &pass->list, error));
-    TRY(take_words(pass, error));
-    if (pass->tags->word_count == 0) {
+static void find_all_entities(struct pass *pass) {
+    for (size_t i = 0; i < pass->count; i++) {
+        struct tagged *text = &pass->texts[i];
+        struct berth_error *error = &text->status->error;
+        if (error->status == BERTH_OK) {
+            error->status = find_entities(text->tags, error);
+        }
+        if (error->status != BERTH_OK) {
+            berth_tags_done(text->tags);
+        }
+    }
+}
+
+static enum berth_status tag(struct pass *pass, const char *const *texts,
+                             struct berth_error *error) {
+    read_texts(pass, texts, inference_threads(&pass->tagger->inference, pass->count));
+    TRY(make_windows(pass, error));
+    if (pass->windows.count > 0) {
+        TRY(run(pass, error));
+    }
+    find_all_entities(pass);
+    return BERTH_OK;
+}
+
+static void pass_done(struct pass *pass) {
+    for (size_t i = 0; i < pass->count; i++) {
+        token_list_done(&pass->texts[i].list);
+        memory_free(pass->texts[i].ids);
+        memory_free(pass->texts[i].starts);
+    }
+    word_windows_done(&pass->windows);
+    memory_free(pass->owners);
+    memory_free(pass->texts);
+}
+
+enum berth_status berth_tag_many(const struct berth_tagger *tagger, const char *const *texts,
+                                 size_t count, struct berth_tags *tags,
+                                 struct berth_text_status *statuses, struct berth_error *error) {
+    REQUIRE(tagger, error);
+    if (count == 0) {
         return BERTH_OK;
     }
-    TRY(make_windows(pass, error));
-    TRY(run(pass, error));
-    return find_entities(pass->tags, error);
+    REQUIRE(tags, error);
+    memset(tags, 0, count * sizeof *tags);
+    REQUIRE(texts, error);
+    REQUIRE(statuses, error);
+    struct pass pass = {.tagger = tagger, .texts = memory_array_zeroed(count, sizeof *pass.texts)};
+    if (pass.texts == NULL) {
+        return error_no_memory(error, count * sizeof *pass.texts, "the texts");
+    }
+    pass.count = count;
+    for (size_t i = 0; i < count; i++) {
+        statuses[i] = (struct berth_text_status){.tokens = 0};
+        pass.texts[i].tags = &tags[i];
+        pass.texts[i].status = &statuses[i];
+    }
+    enum berth_status status = tag(&pass, texts, error);
+    for (size_t i = 0; status != BERTH_OK && i < count; i++) {
+        berth_tags_done(&tags[i]);
+    }
+    pass_done(&pass);
+    return status;
 }
 
 enum berth_status berth_tag(const struct berth_tagger *tagger, const char *text,
                             struct berth_tags *tags, struct berth_error *error) {
+    struct berth_text_status own;
     REQUIRE(tags, error);
     *tags = (struct berth_tags){.words = NULL};
-    REQUIRE(tagger, error);
     REQUIRE(text, error);
-    struct pass pass = {.tagger = tagger, .tags = tags};
-    enum berth_status status = tag(&pass, text, error);
-    if (status != BERTH_OK) {
-        berth_tags_done(tags);
-    }
-    word_windows_done(&pass.windows);
-    token_list_done(&pass.list);
-    memory_free(pass.ids);
-    memory_free(pass.starts);
-    return status;
+    TRY(berth_tag_many(tagger, &text, 1, tags, &own, error));
+    return own.error.status == BERTH_OK
+               ? BERTH_OK
+               : error_set(error, own.error.status, "%s", own.error.message);
+}
+
+int64_t berth_tagger_max_length(const struct berth_tagger *tagger) {
+    return tagger != NULL ? tagger->inference.config.max_seq_length : 0;
 }
 
 void berth_tags_done(struct berth_tags *tags) {

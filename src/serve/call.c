@@ -112,6 +112,12 @@ enum berth_status call_make(struct call *call, struct berth_error *error) {
     for (size_t i = 0; i < call->count; i++) {
         struct item *item = &call->items[i];
         item->wanted = call->wanted;
+    }
+    if (task->check != NULL) {
+        TRY(task->check(call->items, call->count, error));
+    }
+    for (size_t i = 0; i < call->count; i++) {
+        struct item *item = &call->items[i];
         item->tokens = instance_count_tokens(call->instance, item);
         call->tokens += item->tokens;
     }

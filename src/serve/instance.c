@@ -4,7 +4,9 @@
 #include "core/options.h"
 #include "serve/task.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 // The class of the model in its config.json.
 static enum berth_status read_architecture(const char *folder, char *name, size_t size,
@@ -25,12 +27,19 @@ static enum berth_status read_architecture(const char *folder, char *name, size_
     return status;
 }
 
+// A folder of sentence-transformers, whose weights may be those of a model with a head.
+static int is_encoder(const char *folder) {
+    char path[4096];
+    return snprintf(path, sizeof path, "%s/modules.json", folder) < (int)sizeof path &&
+           access(path, F_OK) == 0;
+}
+
 static enum berth_status open_parts(struct instance *instance, struct berth_log log,
                                     struct berth_error *error) {
     char name[128];
     struct berth_config *config = &instance->config;
     TRY(read_architecture(config->model_name_or_path, name, sizeof name, error));
-    instance->task = task_find(name);
+    instance->task = task_find(is_encoder(config->model_name_or_path) ? "" : name);
     option_take_default(config, "precision", instance->task->job);
     TRY(instance->task->open(instance, log, error));
     instance->max_tokens = instance->task->max_tokens(instance);

@@ -9,6 +9,7 @@
 #include "serve/notify.h"
 #include "serve/state.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 
 #define TICK_NANOSECONDS 100000000
 #define PEM_MOST ((size_t)1 << 20)
+#define LARGE_BLOCK (256 << 10)
 
 static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
 
@@ -90,6 +92,14 @@ static void allow_descriptors(void) {
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
+}
+
+// Large blocks go back to the system when they are freed. By default glibc keeps ever larger ones,
+// so that memory would grow with each loading of the models.
+static void return_memory(void) {
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+#endif
 }
 
 static void block_signals(sigset_t *set) {
@@ -222,6 +232,7 @@ enum berth_status server_run(const struct server_settings *settings, struct bert
     struct server server = {.settings = settings};
     sigset_t set;
     allow_descriptors();
+    return_memory();
     block_signals(&set);
     enum berth_status status = run(&server, &set, error);
     http_stop(server.http);

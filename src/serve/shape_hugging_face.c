@@ -118,6 +118,21 @@ static enum berth_status read_question_length(struct call *call, const char *key
     return need_same(call, key, value, "max_query_length", error);
 }
 
+// transformers' aggregation_strategy. Words have one label each, so "simple" and "first" are the
+// same, and what the others compute of the labels of pieces is not known.
+static enum berth_status read_strategy(struct call *call, const char *key, const json *value,
+                                       struct berth_error *error) {
+    static const char *const names[] = {"simple", "first", "none"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && json_is_text(value); i++) {
+        if (strcmp(json_text(value), names[i]) == 0) {
+            call->wanted.by_word = strcmp(names[i], "none") == 0;
+            return BERTH_OK;
+        }
+    }
+    return error_set(error, BERTH_USAGE,
+                     "parameters.%s: expected \"simple\", \"first\" or \"none\"", key);
+}
+
 static const struct parameter {
     const char *names[3];
     const char *task;
@@ -135,6 +150,10 @@ static const struct parameter {
     {{"top_k", "topK"}, "text-classification", read_top},
     {{"function_to_apply", "functionToApply"}, "text-classification", read_score},
     {{"truncate", "truncation"}, "text-classification", read_true},
+    {{"aggregation_strategy", "aggregationStrategy"}, "token-classification", read_strategy},
+    {{"offset_unit", "offsetUnit"}, "token-classification", read_unit},
+    {{"top_k", "topK"}, "fill-mask", read_top},
+    {{"truncate", "truncation"}, "fill-mask", read_true},
     {{"normalize"}, "feature-extraction", read_normalize},
     {{"truncate", "truncation"}, "feature-extraction", read_true},
 };

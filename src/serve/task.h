@@ -19,6 +19,7 @@ struct parameters {
     int64_t answer_length; // most tokens of an answer; 0: as the model was opened
     int with_no_answer;    // -1: as the model was opened
     int normalize;         // embeddings of length 1; -1: as the model says
+    int by_word;           // labels of words, not entities
     enum berth_score score;
     enum offset_unit unit;
 };
@@ -36,6 +37,8 @@ struct item {
     size_t answer_count;
     float *numbers; // [number_count] an embedding, or a score for each class
     size_t number_count;
+    struct berth_tags tags;
+    struct berth_filled filled;
 };
 
 struct task;
@@ -59,23 +62,43 @@ struct task_output {
 };
 
 struct task {
-    const char *name;         // Hugging Face's name of the pipeline
-    const char *architecture; // the end of the name in config.json; "": any other model
-    unsigned job;             // whose precision is the default
-    int divides;              // texts that are too long: 1: read in windows; 0: truncated
-    const char *fields[2];    // names of the texts; the second NULL: there is only one
-    int is_pair;              // both texts are required
+    const char *name;             // Hugging Face's name of the pipeline
+    const char *architectures[2]; // ends of the name in config.json; "": any model
+    unsigned job;                 // whose precision is the default
+    int divides;                  // texts that are too long: 1: read in windows; 0: truncated
+    const char *fields[2];        // names of the texts; the second NULL: there is only one
+    int is_pair;                  // both texts are required
     enum berth_status (*open)(struct instance *instance, struct berth_log log,
                               struct berth_error *error);
     void (*close)(struct instance *instance);
     // Fills the results of all items. A status means that none was run.
     enum berth_status (*run)(const struct instance *instance, struct item *const *items,
                              size_t count, struct berth_error *error);
+    // What this task alone refuses; NULL: nothing.
+    enum berth_status (*check)(const struct item *items, size_t count, struct berth_error *error);
     int64_t (*max_tokens)(const struct instance *instance);
     // Writes the result of an item, as Hugging Face's API does.
     void (*write)(struct json_line *line, const struct instance *instance, const struct item *item);
     const struct task_output *outputs;
 };
+
+extern const struct task task_token_classification; // task_tokens.c
+extern const struct task task_fill_mask;            // task_masks.c
+
+// For outputs: one element an item, and the JSON that `write` makes of it as a text.
+size_t task_one(const struct instance *instance);
+void task_write_text(struct json_line *line, const struct instance *instance,
+                     const struct item *item);
+
+// A place in a text, in each unit. Zero is its beginning.
+struct place {
+    size_t bytes;
+    int64_t characters, units;
+};
+
+// Moves the place forward to a character.
+void place_move(struct place *place, const char *text, int64_t character);
+int64_t place_in(const struct place *place, enum offset_unit unit);
 
 // The row for a model's architecture, the class in its config.json; "" is any.
 const struct task *task_find(const char *architecture);

@@ -1,25 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/memory.h"
 #include "core/options.h"
-#include "core/utf8.h"
 #include "serve/task.h"
 
 #include <string.h>
-
-// --- items ---------------------------------------------------------------------------------------
-
-void item_fail(struct item *item, enum berth_status status, const char *message) {
-    item->status = status;
-    memory_free(item->message);
-    item->message = memory_string(message);
-}
-
-void item_done(struct item *item) {
-    berth_answers_free(item->answers, item->answer_count);
-    memory_free(item->answers);
-    memory_free(item->numbers);
-    memory_free(item->message);
-}
 
 // --- question answering --------------------------------------------------------------------------
 
@@ -83,28 +67,19 @@ static enum berth_status run_answers(const struct instance *instance, struct ite
     return status;
 }
 
-// A number of code points of the text, in another unit.
-static int64_t offset_in(const char *text, int64_t points, enum offset_unit unit) {
-    const size_t length = strlen(text);
-    if (unit == OFFSET_CODE_POINTS || points < 0) {
-        return points;
-    }
-    const size_t bytes = utf8_skip(text, length, points);
-    int64_t units = points;
-    for (size_t i = 0; unit == OFFSET_UTF16 && i < bytes && i < length; i++) {
-        units += (unsigned char)text[i] >= 0xF0; // two units
-    }
-    return unit == OFFSET_BYTES ? (int64_t)bytes : units;
+// Hugging Face says 0, 0 for "no answer".
+static int64_t offset_in(const struct item *item, int64_t character) {
+    struct place place = {0};
+    place_move(&place, item->texts[1], character);
+    return place_in(&place, item->wanted.unit);
 }
 
 static void write_answer(struct json_line *line, const struct item *item,
                          const struct berth_answer *answer) {
-    const enum offset_unit unit = item->wanted.unit;
-    const int is_empty = answer->start < 0; // Hugging Face says 0, 0
     json_line_open(line, NULL, '{');
     json_line_real(line, "score", answer->probability);
-    json_line_integer(line, "start", is_empty ? 0 : offset_in(item->texts[1], answer->start, unit));
-    json_line_integer(line, "end", is_empty ? 0 : offset_in(item->texts[1], answer->end, unit));
+    json_line_integer(line, "start", offset_in(item, answer->start));
+    json_line_integer(line, "end", offset_in(item, answer->end));
     json_line_text(line, "answer", answer->text);
     json_line_close(line, '}');
 }
@@ -122,10 +97,6 @@ static void write_answers(struct json_line *line, const struct instance *instanc
     if (is_list) {
         json_line_close(line, ']');
     }
-}
-
-static size_t one(const struct instance *instance) {
-    return 1;
 }
 
 static void write_answer_text(struct json_line *line, const struct instance *instance,
@@ -148,11 +119,12 @@ static void write_answer_end(struct json_line *line, const struct instance *inst
     json_line_integer(line, NULL, item->answer_count > 0 ? item->answers[0].end : -1);
 }
 
-static const struct task_output answer_outputs[] = {{"answer", "BYTES", one, write_answer_text},
-                                                    {"score", "FP64", one, write_answer_score},
-                                                    {"start", "INT64", one, write_answer_start},
-                                                    {"end", "INT64", one, write_answer_end},
-                                                    {NULL}};
+static const struct task_output answer_outputs[] = {
+    {"answer", "BYTES", task_one, write_answer_text},
+    {"score", "FP64", task_one, write_answer_score},
+    {"start", "INT64", task_one, write_answer_start},
+    {"end", "INT64", task_one, write_answer_end},
+    {NULL}};
 
 // --- rows of numbers for texts -------------------------------------------------------------------
 
@@ -366,14 +338,14 @@ static size_t class_width(const struct instance *instance) {
     return berth_classifier_classes(instance->handle).count;
 }
 
-static const struct task_output class_outputs[] = {{"label", "BYTES", one, write_best_class},
+static const struct task_output class_outputs[] = {{"label", "BYTES", task_one, write_best_class},
                                                    {"scores", "FP32", class_width, write_numbers},
                                                    {NULL}};
 
 // --- the rows ------------------------------------------------------------------------------------
 
 static const struct task question_answering = {.name = "question-answering",
-                                               .architecture = "ForQuestionAnswering",
+                                               .architectures = {"ForQuestionAnswering"},
                                                .job = JOB_ANSWER,
                                                .fields = {"question", "context"},
                                                .is_pair = 1,
@@ -385,7 +357,7 @@ static const struct task question_answering = {.name = "question-answering",
                                                .write = write_answers,
                                                .outputs = answer_outputs};
 static const struct task embeddings = {.name = "feature-extraction",
-                                       .architecture = "",
+                                       .architectures = {""},
                                        .job = JOB_EMBED,
                                        .fields = {"text", NULL},
                                        .open = open_encoder,
@@ -395,7 +367,7 @@ static const struct task embeddings = {.name = "feature-extraction",
                                        .write = write_embedding,
                                        .outputs = embedding_outputs};
 static const struct task classification = {.name = "text-classification",
-                                           .architecture = "ForSequenceClassification",
+                                           .architectures = {"ForSequenceClassification"},
                                            .job = JOB_ANSWER,
                                            .fields = {"text", "text_pair"},
                                            .open = open_classifier,
@@ -406,17 +378,22 @@ static const struct task classification = {.name = "text-classification",
                                            .outputs = class_outputs};
 
 // The last one is for any other model.
-static const struct task *const all[] = {&question_answering, &classification, &embeddings};
-#define TASKS (sizeof all / sizeof *all)
+static const struct task *const all[] = {&question_answering, &classification,
+                                         &task_token_classification, &task_fill_mask, &embeddings};
 
 static int ends_with(const char *text, const char *end) {
     const size_t length = strlen(text), tail = strlen(end);
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
+static int does(const struct task *task, const char *architecture) {
+    return ends_with(architecture, task->architectures[0]) ||
+           (task->architectures[1] != NULL && ends_with(architecture, task->architectures[1]));
+}
+
 const struct task *task_find(const char *architecture) {
     size_t i = 0;
-    while (i + 1 < TASKS && !ends_with(architecture, all[i]->architecture)) {
+    while (!does(all[i], architecture)) {
         i++;
     }
     return all[i];

@@ -76,7 +76,7 @@ END
 printf 'the [MASK]\nnothing\n' >masked.txt
 run fill --model out masked.txt
 expect_code 65
-expect_err 'text 2 has no [MASK]: "nothing"'
+expect_err 'text 2: no [MASK] in "nothing"'
 expect_empty "$out"
 run fill --model out --text "[MASK]" masked.txt
 expect_code 2

@@ -284,6 +284,121 @@ class Answers(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"", b""))
 
 
+class Words(unittest.TestCase):
+    """Labels of words and words for [MASK], as transformers' pipelines give them (tests/golden/README.md)."""
+    GOLDEN = SOURCE / "tests/golden"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--precision", "fp32", models=[f"tags={cls.GOLDEN}/tags", f"masks={cls.GOLDEN}/fill"])
+        cls.addClassCleanup(cls.server.__exit__, None, None, None)
+        cls.tags, cls.words = (json.loads((cls.GOLDEN / name).read_text(encoding="utf-8"))
+                               for name in ("tags/tags.json", "fill/fill.json"))
+
+    refused = Answers.refused
+
+    def same(self, found: list, expected: list, text: str):
+        """Equal but for the scores' last digits; words are the text's own characters, not the tokenizer's."""
+        self.assertEqual(len(found), len(expected))
+        for own, other in zip(found, expected):
+            self.assertEqual(set(own), set(other) - {"index"})
+            self.assertAlmostEqual(own["score"], other["score"], 4)
+            for key in set(own) - {"score", "word"}:
+                self.assertEqual(own[key], other[key], (key, text))
+            if "word" in own:
+                self.assertEqual(own["word"], text[own["start"]:own["end"]])
+
+    def test_entities(self):
+        for row in self.tags:
+            found = self.server.json("/models/tags", {"inputs": row["text"]})
+            self.same(found, row["first"], row["text"])
+            for strategy in ("first", "simple"):
+                parameters = {"aggregation_strategy": strategy}
+                self.assertEqual(self.server.json("/models/tags", {"inputs": row["text"], "parameters": parameters}), found)
+        many = self.server.json("/models/tags", {"inputs": [{"text": row["text"]} for row in self.tags]})
+        for row, found in zip(self.tags, many):
+            self.same(found, row["first"], row["text"])
+        self.assertGreater(len({entity["entity_group"] for found in many for entity in found}), 1)
+
+    def test_words_with_labels(self):
+        for row in self.tags:
+            found = self.server.json("/models/tags", {"inputs": row["text"], "parameters": {"aggregationStrategy": "none"}})
+            # The pipeline lists the first pieces of words, which end before them.
+            firsts = [{**word, "end": own["end"]} for own, word in zip(found, row["none"])]
+            self.assertEqual([word["start"] for word in found], [word["start"] for word in row["none"]])
+            self.same(found, firsts, row["text"])
+
+    def test_long_text_is_read_in_windows(self):
+        text = " ".join(row["text"] for row in self.tags for _ in range(5))
+        found = self.server.json("/models/tags", {"inputs": text})
+        self.assertGreater(found[-1]["end"], len(text) - 10)
+        for entity in found:
+            self.assertEqual(entity["word"], text[entity["start"]:entity["end"]])
+
+    def test_offsets_of_entities(self):
+        text = self.tags[1]["text"]
+        encoded = {"utf16": (text.encode("utf-16-le"), 2, "utf-16-le"), "bytes": (text.encode(), 1, "utf-8")}
+        for unit, (data, width, encoding) in encoded.items():
+            found = self.server.json("/models/tags", {"inputs": text, "parameters": {"offset_unit": unit}})
+            self.assertEqual([data[entity["start"] * width:entity["end"] * width].decode(encoding) for entity in found],
+                             [entity["word"] for entity in found])
+
+    def test_words_for_masks(self):
+        parameters = {"top_k": 4}
+        for row in self.words:
+            found = self.server.json("/models/masks", {"inputs": row["text"], "parameters": parameters})
+            several = isinstance(row["found"][0], list)
+            for own, other in zip(found if several else [found], row["found"] if several else [row["found"]]):
+                self.same(own, other, row["text"])
+            verb = berth("fill", "--model", str(self.GOLDEN / "fill"), "--top_k", "4", "--text", row["text"], "--quiet")
+            for own, other in zip(found if several else [found], json.loads(verb) if several else [json.loads(verb)]):
+                self.same(own, other, row["text"])
+        many = self.server.json("/models/masks", {"inputs": [row["text"] for row in self.words], "parameters": parameters})
+        self.assertEqual([row[0] if isinstance(row[0], list) else row for row in many],
+                         [row[0] if isinstance(row[0], list) else row
+                          for row in (self.server.json("/models/masks", {"inputs": row["text"], "parameters": parameters})
+                                      for row in self.words)])
+        self.assertEqual(len(self.server.json("/models/masks", {"inputs": self.words[0]["text"]})), 5)
+
+    def test_requests_that_are_wrong(self):
+        self.refused("/models/masks", {"inputs": "the dog"}, "no [MASK]")
+        self.refused("/models/masks", {"inputs": ["[MASK]", "the dog"]}, "input 1")
+        self.refused("/models/masks", {"inputs": "[MASK]" * 9, "parameters": {"targets": ["dog"]}}, "targets")
+        self.refused("/models/masks", {"inputs": ["a" * 40000 + "[MASK]" * 50], "parameters": {"top_k": 10}}, "16 MiB")
+        self.refused("/models/tags", {"inputs": "dog", "parameters": {"aggregation_strategy": "average"}}, "first")
+        self.refused("/models/tags", {"inputs": "dog", "parameters": {"top_k": 1}}, "top_k")
+
+    def test_requests_in_one_batch(self):
+        """Different numbers of words, and one text that fails."""
+        bodies = [{"inputs": self.words[0]["text"], "parameters": {"top_k": top}} for top in (1, 2, 3)] * 4
+        expected = [self.server.json("/models/masks", body) for body in bodies[:3]] * 4
+        found = [None] * len(bodies)
+
+        def ask(number: int):
+            found[number] = self.server.ask("/models/masks", bodies[number])
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(bodies))]
+        threads.append(threading.Thread(target=self.refused, args=("/models/masks", {"inputs": "dog"}, "no [MASK]")))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([status for status, _, _ in found], [200] * len(bodies))
+        self.assertEqual([[word["token"] for word in content] for _, _, content in found],
+                         [[word["token"] for word in content] for content in expected])
+
+    def test_kserve_has_the_results_as_json(self):
+        text = self.tags[0]["text"]
+        for name, own in (("tags", text), ("masks", self.words[0]["text"])):
+            tensor = {"name": "text", "shape": [1], "datatype": "BYTES", "data": [own]}
+            output, = self.server.json(f"/v2/models/{name}/infer", {"inputs": [tensor]})["outputs"]
+            self.assertEqual((output["shape"], output["datatype"]), ([1], "BYTES"))
+            self.assertEqual(json.loads(output["data"][0]), self.server.json(f"/models/{name}", {"inputs": own}))
+
+    def test_tasks(self):
+        models = self.server.json("/v1/models")["data"]
+        self.assertEqual([model["task"] for model in models], ["token-classification", "fill-mask"])
+
+
 class NoAnswer(unittest.TestCase):
     """The model of random weights prefers "no answer" at a low threshold."""
 

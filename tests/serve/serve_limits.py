@@ -157,6 +157,40 @@ class Overload(unittest.TestCase):
             self.assertEqual(server.metric('berth_requests_total{model="qa",code="503"}'), len(refused))
             self.assertEqual(server.status("/", {"inputs": [QUESTION] * 5}), 400)  # it would never be accepted
 
+    def test_memory_is_flat_under_overload(self):
+        """More than ten requests for each that can be answered: the rest is refused, and memory does not grow."""
+        long = json.dumps({"inputs": {"question": "Who?", "context": CONTEXT * 400}}).encode()
+        request = post(long, length(long))
+        with Server("--max_queue", "8", models=["qa=qa"]) as server:
+            counts, end = {200: 0, 503: 0}, time.monotonic() + 9
+
+            def flood():
+                with socket.create_connection(("127.0.0.1", server.port)) as connection, connection.makefile("rb") as reader:
+                    while time.monotonic() < end:
+                        connection.sendall(request)
+                        status = int(reader.readline().split()[1])
+                        while (header := reader.readline().strip().lower()) != b"":
+                            size = int(header[15:]) if header.startswith(b"content-length:") else size
+                        reader.read(size)
+                        counts[status] += 1
+            threads = [threading.Thread(target=flood) for _ in range(40)]
+            for thread in threads:
+                thread.start()
+            time.sleep(3)
+            resident = [server.metric("process_resident_memory_bytes")]
+            slowest = 0.0
+            while time.monotonic() < end:
+                begin = time.monotonic()
+                resident.append(server.metric("process_resident_memory_bytes"))
+                slowest = max(slowest, time.monotonic() - begin)
+                time.sleep(0.2)
+            for thread in threads:
+                thread.join()
+            self.assertGreater(counts[200], 10)
+            self.assertGreater(counts[503], 9 * counts[200], counts)
+            self.assertLess(max(resident) - resident[0], 2 << 20, resident)
+            self.assertLess(slowest, 1)
+
     def test_clients_take_turns(self):
         """A client with one question does not wait for the hundred questions of another."""
         with Server("--host", "::", models=["qa=qa"]) as server:

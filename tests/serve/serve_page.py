@@ -21,6 +21,7 @@ try:
 except ImportError:
     webdriver = None
 
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 # Each would set document.title if anything of it were executed.
 HOSTILE = ["<script>document.title='executed'</script>", "<img src=x onerror=\"document.title='executed'\">",
            "\"><svg onload=document.title='executed'>", "</textarea><script>document.title='executed'</script>",
@@ -81,7 +82,7 @@ class PlainForm(unittest.TestCase):
 class Browser(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(models=["qa=qa", "similar=other", "kinds=kinds"])
+        cls.server = Server(models=["qa=qa", "similar=other", "kinds=kinds", f"tags={GOLDEN}/tags", f"masks={GOLDEN}/fill"])
         cls.addClassCleanup(cls.server.__exit__, None, None, None)
         options = webdriver.ChromeOptions()
         for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--lang=en"):
@@ -144,7 +145,21 @@ class Browser(unittest.TestCase):
         self.assertEqual(self.find("model").get_attribute("value"), "kinds")
         text = self.ask("hello world", "")
         self.assertEqual(sorted(re.findall(r"% (\w+)", text)), ["bad", "good", "none"])
+        self.find("tab-token-classification").click()
+        self.assertFalse(self.find("question").is_displayed())
+        context = "\U0001d400 <b> the quick fox in Paris"
+        self.ask(context, "")
+        expected = self.server.json("/models/tags", {"inputs": context})
+        marks = [mark.text for mark in self.driver.find_elements(By.CSS_SELECTOR, "#result mark")]
+        self.assertEqual(marks, [entity["word"] for entity in expected])
+        self.assertGreater(len(marks), 1)
+        self.find("tab-fill-mask").click()
+        text = self.ask("the [MASK] dog [MASK]", "")
+        words = self.server.json("/models/masks", {"inputs": "the [MASK] dog [MASK]", "parameters": {"top_k": 3}})
+        for word in words[0] + words[1]:
+            self.assertIn(f"{100 * word['score']:.1f} % {word['token_str']}", text)
         self.find("tab-feature-extraction").click()
+        self.assertTrue(self.find("question").is_displayed())
         lines = self.ask("Rita lived in Rome\n\nhello world", "hello world").splitlines()
         self.assertIn("1.000 hello world", lines[1])
         self.assertIn("Rita lived in Rome", lines[2])

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes small models and runs the tests of serve_NAME.py on them: test_serve.sh NAME
+# Makes small models and runs the tests of serve_NAME.py on them: test_serve.sh NAME [CLASS[.TEST] ...]
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../cli/lib.sh"
 make_model "$work/qa" 128
@@ -12,4 +12,4 @@ printf 'text\tpair\tlabel\nhello world\tx\tgood\nAda in Oslo\tHugo\tbad\nRita\tR
 "$BERTH" finetune classify --model "$work/qa" --train "$work/rows.tsv" --text-column text \
     --text-pair-column pair --label-column label --output "$work/kinds" --max_steps 1 --train_batch_size 3 \
     --schedule constant --max_seq_length 64 --threads 1 --quiet || exit 1
-MODELS=$work "${BERTH_PYTHON:-python3}" -B "$(dirname "$0")/serve_$1.py"
+MODELS=$work "${BERTH_PYTHON:-python3}" -B "$(dirname "$0")/serve_$1.py" "${@:2}"

@@ -137,12 +137,40 @@ static void refuse(const struct berth_filler *filler, const char *text, size_t t
     }
 }
 
+// A text that fails has its own error, and the others their words.
+static void one_fails_of_many(void **state) {
+    (void)state;
+    enum { COUNT = 4 };
+    static const char *const texts[COUNT] = {"the dog", "the zebra is [MASK]", NULL, "[MASK] dog"};
+    static const enum berth_status expected[COUNT] = {BERTH_BAD_DATA, BERTH_OK, BERTH_USAGE,
+                                                      BERTH_OK};
+    struct berth_filler *filler = open_filler(8);
+    struct berth_filled filled[COUNT], alone;
+    struct berth_text_status statuses[COUNT];
+    assert_int_equal(berth_fill_many(filler, texts, COUNT, 2, filled, statuses, NULL), BERTH_OK);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(statuses[i].error.status, expected[i]);
+        assert_int_equal(filled[i].masks, expected[i] == BERTH_OK);
+    }
+    assert_int_equal(statuses[3].tokens, 4);
+    fill(filler, &texts[3], 1, 2, &alone);
+    assert_int_equal(alone.words[0].token, filled[3].words[0].token);
+    assert_string_equal(alone.words[1].sequence, filled[3].words[1].sequence);
+    berth_filled_free(&alone, 1);
+    berth_filled_free(filled, COUNT);
+    // Only texts that fail.
+    assert_int_equal(berth_fill_many(filler, &texts[2], 1, 2, filled, statuses, NULL), BERTH_OK);
+    assert_int_equal(statuses[0].error.status, BERTH_USAGE);
+    assert_int_equal(berth_filler_max_length(filler), 8);
+    berth_filler_close(filler);
+}
+
 static void refusals(void **state) {
     (void)state;
     struct berth_filler *filler = open_filler(8);
-    refuse(filler, "the dog", 1, BERTH_BAD_DATA, "text 2 has no [MASK]: \"the dog\"");
+    refuse(filler, "the dog", 1, BERTH_BAD_DATA, "text 2: no [MASK] in \"the dog\"");
     refuse(filler, "the the the the the the [MASK]", 1, BERTH_BAD_DATA,
-           "text 2 has no [MASK] in its first max_seq_length tokens");
+           "text 2: no [MASK] in the first max_seq_length tokens");
     refuse(filler, NULL, 1, BERTH_USAGE, "text 2 of 2 is NULL");
     refuse(filler, "[MASK]", 0, BERTH_USAGE, "top_k: expected 1 to 37, found 0");
     refuse(filler, "[MASK]", WORDS + 1, BERTH_USAGE, "found 38");
@@ -155,6 +183,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_the_pipeline),
         cmocka_unit_test(many_texts),
+        cmocka_unit_test(one_fails_of_many),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests_name("fill", tests, open_golden, close_golden);

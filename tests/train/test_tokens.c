@@ -258,6 +258,39 @@ static void what_does_not_fit_is_reported(void **state) {
 
 // --- in memory ----------------------------------------------------------------------------------
 
+// Texts of one call have the tags that each has alone, and one that fails takes none with it.
+static enum berth_status tag_many(const struct berth_config *config, struct berth_error *error) {
+    enum { COUNT = 4 };
+    static const char *const texts[COUNT] = {"The book of ben is green black .", NULL, " \n",
+                                             "the ball of Anna is red blue. the ball of ben."};
+    struct berth_tagger *tagger;
+    struct berth_tags tags[COUNT], alone;
+    struct berth_text_status statuses[COUNT];
+    TRY(berth_tagger_open(config, (struct berth_log){0}, &tagger, error));
+    TRY(berth_tag_many(tagger, texts, COUNT, tags, statuses, error));
+    int right = statuses[1].error.status == BERTH_USAGE && tags[1].words == NULL &&
+                statuses[2].tokens == 0 && tags[2].word_count == 0 &&
+                statuses[0].tokens == 10 && statuses[3].tokens > 14 &&
+                berth_tagger_max_length(tagger) == config->max_seq_length;
+    for (size_t i = 0; i < COUNT; i += 3) {
+        TRY(berth_tag(tagger, texts[i], &alone, error));
+        right &= alone.word_count == tags[i].word_count && alone.entity_count > 0 &&
+                 alone.entity_count == tags[i].entity_count;
+        for (size_t w = 0; right && w < alone.word_count; w++) {
+            const struct berth_tagged_word *own = &alone.words[w], *other = &tags[i].words[w];
+            right = own->start == other->start && own->label != NULL &&
+                    strcmp(own->label, other->label) == 0 &&
+                    fabs(own->score - other->score) < 1e-5;
+        }
+        berth_tags_done(&alone);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        berth_tags_done(&tags[i]);
+    }
+    berth_tagger_close(tagger);
+    return right ? BERTH_OK : error_set(error, BERTH_FAILURE, "other tags than alone");
+}
+
 // Runs in the child, like every job.
 static enum berth_status tag_text(const char *task, const struct berth_config *config,
                                   struct berth_log log, const volatile int *stop,
@@ -281,6 +314,7 @@ static enum berth_status tag_text(const char *task, const struct berth_config *c
     const int empty = tags.word_count == 0 && tags.entity_count == 0;
     berth_tags_done(&tags);
     berth_tagger_close(tagger);
+    TRY(tag_many(config, error));
     return right && empty ? BERTH_OK : error_set(error, BERTH_FAILURE, "other tags");
 }
 

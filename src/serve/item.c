@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tasks have in common: an item's end, places in its texts, results as one text.
+#include "core/memory.h"
+#include "serve/task.h"
+
+// --- items ---------------------------------------------------------------------------------------
+
+void item_fail(struct item *item, enum berth_status status, const char *message) {
+    item->status = status;
+    memory_free(item->message);
+    item->message = memory_string(message);
+}
+
+void item_done(struct item *item) {
+    berth_answers_free(item->answers, item->answer_count);
+    memory_free(item->answers);
+    berth_tags_done(&item->tags);
+    berth_filled_free(&item->filled, 1);
+    memory_free(item->numbers);
+    memory_free(item->message);
+}
+
+// --- places --------------------------------------------------------------------------------------
+
+void place_move(struct place *place, const char *text, int64_t character) {
+    while (text[place->bytes] != '\0' && place->characters < character) {
+        place->units += 1 + ((unsigned char)text[place->bytes] >= 0xF0); // in UTF-16
+        place->characters++;
+        do {
+            place->bytes++;
+        } while (((unsigned char)text[place->bytes] & 0xC0) == 0x80);
+    }
+}
+
+int64_t place_in(const struct place *place, enum offset_unit unit) {
+    return unit == OFFSET_BYTES   ? (int64_t)place->bytes
+           : unit == OFFSET_UTF16 ? place->units
+                                  : place->characters;
+}
+
+// --- outputs -------------------------------------------------------------------------------------
+
+size_t task_one(const struct instance *instance) {
+    return 1;
+}
+
+void task_write_text(struct json_line *line, const struct instance *instance,
+                     const struct item *item) {
+    struct json_line own = {0};
+    instance->task->write(&own, instance, item);
+    json_line_text(line, NULL, own.text != NULL ? own.text : "");
+    json_line_done(&own);
+}
