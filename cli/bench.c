@@ -27,8 +27,9 @@ static const struct option_row options[] = {
     {CLI_INTEGER("update_sequences", "0"), BETWEEN(0, 1 << 20), .unit = "N",
      .shown = "0: as many as fit into update_tokens",
      .help = "train, predict, pretrain: number of sequences in an update (a batch)"},
-    {CLI_INTEGER("steps", "5"), BETWEEN(1, 1000000), .unit = "N",
-     .help = "train, predict, pretrain: number of updates (batches) to measure"},
+    {CLI_INTEGER("steps", "5"), BETWEEN(0, 1000000), .unit = "N",
+     .help = "train, predict, pretrain: number of updates (batches) to measure; predict: 0 for "
+             "every sequence once"},
     {CLI_INTEGER("warm_up_steps", "1"), BETWEEN(0, 1000000), .unit = "N",
      .help = "train, predict, pretrain: number of updates (batches) before the measurement"},
     {CLI_INTEGER("pad_to", "0"), BETWEEN(0, 65536), .unit = "N", .shown = "0: no padding",
@@ -279,6 +280,8 @@ static void put_figures(struct json_line *line, int json, const struct bench_fig
     put_number(line, json, "sequences", (double)figures->sequences, "");
     put_number(line, json, "tokens", (double)figures->tokens, "");
     put_number(line, json, "seconds", figures->seconds, "s");
+    put_number(line, json, "p50_seconds", figures->p50_seconds, "s");
+    put_number(line, json, "p99_seconds", figures->p99_seconds, "s");
     put_number(line, json, "forward_seconds", figures->forward_seconds, "s");
     put_number(line, json, "backward_seconds", figures->backward_seconds, "s");
     put_number(line, json, "step_seconds", figures->step_seconds, "s");

@@ -6,6 +6,7 @@
 #include "core/comm.h"
 #include "core/json_line.h"
 #include "core/launcher.h"
+#include "core/options.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
@@ -31,6 +32,8 @@ static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print one JSON object"},
     {CLI_TEXT("comm", "auto"), .unit = "NAME", .choices = "auto|self|openmpi|mpich",
      .help = "what connects the processes of a job"},
+    {CLI_TEXT("precision", "auto"), .unit = "TYPE", .choices = "fp32|bf16|fp16|int8|auto",
+     .help = "look whether the device predicts in this number format"},
 };
 
 // Prints one fact at a time, for people or as a member of an object.
@@ -155,6 +158,22 @@ static void put_gpus(struct facts *facts) {
     }
 }
 
+// The number formats that a device predicts in: "fp32 bf16 int8".
+static void put_precisions(struct facts *facts, const struct device *device) {
+    char found[64] = "";
+    for (enum berth_precision i = 0; i < BERTH_PRECISION_AUTO; i++) {
+        struct berth_config config = {.precision = i};
+        enum dtype compute;
+        int is_int8;
+        if (machine_inference_dtype(&config, device, NULL, &compute, &is_int8, NULL) == BERTH_OK) {
+            const size_t used = strlen(found);
+            snprintf(found + used, sizeof found - used, "%s%s", used > 0 ? " " : "",
+                     machine_precision_name(i));
+        }
+    }
+    put_text(facts, "precisions", found);
+}
+
 static enum berth_status put_device(struct facts *facts, struct berth_config *config,
                                     struct berth_error *error) {
     struct device *device;
@@ -170,6 +189,7 @@ static enum berth_status put_device(struct facts *facts, struct berth_config *co
     enum berth_status status =
         machine_inference_dtype(config, device, NULL, &compute, &is_int8, error);
     put_text(facts, "precision", machine_precision_name(config->precision));
+    put_precisions(facts, device);
     device->close(device);
     return status;
 }
@@ -249,7 +269,11 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     put_instructions(&facts);
     put_memories(&facts);
     put_launch(&facts);
-    enum berth_status status = put_comm(&facts, call, error);
+    enum berth_status status =
+        option_set(&call->config, option_find("precision"), cli_value(call, "precision"), error);
+    if (status == BERTH_OK) {
+        status = put_comm(&facts, call, error);
+    }
     if (status == BERTH_OK) {
         status = put_device(&facts, &call->config, error);
     }
@@ -264,7 +288,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
 const struct cli_verb cli_doctor = {
     .name = "doctor",
     .summary = "tell what this machine and this build offer",
-    .usage = "[--json] [--comm NAME]",
+    .usage = "[--json] [--comm NAME] [--precision TYPE]",
     .example = "berth doctor\nmpirun -n 2 berth doctor --json",
     CLI_OWN_OPTIONS(options),
     .processes = CLI_EACH,

@@ -220,12 +220,27 @@ static void find_largest(float *sizes, int64_t count, int32_t columns[DEVICE_INT
     }
 }
 
+static void widen_layers(struct int8_weights *weights, const float *master, float *sizes) {
+    const struct param_table *table = weights->table;
+    struct device *device = weights->device;
+    const int64_t hidden = weights->words.cols;
+    int32_t columns[DEVICE_INT8_WIDE];
+    find_largest(sizes, hidden, columns);
+    for (int64_t i = 0; i < table->layer_count; i++) {
+        device->int8_widen(device, &weights->layers[i].qkv, columns);
+        const float *gamma = master + table->layers[i].attention_norm_weight;
+        for (int64_t c = 0; c < hidden; c++) {
+            sizes[c] = fabsf(gamma[c]);
+        }
+        find_largest(sizes, hidden, columns);
+        device->int8_widen(device, &weights->layers[i].intermediate, columns);
+    }
+}
+
 enum berth_status int8_weights_finish(struct int8_weights *weights, const float *master,
                                       struct berth_error *error) {
     const struct embeddings embeddings = embeddings_of(weights, master);
     const size_t hidden = (size_t)weights->words.cols;
-    struct device *device = weights->device;
-    int32_t columns[DEVICE_INT8_WIDE];
     if (weights->layers[0].qkv.wide == 0) {
         return BERTH_OK;
     }
@@ -234,11 +249,7 @@ enum berth_status int8_weights_finish(struct int8_weights *weights, const float 
         return error_no_memory(error, 2 * hidden * sizeof *sizes, "the sizes of columns");
     }
     find_sizes(&embeddings, sizes + hidden, sizes);
-    find_largest(sizes, weights->words.cols, columns);
-    for (int64_t i = 0; i < weights->table->layer_count; i++) {
-        device->int8_widen(device, &weights->layers[i].qkv, columns);
-        device->int8_widen(device, &weights->layers[i].intermediate, columns);
-    }
+    widen_layers(weights, master, sizes);
     memory_free(sizes);
     return BERTH_OK;
 }

@@ -33,9 +33,11 @@ void int8_weights_done(struct int8_weights *weights);
 // Quantizes a parameter; 0: it stays in f32. `values` are in host memory.
 int int8_weights_set(struct int8_weights *weights, const struct param *param, const float *values);
 // Called once, when all parameters were set; `master` is the buffer with those that stay in f32.
-// Finds the wide columns (core/device.h) of what the layers read: those with the largest values
-// among the normalised embeddings of all words. The outliers of a BERT's residual stream are in the
-// same columns in all layers.
+// Finds the wide columns (core/device.h) without any data. The inputs of an intermediate layer are
+// wide where the weights of the norm before it are largest; the outliers of the residual stream are
+// in about the same columns one norm later, so the next layer's query, key and value have these,
+// too. The first layer's have those with the largest values among the normalised embeddings of all
+// words.
 enum berth_status int8_weights_finish(struct int8_weights *weights, const float *master,
                                       struct berth_error *error);
 

@@ -64,6 +64,39 @@ for model in model int8; do
     expect_code 0
 done
 cmp -s model-answers/predictions.json int8-answers/predictions.json || fail "other answers"
+for model in model int8; do
+    run answer --model $model $small --doc_stride 8 --max_query_length 10 --precision int8 --json \
+        --question 'where is the red ball of anna ?' --context 'the red ball of anna is blue .'
+    expect_code 0
+    cp "$out" $model-answer.json
+done
+cmp -s model-answer.json int8-answer.json || fail "another answer"
+run answer --model int8 $small --doc_stride 8 --max_query_length 10 --precision fp32 --json \
+    --question 'where is the red ball of anna ?' --context 'the red ball of anna is blue .'
+expect_code 0
+cmp -s int8-answer.json "$out" && fail "answer: --precision int8 has no effect"
+printf 'text\tlabel\nthe red ball\tgood\nanna is blue\tbad\n' >rows.tsv
+run finetune classify --model model --train rows.tsv --text-column text --label-column label \
+    --output kinds --max_steps 1 --train_batch_size 2 $small --threads 1
+expect_code 0
+run convert kinds kinds-int8 --to int8
+expect_code 0
+for model in kinds kinds-int8; do
+    run predict classify --model $model --input rows.tsv --text-column text --output $model-classes \
+        $small --precision int8
+    expect_code 0
+done
+cmp -s kinds-classes/test_results.tsv kinds-int8-classes/test_results.tsv || fail "other classes"
+
+# --- what a machine says of int8 --------------------------------------------------------------------
+
+run doctor --precision int8
+expect_code 0
+expect_out 'precision                int8'
+expect_out 'precisions               fp32 '
+run doctor --precision fp16
+expect_code 78
+expect_err "--precision fp16: the device cpu does not support it"
 
 # --- refusals -----------------------------------------------------------------------------------
 

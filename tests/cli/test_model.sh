@@ -417,6 +417,19 @@ run bench predict --config "$work/short/config.json" --data "$work/data.json" \
     --vocab "$work/short/vocab.txt" --max_query_length 16 --update_tokens 80 --steps 1 --threads 1
 expect_code 0
 expect_err "max_seq_length: 40 instead of 384"
+windows=$(sed -n 's/.*features *\([0-9]*\).*/\1/p' "$work/counts")
+run bench predict --config "$work/short/config.json" --data "$work/data.json" --json \
+    --vocab "$work/short/vocab.txt" --max_query_length 16 --update_sequences 1 --steps 0 --threads 1
+expect_code 0
+python3 - "$out" "$windows" <<'END' || fail "the batches of every sequence once"
+import json, sys
+figures = json.loads(open(sys.argv[1]).read().splitlines()[-1])
+assert figures["steps"] == figures["sequences"] == int(sys.argv[2]) > 1, figures
+assert 0 < figures["p50_seconds"] <= figures["p99_seconds"] <= figures["seconds"], figures
+END
+run bench train --config "$work/short/config.json" --data "$work/data.json" \
+    --vocab "$work/short/vocab.txt" --max_query_length 16 --steps 0
+expect_code 2
 
 what="finetune on a terminal"
 "$ON_TERMINAL" 60 "$BERTH" finetune squad --model "$work/model" --train "$work/data.json" \

@@ -5,6 +5,7 @@
 #include "core/int8.h"
 #include "core/memory.h"
 #include "cpu/int8.h"
+#include "model/int8.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -388,11 +389,70 @@ static void wide_columns_help(void **state) {
     assert_true(errors[1] < 0.6 * errors[0]);
 }
 
+// --- which columns are wide ---------------------------------------------------------------------
+
+enum { WIDENED = 4 };
+static int32_t widened[WIDENED][WIDE];
+static int widened_count;
+
+static void record_columns(struct device *dev, const struct int8_matrix *to,
+                           const int32_t *columns) {
+    assert_int_equal(to->wide, WIDE);
+    assert_true(widened_count < WIDENED);
+    memcpy(widened[widened_count++], columns, sizeof widened[0]);
+}
+
+static void fill(float *gamma, int64_t count, int first, float size) {
+    for (int64_t c = 0; c < count; c++) {
+        gamma[c] = c >= first && c < first + WIDE ? size : 1;
+    }
+}
+
+// Of each layer first query, key and value, then the intermediate layer.
+static void wide_columns_follow_the_norms(void **state) {
+    static const int firsts[WIDENED] = {10, 20, 20, 41};
+    const struct bert_config shape = {.vocab_size = 50,
+                                      .hidden_size = 64,
+                                      .num_hidden_layers = 2,
+                                      .num_attention_heads = 2,
+                                      .intermediate_size = 128,
+                                      .max_position_embeddings = 16,
+                                      .type_vocab_size = 2};
+    const struct device_options options = {.threads = 1};
+    struct device *dev;
+    struct param_table table;
+    struct int8_weights weights;
+    assert_int_equal(device_cpu_open(&options, &dev, NULL), BERTH_OK);
+    assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    assert_int_equal(int8_weights_init(&weights, dev, &table, NULL), BERTH_OK);
+    memset(weights.block, 0, weights.bytes);
+    float *master = numbers(table.total, 1);
+    fill(master + table.embedding_norm_weight, 64, firsts[0], 50);
+    fill(master + table.layers[0].attention_norm_weight, 64, firsts[1], -5);
+    fill(master + table.layers[1].attention_norm_weight, 64, firsts[3], 5);
+    dev->int8_widen = record_columns;
+    assert_int_equal(int8_weights_finish(&weights, master, NULL), BERTH_OK);
+    assert_int_equal(widened_count, WIDENED);
+    for (int i = 0; i < WIDENED; i++) {
+        for (int c = 0; c < WIDE; c++) {
+            assert_int_equal(widened[i][c], firsts[i] + c);
+        }
+    }
+    memory_free(master);
+    int8_weights_done(&weights);
+    param_table_done(&table);
+    dev->close(dev);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_integers),  cmocka_unit_test(no_saturation),
-        cmocka_unit_test(special_rows),   cmocka_unit_test(weights_keep_their_numbers),
-        cmocka_unit_test(linear_forward), cmocka_unit_test(wide_columns_help),
+        cmocka_unit_test(same_integers),
+        cmocka_unit_test(no_saturation),
+        cmocka_unit_test(special_rows),
+        cmocka_unit_test(weights_keep_their_numbers),
+        cmocka_unit_test(linear_forward),
+        cmocka_unit_test(wide_columns_help),
+        cmocka_unit_test(wide_columns_follow_the_norms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 // them.
 #include "core/options.h"
 #include "fixture.h"
+#include "model/int8.h"
 #include "train/bench/bench.h"
 #include "train/bench/bench_data.h"
 #include "train/engine/plan.h"
@@ -166,6 +167,36 @@ static void test_advice_divides_the_update(void **state) {
 
 // --- several ranks ------------------------------------------------------------------------------
 
+static struct bert_config real_shape(int64_t hidden, int64_t layers) {
+    return (struct bert_config){.vocab_size = 30522,
+                                .hidden_size = hidden,
+                                .num_hidden_layers = layers,
+                                .num_attention_heads = hidden / 64,
+                                .intermediate_size = 4 * hidden,
+                                .max_position_embeddings = 512,
+                                .type_vocab_size = 2};
+}
+
+// Weights in int8 need at most 0.3 of the memory that they need in f32.
+static void test_weights_in_int8(void **state) {
+    static const struct bert_config none = {0};
+    const struct bert_config shapes[] = {real_shape(384, 6), real_shape(768, 12),
+                                         real_shape(1024, 24), none};
+    const struct device_options options = {.threads = 1};
+    struct device *device;
+    assert_int_equal(device_cpu_open(&options, &device, NULL), BERTH_OK);
+    for (const struct bert_config *shape = shapes; shape->hidden_size > 0; shape++) {
+        struct param_table table;
+        assert_int_equal(param_table_init(&table, shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+        const struct state_bytes f32 = state_measure(&table, DTYPE_F32, 0);
+        const struct state_bytes int8 = state_measure_int8(&table, device);
+        assert_true((double)(int8.weights + int8.copy) <= 0.3 * (double)(f32.weights + f32.copy));
+        assert_true(int8.copy > (size_t)int8_replaced_elements(&table));
+        param_table_done(&table);
+    }
+    device->close(device);
+}
+
 // The goal of ZeRO's stages, for real geometries on 4 ranks: stage 2 keeps compute copies, what all
 // ranks read in f32, 1.1 quarters of the rest, and the range whose gradients are being added.
 static void test_state_of_a_rank(void **state) {
@@ -173,14 +204,7 @@ static void test_state_of_a_rank(void **state) {
         int64_t hidden, layers;
     } geometries[] = {{384, 6}, {768, 12}, {1024, 24}};
     for (size_t i = 0; i < sizeof geometries / sizeof *geometries; i++) {
-        const int64_t hidden = geometries[i].hidden;
-        const struct bert_config shape = {.vocab_size = 30522,
-                                          .hidden_size = hidden,
-                                          .num_hidden_layers = geometries[i].layers,
-                                          .num_attention_heads = hidden / 64,
-                                          .intermediate_size = 4 * hidden,
-                                          .max_position_embeddings = 512,
-                                          .type_vocab_size = 2};
+        const struct bert_config shape = real_shape(geometries[i].hidden, geometries[i].layers);
         struct param_table table;
         assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
         const struct state_bytes whole = state_measure(&table, DTYPE_BF16, 1);
@@ -535,6 +559,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(test_refusal_names_a_size_that_fits),
         FIXTURE_TEST(test_device_memory_is_apart),
+        cmocka_unit_test(test_weights_in_int8),
         cmocka_unit_test(test_state_of_a_rank),
         FIXTURE_TEST(test_advice_divides_the_update),
         FIXTURE_TEST(test_groups_of_version_2),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/bench/bench.h"
 
+#include "core/memory.h"
 #include "train/bench/bench_data.h"
 #include "train/bench/bench_ranks.h"
 #include "train/bench/recorder.h"
@@ -10,6 +11,7 @@
 #include "train/machine/machine.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #define PEAK_READINGS 5
 
@@ -26,7 +28,8 @@ struct bench {
     struct state state;
     struct engine engine;
     struct updater updater;
-    double peak; // FLOP/s
+    double peak;          // FLOP/s
+    double *step_seconds; // [updates] of the measured ones
     // A forecast: the cluster's communicator, and the one that records for it.
     struct comm *cluster;
     struct recorder recorder;
@@ -318,8 +321,22 @@ static enum berth_status predict_step(struct bench *bench, int64_t step,
     return bench->device->status(bench->device, error);
 }
 
+static int compare_seconds(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// The least time that at least this part of the measured updates or batches did not exceed.
+static double quantile(const struct bench *bench, int64_t count, double part) {
+    return bench->step_seconds[(int64_t)ceil(part * (double)count) - 1];
+}
+
 static void finish(struct bench *bench, const struct sums *sums, struct bench_figures *figures) {
     bench->comm->sum(bench->comm, &bench->peak, 1);
+    qsort(bench->step_seconds, (size_t)figures->steps, sizeof *bench->step_seconds,
+          compare_seconds);
+    figures->p50_seconds = quantile(bench, figures->steps, 0.5);
+    figures->p99_seconds = quantile(bench, figures->steps, 0.99);
     figures->samples_per_second = (double)figures->sequences / figures->seconds;
     figures->tokens_per_second = (double)figures->tokens / figures->seconds;
     figures->model_gflops = sums->flops / figures->seconds / 1e9;
@@ -350,7 +367,7 @@ static enum berth_status run_step(struct bench *bench, int64_t step, struct upda
 
 static enum berth_status record_step(struct bench *bench, int64_t step, struct berth_error *error) {
     struct update_result update;
-    const int counts = step >= bench->settings->warm_up_steps;
+    const int counts = step >= bench->data.warm_up;
     if (counts) {
         recorder_start(&bench->recorder);
     }
@@ -373,14 +390,15 @@ static enum berth_status measure_step(struct bench *bench, int64_t step,
     const double begin = machine_seconds();
     TRY(run_step(bench, step, &update, error));
     const double seconds = machine_seconds() - begin;
-    if (step >= bench->settings->warm_up_steps) {
+    if (step >= bench->data.warm_up) {
         figures->seconds += seconds;
+        bench->step_seconds[figures->steps] = seconds;
         count_step(bench, step, &update, figures, sums);
         count_exchanges(bench, &before, figures);
     }
     if (bench->pairs) {
         TRY(silent_step(bench, step, &silent, error));
-        figures->no_exchange_seconds += step >= bench->settings->warm_up_steps ? silent : 0;
+        figures->no_exchange_seconds += step >= bench->data.warm_up ? silent : 0;
     }
     return BERTH_OK;
 }
@@ -388,7 +406,12 @@ static enum berth_status measure_step(struct bench *bench, int64_t step,
 static enum berth_status measure(struct bench *bench, struct bench_figures *figures,
                                  struct berth_error *error) {
     const struct bench_settings *settings = bench->settings;
+    const size_t updates = (size_t)bench->data.updates;
     struct sums sums = {0};
+    bench->step_seconds = memory_array(updates, sizeof *bench->step_seconds);
+    if (bench->step_seconds == NULL) {
+        return error_no_memory(error, updates * sizeof *bench->step_seconds, "the times of steps");
+    }
     read_peak(bench);
     for (int64_t step = 0; step < bench->data.updates; step++) {
         if (settings->stop != NULL && *settings->stop != 0) {
@@ -448,5 +471,6 @@ enum berth_status bench_run(const struct bench_settings *settings, struct bench_
         bench.device->close(bench.device);
     }
     bench_data_done(&bench.data);
+    memory_free(bench.step_seconds);
     return status;
 }

@@ -30,7 +30,7 @@ struct bench_settings {
     // An update (batch of prediction) holds so many sequences; 0: as many as fit into
     // update_tokens.
     int64_t update_sequences, update_tokens;
-    int64_t steps;         // measured updates (batches)
+    int64_t steps;         // measured updates (batches); 0: prediction of every sequence once
     int64_t warm_up_steps; // not measured
     int64_t pad_to;        // > 0: pad every sequence to this many tokens (same sequences)
     int no_exchange;       // training: measure each update without its exchange between ranks, too
@@ -65,6 +65,7 @@ struct bench_figures {
     int64_t masked;                   // of these tokens; only for pre-training
     double fill; // tokens / (sequences x row length of the files); only for pre-training
     double seconds;
+    double p50_seconds, p99_seconds; // of an update or batch
     double samples_per_second, tokens_per_second;
     double model_gflops; // required GFLOP per second
     double peak_gflops;  // of all ranks at once, for the dtype of the matrix products

@@ -177,35 +177,67 @@ static enum berth_status pad(struct bench_data *data, int64_t length, struct ber
 
 // --- updates ------------------------------------------------------------------------------------
 
+// Cuts the next update from the order, of which `end` are filled.
+static void cut_update(struct bench_data *data, const struct batch_extent *limits, size_t end) {
+    const size_t first = data->cuts[data->updates];
+    data->cuts[++data->updates] =
+        first + packer_fit(&data->real, data->order + first, end - first, limits);
+}
+
+static void shuffle_into(struct bench_data *data, int64_t seed, int64_t epoch, size_t first) {
+    packer_shuffle((uint64_t)seed, epoch, data->real.count, data->order + first);
+}
+
+// Every sequence once, after the updates that warm up.
+static void cut_once(struct bench_data *data, const struct bench_settings *settings,
+                     const struct batch_extent *limits) {
+    const size_t features = data->real.count;
+    shuffle_into(data, settings->config->seed, 0, 0);
+    while (data->updates < settings->warm_up_steps && data->cuts[data->updates] < features) {
+        cut_update(data, limits, features);
+    }
+    const size_t first = data->cuts[data->updates], end = first + features;
+    shuffle_into(data, settings->config->seed, 1, first);
+    data->warm_up = data->updates;
+    while (data->cuts[data->updates] < end) {
+        cut_update(data, limits, end);
+    }
+}
+
+static void cut_steps(struct bench_data *data, const struct bench_settings *settings,
+                      const struct batch_extent *limits, size_t epochs) {
+    const size_t features = data->real.count;
+    for (size_t i = 0; i < epochs; i++) {
+        shuffle_into(data, settings->config->seed, (int64_t)i, i * features);
+    }
+    data->warm_up = settings->warm_up_steps;
+    while (data->updates < settings->steps + settings->warm_up_steps) {
+        cut_update(data, limits, epochs * features);
+    }
+}
+
 static enum berth_status take_orders(struct bench_data *data, const struct bench_settings *settings,
                                      struct berth_error *error) {
     // A sequence has four tokens at least, so this many epochs always suffice; short data sets are
     // repeated.
-    const struct packer_source *real = &data->real;
-    size_t features = real->count;
-    const int64_t most = settings->update_sequences > 0 ? settings->update_sequences
-                                                        : settings->update_tokens / 4 + 1;
-    size_t sequences = (size_t)data->updates * (size_t)most;
-    size_t epochs = sequences / features + 1;
+    const int by_count = settings->update_sequences > 0, once = settings->steps == 0;
+    const int64_t most = by_count ? settings->update_sequences : settings->update_tokens / 4 + 1;
+    const size_t features = data->real.count;
+    const size_t steps = (size_t)(settings->steps + settings->warm_up_steps);
+    const size_t epochs = once ? 2 : steps * (size_t)most / features + 1;
     data->order = memory_array(epochs * features, sizeof *data->order);
-    data->cuts = memory_array((size_t)data->updates + 1, sizeof *data->cuts);
+    data->cuts = memory_array_zeroed((once ? 2 * features : steps) + 1, sizeof *data->cuts);
     if (data->order == NULL || data->cuts == NULL) {
         return error_no_memory(error, epochs * features * sizeof *data->order, "the order");
     }
-    for (size_t i = 0; i < epochs; i++) {
-        packer_shuffle((uint64_t)settings->config->seed, (int64_t)i, features,
-                       data->order + i * features);
-    }
-    const int by_count = settings->update_sequences > 0;
     const struct batch_extent limits = {.tokens = by_count ? INT64_MAX : settings->update_tokens,
                                         .sequences =
                                             by_count ? settings->update_sequences : INT64_MAX,
                                         .masked = INT64_MAX};
-    data->cuts[0] = 0;
-    for (int64_t i = 0; i < data->updates; i++) {
-        size_t first = data->cuts[i];
-        data->cuts[i + 1] =
-            first + packer_fit(real, data->order + first, epochs * features - first, &limits);
+    if (once) {
+        cut_once(data, settings, &limits);
+    } else {
+        cut_steps(data, settings, &limits, epochs);
     }
     return BERTH_OK;
 }
@@ -270,11 +302,12 @@ static enum berth_status read_instances(struct bench_data *data,
                                         struct berth_error *error) {
     const struct berth_config *config = settings->config;
     const int asked = option_is_given(config, option_find("max_seq_length"));
+    const int64_t updates = settings->steps + settings->warm_up_steps;
     struct bench_shards shards = {.path = settings->data,
                                   .tokens = settings->update_sequences > 0
-                                                ? data->updates * settings->update_sequences *
+                                                ? updates * settings->update_sequences *
                                                       data->files.shape.max_position_embeddings
-                                                : data->updates * settings->update_tokens,
+                                                : updates * settings->update_tokens,
                                   .vocab_size = (int32_t)data->files.shape.vocab_size,
                                   .max_seq_length = asked ? config->max_seq_length : 0};
     TRY(bench_shards_read(&shards, &data->instances, error));
@@ -311,8 +344,9 @@ static int is_pretraining(const struct bench_settings *settings) {
 
 enum berth_status bench_data_open(struct bench_data *data, const struct bench_settings *settings,
                                   int64_t parts, struct berth_error *error) {
-    *data = (struct bench_data){.updates = settings->steps + settings->warm_up_steps};
-    if (data->updates < 1 || settings->steps < 1 || settings->update_tokens < 1) {
+    const int64_t least = settings->kind == BENCH_PREDICT ? 0 : 1; // steps
+    *data = (struct bench_data){0};
+    if (settings->steps < least || settings->warm_up_steps < 0 || settings->update_tokens < 1) {
         return error_set(error, BERTH_USAGE, "a benchmark needs at least one step and one token");
     }
     struct berth_config config = *settings->config;
