@@ -264,17 +264,29 @@ static const struct letter {
                {'n', "dry_run", "num_cores"}, // Intel's launcher
                {'d', "deepspeed", NULL}};
 
+static const struct letter *find_letter(const char *word) {
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
+        if (letters[i].letter == word[1] && word[2] == '\0') {
+            return &letters[i];
+        }
+    }
+    return NULL;
+}
+
+const char *cli_option_name(const char *word) {
+    const int is_long = word[0] == '-' && word[1] == '-' && word[2] != '\0';
+    const struct letter *letter = word[0] == '-' && word[1] != '\0' ? find_letter(word) : NULL;
+    return is_long ? word + 2 : letter != NULL ? letter->alone : NULL;
+}
+
 static int is_number(const char *word) {
     return isdigit((unsigned char)word[word[0] == '-']);
 }
 
 static enum berth_status read_short(struct cli_call *call, struct reader *reader, const char *word,
                                     struct berth_error *error) {
-    const struct letter *found = NULL;
-    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
-        found = letters[i].letter == word[1] ? &letters[i] : found;
-    }
-    if (found == NULL || word[2] != '\0') {
+    const struct letter *found = find_letter(word);
+    if (found == NULL) {
         return error_set(error, BERTH_USAGE,
                          "unknown option %s; the short ones are -h, -m, -o, -q, -n and -d", word);
     }

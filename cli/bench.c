@@ -544,6 +544,10 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
                            call->arguments[0], call->verb->usage);
 }
 
+static const char *kind_at(size_t index) {
+    return index < sizeof kinds / sizeof *kinds ? kinds[index].name : NULL;
+}
+
 const struct cli_verb cli_bench = {
     .name = "bench",
     .summary = "measure the machine, the operations, training, prediction and pre-training; "
@@ -560,6 +564,7 @@ const struct cli_verb cli_bench = {
     CLI_OWN_OPTIONS(options),
     .arguments_least = 1,
     .arguments_most = 1,
+    .argument_at = kind_at,
     .processes_of = processes_of,
     .run = run,
 };

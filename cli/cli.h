@@ -70,6 +70,8 @@ struct cli_verb {
     const char *required; // required options, separated by spaces; NULL: none
     size_t arguments_least, arguments_most;
     size_t models; // number of leading positional arguments that are models
+    const char *(*argument_at)(size_t index); // the values of the first argument one by one, NULL
+                                              // at the end; or NULL: files
     enum cli_processes processes;
     enum cli_processes (*processes_of)(const struct cli_call *call); // if the words decide; or NULL
     // After all words were read: what follows from some of them; or NULL.
@@ -77,15 +79,26 @@ struct cli_verb {
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
 };
 
-// The verbs of tasks (tasks.c), and the others.
-// Every verb by its number; NULL after the last.
+// Every verb by its number (verbs.c); NULL after the last.
 const struct cli_verb *cli_verb_at(size_t index);
+// The verb with that name, task and objective (NULL: not given); the first one with the name if
+// there is no such task or objective; NULL: no such name.
+const struct cli_verb *cli_find_verb(const char *name, const char *task, const char *objective);
+// The value of --objective among the words before "--"; NULL: not given.
+const char *cli_objective_of(size_t count, const char *const *words);
+// "finetune squad", with `between` in place of the blank.
+void cli_verb_words(const struct cli_verb *verb, const char *between, char *text, size_t size);
+// The tasks of all verbs with that name: "squad or classify".
+void cli_list_tasks(const char *name, char *text, size_t size);
+// BERTH_USAGE with the nearest verb.
+enum berth_status cli_unknown_verb(const char *name, struct berth_error *error);
 
+// The verbs of tasks (tasks.c), and the others.
 extern const struct cli_verb cli_task_verbs[];
 extern const size_t cli_task_verb_count;
 extern const struct cli_verb cli_answer, cli_show, cli_tokenize, cli_features, cli_embed,
     cli_inspect, cli_convert, cli_compare, cli_init, cli_verify, cli_bench, cli_doctor, cli_fetch,
-    cli_prepare, cli_pack, cli_vocab, cli_fill, cli_serve;
+    cli_prepare, cli_pack, cli_vocab, cli_fill, cli_serve, cli_help, cli_man, cli_completion;
 
 // For a verb that trains: the verb to run with --do_train false; NULL: none.
 const struct cli_verb *cli_without_training(const struct cli_verb *verb);
@@ -129,6 +142,8 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
                             char **words, struct berth_error *error);
 // Whether the row is an option of the verb.
 int cli_row_applies(const struct cli_verb *verb, const struct option_row *row);
+// The name in a word "--name" or "-n"; NULL: it is no option.
+const char *cli_option_name(const char *word);
 // Whether the option must be given.
 int cli_requires(const struct cli_verb *verb, const char *name);
 
@@ -237,6 +252,15 @@ void cli_help_program(FILE *out);
 // option table. Another topic is BERTH_USAGE.
 enum berth_status cli_help_verb(const struct cli_verb *verb, const char *topic,
                                 struct berth_error *error);
+
+// What has help of its own: the verbs' names, then the topics'; NULL at the end.
+const char *cli_subject_at(size_t index);
+
+// Prints what the last of the words after the program's name can be, for the scripts of `berth
+// completion`, which call `berth __complete WORD...`: first "words", "files" or "folders" (besides
+// the words), then a word a line and, after a tab, what it means.
+#define CLI_COMPLETE "__complete"
+enum berth_status cli_complete(size_t count, const char *const *words, struct berth_error *error);
 
 // --- input and output ----------------------------------------------------------------------------
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Help from the tables of verbs and options, laid out for the terminal's width. Examples are to be
 // copied, so they are not wrapped.
-#include "cli.h"
-#include "core/buffer.h"
 #include "core/terminal.h"
+#include "rows.h"
+#include "topics.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +15,6 @@ struct page {
     const struct cli_verb *verb;
     const char *topic; // NULL, ALL or a group
     int width;
-    struct berth_config defaults;
     struct buffer text; // of the next paragraph
 };
 
@@ -52,110 +51,35 @@ static void print_names(struct page *page, const struct option_row *row) {
     const char *aliases = row->aliases;
     char alias[OPTION_NAME_SIZE];
     put(page, "--", row->name, "");
-    if (row->type != OPTION_FLAG && row->unit != NULL) {
-        put(page, row->alone != NULL ? " [" : " ", row->unit, row->alone != NULL ? "]" : "");
-    }
+    cli_row_put_unit(&page->text, row);
     while (option_next_name(&aliases, alias)) {
         put(page, ", --", alias, "");
     }
     end_paragraph(page, 2);
 }
 
-// " (a, b, c)"
-static void put_choices(struct page *page, const char *choices) {
-    buffer_put_text(&page->text, " (");
-    for (const char *at = choices; *at != '\0'; at++) {
-        if (*at == '|') {
-            buffer_put_text(&page->text, ", ");
-        } else {
-            buffer_put_byte(&page->text, *at);
-        }
-    }
-    buffer_put_text(&page->text, ")");
-}
-
-static void put_default(struct page *page, const struct option_row *row) {
-    struct option_default otherwise = option_default(row, page->verb->jobs);
-    const char *shown = otherwise.shown != NULL ? otherwise.shown : otherwise.value;
-    if (shown != NULL) {
-        put(page, " [", shown, "]");
-    }
-}
-
-// For readers of more than the common options.
-static void put_details(struct page *page, const struct option_row *row) {
-    if (row->deepspeed != NULL && (page->verb->jobs & JOB_TRAIN) != 0) {
-        put(page, "; DeepSpeed's key: ", row->deepspeed, "");
-    }
-    if (row->resume == OPTION_KEPT && (page->verb->jobs & JOB_TRAIN) != 0) {
-        put(page, "; ", "a resumed run must keep it", "");
-    }
-}
-
 static void print_row(struct page *page, const struct option_row *row) {
     print_names(page, row);
-    put(page, "", row->help, "");
-    if (row->choices != NULL) {
-        put_choices(page, row->choices);
-    }
-    put_default(page, row);
-    if (page->topic != NULL) {
-        put_details(page, row);
-    }
+    cli_row_put_text(&page->text, page->verb, row, page->topic != NULL);
     end_paragraph(page, 8);
 }
 
 // --- lists of options ----------------------------------------------------------------------------
 
-static int is_settable(const struct cli_verb *verb, const struct option_row *row) {
-    for (size_t i = 0; i < verb->option_count; i++) {
-        if (option_is_named(&verb->options[i], row->name)) {
-            return 0; // the verb's own option replaces it
-        }
-    }
-    return cli_row_applies(verb, row);
-}
-
-// The rows in order: those of the option table, then the flags of the original scripts. Only those
-// of the verb. NULL at the end.
-static const struct option_row *next_row(const struct cli_verb *verb, size_t *index) {
-    while (*index < option_row_count) {
-        const struct option_row *row = &option_rows[(*index)++];
-        if (is_settable(verb, row)) {
-            return row;
-        }
-    }
-    const struct option_row *legacy = NULL;
-    do {
-        legacy = cli_takes_legacy(verb) ? cli_legacy_row((*index)++ - option_row_count) : NULL;
-    } while (legacy != NULL && option_find(legacy->name) != NULL &&
-             is_settable(verb, option_find(legacy->name)));
-    return legacy;
-}
-
 static void print_common(struct page *page) {
-    static const struct option_row always[] = {
-        {CLI_FLAG("no_color"), .help = "no colours, as with the environment variable NO_COLOR",
-         .shown = "colours on a terminal"},
-        {CLI_TEXT("help", NULL), .unit = "all|GROUP", .alone = "",
-         .help = "this help; with all options, or those of a group; -h for short"}};
     const struct option_row *row;
     print_heading("common options");
-    put(page, "",
-        "In names - and _ are the same. Defaults are in brackets. A flag takes true, false ",
-        "or nothing (true); --no_NAME is false.");
+    put(page, "", cli_rows_note, "");
     end_paragraph(page, 2);
-    for (size_t i = 0; i < page->verb->option_count; i++) {
-        print_row(page, &page->verb->options[i]);
-    }
-    for (size_t i = 0; (row = next_row(page->verb, &i)) != NULL;) {
-        if (row->common) {
+    for (size_t i = 0; (row = cli_row_next(page->verb, &i)) != NULL;) {
+        if (cli_row_is_common(row)) {
             print_row(page, row);
         }
     }
-    for (size_t i = 0; i < sizeof always / sizeof *always; i++) {
-        print_row(page, &always[i]);
-    }
+}
+
+static int is_in_group(const struct option_row *row, const char *group) {
+    return row->group != NULL && option_same_name(group, row->group);
 }
 
 // Those of the topic under the names of their groups; of all, those that are not common.
@@ -163,8 +87,8 @@ static void print_groups(struct page *page) {
     const int all = option_same_name(page->topic, ALL);
     const struct option_row *row;
     const char *group = "";
-    for (size_t i = 0; (row = next_row(page->verb, &i)) != NULL;) {
-        if (all ? row->common : !option_same_name(page->topic, row->group)) {
+    for (size_t i = 0; (row = cli_row_next(page->verb, &i)) != NULL;) {
+        if (all ? cli_row_is_common(row) : !is_in_group(row, page->topic)) {
             continue;
         }
         if (strcmp(group, row->group) != 0) {
@@ -179,8 +103,8 @@ static void print_groups(struct page *page) {
 static int list_groups(const struct cli_verb *verb, struct buffer *text) {
     const struct option_row *row;
     const char *group = "";
-    for (size_t i = 0; (row = next_row(verb, &i)) != NULL;) {
-        if (!row->common && strcmp(group, row->group) != 0) {
+    for (size_t i = 0; (row = cli_row_next(verb, &i)) != NULL;) {
+        if (!cli_row_is_common(row) && strcmp(group, row->group) != 0) {
             buffer_put_text(text, *group != '\0' ? ", " : "");
             buffer_put_text(text, row->group);
             group = row->group;
@@ -205,19 +129,16 @@ static void print_example(const char *example) {
     }
 }
 
-// A usage of several lines is as many commands.
+// Each line of a usage is a command.
 static void print_usage(struct page *page) {
     const char *usage = page->verb->usage;
-    put_verb(page, "berth ", " ");
-    for (const char *at = usage; *at != '\0'; at++) {
-        if (*at == '\n') {
-            end_paragraph(page, 2);
-            at += strspn(at + 1, " ");
-        } else {
-            buffer_put_byte(&page->text, *at);
-        }
-    }
-    end_paragraph(page, 2);
+    do {
+        const size_t length = strcspn(usage, "\n");
+        put_verb(page, "berth ", " ");
+        buffer_put(&page->text, usage, length);
+        end_paragraph(page, 2);
+        usage += length + (usage[length] == '\n');
+    } while (*usage != '\0');
 }
 
 static void print_more(struct page *page) {
@@ -230,6 +151,17 @@ static void print_more(struct page *page) {
         end_paragraph(page, 0);
     }
     buffer_done(&groups);
+}
+
+static void print_exit_codes(struct page *page) {
+    const struct cli_topic *codes = cli_find_topic("exit-codes");
+    for (size_t i = 0; i < codes->entry_count; i++) {
+        const struct cli_entry *code = &codes->entries[i];
+        put(page, i > 0 ? ", " : "exit codes: ", code->term, " ");
+        put(page, code->text, "", "");
+    }
+    putchar('\n');
+    end_paragraph(page, 0);
 }
 
 static void print_verb(struct page *page) {
@@ -249,14 +181,7 @@ static void print_verb(struct page *page) {
         putchar('\n');
         cli_wrap(stdout, verb->notes, page->width, 0, 0);
     }
-    putchar('\n');
-    cli_wrap(
-        stdout,
-        "exit codes: 0 success, 1 the run failed, 2 wrong arguments, 65 bad data, 66 missing "
-        "input, 69 not available, 70 internal error or out of memory, 73 cannot create output, "
-        "74 I/O error, 75 stopped by SIGUSR1, 78 bad configuration, 129 SIGHUP, 130 Ctrl-C, "
-        "143 SIGTERM, 152 SIGXCPU",
-        page->width, 0, 0);
+    print_exit_codes(page);
 }
 
 static enum berth_status unknown_topic(const struct cli_verb *verb, const char *topic,
@@ -272,8 +197,8 @@ static enum berth_status unknown_topic(const struct cli_verb *verb, const char *
 
 static int has_group(const struct cli_verb *verb, const char *group) {
     const struct option_row *row;
-    for (size_t i = 0; (row = next_row(verb, &i)) != NULL;) {
-        if (option_same_name(group, row->group)) {
+    for (size_t i = 0; (row = cli_row_next(verb, &i)) != NULL;) {
+        if (is_in_group(row, group)) {
             return 1;
         }
     }
@@ -301,6 +226,154 @@ enum berth_status cli_help_verb(const struct cli_verb *verb, const char *topic,
     return failed ? error_no_memory(error, 0, "the help") : BERTH_OK;
 }
 
+// --- topics --------------------------------------------------------------------------------------
+
+static void print_topic(struct page *page, const struct cli_topic *topic) {
+    print_bold(topic->summary);
+    for (size_t i = 0; i < topic->entry_count; i++) {
+        const struct cli_entry *entry = &topic->entries[i];
+        if (entry->term == NULL) {
+            putchar('\n');
+        } else {
+            cli_wrap(stdout, entry->term, page->width, 2, 0);
+        }
+        cli_wrap(stdout, entry->text, page->width, entry->term != NULL ? 8 : 0, 0);
+    }
+}
+
+// What the option means in the verb; 0: the verb does not have it.
+static int describe(const struct cli_verb *verb, const char *name, struct buffer *text) {
+    const struct option_row *row = cli_row_named(verb, name);
+    buffer_clear(text);
+    if (row != NULL) {
+        cli_row_put_text(text, verb, row, 1);
+    }
+    return row != NULL;
+}
+
+static int same_text(const struct buffer *a, const struct buffer *b) {
+    return a->length == b->length && memcmp(a->bytes, b->bytes, a->length) == 0;
+}
+
+// Whether a verb before the one with that number has the option with the same text.
+static int is_described(size_t index, const char *name, const struct buffer *text) {
+    struct buffer other = {0};
+    int found = 0;
+    for (size_t i = 0; i < index && !found; i++) {
+        found = describe(cli_verb_at(i), name, &other) && same_text(&other, text);
+    }
+    buffer_done(&other);
+    return found;
+}
+
+// "in berth answer, berth fill, ...": the verbs from that number on in which it has this text.
+static void put_verbs(struct page *page, size_t index, const char *name,
+                      const struct buffer *text) {
+    struct buffer other = {0};
+    const char *before = "in ";
+    const struct cli_verb *verb;
+    for (size_t i = index; (verb = cli_verb_at(i)) != NULL; i++) {
+        if (describe(verb, name, &other) && same_text(&other, text)) {
+            page->verb = verb;
+            put(page, before, "berth ", "");
+            put_verb(page, "", verb->library_task != NULL ? " --objective mlm" : "");
+            before = ", ";
+        }
+    }
+    buffer_done(&other);
+}
+
+// The option in every verb that has it; each different text once. 0: no verb has it.
+static int print_option(struct page *page, const char *name) {
+    struct buffer text = {0};
+    const struct cli_verb *verb;
+    int found = 0;
+    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
+        if (!describe(verb, name, &text) || is_described(i, name, &text)) {
+            continue;
+        }
+        print_names(page, cli_row_named(verb, name));
+        buffer_put(&page->text, text.bytes, text.length);
+        end_paragraph(page, 8);
+        put_verbs(page, i, name, &text);
+        end_paragraph(page, 8);
+        found = 1;
+    }
+    page->text.failed |= text.failed;
+    buffer_done(&text);
+    return found;
+}
+
+static enum berth_status print_words(struct page *page, const struct cli_call *call,
+                                     struct berth_error *error) {
+    const char *const *words = call->arguments, *task = call->argument_count > 1 ? words[1] : NULL;
+    const struct cli_verb *verb = cli_find_verb(words[0], task, cli_value(call, "objective"));
+    const struct cli_topic *topic = cli_find_topic(words[0]);
+    if (verb != NULL) {
+        const size_t read =
+            1 + (task != NULL && verb->task != NULL && strcmp(task, verb->task) == 0);
+        return cli_help_verb(verb, read < call->argument_count ? words[read] : NULL, error);
+    }
+    if (topic != NULL) {
+        print_topic(page, topic);
+        return BERTH_OK;
+    }
+    return print_option(page, words[0]) ? BERTH_OK : cli_unknown_verb(words[0], error);
+}
+
+static const struct option_row objective_option[] = {
+    {CLI_TEXT("objective", NULL), .unit = "WHAT", .choices = "mlm+nsp|mlm",
+     .help = "which of the verbs with the same name"}};
+
+static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    if (call->argument_count == 0) {
+        cli_help_program(stdout);
+        return BERTH_OK;
+    }
+    struct page page = {.topic = ALL, .width = terminal_width(STDOUT_FILENO)};
+    const enum berth_status status = print_words(&page, call, error);
+    const int failed = page.text.failed;
+    buffer_done(&page.text);
+    return status == BERTH_OK && failed ? error_no_memory(error, 0, "the help") : status;
+}
+
+const char *cli_subject_at(size_t index) {
+    size_t verbs = 0;
+    while (cli_verb_at(verbs) != NULL) {
+        verbs++;
+    }
+    const struct cli_topic *topic = index < verbs ? NULL : cli_topic_at(index - verbs);
+    return index < verbs ? cli_verb_at(index)->name : topic != NULL ? topic->name : NULL;
+}
+
+const struct cli_verb cli_help = {
+    .name = "help",
+    .summary = "show the help of a verb, a topic or an option",
+    .usage = "VERB [TASK] [all|GROUP]\nTOPIC\nOPTION",
+    .example = "berth help finetune squad all\nberth help environment\nberth help learning_rate",
+    .notes = "The topics are options, environment, exit-codes and formats. Of an option its "
+             "meaning and its "
+             "default in every verb that has it.",
+    CLI_OWN_OPTIONS(objective_option),
+    .arguments_most = 3,
+    .argument_at = cli_subject_at,
+    .processes = CLI_FIRST,
+    .run = run,
+};
+
+// --- the program ---------------------------------------------------------------------------------
+
+static void print_topics(FILE *out, int width) {
+    const struct cli_topic *topic;
+    char text[256] = "berth help TOPIC:";
+    size_t used = strlen(text);
+    for (size_t i = 0; (topic = cli_topic_at(i)) != NULL && used < sizeof text; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, " %s,", topic->name);
+    }
+    snprintf(text + used, sizeof text - used, " or the name of an option");
+    cli_wrap(out, text, width, 7, 0);
+}
+
 void cli_help_program(FILE *out) {
     const struct cli_verb *verb;
     const int descriptor = out == stderr ? STDERR_FILENO : STDOUT_FILENO;
@@ -310,6 +383,7 @@ void cli_help_program(FILE *out) {
     fputc('\n', out);
     cli_wrap(out, "usage: berth VERB [options]", width, 0, 0);
     cli_wrap(out, "berth VERB --help: the options of a verb and their defaults", width, 7, 0);
+    print_topics(out, width);
     fputc('\n', out);
     for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
         char name[32];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program `berth`: finds the verb, parses its words, runs it, and turns the status into an exit
-// code. The verbs of tasks are rows of tasks.c; each other verb has a file of its own.
+// The program `berth`: finds the verb (verbs.c), parses its words, runs it, and turns the status
+// into an exit code. The verbs of tasks are rows of tasks.c; each other verb has a file of its own.
 #include "cli.h"
 #include "core/launcher.h"
 
@@ -9,92 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-// Verbs that are not rows of tasks.c.
-static const struct cli_verb *const others[] = {
-    &cli_answer,  &cli_fill,    &cli_show,    &cli_tokenize, &cli_features, &cli_embed,
-    &cli_inspect, &cli_convert, &cli_compare, &cli_init,     &cli_verify,   &cli_bench,
-    &cli_doctor,  &cli_fetch,   &cli_prepare, &cli_pack,     &cli_vocab,    &cli_serve};
-
-const struct cli_verb *cli_verb_at(size_t index) {
-    const size_t count = cli_task_verb_count + sizeof others / sizeof *others;
-    return index < cli_task_verb_count ? &cli_task_verbs[index]
-           : index < count             ? others[index - cli_task_verb_count]
-                                       : NULL;
-}
-
-// The value of --objective among the words before "--"; NULL: not given.
-static const char *objective_of(int count, char **words) {
-    static const char option[] = "--objective";
-    const size_t length = sizeof option - 1;
-    for (int i = 0; i < count && strcmp(words[i], "--") != 0; i++) {
-        if (strncmp(words[i], option, length) == 0 && words[i][length] == '=') {
-            return words[i] + length + 1;
-        }
-        if (strcmp(words[i], option) == 0 && i + 1 < count) {
-            return words[i + 1];
-        }
-    }
-    return NULL;
-}
-
-// How well a verb with the name of words[0] fits the words: by its task, then by its objective.
-static int fits(const struct cli_verb *verb, const char *task, const char *objective) {
-    const int has_task = task != NULL && verb->task != NULL && strcmp(task, verb->task) == 0;
-    const int has_objective =
-        objective != NULL && verb->objective != NULL && strcmp(objective, verb->objective) == 0;
-    return 2 * has_task + (has_objective && (has_task || verb->task == NULL));
-}
-
-// The verb with the name and task that words[count] begin with, and their objective; the first one
-// with the name if there is no such task or objective.
-static const struct cli_verb *find_verb(int count, char **words) {
-    const char *task = count > 1 ? words[1] : NULL, *objective = objective_of(count, words);
-    const struct cli_verb *verb, *found = NULL;
-    int best = -1;
-    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
-        const int fit = strcmp(words[0], verb->name) == 0 ? fits(verb, task, objective) : -1;
-        if (fit > best) {
-            found = verb;
-            best = fit;
-        }
-    }
-    return found;
-}
-
-// Lists the tasks of all verbs with that name: "squad or classify".
-static void list_tasks(const char *name, char *text, size_t size) {
-    const struct cli_verb *verb;
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
-        const int is_listed = verb->library_task != NULL; // under its first two words
-        if (strcmp(name, verb->name) == 0 && !is_listed && used < size) {
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? " or " : "",
-                                     verb->task);
-        }
-    }
-}
-
-static enum berth_status unknown_verb(const char *name, struct berth_error *error) {
-    const struct cli_verb *verb;
-    const char *best = NULL;
-    unsigned best_distance = ~0u;
-    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
-        unsigned distance = option_distance(name, verb->name);
-        if (distance < best_distance) {
-            best = verb->name;
-            best_distance = distance;
-        }
-    }
-    if (option_distance(name, "help") < best_distance) {
-        best = "help";
-        best_distance = option_distance(name, best);
-    }
-    int near = option_is_near(name, best_distance);
-    return error_set(error, BERTH_USAGE, "unknown verb \"%s\"%s%s%s; `berth --help` lists them",
-                     name, near ? "; did you mean \"" : "", near ? best : "", near ? "\"?" : "");
-}
 
 static int is_help(const char *word) {
     return strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0;
@@ -147,7 +61,7 @@ static enum berth_status skip_task(const struct cli_verb *verb, int *count, char
     if (*count == 0 || strcmp((*words)[0], verb->task) != 0) {
         int other = *count > 0 && (*words)[0][0] != '-'; // a word that is not a task
         char tasks[128];
-        list_tasks(verb->name, tasks, sizeof tasks);
+        cli_list_tasks(verb->name, tasks, sizeof tasks);
         return error_set(error, BERTH_USAGE,
                          "`berth %s` needs a task (%s)%s%.40s%s: berth %s %s %s", verb->name, tasks,
                          other ? ", found \"" : "", other ? (*words)[0] : "", other ? "\"" : "",
@@ -252,36 +166,28 @@ static enum berth_status run_verb(const struct cli_verb *verb, int count, char *
     return run_words(verb, count, words, error);
 }
 
-// "VERB", "VERB TASK", and after these what --help takes.
-static enum berth_status help(int count, char **words, struct berth_error *error) {
-    const struct cli_verb *verb = find_verb(count, words);
-    if (verb == NULL) {
-        return unknown_verb(words[0], error);
-    }
-    int read = 1 + (count > 1 && verb->task != NULL && strcmp(words[1], verb->task) == 0);
-    return cli_help_verb(verb, read < count ? words[read] : NULL, error);
-}
-
 static enum berth_status run(int count, char **words, struct berth_error *error) {
     const char *topic;
     if (strcmp(words[0], "--version") == 0) {
         printf("berth %s\n", berth_version());
         return BERTH_OK;
     }
-    if (is_help(words[0]) || (strcmp(words[0], "help") == 0 && count == 1)) {
+    if (is_help(words[0])) {
         cli_help_program(stdout);
         return BERTH_OK;
     }
-    if (strcmp(words[0], "help") == 0) {
-        return help(count - 1, words + 1, error);
+    const char *const *read = (const char *const *)words;
+    if (strcmp(words[0], CLI_COMPLETE) == 0) {
+        return cli_complete((size_t)count - 1, read + 1, error);
     }
     const struct cli_verb *verb = cli_launcher_verb(count, words);
     if (verb != NULL) {
         return run_words(verb, count, words, error);
     }
-    verb = find_verb(count, words);
+    verb =
+        cli_find_verb(words[0], count > 1 ? words[1] : NULL, cli_objective_of((size_t)count, read));
     if (verb == NULL) {
-        return unknown_verb(words[0], error);
+        return cli_unknown_verb(words[0], error);
     }
     return asks_for_help(count - 1, words + 1, &topic)
                ? cli_help_verb(verb, topic, error)

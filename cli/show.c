@@ -169,7 +169,7 @@ const struct cli_verb cli_show = {
     .task = "squad",
     .summary = "show samples with the model's answer highlighted",
     .usage = "--model DIR --input FILE [--start-sample N] [--num-test-samples M] [--json]\n"
-             "       berth show squad --model DIR --input FILE --random-samples M [--seed N]",
+             "--model DIR --input FILE --random-samples M [--seed N]",
     .example = "berth show squad --model squad-minilm --input dev-v1.1.json \\\n"
                "    --start-sample 100 --num-test-samples 5\n"
                "berth show squad --model squad-minilm --input dev-v1.1.json --random-samples 50",

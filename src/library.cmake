@@ -31,8 +31,9 @@ foreach(kind static shared)
   set_target_properties(berth_${kind} PROPERTIES OUTPUT_NAME berth VERSION ${PROJECT_VERSION}
                                                  SOVERSION 0)
   target_include_directories(berth_${kind} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
-  install(TARGETS berth_${kind} EXPORT berth-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-                                LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  install(TARGETS berth_${kind} EXPORT berth-targets
+                                ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT archive
+                                LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT archive
                                 INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endforeach()
 set_target_properties(berth_shared PROPERTIES EXPORT_NAME berth)
@@ -62,14 +63,22 @@ endforeach()
 foreach(name IN LISTS LIBCURL_LIBRARIES OpenMP_C_LIB_NAMES)
   list(APPEND BERTH_PC_LIBS -l${name})
 endforeach()
-target_link_libraries(berth_static INTERFACE "$<INSTALL_INTERFACE:-ljansson;-lcrypto;-lz;-lexpat;${BERTH_PC_LIBS};-lm>")
+set(BERTH_PC_REQUIRES jansson libcrypto zlib)
+set(system_libraries -ljansson -lcrypto -lz)
+if(BERTH_HAS_EXPAT)
+  list(APPEND BERTH_PC_REQUIRES expat)
+  list(APPEND system_libraries -lexpat)
+endif()
+target_link_libraries(berth_static INTERFACE "$<INSTALL_INTERFACE:${system_libraries};${BERTH_PC_LIBS};-lm>")
+list(JOIN BERTH_PC_REQUIRES " " BERTH_PC_REQUIRES)
 list(JOIN BERTH_PC_LIBS " " BERTH_PC_LIBS)
 
 # The prefix is known when it is installed.
-block()
+function(berth_write_pc)
   set(CMAKE_INSTALL_PREFIX "@CMAKE_INSTALL_PREFIX@")
   configure_file(${CMAKE_CURRENT_SOURCE_DIR}/berth.pc.in ${CMAKE_CURRENT_BINARY_DIR}/berth.pc.in @ONLY)
-endblock()
+endfunction()
+berth_write_pc()
 install(CODE "configure_file(\"${CMAKE_CURRENT_BINARY_DIR}/berth.pc.in\"
                              \"${CMAKE_CURRENT_BINARY_DIR}/berth.pc\" @ONLY)"
         COMPONENT headers)

@@ -15,5 +15,6 @@ endfunction()
 
 function(berth_module module symbol)
   berth_module_not_installed(${module} ${symbol})
-  install(TARGETS ${module} LIBRARY DESTINATION ${BERTH_MODULE_DIR})
+  string(REGEX REPLACE ".*-" "" name ${module})
+  install(TARGETS ${module} LIBRARY DESTINATION ${BERTH_MODULE_DIR} COMPONENT ${name})
 endfunction()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of oneDNN; no other file includes it. Uses matmul primitives over plain strided
+// Matrix products of oneDNN; no other file calls it. Uses matmul primitives over plain strided
 // layouts, for one thread, with scratch memory from the caller (scratchpad mode "user"). Only its
 // kernel for f32 with a transposed operand allocates memory itself: library_heap_bytes.
 //
@@ -11,8 +11,8 @@
 #include "core/error.h"
 #include "core/memory.h"
 #include "cpu/kernels.h"
+#include "cpu/onednn.h"
 
-#include <dnnl.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -148,12 +148,11 @@ static struct gemm_shape shape_without_gaps(const struct gemm_shape *s) {
     return run;
 }
 
-static dnnl_status_t describe_matrix(dnnl_memory_desc_t *desc, int64_t rows, int64_t cols,
+static dnnl_status_t describe_matrix(onednn_layout *layout, int64_t rows, int64_t cols,
                                      int64_t stride, enum dtype type, int transposed) {
     const dnnl_dims_t dims = {rows, cols};
     const dnnl_dims_t strides = {transposed ? 1 : stride, transposed ? stride : 1};
-    return dnnl_memory_desc_init_by_strides(desc, 2, dims, type == DTYPE_F32 ? dnnl_f32 : dnnl_bf16,
-                                            strides);
+    return onednn_layout_strides(layout, dims, type == DTYPE_F32 ? dnnl_f32 : dnnl_bf16, strides);
 }
 
 static dnnl_status_t make_attributes(dnnl_primitive_attr_t *attributes, int accumulate) {
@@ -165,7 +164,7 @@ static dnnl_status_t make_attributes(dnnl_primitive_attr_t *attributes, int accu
     if (status == dnnl_success && accumulate) {
         status = dnnl_post_ops_create(&post_ops);
         if (status == dnnl_success) {
-            status = dnnl_post_ops_append_sum(post_ops, 1.0f);
+            status = onednn_append_sum(post_ops);
         }
         if (status == dnnl_success) {
             status = dnnl_primitive_attr_set_post_ops(*attributes, post_ops);
@@ -176,11 +175,11 @@ static dnnl_status_t make_attributes(dnnl_primitive_attr_t *attributes, int accu
 }
 
 static dnnl_status_t make_memories(struct library *library, struct library_product *product,
-                                   const dnnl_memory_desc_t *descs[MEMORIES]) {
+                                   const onednn_view views[MEMORIES]) {
     for (int t = 0; t < library->threads; t++) {
         for (int i = 0; i < MEMORIES; i++) {
-            if (descs[i] != NULL) {
-                dnnl_status_t status = dnnl_memory_create(&product->memories[t][i], descs[i],
+            if (views[i] != NULL) {
+                dnnl_status_t status = dnnl_memory_create(&product->memories[t][i], views[i],
                                                           library->engine, DNNL_MEMORY_NONE);
                 if (status != dnnl_success) {
                     return status;
@@ -192,19 +191,18 @@ static dnnl_status_t make_memories(struct library *library, struct library_produ
 }
 
 // The layout that the library's kernels for large products read; 0 when they do not accept it.
-static int packed_layout(dnnl_memory_desc_t *desc, const struct gemm_shape *s) {
+static int packed_layout(onednn_layout *layout, const struct gemm_shape *s) {
     const dnnl_dims_t dims = {s->k, s->n};
     const int half = s->type != DTYPE_F32;
     // In f32 the library is as fast with a transposed a, and then takes no layout of its own.
     const int packs = s->pack_b && (half || !s->a_transposed);
     return packs && s->n >= 64 && s->k >= 64 &&
-           dnnl_memory_desc_init_by_tag(desc, 2, dims, half ? dnnl_bf16 : dnnl_f32,
-                                        half ? dnnl_BA16a64b2a : dnnl_BA16a64b) == dnnl_success;
+           onednn_layout_tag(layout, dims, half ? dnnl_bf16 : dnnl_f32,
+                             half ? dnnl_BA16a64b2a : dnnl_BA16a64b) == dnnl_success;
 }
 
 static dnnl_status_t make_packer(struct library *library, struct library_product *product,
-                                 const dnnl_memory_desc_t *plain,
-                                 const dnnl_memory_desc_t *packed) {
+                                 onednn_view plain, onednn_view packed) {
     dnnl_primitive_desc_t desc = NULL;
     dnnl_status_t status = dnnl_reorder_primitive_desc_create(&desc, plain, library->engine, packed,
                                                               library->engine, NULL);
@@ -213,9 +211,9 @@ static dnnl_status_t make_packer(struct library *library, struct library_product
         status = dnnl_primitive_create(&product->packer, desc);
         omp_set_num_threads(1);
     }
-    const dnnl_memory_desc_t *descs[2] = {plain, packed};
+    const onednn_view views[2] = {plain, packed};
     for (int i = 0; i < 2 && status == dnnl_success; i++) {
-        status = dnnl_memory_create(&product->packer_memories[i], descs[i], library->engine,
+        status = dnnl_memory_create(&product->packer_memories[i], views[i], library->engine,
                                     DNNL_MEMORY_NONE);
     }
     product->pack_bytes = dnnl_memory_desc_get_size(packed);
@@ -224,7 +222,7 @@ static dnnl_status_t make_packer(struct library *library, struct library_product
 }
 
 static dnnl_status_t make_transposer(struct library *library, struct library_product *product,
-                                     const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to) {
+                                     onednn_view from, onednn_view to) {
     dnnl_primitive_desc_t desc = NULL;
     dnnl_status_t status =
         dnnl_reorder_primitive_desc_create(&desc, from, library->engine, to, library->engine, NULL);
@@ -237,7 +235,7 @@ static dnnl_status_t make_transposer(struct library *library, struct library_pro
 
 // The parts of a plan during its creation.
 struct making {
-    dnnl_memory_desc_t a, b, c, bias, packed, a_source;
+    onednn_layout a, b, c, bias, packed, a_source;
     dnnl_primitive_attr_t attributes;
     dnnl_primitive_desc_t desc;
 };
@@ -258,14 +256,20 @@ static dnnl_status_t describe(struct making *making, const struct gemm_shape *s)
 }
 
 static dnnl_status_t choose(struct library *library, struct making *making,
-                            const struct gemm_shape *s, const dnnl_memory_desc_t *b) {
-    dnnl_matmul_desc_t matmul;
-    dnnl_status_t status =
-        dnnl_matmul_desc_init(&matmul, &making->a, b, s->bias ? &making->bias : NULL, &making->c);
-    return status == dnnl_success
-               ? dnnl_primitive_desc_create(&making->desc, &matmul, making->attributes,
-                                            library->engine, NULL)
-               : status;
+                            const struct gemm_shape *s, onednn_view b) {
+    return onednn_matmul(&making->desc, library->engine, onednn_view_of(&making->a), b,
+                         s->bias ? onednn_view_of(&making->bias) : NULL, onednn_view_of(&making->c),
+                         making->attributes);
+}
+
+static void making_done(struct making *making) {
+    onednn_layout *const layouts[] = {&making->a,    &making->b,      &making->c,
+                                      &making->bias, &making->packed, &making->a_source};
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        onednn_layout_done(layouts[i]);
+    }
+    dnnl_primitive_desc_destroy(making->desc);
+    dnnl_primitive_attr_destroy(making->attributes);
 }
 
 static const char *implementation(dnnl_primitive_desc_t desc) {
@@ -275,28 +279,30 @@ static const char *implementation(dnnl_primitive_desc_t desc) {
 }
 
 static dnnl_status_t finish(struct library *library, struct library_product *product,
-                            struct making *making, const dnnl_memory_desc_t *b) {
-    const dnnl_memory_desc_t *pad =
-        dnnl_primitive_desc_query_md(making->desc, dnnl_query_scratchpad_md, 0);
+                            struct making *making, onednn_view b) {
+    const onednn_view pad = dnnl_primitive_desc_query_md(making->desc, dnnl_query_scratchpad_md, 0);
     const struct gemm_shape *s = &product->shape;
     const int transposes = s->a_transposed && !product->run.a_transposed;
-    const dnnl_memory_desc_t *descs[MEMORIES] = {
-        &making->a, b,
-        &making->c, product->run.bias ? &making->bias : NULL,
-        pad,        transposes ? &making->a_source : NULL};
-    snprintf(product->name, sizeof product->name, "%s", implementation(making->desc));
-    product->pad_bytes = dnnl_memory_desc_get_size(pad);
     dnnl_status_t status = transposes
                                ? describe_matrix(&making->a_source, s->m, s->k, s->lda, s->type, 1)
                                : dnnl_success;
+    const onednn_view a = onednn_view_of(&making->a), source = onednn_view_of(&making->a_source);
+    const onednn_view views[MEMORIES] = {a,
+                                         b,
+                                         onednn_view_of(&making->c),
+                                         product->run.bias ? onednn_view_of(&making->bias) : NULL,
+                                         pad,
+                                         transposes ? source : NULL};
+    snprintf(product->name, sizeof product->name, "%s", implementation(making->desc));
+    product->pad_bytes = dnnl_memory_desc_get_size(pad);
     if (status == dnnl_success) {
-        status = make_memories(library, product, descs);
+        status = make_memories(library, product, views);
     }
     if (status == dnnl_success && transposes) {
-        status = make_transposer(library, product, &making->a_source, &making->a);
+        status = make_transposer(library, product, source, a);
     }
-    if (status == dnnl_success && b == &making->packed) {
-        status = make_packer(library, product, &making->b, b);
+    if (status == dnnl_success && b == onednn_view_of(&making->packed)) {
+        status = make_packer(library, product, onednn_view_of(&making->b), b);
     }
     return status == dnnl_success ? dnnl_primitive_create(&product->primitive, making->desc)
                                   : status;
@@ -304,12 +310,13 @@ static dnnl_status_t finish(struct library *library, struct library_product *pro
 
 static dnnl_status_t make_primitive(struct library *library, struct library_product *product) {
     struct making making = {.attributes = NULL};
-    const dnnl_memory_desc_t *b = &making.b;
     dnnl_status_t status = describe(&making, &product->run);
+    onednn_view b = onednn_view_of(&making.b);
     if (status == dnnl_success && packed_layout(&making.packed, &product->run)) {
-        dnnl_status_t packs = choose(library, &making, &product->run, &making.packed);
+        const onednn_view packed = onednn_view_of(&making.packed);
+        dnnl_status_t packs = choose(library, &making, &product->run, packed);
         if (packs == dnnl_success && strncmp(implementation(making.desc), "brg", 3) == 0) {
-            b = &making.packed;
+            b = packed;
         } else { // other kernels are slow with this layout
             dnnl_primitive_desc_destroy(making.desc);
             making.desc = NULL;
@@ -321,8 +328,7 @@ static dnnl_status_t make_primitive(struct library *library, struct library_prod
     if (status == dnnl_success) {
         status = finish(library, product, &making, b);
     }
-    dnnl_primitive_desc_destroy(making.desc);
-    dnnl_primitive_attr_destroy(making.attributes);
+    making_done(&making);
     return status;
 }
 

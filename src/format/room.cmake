@@ -1,7 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-pkg_check_modules(LIBCRYPTO REQUIRED IMPORTED_TARGET libcrypto)
-pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
-pkg_check_modules(EXPAT REQUIRED IMPORTED_TARGET expat)
-find_package(BZip2 REQUIRED) # Debian's has no pkg-config file
-target_link_libraries(berth_format PUBLIC PkgConfig::JANSSON PkgConfig::LIBCRYPTO PkgConfig::ZLIB
-                                           PkgConfig::EXPAT BZip2::BZip2 OpenMP::OpenMP_C)
+pkg_check_modules(LIBCRYPTO IMPORTED_TARGET libcrypto)
+berth_need("${LIBCRYPTO_FOUND}" "libcrypto of OpenSSL" "Debian: libssl-dev")
+pkg_check_modules(ZLIB IMPORTED_TARGET zlib)
+berth_need("${ZLIB_FOUND}" "zlib" "Debian: zlib1g-dev")
+berth_switch(EXPAT "the reader of Wikipedia dumps")
+if(BERTH_EXPAT)
+  pkg_check_modules(EXPAT IMPORTED_TARGET expat)
+endif()
+berth_decide(EXPAT "Wikipedia dumps (berth prepare)" "${EXPAT_FOUND}" "expat (libexpat1-dev)")
+berth_choose(${BERTH_HAS_EXPAT} ${CMAKE_CURRENT_SOURCE_DIR}/format/mediawiki/mediawiki)
+berth_switch(BZIP2 "the reader of compressed dumps")
+if(BERTH_BZIP2)
+  find_package(BZip2 QUIET) # Debian's has no pkg-config file
+endif()
+berth_decide(BZIP2 "compressed Wikipedia dumps" "${BZIP2_FOUND}" "libbz2 (libbz2-dev)")
+berth_choose(${BERTH_HAS_BZIP2} ${CMAKE_CURRENT_SOURCE_DIR}/format/archive/bzip2_stream)
+
+target_link_libraries(berth_format PUBLIC PkgConfig::JANSSON PkgConfig::LIBCRYPTO PkgConfig::ZLIB OpenMP::OpenMP_C)
+if(BERTH_HAS_EXPAT)
+  target_link_libraries(berth_format PUBLIC PkgConfig::EXPAT)
+endif()
+if(BERTH_HAS_BZIP2)
+  target_link_libraries(berth_format PUBLIC BZip2::BZip2)
+endif()

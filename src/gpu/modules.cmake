@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The device modules berth-device-NAME.so: the same kernels for each kind of GPU, and for the
 # emulation. Nothing else of Berth is C++, and a build without it is complete but for these files.
-option(BERTH_EMULATED_DEVICE "Build the emulated GPU (needs a C++ compiler)" ON)
-set(BERTH_CUDA AUTO CACHE STRING "Build the device module for NVIDIA's GPUs: ON, OFF, or AUTO (if there is nvcc)")
-set_property(CACHE BERTH_CUDA PROPERTY STRINGS AUTO ON OFF)
+berth_switch(EMULATED_DEVICE "the emulated GPU, for tests")
+berth_switch(CUDA "the device module for NVIDIA's GPUs")
 # Machine code for each of these, and PTX of the last one for GPUs that are newer.
 set(BERTH_CUDA_ARCHITECTURES 80 86 89 90 100 CACHE STRING "Compute capabilities to build for")
 
@@ -28,13 +27,14 @@ if(CMAKE_CXX_COMPILER)
 endif()
 
 # --- the emulation --------------------------------------------------------------------------------
-if(BERTH_EMULATED_DEVICE AND CMAKE_CXX_COMPILER)
+berth_decide(EMULATED_DEVICE "--device emulated, for tests" "${CMAKE_CXX_COMPILER}" "a C++ compiler")
+if(BERTH_HAS_EMULATED_DEVICE)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   set_source_files_properties(${gpu_sources} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
   add_emulated_device(berth-device-emulated)
   berth_module(berth-device-emulated berth_device_module)
   list(APPEND BERTH_DEVICES emulated)
-  if(BERTH_BUILD_TESTS) # warps of 64 threads, as AMD's GPUs have; the same file in its own folder
+  if(BERTH_HAS_BUILD_TESTS) # warps of 64 threads, as AMD's GPUs have; the same file in its own folder
     add_emulated_device(berth-device-emulated-64)
     berth_module_not_installed(berth-device-emulated-64 berth_device_module)
     target_compile_definitions(berth-device-emulated-64 PRIVATE GPU_WARP=64)
@@ -43,7 +43,7 @@ if(BERTH_EMULATED_DEVICE AND CMAKE_CXX_COMPILER)
   endif()
   # With a call at each load and store of a kernel, which emulation_counts.cpp answers: those that the
   # compiler makes for its thread sanitizer, whose library is not linked.
-  if(BERTH_BUILD_TESTS AND NOT BERTH_SANITIZE)
+  if(BERTH_HAS_BUILD_TESTS AND NOT BERTH_SANITIZE)
     add_emulated_device(berth-device-emulated-counted)
     berth_module_not_installed(berth-device-emulated-counted berth_device_module)
     target_compile_definitions(berth-device-emulated-counted PRIVATE EMULATION_COUNTED)
@@ -124,20 +124,19 @@ function(berth_cuda_module)
   berth_module(berth-device-cuda berth_device_module)
 endfunction()
 
+set(BERTH_CUDA_MISSING "")
 if(BERTH_CUDA)
   berth_find_cuda()
-  if(NOT BERTH_CUDA_MISSING)
-    berth_cuda_module()
-    list(APPEND BERTH_DEVICES cuda)
-    list(JOIN BERTH_CUDA_ARCHITECTURES ", " names)
-    message(STATUS "  CUDA: ${BERTH_NVCC} for compute capabilities ${names}; ${BERTH_CUBLASLT}")
-  elseif(BERTH_CUDA STREQUAL AUTO)
-    message(STATUS "  CUDA: ${BERTH_CUDA_MISSING}, so --device cuda is not built")
-  else()
-    message(FATAL_ERROR "BERTH_CUDA=${BERTH_CUDA}: ${BERTH_CUDA_MISSING}; install the CUDA toolkit, or set BERTH_CUDA=OFF")
-  endif()
+endif()
+set(found ON)
+if(BERTH_CUDA_MISSING)
+  set(found OFF)
+endif()
+list(JOIN BERTH_CUDA_ARCHITECTURES ", " names)
+berth_decide(CUDA "--device cuda for compute capabilities ${names}" ${found} "the CUDA toolkit (${BERTH_CUDA_MISSING})")
+if(BERTH_HAS_CUDA)
+  berth_cuda_module()
+  list(APPEND BERTH_DEVICES cuda)
 endif()
 
 set(BERTH_DEVICES ${BERTH_DEVICES} PARENT_SCOPE) # for the tests
-list(JOIN BERTH_DEVICES " and " names)
-message(STATUS "  device modules: ${names}")

@@ -1,3 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-pkg_check_modules(LIBCURL REQUIRED IMPORTED_TARGET libcurl)
-target_link_libraries(berth_net PUBLIC PkgConfig::LIBCURL)
+berth_switch(CURL "downloads")
+if(BERTH_CURL)
+  pkg_check_modules(LIBCURL IMPORTED_TARGET libcurl>=7.85)
+endif()
+berth_decide(CURL "downloads (berth fetch)" "${LIBCURL_FOUND}" "libcurl 7.85 (libcurl4-openssl-dev)")
+berth_choose(${BERTH_HAS_CURL} ${CMAKE_CURRENT_SOURCE_DIR}/net/http)
+if(BERTH_HAS_CURL)
+  target_link_libraries(berth_net PUBLIC PkgConfig::LIBCURL)
+endif()

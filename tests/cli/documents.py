@@ -24,7 +24,7 @@ FOREIGN_FILES = {"zero_to_fp32.py", "run_mlm.py", "run_classifier.py", "evaluate
 FOREIGN_OPTIONS = {  # cmake, ctest, WikiExtractor, mpirun, srun, sbatch, deepspeed, docker, apptainer, sarus, kubectl
     "rm", "build_arg", "privileged", "entrypoint", "namespace", "bind", "mount", "for", "dependency",
     "nodes", "ntasks_per_node", "time", "num_nodes", "num_gpus",
-    "bind_to", "map_by", "mpi", "cpus_per_task", "cpu_bind", "build", "preset", "test_dir", "output_on_failure", "no_templates"}
+    "bind_to", "map_by", "mpi", "cpus_per_task", "cpu_bind", "build", "preset", "test_dir", "output_on_failure", "no_templates", "install", "prefix"}
 
 
 def run(*words: str) -> str:
@@ -119,7 +119,7 @@ def main(berth: str, build: str, source: str) -> int:
     tests |= {path.stem for path in (root / "fuzz").glob("fuzz_*.c")}
     sources = "\n".join(path.read_text(encoding="utf-8", errors="replace")
                         for pattern in ("src/**/*.[ch]", "cli/*.c", "tests/**/*.*[chy]", "dev/**/*", "deploy/**/*", "bench/*", "run-*",
-                                        "examples/*", "CMakeLists.txt")
+                                        "examples/*", "CMakeLists.txt", "package/*", "src/**/*.cmake")
                         for path in root.glob(pattern) if path.is_file())
     elsewhere = FOREIGN_OPTIONS | options_in(sources) | {normal(name) for name in re.findall(r"[a-z][\w-]*", originals)}
     problems = []

@@ -109,6 +109,9 @@ prepare: divided --text $work/text --vocab $work/model/vocab.txt --output $work/
 pack: divided $work/made $work/made2
 vocab: alone --text $work/text --output $work/made
 doctor: each
+help: first nonsense
+man: first nonsense
+completion: first nonsense
 END
 run --help
 sed -n 's/^  \([a-z][a-z]*\) \([a-z]*\) .*/\1 \2/p' "$out" | sed '/^berth/d; s/ *$//' | sort >"$work/verbs"

@@ -28,6 +28,14 @@ done
 "$root/bin/berth" --version 2>"$work/log" | grep -qF "$BERTH_VERSION" ||
     die "the program reports another version"
 
+# --- what shells and man look for ---
+share=$root/share
+for file in man/man1/berth.1 man/man1/berth-finetune-squad.1 man/man7/berth-environment.7 \
+    bash-completion/completions/berth zsh/site-functions/_berth fish/vendor_completions.d/berth.fish; do
+    [ -s "$share/$file" ] || die "$share/$file is not installed"
+done
+[ -z "$(find "$share/man/man1" -name '*.7')$(find "$share/man/man7" -name '*.1')" ] || die "pages in another section"
+
 for mpi in $BERTH_MPIS; do
     "$root/bin/berth" doctor 2>&1 | grep -qE "^comm_modules .*$mpi \(" ||
         die "the installed program does not find the module for $mpi"

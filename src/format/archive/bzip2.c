@@ -7,8 +7,8 @@
 #include "core/buffer.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "format/archive/bzip2_stream.h"
 
-#include <bzlib.h>
 #include <inttypes.h>
 
 #define BLOCK_MARK UINT64_C(0x314159265359)
@@ -19,8 +19,6 @@
 // is run-length encoded first, can be 51 times as long (4 bytes and a count of up to 255).
 #define BLOCK_SIZE_MAX ((size_t)2 << 20)
 #define CONTENT_SIZE_MAX ((size_t)900000 * 52)
-
-enum block_state { BLOCK_GOOD, BLOCK_DAMAGED, BLOCK_NO_MEMORY };
 
 struct block {
     uint64_t begin, end; // bit offsets in the file, with the mark
@@ -190,14 +188,6 @@ static enum berth_status take_block(struct bzip2_reader *reader, struct block *b
 
 // --- decompressing ------------------------------------------------------------------------------
 
-static void *bz_new(void *context, int count, int size) {
-    return memory_array((size_t)count, (size_t)size);
-}
-
-static void bz_free(void *context, void *block) {
-    memory_free(block);
-}
-
 struct bit_writer {
     struct buffer *buffer;
     uint64_t held; // bits of an incomplete byte
@@ -244,45 +234,10 @@ static void build_stream(const struct bzip2_reader *reader, struct block *block)
     put_bits(&writer, 0, 7);
 }
 
-// Runs libbz2 to the end of its stream.
-static enum block_state run_stream(bz_stream *stream, struct buffer *content) {
-    for (;;) {
-        if (content->length >= CONTENT_SIZE_MAX) {
-            return BLOCK_DAMAGED;
-        }
-        if (!buffer_reserve(content, (size_t)1 << 20)) {
-            return BLOCK_NO_MEMORY;
-        }
-        size_t room = content->capacity - content->length;
-        unsigned input = stream->avail_in;
-        stream->next_out = content->bytes + content->length;
-        stream->avail_out = (unsigned)room;
-        int result = BZ2_bzDecompress(stream);
-        content->length += room - stream->avail_out;
-        if (result == BZ_STREAM_END) {
-            return BLOCK_GOOD;
-        }
-        if (result == BZ_MEM_ERROR) {
-            return BLOCK_NO_MEMORY;
-        }
-        if (result != BZ_OK || (stream->avail_out == room && stream->avail_in == input)) {
-            return BLOCK_DAMAGED;
-        }
-    }
-}
-
 static void decompress(const struct bzip2_reader *reader, struct block *block) {
-    bz_stream stream = {.bzalloc = bz_new, .bzfree = bz_free};
     build_stream(reader, block);
     buffer_clear(&block->content);
-    block->state = BLOCK_NO_MEMORY;
-    if (block->stream.failed || BZ2_bzDecompressInit(&stream, 0, 0) != BZ_OK) {
-        return;
-    }
-    stream.next_in = block->stream.bytes;
-    stream.avail_in = (unsigned)block->stream.length;
-    block->state = run_stream(&stream, &block->content);
-    BZ2_bzDecompressEnd(&stream);
+    block->state = bzip2_decompress(&block->stream, &block->content, CONTENT_SIZE_MAX);
 }
 
 // --- in order -----------------------------------------------------------------------------------
@@ -493,6 +448,13 @@ int bzip2_is(const char *path) {
 enum berth_status bzip2_open(const char *path, uint64_t bit, int threads,
                              struct bzip2_reader **reader, struct berth_error *error) {
     *reader = NULL;
+    if (!bzip2_is_available()) {
+        return error_set(
+            error, BERTH_UNAVAILABLE,
+            "%s: this Berth was built without libbz2; decompress the file with bunzip2, "
+            "or build with -DBERTH_BZIP2=ON",
+            path);
+    }
     struct bzip2_reader *opened = memory_array_zeroed(1, sizeof *opened);
     struct block *blocks = memory_array_zeroed((size_t)threads, sizeof *blocks);
     if (opened == NULL || blocks == NULL) {

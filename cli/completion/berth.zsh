@@ -1,0 +1,22 @@
+#compdef berth
+# Completion of berth's words in zsh: the program itself says what a word can be.
+_berth() {
+    local line place
+    local -a lines described
+    lines=("${(@f)$("${words[1]/#\~/$HOME}" __complete "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")
+    place=$lines[1]
+    for line in "${(@)lines[2,-1]}"; do
+        described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+    done
+    compset -P '*='
+    (( $#described )) && _describe -t words word described
+    case $place in
+        files) _files ;;
+        folders) _files -/ ;;
+    esac
+}
+if [ "$funcstack[1]" = _berth ]; then
+    _berth "$@"
+else
+    compdef _berth berth
+fi

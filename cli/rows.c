@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rows.h"
+
+#include <string.h>
+
+const char cli_rows_note[] =
+    "In names - and _ are the same. Defaults are in brackets. A flag takes true, "
+    "false or nothing (true); --no_NAME is false.";
+
+// --- the list ------------------------------------------------------------------------------------
+
+// The options of every verb.
+static const struct option_row always[] = {
+    {CLI_FLAG("no_color"), .help = "no colours, as with the environment variable NO_COLOR",
+     .shown = "colours on a terminal"},
+    {CLI_TEXT("help", NULL), .unit = "all|GROUP", .alone = "",
+     .help = "this help; with all options, or those of a group; -h for short"}};
+#define ALWAYS_COUNT (sizeof always / sizeof *always)
+
+static int is_own(const struct cli_verb *verb, const char *name) {
+    for (size_t i = 0; i < verb->option_count; i++) {
+        if (option_is_named(&verb->options[i], name)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// Whether the row of the option table is the verb's; an own option replaces it.
+static int is_settable(const struct cli_verb *verb, const struct option_row *row) {
+    return row != NULL && !is_own(verb, row->name) && cli_row_applies(verb, row);
+}
+
+// The row at that number of all, NULL where the verb has none there. *ended: there are no more.
+static const struct option_row *row_at(const struct cli_verb *verb, size_t index, int *ended) {
+    if (index < verb->option_count) {
+        return &verb->options[index];
+    }
+    index -= verb->option_count;
+    if (index < option_row_count) {
+        return is_settable(verb, &option_rows[index]) ? &option_rows[index] : NULL;
+    }
+    index -= option_row_count;
+    const struct option_row *legacy = cli_legacy_row(index);
+    if (legacy != NULL) {
+        return cli_takes_legacy(verb) && !is_settable(verb, option_find(legacy->name)) ? legacy
+                                                                                       : NULL;
+    }
+    size_t first = 0; // of those of every verb
+    while (cli_legacy_row(first) != NULL) {
+        first++;
+    }
+    *ended = index - first >= ALWAYS_COUNT;
+    return *ended ? NULL : &always[index - first];
+}
+
+const struct option_row *cli_row_next(const struct cli_verb *verb, size_t *index) {
+    const struct option_row *row = NULL;
+    for (int ended = 0; row == NULL && !ended;) {
+        row = row_at(verb, (*index)++, &ended);
+    }
+    return row;
+}
+
+const struct option_row *cli_row_named(const struct cli_verb *verb, const char *name) {
+    const struct option_row *row;
+    for (size_t i = 0; (row = cli_row_next(verb, &i)) != NULL;) {
+        if (option_is_named(row, name)) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+int cli_row_is_common(const struct option_row *row) {
+    return row->common || row->group == NULL;
+}
+
+// --- the text of one -----------------------------------------------------------------------------
+
+void cli_row_put_unit(struct buffer *text, const struct option_row *row) {
+    if (row->type != OPTION_FLAG && row->unit != NULL) {
+        buffer_put_text(text, row->alone != NULL ? " [" : " ");
+        buffer_put_text(text, row->unit);
+        buffer_put_text(text, row->alone != NULL ? "]" : "");
+    }
+}
+
+// " (a, b, c)"
+static void put_choices(struct buffer *text, const char *choices) {
+    buffer_put_text(text, " (");
+    for (const char *at = choices; *at != '\0'; at++) {
+        if (*at == '|') {
+            buffer_put_text(text, ", ");
+        } else {
+            buffer_put_byte(text, *at);
+        }
+    }
+    buffer_put_text(text, ")");
+}
+
+static void put_default(struct buffer *text, const struct cli_verb *verb,
+                        const struct option_row *row) {
+    const struct option_default otherwise = option_default(row, verb->jobs);
+    const char *shown = otherwise.shown != NULL ? otherwise.shown : otherwise.value;
+    if (shown != NULL) {
+        buffer_put_text(text, " [");
+        buffer_put_text(text, shown);
+        buffer_put_text(text, "]");
+    }
+}
+
+static void put_details(struct buffer *text, const struct option_row *row) {
+    if (row->deepspeed != NULL) {
+        buffer_put_text(text, "; DeepSpeed's key: ");
+        buffer_put_text(text, row->deepspeed);
+    }
+    if (row->resume == OPTION_KEPT) {
+        buffer_put_text(text, "; a resumed run must keep it");
+    }
+}
+
+void cli_row_put_text(struct buffer *text, const struct cli_verb *verb,
+                      const struct option_row *row, int details) {
+    buffer_put_text(text, row->help);
+    if (row->choices != NULL) {
+        put_choices(text, row->choices);
+    }
+    put_default(text, verb, row);
+    if (details && (verb->jobs & JOB_TRAIN) != 0) {
+        put_details(text, row);
+    }
+}

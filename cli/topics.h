@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pages of the help that are about no verb in particular.
+#ifndef BERTH_CLI_TOPICS_H
+#define BERTH_CLI_TOPICS_H
+
+#include <stddef.h>
+
+// A term and what it means; without a term (NULL) a paragraph.
+struct cli_entry {
+    const char *term, *text;
+};
+
+struct cli_topic {
+    const char *name, *summary;
+    const struct cli_entry *entries; // [entry_count]
+    size_t entry_count;
+};
+
+// By number; NULL after the last.
+const struct cli_topic *cli_topic_at(size_t index);
+// By name; NULL: none.
+const struct cli_topic *cli_find_topic(const char *name);
+
+#endif

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of verbs, and which of them words name.
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// Verbs that are not rows of tasks.c.
+static const struct cli_verb *const others[] = {
+    &cli_answer,  &cli_fill,    &cli_show,      &cli_tokenize, &cli_features, &cli_embed,
+    &cli_inspect, &cli_convert, &cli_compare,   &cli_init,     &cli_verify,   &cli_bench,
+    &cli_doctor,  &cli_fetch,   &cli_prepare,   &cli_pack,     &cli_vocab,    &cli_serve,
+    &cli_help,    &cli_man,     &cli_completion};
+
+const struct cli_verb *cli_verb_at(size_t index) {
+    const size_t count = cli_task_verb_count + sizeof others / sizeof *others;
+    return index < cli_task_verb_count ? &cli_task_verbs[index]
+           : index < count             ? others[index - cli_task_verb_count]
+                                       : NULL;
+}
+
+// How well a verb fits a task and an objective: by its task first.
+static int fits(const struct cli_verb *verb, const char *task, const char *objective) {
+    const int has_task = task != NULL && verb->task != NULL && strcmp(task, verb->task) == 0;
+    const int has_objective =
+        objective != NULL && verb->objective != NULL && strcmp(objective, verb->objective) == 0;
+    return 2 * has_task + (has_objective && (has_task || verb->task == NULL));
+}
+
+const struct cli_verb *cli_find_verb(const char *name, const char *task, const char *objective) {
+    const struct cli_verb *verb, *found = NULL;
+    int best = -1;
+    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
+        const int fit = strcmp(name, verb->name) == 0 ? fits(verb, task, objective) : -1;
+        if (fit > best) {
+            found = verb;
+            best = fit;
+        }
+    }
+    return found;
+}
+
+const char *cli_objective_of(size_t count, const char *const *words) {
+    static const char option[] = "--objective";
+    const size_t length = sizeof option - 1;
+    for (size_t i = 0; i < count && strcmp(words[i], "--") != 0; i++) {
+        if (strncmp(words[i], option, length) == 0 && words[i][length] == '=') {
+            return words[i] + length + 1;
+        }
+        if (strcmp(words[i], option) == 0 && i + 1 < count) {
+            return words[i + 1];
+        }
+    }
+    return NULL;
+}
+
+void cli_verb_words(const struct cli_verb *verb, const char *between, char *text, size_t size) {
+    const int has_task = verb->task != NULL;
+    snprintf(text, size, "%s%s%s", verb->name, has_task ? between : "", has_task ? verb->task : "");
+}
+
+void cli_list_tasks(const char *name, char *text, size_t size) {
+    const struct cli_verb *verb;
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
+        const int is_listed = verb->library_task != NULL; // under its first two words
+        if (strcmp(name, verb->name) == 0 && !is_listed && used < size) {
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? " or " : "",
+                                     verb->task);
+        }
+    }
+}
+
+enum berth_status cli_unknown_verb(const char *name, struct berth_error *error) {
+    const struct cli_verb *verb;
+    const char *best = NULL;
+    unsigned best_distance = ~0u;
+    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
+        unsigned distance = option_distance(name, verb->name);
+        if (distance < best_distance) {
+            best = verb->name;
+            best_distance = distance;
+        }
+    }
+    int near = option_is_near(name, best_distance);
+    return error_set(error, BERTH_USAGE, "unknown verb \"%s\"%s%s%s; `berth --help` lists them",
+                     name, near ? "; did you mean \"" : "", near ? best : "", near ? "\"?" : "");
+}

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Berth from Python: a BERT in memory, and training, through the C library that lies beside this file.
+
+    import berth
+
+    model = berth.Model("squad-minilm")
+    model.answer("Where do I live?", "I live in Bern.").text     # 'Bern'
+    model.embed(["I live in Bern.", "Ich wohne in Bern."])       # NumPy, [texts, size]
+    berth.train({"model": "minilm", "train_file": "train.json", "output_dir": "out"}, task="squad")
+
+Settings have the names of the options of `berth` (`berth help NAME` describes one). Numbers are NumPy arrays. Other
+threads of Python go on while the library computes, and threads may share a Model. Errors are berth.Error.
+
+Leaves out what has no numbers for Python: the program that comes with this package has all verbs.
+"""
+import ctypes
+import os
+import pathlib
+import threading
+from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
+from typing import Callable, List, NamedTuple, Optional, Sequence
+
+import numpy
+
+__all__ = ["Answer", "Error", "Model", "Tokens", "train", "version"]
+
+
+class Error(Exception):
+    """What the library refused or could not do. `status` is the exit code that the program has for it."""
+
+    def __init__(self, status: int, message: str):
+        super().__init__(message)
+        self.status = status
+
+
+# --- the library's structs and functions ---------------------------------------------------------
+
+class _Error(Structure):
+    _fields_ = [("status", c_int), ("message", c_char * 1024)]
+
+
+class _Field(Structure):
+    _fields_ = [("key", c_char_p), ("type", c_int), ("integer", c_int64), ("real", c_double), ("text", c_char_p)]
+
+
+class _Record(Structure):
+    _fields_ = [("kind", c_int), ("text", c_char_p), ("fields", POINTER(_Field)), ("field_count", c_size_t)]
+
+
+_Write = ctypes.CFUNCTYPE(None, c_void_p, POINTER(_Record))
+
+
+class _Log(Structure):
+    _fields_ = [("write", _Write), ("context", c_void_p)]
+
+
+class _Answer(Structure):
+    _fields_ = [("text", c_char_p), ("probability", c_double), ("start_logit", c_double), ("end_logit", c_double),
+                ("start", c_int64), ("end", c_int64)]
+
+
+class _Question(Structure):
+    _fields_ = [("question", c_char_p), ("context", c_char_p), ("capacity", c_size_t), ("max_answer_length", c_int64),
+                ("with_no_answer", c_int)]
+
+
+class _Answers(Structure):
+    _fields_ = [("error", _Error), ("answers", POINTER(_Answer)), ("count", c_size_t), ("tokens", c_int64)]
+
+
+class _Text(Structure):
+    _fields_ = [("text", c_char_p), ("pair", c_char_p)]
+
+
+class _Status(Structure):
+    _fields_ = [("error", _Error), ("tokens", c_int64), ("truncated", c_int)]
+
+
+class _Classes(Structure):
+    _fields_ = [("problem", c_int), ("count", c_size_t), ("names", POINTER(c_char_p))]
+
+
+class _Embedding(Structure):
+    _fields_ = [("pooling", c_int), ("normalize", c_int)]
+
+
+class _Token(Structure):
+    _fields_ = [("piece", c_char_p), ("id", ctypes.c_int32), ("start", c_int64), ("end", c_int64)]
+
+
+class _InputToken(Structure):
+    _fields_ = [("token", _Token), ("type", c_int)]
+
+
+class _Metric(Structure):
+    _fields_ = [("name", c_char * 48), ("value", c_double)]
+
+
+class _Result(Structure):
+    _fields_ = [("steps", c_int64), ("final_loss", c_double), ("metrics", _Metric * 12), ("metric_count", c_size_t),
+                ("eval_loss", c_double), ("samples_per_second", c_double), ("tokens_per_second", c_double),
+                ("mfu", c_double), ("workers", c_int64), ("best_worker", c_int64), ("best_seed", c_int64)]
+
+
+_SIGNATURES = {  # name: what it returns, what it takes
+    "berth_version": (c_char_p, []),
+    "berth_config_new": (c_void_p, []),
+    "berth_config_free": (None, [c_void_p]),
+    "berth_config_set": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(_Error)]),
+    "berth_model_open": (c_int, [c_void_p, _Log, POINTER(c_void_p), POINTER(_Error)]),
+    "berth_model_close": (None, [c_void_p]),
+    "berth_model_answer_many": (c_int, [c_void_p, POINTER(_Question), c_size_t, POINTER(_Answers), POINTER(_Error)]),
+    "berth_answer_lists_free": (None, [POINTER(_Answers), c_size_t]),
+    "berth_classifier_open": (c_int, [c_void_p, _Log, POINTER(c_void_p), POINTER(_Error)]),
+    "berth_classifier_close": (None, [c_void_p]),
+    "berth_classifier_classes": (_Classes, [c_void_p]),
+    "berth_classifier_classify": (c_int, [c_void_p, POINTER(_Text), c_size_t, c_int, c_void_p, POINTER(_Status),
+                                          POINTER(_Error)]),
+    "berth_encoder_open": (c_int, [c_void_p, _Log, POINTER(c_void_p), POINTER(_Error)]),
+    "berth_encoder_close": (None, [c_void_p]),
+    "berth_encoder_usual": (_Embedding, [c_void_p]),
+    "berth_encoder_size": (c_size_t, [c_void_p]),
+    "berth_encoder_embed_many": (c_int, [c_void_p, POINTER(_Text), c_size_t, _Embedding, c_void_p, POINTER(_Status),
+                                         POINTER(_Error)]),
+    "berth_tokenizer_open": (c_int, [c_void_p, POINTER(c_void_p), POINTER(_Error)]),
+    "berth_tokenizer_close": (None, [c_void_p]),
+    "berth_tokenizer_encode_pair": (c_int, [c_void_p, POINTER(_Text), c_size_t, POINTER(POINTER(_InputToken)),
+                                            POINTER(c_size_t), POINTER(c_int), POINTER(_Error)]),
+    "berth_input_tokens_free": (None, [POINTER(_InputToken)]),
+    "berth_train": (c_int, [c_char_p, c_void_p, _Log, POINTER(c_int), POINTER(_Result), POINTER(_Error)]),
+}
+
+
+def _load() -> ctypes.CDLL:
+    beside = pathlib.Path(__file__).with_name("libberth.so.0")
+    library = ctypes.CDLL(os.environ.get("BERTH_LIBRARY") or (str(beside) if beside.exists() else "libberth.so.0"))
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+_library = _load()
+
+
+def version() -> str:
+    """The version of the library."""
+    return _library.berth_version().decode()
+
+
+def _check(status: int, error: _Error):
+    if status != 0:
+        raise Error(status, error.message.decode(errors="replace"))
+
+
+def _call(function: Callable, *arguments):
+    """Calls a function whose last argument is the error."""
+    error = _Error()
+    _check(function(*arguments, byref(error)), error)
+
+
+def _bytes(text: str) -> bytes:
+    encoded = text.encode()
+    if b"\0" in encoded:
+        raise ValueError("a text has a NUL character")
+    return encoded
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+def _setting(value) -> bytes:
+    """The value as the command line has it."""
+    if isinstance(value, (bool, numpy.bool_)):
+        return b"true" if value else b"false"
+    if isinstance(value, (list, tuple)):
+        return b",".join(_setting(item) for item in value)
+    return os.fsencode(value) if isinstance(value, os.PathLike) else _bytes(str(value))
+
+
+class _Config:
+    """A struct berth_config with these settings; those that are None keep their defaults."""
+
+    def __init__(self, settings: dict):
+        self.handle = c_void_p(_library.berth_config_new())
+        if not self.handle:
+            raise MemoryError
+        for name, value in settings.items():
+            if value is not None:
+                _call(_library.berth_config_set, self.handle, _bytes(name), _setting(value))
+
+    def __del__(self):
+        _library.berth_config_free(self.handle)
+
+
+# --- models --------------------------------------------------------------------------------------
+
+class Answer(NamedTuple):
+    text: str  # "": no answer
+    probability: float
+    start: int  # characters of the context, end exclusive; -1: no answer
+    end: int
+
+
+class Tokens(NamedTuple):
+    """A model's input: [CLS] text [SEP], or [CLS] text [SEP] pair [SEP]."""
+    ids: numpy.ndarray  # int32
+    types: numpy.ndarray  # int32
+    offsets: numpy.ndarray  # int64, [tokens, 2]: characters, end exclusive; -1 for special tokens
+    pieces: List[str]
+
+
+class _Handle:
+    """What a function of the library opened, until nobody needs it."""
+
+    def __init__(self, kind: str, config: _Config):
+        self.value, self.close = c_void_p(), getattr(_library, f"berth_{kind}_close")
+        log = [] if kind == "tokenizer" else [_Log()]
+        _call(getattr(_library, f"berth_{kind}_open"), config.handle, *log, byref(self.value))
+
+    def __del__(self):
+        if self.value:
+            self.close(self.value)
+
+
+def _texts(texts: Sequence[str], pairs: Optional[Sequence[str]]):
+    if isinstance(texts, str) or isinstance(pairs, str):
+        raise TypeError("expected a list of texts, found one text")
+    if pairs is not None and len(pairs) != len(texts):
+        raise ValueError(f"{len(texts)} texts, but {len(pairs)} second texts")
+    return (_Text * len(texts))(*[(_bytes(text), _bytes(pairs[i]) if pairs is not None else None)
+                                  for i, text in enumerate(texts)])
+
+
+def _check_each(statuses):
+    for status in statuses:
+        _check(status.error.status, status.error)
+
+
+class Model:
+    """A model folder, as of Hugging Face. It is opened for a purpose when a method first needs that: a folder with a
+    head for questions answers, one with a classifier classifies, any embeds and tokenizes.
+
+    The settings are those of the program: precision="bf16", threads=4, max_seq_length=256, ...
+    """
+
+    def __init__(self, path, **settings):
+        self._config = _Config({"model_name_or_path": path, **settings})
+        self._handles, self._lock = {}, threading.Lock()
+
+    def _open(self, kind: str) -> c_void_p:
+        with self._lock:
+            if kind not in self._handles:
+                self._handles[kind] = _Handle(kind, self._config)
+            return self._handles[kind].value
+
+    def answers(self, questions: Sequence[str], contexts: Sequence[str], top: int = 1) -> List[List[Answer]]:
+        """The `top` best answers to each question from its own context, best first."""
+        handle, count = self._open("model"), len(questions)
+        pairs = _texts(questions, contexts)
+        asked = (_Question * count)(*[(pair.text, pair.pair, top, 0, -1) for pair in pairs])
+        lists = (_Answers * count)()
+        _call(_library.berth_model_answer_many, handle, asked, count, lists)
+        try:
+            _check_each(lists)
+            return [[Answer(answer.text.decode(), answer.probability, answer.start, answer.end)
+                     for answer in found.answers[:found.count]] for found in lists]
+        finally:
+            _library.berth_answer_lists_free(lists, count)
+
+    def answer(self, question: str, context: str) -> Answer:
+        """The best answer."""
+        return self.answers([question], [context])[0][0]
+
+    @property
+    def labels(self) -> List[str]:
+        """The names of the classes, in the order of the columns of `classify`."""
+        classes = _library.berth_classifier_classes(self._open("classifier"))
+        return [classes.names[i].decode() for i in range(classes.count)]
+
+    def classify(self, texts: Sequence[str], pairs: Optional[Sequence[str]] = None) -> numpy.ndarray:
+        """float32 [texts, classes]: probabilities of the classes, or the number of a regression."""
+        handle, items = self._open("classifier"), _texts(texts, pairs)
+        scores = numpy.zeros((len(items), _library.berth_classifier_classes(handle).count), numpy.float32)
+        statuses = (_Status * len(items))()
+        _call(_library.berth_classifier_classify, handle, items, len(items), 0, scores.ctypes.data, statuses)
+        _check_each(statuses)
+        return scores
+
+    def embed(self, texts: Sequence[str]) -> numpy.ndarray:
+        """float32 [texts, size]: an embedding for each text, pooled as the folder says."""
+        handle, items = self._open("encoder"), _texts(texts, None)
+        rows = numpy.zeros((len(items), _library.berth_encoder_size(handle)), numpy.float32)
+        statuses = (_Status * len(items))()
+        _call(_library.berth_encoder_embed_many, handle, items, len(items), _library.berth_encoder_usual(handle),
+              rows.ctypes.data, statuses)
+        _check_each(statuses)
+        return rows
+
+    def tokenize(self, text: str, pair: Optional[str] = None, max_length: int = 512) -> Tokens:
+        """What the model sees of a text or a pair, at most max_length tokens."""
+        handle, items = self._open("tokenizer"), _texts([text], None if pair is None else [pair])
+        tokens, count, truncated = POINTER(_InputToken)(), c_size_t(), c_int()
+        _call(_library.berth_tokenizer_encode_pair, handle, items, max_length, byref(tokens), byref(count),
+              byref(truncated))
+        try:
+            found = [(each.token.id, each.type, (each.token.start, each.token.end), each.token.piece.decode())
+                     for each in tokens[:count.value]]
+        finally:
+            _library.berth_input_tokens_free(tokens)
+        ids, types, offsets, pieces = zip(*found)
+        return Tokens(numpy.array(ids, numpy.int32), numpy.array(types, numpy.int32),
+                      numpy.array(offsets, numpy.int64), list(pieces))
+
+
+# --- training ------------------------------------------------------------------------------------
+
+_KINDS = ["note", "warning", "plan", "step", "progress", "eval", "summary", "values", "event"]
+
+
+def _record(record: _Record) -> dict:
+    values = {"kind": _KINDS[record.kind], "text": record.text.decode() if record.text else None}
+    for field in record.fields[:record.field_count]:
+        text = field.text.decode() if field.text else None
+        values[field.key.decode()] = (field.integer, field.real, text)[field.type]
+    return values
+
+
+def _log_to(log: Optional[Callable[[dict], None]]) -> _Log:
+    return _Log(_Write(lambda _, record: log(_record(record[0])))) if log is not None else _Log()
+
+
+def train(settings: dict, task: str = "squad", log: Optional[Callable[[dict], None]] = None) -> dict:
+    """Trains as `berth finetune TASK` or `berth pretrain` (task "pretrain", "mlm") does with these options.
+
+    Returns steps, final_loss, samples_per_second, tokens_per_second and the metrics of the last evaluation. `log` gets
+    each record of the run as a dict with its "kind". Ctrl-C finishes the update and saves; the KeyboardInterrupt
+    follows.
+    """
+    config, writer, stop, result, failure = _Config(settings), _log_to(log), c_int(0), _Result(), []
+
+    def work():
+        try:
+            _call(_library.berth_train, _bytes(task), config.handle, writer, byref(stop), byref(result))
+        except Error as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=work)  # Python handles signals in its main thread only
+    thread.start()
+    interrupted = False
+    while thread.is_alive():
+        try:
+            thread.join(0.1)
+        except KeyboardInterrupt:
+            stop.value, interrupted = min(stop.value + 1, 2), True
+    if interrupted:
+        raise KeyboardInterrupt
+    if failure:
+        raise failure[0]
+    metrics = {metric.name.decode(): metric.value for metric in result.metrics[:result.metric_count]}
+    return {"steps": result.steps, "final_loss": result.final_loss, "samples_per_second": result.samples_per_second,
+            "tokens_per_second": result.tokens_per_second, **metrics}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "format/archive/bzip2_stream.h"
+
+int bzip2_is_available(void) {
+    return 0;
+}
+
+enum block_state bzip2_decompress(const struct buffer *stream, struct buffer *content,
+                                  size_t limit) {
+    return BLOCK_DAMAGED;
+}

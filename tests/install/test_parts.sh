@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A build without any optional part: the summary names each, the program does without them and says so, and what is
+# installed asks nobody for their libraries. What CMake says where something is missing. Long: a build.
+#
+# BERTH_WITHOUT names the folder of such a build instead.
+set -u
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+die() {
+    echo "FAILED: $1" >&2
+    tail -n 20 "$work/log" >&2
+    exit 1
+}
+configure() { # FOLDER OPTIONS...
+    local folder=$1
+    shift
+    "$CMAKE" -S "$SOURCE" -B "$folder" "-DCMAKE_C_COMPILER=$CC" "$@" >"$work/log" 2>&1
+}
+says() { tr -s ' \n' '  ' <"$work/log" | grep -qF -- "$1" || die "CMake does not say: $1"; }
+refused() { # TEXT OPTIONS...
+    local text=$1
+    shift
+    rm -rf "$work/refused"
+    ! configure "$work/refused" "$@" || die "accepted: $*"
+    says "$text"
+}
+
+# --- what is missing ---
+mkdir -p "$work/old"
+printf '#define DNNL_VERSION_MAJOR 2\n#define DNNL_VERSION_MINOR 5\n#define DNNL_VERSION_PATCH 0\n' >"$work/old/dnnl_version.h"
+refused "oneDNN 2.5.0 is too old; Berth needs 2.6 or later" "-DDNNL_INCLUDE_DIR=$work/old"
+nothing="-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF" # to be found in the system's folders
+refused "the library of oneDNN 2.6 or later, libdnnl was not found (Debian: libdnnl-dev" $nothing \
+    "-DPKG_CONFIG_EXECUTABLE=$(command -v pkg-config)"
+PKG_CONFIG_LIBDIR=$work refused "jansson was not found (Debian: libjansson-dev)"
+refused "BERTH_BUILD_TESTS=ON, but cmocka (libcmocka-dev) was not found" -DBERTH_BUILD_TESTS=ON $nothing \
+    "-DPKG_CONFIG_EXECUTABLE=$(command -v pkg-config)" "-DDNNL_LIBRARY=$("$CC" -print-file-name=libdnnl.so)" -DDNNL_INCLUDE_DIR=/usr/include
+refused "BERTH_MPI=ON, but an MPI's compiler (libopenmpi-dev or libmpich-dev) was not found" -DBERTH_MPI=ON \
+    -DBERTH_MPI_COMPILERS=no-such-compiler
+
+# --- everything left out ---
+parts="BUILD_TESTS CURL EXPAT BZIP2 SERVE MPI CUDA EMULATED_DEVICE"
+build=${BERTH_WITHOUT:-$work/build}
+if [ -z "${BERTH_WITHOUT:-}" ]; then
+    options=()
+    for part in $parts; do options+=("-DBERTH_$part=OFF"); done
+    configure "$build" "${options[@]}" || die "configuring"
+    for part in $parts; do
+        grep -qE "BERTH_$part: .*: OFF \(BERTH_$part=OFF\)" "$work/log" || die "the summary does not name $part"
+    done
+    "$CMAKE" --build "$build" -j "$(nproc)" >"$work/log" 2>&1 || die "building"
+fi
+berth=$build/berth
+[ -z "$(ldd "$berth" | grep -E 'curl|expat|bz2|microhttpd|mpi')" ] || die "the program needs a library that was left out"
+"$berth" doctor >"$work/log" 2>&1 || die "berth doctor"
+says "without libcurl, without expat, without bzip2"
+fails() { # TEXT WORDS...
+    local text=$1
+    shift
+    HF_HOME=$work/home "$berth" "$@" >"$work/log" 2>&1
+    [ $? -eq 69 ] || die "berth $1: not exit code 69"
+    grep -qF -- "$text" "$work/log" || die "berth $1: no \"$text\""
+}
+echo '<mediawiki></mediawiki>' >"$work/dump.xml"
+printf 'BZh91AY&SY' >"$work/dump.xml.bz2"
+vocabulary=$SOURCE/tests/golden/classifier/vocab.txt
+fails "built without libcurl" fetch sentence-transformers/all-MiniLM-L6-v2
+fails "built without expat" prepare --wikipedia "$work/dump.xml" --vocab "$vocabulary" --output "$work/out"
+fails "built without libbz2" prepare --wikipedia "$work/dump.xml.bz2" --vocab "$vocabulary" --output "$work/out"
+"$berth" answer --model "$SOURCE/tests/golden/classifier" --question 'who has the ball ?' --context 'anna has the ball' \
+    --quiet >"$work/log" 2>&1 || die "berth answer"
+"$CMAKE" --install "$build" --prefix "$work/tree" >"$work/log" 2>&1 || die "installing"
+cat "$(find "$work/tree" -name berth.pc)" >"$work/log"
+! grep -qE 'curl|expat|bz2' "$work/log" || die "berth.pc asks for a library that was left out"
+echo "all good"

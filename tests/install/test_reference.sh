@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The reference that doxygen makes of berth.h: without warnings, with every function and what the header says of it.
+set -u
+command -v doxygen >/dev/null || { echo "skipped: no doxygen"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$SOURCE" || exit 1
+(cat package/Doxyfile && echo "OUTPUT_DIRECTORY = $work") | doxygen - >"$work/log" 2>&1 ||
+    { echo "FAILED: doxygen complains"; cat "$work/log"; exit 1; }
+sed 's/<[^>]*>//g; s/&lt;/</g; s/&#160;/ /g' "$work/html/berth_8h.html" >"$work/text"
+for name in $(grep -v '^static inline' include/berth.h | grep -oE '\bberth_[a-z0-9_]+\(' | tr -d '(' | sort -u); do
+    grep -qE "\b$name\b" "$work/text" || { echo "FAILED: no $name"; exit 1; }
+done
+for words in 'Answers a question from a context' 'an output cannot be created' 'Calls are never concurrent'; do
+    grep -rqF "$words" "$work/html" || { echo "FAILED: not in the reference: $words"; exit 1; }
+done
+[ -s "$work/man/man3/berth.h.3" ] || { echo "FAILED: no manual page"; exit 1; }
+echo "all good"

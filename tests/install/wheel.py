@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package as its users call it, beside the program of the same wheel: the same numbers and the same bytes.
+
+usage: wheel.py SOURCE SCRATCH
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+import numpy
+
+import berth
+
+SOURCE, SCRATCH = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+MODEL = SOURCE / "tests/golden/classifier"
+QUESTION, CONTEXT = "who has the ball ?", "anna has the ball"
+TEXTS = ["the red ball", "anna has the ball of anna", "the", "who has the red ball ?"]
+
+
+def expect(holds: bool, what: str):
+    if not holds:
+        sys.exit(f"FAILED: {what}")
+
+
+def program(*words, text: str = "") -> str:
+    done = subprocess.run(["berth", *map(str, words)], input=text, capture_output=True, text=True)
+    expect(done.returncode == 0, f"berth {' '.join(map(str, words))}: {done.stderr}")
+    return done.stdout
+
+
+def refuses(what: str, kind, call, *arguments):
+    try:
+        call(*arguments)
+    except kind as error:
+        return error
+    return expect(False, f"{what} was accepted")
+
+
+def check_answers(model: berth.Model):
+    shown = json.loads(program("answer", "--model", MODEL, "--precision", "fp32", "--question", QUESTION, "--context",
+                               CONTEXT, "--top", 3, "--json"))
+    found = model.answers([QUESTION, QUESTION], [CONTEXT, CONTEXT], top=3)
+    expect(found[0] == found[1] and len(found[0]) == 3, "two equal questions have other answers")
+    texts = [answer["text"] for answer in shown["answers"]]
+    expect([answer.text for answer in found[0]] == texts, f"answers {found[0]}, the program's {texts}")
+    expect(model.answer(QUESTION, CONTEXT) == found[0][0], "the best answer")
+    best = found[0][0]
+    expect(CONTEXT[best.start:best.end] == best.text, "an answer's place")
+
+
+def check_numbers(model: berth.Model):
+    rows = model.embed(TEXTS)
+    lines = program("embed", "--model", MODEL, "--precision", "fp32", text="\n".join(TEXTS) + "\n").splitlines()
+    program_rows = numpy.array([json.loads(line)["embedding"] if line.startswith("{") else json.loads(line)
+                                for line in lines], numpy.float32)
+    expect(rows.dtype == numpy.float32 and numpy.array_equal(rows, program_rows), "embeddings differ")
+    scores = model.classify(TEXTS, TEXTS[::-1])
+    expect(scores.shape == (4, len(model.labels)) and numpy.allclose(scores.sum(1), 1, atol=1e-5), "probabilities")
+    alone = numpy.concatenate([model.classify([a], [b]) for a, b in zip(TEXTS, TEXTS[::-1])])
+    expect(numpy.array_equal(scores, alone), "a text has other scores alone")
+
+
+def check_tokens(model: berth.Model):
+    tokens = model.tokenize("the red ball", "anna")
+    expect(tokens.pieces[0] == "[CLS]" and tokens.pieces.count("[SEP]") == 2, f"pieces {tokens.pieces}")
+    expect(tokens.types.tolist() == [0] * 5 + [1] * 2, f"types {tokens.types}")
+    vocabulary = (MODEL / "vocab.txt").read_text().split("\n")
+    expect([vocabulary[i] for i in tokens.ids] == tokens.pieces, "ids")
+    expect(tokens.offsets[1].tolist() == [0, 3] and tokens.offsets[0].tolist() == [-1, -1], "offsets")
+
+
+def check_errors(model: berth.Model):
+    error = refuses("a missing folder", berth.Error, berth.Model(SCRATCH / "none").embed, ["text"])
+    expect(error.status == 66 and "none" in str(error), f"a missing folder: {error}")
+    error = refuses("an unknown setting", berth.Error, lambda: berth.Model(MODEL, threds=3))
+    expect(error.status == 2 and "threads" in str(error), f"an unknown setting: {error}")
+    refuses("one text", TypeError, model.embed, "text")
+    refuses("a NUL", ValueError, model.embed, ["a\0b"])
+    expect(refuses("a question without words", berth.Error, model.answer, "", CONTEXT).status == 2, "no words")
+
+
+def check_threads(model: berth.Model):
+    """Other threads of Python run while the library computes, and get the same numbers from it."""
+    texts, expected = TEXTS * 2000, model.embed(TEXTS)
+    state = {"done": False, "turns": 0, "rows": None}
+
+    def compute():
+        state["rows"] = model.embed(texts)
+        state["done"] = True
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    while not state["done"]:
+        state["turns"] += 1
+        time.sleep(0.0005)
+    thread.join()
+    expect(state["turns"] > 3, f"only {state['turns']} turns beside the library: it holds the lock")
+    expect(numpy.array_equal(state["rows"].reshape(2000, 4, -1), numpy.broadcast_to(expected, (2000, *expected.shape))),
+           "other numbers in a thread")
+
+
+def check_training():
+    """The same bytes as the program's."""
+    questions = [{"id": str(i), "question": "who has the ball ?", "answers": [{"text": "anna", "answer_start": 0}]}
+                 for i in range(8)]
+    data = SCRATCH / "train.json"
+    data.write_text(json.dumps({"version": "1.1", "data": [{"title": "t", "paragraphs": [
+        {"context": CONTEXT, "qas": questions}]}]}))
+    settings = {"model": MODEL, "train_file": data, "max_seq_length": 16, "train_batch_size": 4, "seed": 3,
+                "num_train_epochs": 2, "doc_stride": 4, "max_query_length": 8, "precision": "fp32", "threads": 1}
+    kinds = []
+    result = berth.train({**settings, "output_dir": SCRATCH / "library"}, log=lambda record: kinds.append(record["kind"]))
+    expect(result["steps"] == 4 and result["final_loss"] > 0, f"result {result}")
+    expect({"plan", "step", "summary"} <= set(kinds), f"records {set(kinds)}")
+    words = [word for name, value in settings.items() for word in (f"--{name}", value)]
+    program("finetune", "squad", *words, "--output_dir", SCRATCH / "program")
+    weights = [(SCRATCH / folder / "model.safetensors").read_bytes() for folder in ("library", "program")]
+    expect(weights[0] == weights[1], "training gives other weights than the program")
+    expect(refuses("an unknown task", berth.Error, berth.train, settings, "nonsense").status == 2, "an unknown task")
+
+
+def main():
+    expect(pathlib.Path(berth.__file__).is_relative_to(sys.prefix), f"{berth.__file__} is not that of the wheel")
+    expect(program("--version").split()[1] == berth.version(), "the program has another version")
+    model = berth.Model(MODEL, precision="fp32")
+    check_answers(model)
+    check_numbers(model)
+    check_tokens(model)
+    check_errors(model)
+    check_threads(model)
+    check_training()
+    print("all good")
+
+
+if __name__ == "__main__":
+    os.chdir(SCRATCH)
+    main()
