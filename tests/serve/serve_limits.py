@@ -168,7 +168,7 @@ class Overload(unittest.TestCase):
                 with socket.create_connection(("127.0.0.1", server.port)) as connection, connection.makefile("rb") as reader:
                     while time.monotonic() < end:
                         connection.sendall(request)
-                        status = int(reader.readline().split()[1])
+                        status, size = int(reader.readline().split()[1]), 0
                         while (header := reader.readline().strip().lower()) != b"":
                             size = int(header[15:]) if header.startswith(b"content-length:") else size
                         reader.read(size)
