@@ -165,7 +165,8 @@ static int is_silent(const struct berth_field *field) {
     }
     static const char *const silent[] = {
         "total_steps", "adam_beta1", "adam_beta2", "step_loss",    "average_training_time_step",
-        "final_loss",  "task",       "updates",    "sample_count", "train_ema_loss"};
+        "final_loss",  "task",       "updates",    "sample_count", "train_ema_loss",
+        "model_flops", "rss_bytes"};
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
         if (strcmp(field->key, silent[i]) == 0) {
             return 1;

@@ -21,9 +21,9 @@ if(BERTH_HAS_SERVE)
                  ${CMAKE_CURRENT_SOURCE_DIR}/serve/pages/openapi.json)
   add_custom_command(
     OUTPUT ${pages}
-    COMMAND ${CMAKE_COMMAND} -D "FILES=${page_files}" -D OUTPUT=${pages}
-            -P ${CMAKE_CURRENT_SOURCE_DIR}/serve/pages/embed.cmake
-    DEPENDS ${page_files} ${CMAKE_CURRENT_SOURCE_DIR}/serve/pages/embed.cmake
+    COMMAND ${CMAKE_COMMAND} -D "FILES=${page_files}" -D HEADER=serve/pages.h -D OUTPUT=${pages}
+            -P ${CMAKE_CURRENT_SOURCE_DIR}/embed.cmake
+    DEPENDS ${page_files} ${CMAKE_CURRENT_SOURCE_DIR}/embed.cmake
     VERBATIM)
   set(berth_serve berth_serve)
   add_library(berth_serve OBJECT ${serve_sources} ${pages})

@@ -19,6 +19,7 @@ struct window {
     double last_loss; // of the last update
     double seconds, forward, backward, step, waited;
     double imbalance; // of the parts of updates, added up
+    double needed_flops;
 };
 
 struct run {
@@ -111,7 +112,8 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     struct evaluation_run how = {.engine = loop->updater->engine,
                                  .files = loop->content->files,
                                  .log = loop->log,
-                                 .stop = loop->stop};
+                                 .stop = loop->stop,
+                                 .step = run->progress->step};
     struct task_score score;
     TRY(evaluation_predict(loop->evaluation, &how, &timing, &score, error));
     if (!timing.stopped) {
@@ -327,6 +329,7 @@ static void count_update(struct run *run, const struct update_result *update,
     window->backward += update->backward_seconds;
     window->step += update->step_seconds;
     window->imbalance += update->imbalance;
+    window->needed_flops += update->needed_flops;
     struct training_result *result = run->result;
     result->updates++;
     result->sequences += (int64_t)(data->count + data->others);
@@ -401,6 +404,8 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
     fields[count++] = log_integer("sample_count", own_step(loop, run->progress->step) *
                                                       loop->batching->update_sequences);
     fields[count++] = log_real("train_ema_loss", run->ema_loss);
+    fields[count++] = log_real("model_flops", window->needed_flops / window->seconds);
+    fields[count++] = log_integer("rss_bytes", (int64_t)machine_resident());
     if (run->progress->loss_scale.kind != LOSS_SCALE_NONE) {
         fields[count++] = log_integer("skipped", run->progress->skipped);
         fields[count++] = log_real("loss_scale", run->progress->loss_scale.scale);
