@@ -8,14 +8,28 @@
 #include <math.h>
 #include <string.h>
 
+static int ends_with(const char *text, const char *ending) {
+    const size_t length = strlen(text), tail = strlen(ending);
+    return length >= tail && strcmp(text + length - tail, ending) == 0;
+}
+
 // --- axes ----------------------------------------------------------------------------------------
+
+// Bytes have marks at round numbers of KiB, MiB, ...
+static double unit_of(const char *key, double high) {
+    double unit = 1;
+    while (ends_with(key, "bytes") && high / unit >= 1024 && unit < 0x1p50) {
+        unit *= 1024;
+    }
+    return unit;
+}
 
 struct axis axis_of(double low, double high, int intervals) {
     const double span = high > low ? high - low : fmax(fabs(low), 1e-12);
     const double rough = span / intervals, power = pow(10.0, floor(log10(rough)));
-    const double lead = rough / power;
-    struct axis axis = {.step = power * (lead <= 1.0 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10)};
-    axis.low = floor(low / axis.step) * axis.step;
+    const double lead = rough / power * (1 - 1e-9); // 5.0000000000000001 is 5
+    struct axis axis = {.step = power * (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10)};
+    axis.low = floor(low / axis.step + 1e-9) * axis.step;
     // A range that ends at a mark, but for a rounding error, needs no further interval.
     axis.intervals = (int)ceil((high - axis.low) / axis.step - 1e-9);
     axis.intervals = axis.intervals < 1 ? 1 : axis.intervals;
@@ -31,12 +45,24 @@ double axis_place(const struct axis *axis, double value) {
     return place > 0 ? fmin(place, 1.0) : 0.0;
 }
 
-void chart_scale(struct chart *chart, int x_intervals, int y_intervals) {
-    double left = INFINITY, right = -INFINITY, low = INFINITY, high = -INFINITY;
+struct axis chart_updates(const struct run_set *set, int intervals) {
+    double left = INFINITY, right = -INFINITY;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct run *run = &set->runs[i];
+        for (size_t s = 0; s < run->series_count; s++) {
+            const struct run_series *series = &run->series[s];
+            left = series->count > 0 ? fmin(left, series->buckets[0].first) : left;
+            right =
+                series->count > 0 ? fmax(right, series->buckets[series->count - 1].last) : right;
+        }
+    }
+    return axis_of(left >= 0 && left < 0.2 * right ? 0 : left, right, intervals);
+}
+
+void chart_scale(struct chart *chart, int intervals) {
+    double low = INFINITY, high = -INFINITY;
     for (size_t i = 0; i < chart->count; i++) {
         const struct chart_line *line = &chart->lines[i];
-        left = fmin(left, line->buckets[0].first);
-        right = fmax(right, line->buckets[line->count - 1].last);
         for (size_t b = 0; b < line->count; b++) {
             low = fmin(low, line->buckets[b].least);
             high = fmax(high, line->buckets[b].most);
@@ -47,21 +73,17 @@ void chart_scale(struct chart *chart, int x_intervals, int y_intervals) {
         high = fmax(high, chart->limit);
     }
     // Values that are far from zero compared with their range would look alike on an axis from it.
-    low = low > 0 && low < 0.5 * high ? 0 : low;
-    chart->x =
-        axis_of(left < right && left < 0.2 * right && left >= 0 ? 0 : left, right, x_intervals);
-    chart->y = axis_of(low, high, y_intervals);
+    const double unit = unit_of(chart->key, high);
+    low = low > 0 && (low < 0.5 * high || unit > 1) ? 0 : low;
+    chart->y = axis_of(low / unit, high / unit, intervals);
+    chart->y.low *= unit;
+    chart->y.step *= unit;
 }
 
 // --- text ----------------------------------------------------------------------------------------
 
 static int is_whole(double value) {
     return fabs(value) < 1e15 && value == floor(value);
-}
-
-static int ends_with(const char *text, const char *ending) {
-    const size_t length = strlen(text), tail = strlen(ending);
-    return length >= tail && strcmp(text + length - tail, ending) == 0;
 }
 
 static int has_unit(const char *key) {
@@ -112,6 +134,8 @@ static const struct measure {
     {"skipped", "Skipped updates"},
     {"comm_exposed_seconds", "Seconds waiting for exchanges"},
     {"data_wait_ms", "Milliseconds waiting for data"},
+    {"eval_samples_per_second", "Samples per second in evaluations"},
+    {"eval_tokens_per_second", "Tokens per second in evaluations"},
 };
 #define MEASURES (sizeof measures / sizeof *measures)
 
@@ -135,6 +159,17 @@ static int is_listed(const char *const *keys, size_t count, const char *key) {
     return 0;
 }
 
+// The rate of FLOPs is needed only while its share of the peak is unknown.
+static int is_replaced(const struct run_set *set, const char *key) {
+    for (size_t i = 0; i < set->count && strcmp(key, "model_flops") == 0; i++) {
+        if (run_series_find(&set->runs[i], "model_flops") != NULL &&
+            run_series_find(&set->runs[i], "mfu") == NULL) {
+            return 0;
+        }
+    }
+    return strcmp(key, "model_flops") == 0;
+}
+
 // What other series show: running means and the last losses of windows, and the speed twice.
 static int is_redundant(const char *key) {
     static const char *const keys[] = {"train_ema_loss", "step_loss", "final_loss",
@@ -150,7 +185,7 @@ size_t chart_keys(const struct run_set *set, const char ***keys) {
     const char **all = memory_array(total, sizeof *all);
     *keys = all;
     for (size_t m = 0; m < MEASURES && all != NULL; m++) {
-        for (size_t i = 0; i < set->count; i++) {
+        for (size_t i = 0; i < set->count && !is_replaced(set, measures[m].key); i++) {
             if (run_series_find(&set->runs[i], measures[m].key) != NULL) {
                 all[count++] = measures[m].key;
                 break;
@@ -161,7 +196,7 @@ size_t chart_keys(const struct run_set *set, const char ***keys) {
         const struct run *run = &set->runs[i];
         for (size_t s = 0; s < run->series_count; s++) {
             const char *name = run->series[s].name;
-            if (!is_listed(all, count, name) && !is_redundant(name)) {
+            if (!is_listed(all, count, name) && !is_redundant(name) && !is_replaced(set, name)) {
                 all[count++] = name;
             }
         }

@@ -199,7 +199,7 @@ static void put_caption(const struct chart *chart, struct buffer *page) {
 // `set` NULL: no resumptions on it.
 static void put_chart(struct chart *chart, const struct run_set *set, struct buffer *page) {
     const size_t share = POINTS_LIMIT / chart->count;
-    chart_scale(chart, 5, 4);
+    chart_scale(chart, 4);
     html_put(page,
              "<figure class=\"chart\" tabindex=\"0\" data-low=\"%.10g\" data-high=\"%.10g\" "
              "data-x=\"%s\">",
@@ -223,7 +223,7 @@ static void put_chart(struct chart *chart, const struct run_set *set, struct buf
     for (size_t i = 0; i < chart->count; i++) {
         put_line(chart, &chart->lines[i], share > POINTS_LEAST ? share : POINTS_LEAST, page);
     }
-    buffer_put_text(page, "<path class=\"cursor\" d=\"M-9 0\"/></svg>");
+    buffer_put_text(page, "<path class=\"cursor\"/></svg>");
     put_marks("xs", strcmp(chart->x_title, "Update") == 0 ? "step" : "", &chart->x, 0, page);
     html_put(page, "<div class=\"xt soft\">%s</div></div>", chart->x_title);
     put_table(chart, page);
@@ -250,12 +250,16 @@ void html_put_charts(const struct run_set *set, struct buffer *page) {
     const char **keys = NULL;
     struct chart_line *lines = memory_array(set->count, sizeof *lines);
     const size_t count = chart_keys(set, &keys);
+    const struct axis updates = chart_updates(set, 6);
     page->failed |= lines == NULL || keys == NULL;
     if (count > 0 && !page->failed) {
         buffer_put_text(page, "<h2>Curves</h2>\n<div class=\"charts\">\n");
         for (size_t i = 0; i < count; i++) {
-            struct chart chart = {
-                .key = keys[i], .title = chart_title(keys[i]), .lines = lines, .x_title = "Update"};
+            struct chart chart = {.key = keys[i],
+                                  .title = chart_title(keys[i]),
+                                  .lines = lines,
+                                  .x_title = "Update",
+                                  .x = updates};
             chart.count = chart_lines(set, keys[i], lines);
             set_limit(set, &chart);
             if (chart.count > 0) {
@@ -284,6 +288,15 @@ static size_t take_thresholds(const struct run *run, const char *key, struct run
     return count;
 }
 
+static struct axis thresholds_of(const struct chart_line *lines, size_t count) {
+    double low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        low = fmin(low, lines[i].buckets[0].first);
+        high = fmax(high, lines[i].buckets[lines[i].count - 1].last);
+    }
+    return axis_of(low, high, 6);
+}
+
 static void put_threshold_chart(const struct run_set *set, const char *key, const char *title,
                                 struct run_bucket *buckets, struct chart_line *lines,
                                 struct buffer *page) {
@@ -297,6 +310,7 @@ static void put_threshold_chart(const struct run_set *set, const char *key, cons
         }
     }
     if (chart.count > 0) {
+        chart.x = thresholds_of(lines, chart.count);
         put_chart(&chart, NULL, page);
     }
 }

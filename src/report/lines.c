@@ -108,6 +108,8 @@ void lines_value(const struct berth_field *field, char *text, size_t size) {
         snprintf(text, size, "%s", field->text != NULL ? field->text : "none");
     } else if (ends_with(field->key, "bytes")) {
         print_bytes(real, text, size);
+    } else if (ends_with(field->key, "gflops")) {
+        print_flops(1e9 * real, text, size);
     } else if (ends_with(field->key, "flops")) {
         print_flops(real, text, size);
     } else if (field->type == BERTH_REAL) {

@@ -190,7 +190,8 @@ static void draw_series(const struct run_set *set, const char *key, struct chart
     if (chart.count == 0) {
         return;
     }
-    chart_scale(&chart, (int)canvas->columns / 16, canvas->rows < 8 ? 2 : 4);
+    chart.x = chart_updates(set, (int)canvas->columns / 12);
+    chart_scale(&chart, canvas->rows < 8 ? 2 : 4);
     const size_t at_once = style->colour ? chart.count : 1;
     for (size_t i = 0; i < chart.count; i += at_once) {
         draw(&chart, lines + i, at_once, style, canvas, text);

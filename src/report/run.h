@@ -45,12 +45,14 @@ struct run {
     struct run_part *parts;
     size_t part_count, part_capacity;
     // JSON values, NULL where the log has none:
-    json *plan;     // the plan's parts by name, each an object
-    json *settings; // every option's text by its name
-    json *summary;  // of the end of the run
-    json *figures;  // of a benchmark: what `berth bench --json` prints
-    json *details;  // arrays of objects by the kind of detail: "length", "sample", ...
-    json *warnings; // texts
+    json *plan;          // the plan's parts by name, each an object
+    json *settings;      // every option's text by its name
+    json *summary;       // of the end of the run
+    json *figures;       // of a benchmark: what `berth bench --json` prints
+    json *details;       // arrays of objects by the kind of detail: "length", "sample", ...
+    json *warnings;      // texts
+    double details_step; // of the evaluation that some of them are of
+    int details_are_complete;
     double total_steps;
     size_t records;     // lines that are records
     size_t skipped;     // lines that are not

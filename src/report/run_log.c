@@ -8,6 +8,7 @@
 #include "report/html.h"
 #include "report/json_file.h"
 
+#include <errno.h>
 #include <string.h>
 
 struct run_log {
@@ -65,6 +66,7 @@ static void flush(struct run_log *log) {
     if (log->settings.report != NULL) {
         run_feed(&log->run, log->waiting.text, log->waiting.length);
     }
+    log->file.failed = log->waiting.failed && could_write ? ENOMEM : log->file.failed;
     if (!json_file_write(&log->file, log->waiting.text, log->waiting.length) && could_write) {
         log_warning(&log->settings.next,
                     "log.jsonl: writing failed (%s); no more records are written",

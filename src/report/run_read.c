@@ -121,6 +121,7 @@ static void take_step(struct run *run, const json *record) {
 
 static void take_eval(struct run *run, const json *record) {
     add_numbers(run, record, "eval_");
+    run->details_are_complete = 1;
 }
 
 static void take_plan(struct run *run, const json *record) {
@@ -145,7 +146,7 @@ static void take_event(struct run *run, const json *record) {
         replace(run, &run->settings, record);
         json_free(run->summary);
         run->summary = NULL;
-        json_remove(run->details, "length");
+        run->details_are_complete = 1;
         new_part(run);
     }
 }
@@ -154,15 +155,26 @@ static void take_warning(struct run *run, const json *record) {
     append(run, &run->warnings, json_member(record, "text"), WARNINGS_LIMIT);
 }
 
-// Those of a later evaluation replace those of the last one.
+// The details of one evaluation replace those of the last one, which a resumed process may repeat.
+static void begin_evaluation(struct run *run, double step) {
+    static const char *const names[] = {"sample", "confusion", "threshold"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        json_remove(run->details, names[i]);
+    }
+    run->details_step = step;
+    run->details_are_complete = 0;
+}
+
 static void take_detail(struct run *run, const json *record) {
     const char *kind = text_of(record, "text");
-    const json *known = json_member(run->details, kind);
-    if (known != NULL && real_of(json_at(known, 0), "step") != real_of(record, "step") &&
-        !isnan(real_of(record, "step"))) {
-        json_remove(run->details, kind);
-        known = NULL;
+    const double step = real_of(record, "step");
+    if (!isnan(step) && (run->details_are_complete || step != run->details_step)) {
+        begin_evaluation(run, step);
     }
+    if (real_of(record, "from") == 1) { // the first range of another histogram
+        json_remove(run->details, kind);
+    }
+    const json *known = json_member(run->details, kind);
     if (known == NULL && json_length(run->details) < FACTS_LIMIT) {
         set(run, &run->details, kind, json_new_array());
     }
@@ -212,6 +224,25 @@ static void take_entry(struct run *run, const json *entry) {
     run->records++;
 }
 
+// One object of a benchmark is shown by its members, several are rows of a table.
+static void take_figures(struct run *run, const json *value) {
+    if (run->figures == NULL) {
+        replace(run, &run->figures, value);
+        return;
+    }
+    if (!json_is_array_value(json_member(run->figures, "results"))) {
+        json *first = run->figures;
+        json *list = json_new_array();
+        run->figures = NULL;
+        run->failed |= json_append(list, first) != 0;
+        set(run, &run->figures, "results", list);
+    }
+    json *list = (json *)json_member(run->figures, "results");
+    if (list != NULL && json_length(list) < DETAILS_LIMIT) {
+        run->failed |= json_append(list, json_copy_deep(value)) != 0;
+    }
+}
+
 static int take_value(struct run *run, const json *value) {
     const json *history = json_member(value, "log_history");
     if (json_is_array_value(history)) {
@@ -223,8 +254,9 @@ static int take_value(struct run *run, const json *value) {
         return 1;
     }
     if (json_is_text(json_member(value, "kind"))) {
-        run->records += take_record(run, value) != 0;
-        return run->records > 0;
+        const int is_taken = take_record(run, value);
+        run->records += (size_t)is_taken;
+        return is_taken;
     }
     if (json_is_array_value(value) && json_is_object_value(json_at(value, 0))) {
         set(run, &run->figures, "results", json_copy_deep(value));
@@ -232,7 +264,7 @@ static int take_value(struct run *run, const json *value) {
         return 1;
     }
     if (json_is_object_value(value) && json_length(value) > 0) {
-        replace(run, &run->figures, value);
+        take_figures(run, value);
         run->records++;
         return 1;
     }
@@ -257,12 +289,11 @@ static void take_line(struct run *run) {
         return;
     }
     run->line_is_long = 0;
-    if (is_long ||
-        json_read_memory(run->name, run->line.bytes, run->line.length, &value, &error) !=
-            BERTH_OK ||
-        !take_value(run, value)) {
-        run->skipped++;
-    }
+    const enum berth_status status =
+        is_long ? BERTH_BAD_DATA
+                : json_read_memory(run->name, run->line.bytes, run->line.length, &value, &error);
+    run->failed |= status == BERTH_NO_MEMORY;
+    run->skipped += status != BERTH_OK || !take_value(run, value);
     json_free(value);
     buffer_clear(&run->line);
 }
@@ -336,31 +367,47 @@ static enum berth_status feed_file(struct run *run, const struct file_reader *re
     return status;
 }
 
-// A file that is one JSON value on several lines, such as trainer_state.json.
 static enum berth_status read_value(struct run *run, const char *path, struct berth_error *error) {
     json *value = NULL;
-    struct berth_error ignored;
-    int is_taken = 0;
-    if (json_read_file(path, &value, &ignored) == BERTH_OK) {
-        run->skipped = 0;
-        is_taken = take_value(run, value);
-    }
+    TRY(json_read_file(path, &value, error));
+    (void)take_value(run, value);
     json_free(value);
-    return is_taken ? BERTH_OK
-                    : error_set(error, BERTH_BAD_DATA,
-                                "%s: not a log: expected JSON lines as --json_summary writes them, "
-                                "trainer_state.json, or the output of `berth bench --json`",
-                                path);
+    return BERTH_OK;
+}
+
+// Whether the file is one JSON value on several lines, such as trainer_state.json: its first line
+// is a bracket alone.
+static enum berth_status is_value(const struct file_reader *reader, int *answer,
+                                  struct berth_error *error) {
+    char first[2] = "";
+    *answer = 0;
+    if (reader->size > sizeof first) {
+        TRY(file_reader_at(reader, 0, first, sizeof first, error));
+        *answer = strchr("{[", first[0]) != NULL && strchr("\r\n", first[1]) != NULL;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_open(struct run *run, const struct file_reader *reader,
+                                   struct berth_error *error) {
+    int is_whole;
+    TRY(is_value(reader, &is_whole, error));
+    return is_whole ? read_value(run, reader->path, error) : feed_file(run, reader, error);
 }
 
 static enum berth_status read_log(struct run *run, const char *path, struct berth_error *error) {
     struct file_reader reader;
     TRY(file_reader_open(&reader, path, error));
-    enum berth_status status = feed_file(run, &reader, error);
+    enum berth_status status = read_open(run, &reader, error);
     file_reader_close(&reader);
     TRY(status);
     TRY(run_end(run, error));
-    return run->records > 0 ? BERTH_OK : read_value(run, path, error);
+    return run->records > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: not a log: expected JSON lines as --json_summary writes them, "
+                           "trainer_state.json, or the output of `berth bench --json`",
+                           path);
 }
 
 // FOLDER/NAME if it exists. Otherwise *path stays NULL.

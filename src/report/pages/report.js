@@ -23,7 +23,7 @@ function follow(chart) {
     now.replaceChildren(...words, place);
     cursor.setAttribute("d", `M${1000 * (x - low) / (high - low)} 0v1000`);
   }
-  function hide() { now.replaceChildren(); cursor.setAttribute("d", "M-9 0"); at = -1; }
+  function hide() { now.replaceChildren(); cursor.removeAttribute("d"); at = -1; }
   plot.addEventListener("pointermove", event => {
     const box = plot.getBoundingClientRect();
     at = nearest(places, low + (high - low) * (event.clientX - box.left) / box.width);

@@ -652,6 +652,9 @@ static enum berth_status make_output(struct training_job *job, struct berth_erro
 static enum berth_status open_log(struct training_job *job, struct berth_error *error) {
     const struct run_log_settings settings = {
         .next = job->log, .report = job->config.report, .report_every = job->config.report_every};
+    if (job->config.report_every > 0 && job->config.report == NULL && !is_worker(job)) {
+        log_note(&job->log, "report_every has no effect without --report");
+    }
     if (is_first(job)) {
         TRY(run_log_open(&settings, &job->run_log, error));
         job->log = run_log_log(job->run_log);
