@@ -86,10 +86,6 @@ static int is_whole(double value) {
     return fabs(value) < 1e15 && value == floor(value);
 }
 
-static int has_unit(const char *key) {
-    return ends_with(key, "bytes") || ends_with(key, "flops");
-}
-
 void chart_value(const char *key, double value, char *text, size_t size) {
     const struct berth_field whole = {.key = key, .type = BERTH_INTEGER, .integer = 0},
                              real = {.key = key, .type = BERTH_REAL, .real = value};
@@ -104,7 +100,14 @@ void chart_value(const char *key, double value, char *text, size_t size) {
 void chart_mark(const char *key, const struct axis *axis, int mark, char *text, size_t size) {
     double value = axis->low + axis->step * mark;
     value = fabs(value) < axis->step * 1e-9 ? 0 : value; // what is left of 0.3 - 3 x 0.1
-    if (has_unit(key) || strcmp(key, "step") == 0) {
+    if (ends_with(key, "bytes")) {
+        static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+        size_t unit = 0;
+        for (double high = axis_high(axis); high >= 1024 && unit < 5; high /= 1024, unit++) {
+            value /= 1024;
+        }
+        number_format(text, size, "%.4g %s", value, units[unit]);
+    } else if (ends_with(key, "flops") || strcmp(key, "step") == 0) {
         chart_value(key, value, text, size);
     } else {
         number_format(text, size, "%.6g", value);
@@ -123,6 +126,10 @@ static const struct measure {
     {"eval_exact", "Exact match"},
     {"eval_accuracy", "Accuracy"},
     {"eval_mcc", "Matthews correlation"},
+    {"eval_masked_lm_accuracy", "Accuracy of masked words, evaluated"},
+    {"eval_next_sentence_accuracy", "Accuracy of next sentences, evaluated"},
+    {"eval_masked_lm_loss", "Loss of masked words, evaluated"},
+    {"eval_next_sentence_loss", "Loss of next sentences, evaluated"},
     {"learning_rate", "Learning rate"},
     {"grad_norm", "Norm of the gradient"},
     {"samples_per_second", "Samples per second"},

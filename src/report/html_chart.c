@@ -246,6 +246,16 @@ static void set_limit(const struct run_set *set, struct chart *chart) {
     }
 }
 
+static void put_legend(const struct run_set *set, struct buffer *page) {
+    for (size_t i = 0; i < set->count; i++) {
+        if (set->runs[i].part_count > 1) {
+            buffer_put_text(page, "<p class=\"soft\">Dotted vertical lines: a process resumed the "
+                                  "run.</p>\n");
+            return;
+        }
+    }
+}
+
 void html_put_charts(const struct run_set *set, struct buffer *page) {
     const char **keys = NULL;
     struct chart_line *lines = memory_array(set->count, sizeof *lines);
@@ -253,7 +263,9 @@ void html_put_charts(const struct run_set *set, struct buffer *page) {
     const struct axis updates = chart_updates(set, 6);
     page->failed |= lines == NULL || keys == NULL;
     if (count > 0 && !page->failed) {
-        buffer_put_text(page, "<h2>Curves</h2>\n<div class=\"charts\">\n");
+        buffer_put_text(page, "<h2>Curves</h2>\n");
+        put_legend(set, page);
+        buffer_put_text(page, "<div class=\"charts\">\n");
         for (size_t i = 0; i < count; i++) {
             struct chart chart = {.key = keys[i],
                                   .title = chart_title(keys[i]),

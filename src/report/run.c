@@ -125,30 +125,3 @@ const json *run_planned(const struct run *run, const char *part, const char *key
 const json *run_details(const struct run *run, const char *kind) {
     return json_member(run->details, kind);
 }
-
-// --- several -------------------------------------------------------------------------------------
-
-enum berth_status run_set_read(struct run_set *set, const char *const *paths, size_t count,
-                               struct berth_error *error) {
-    enum berth_status status = BERTH_OK;
-    *set = (struct run_set){.runs = memory_array_zeroed(count, sizeof *set->runs)};
-    if (set->runs == NULL) {
-        return error_no_memory(error, count * sizeof *set->runs, "the runs");
-    }
-    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
-        set->count++;
-        status = run_read(&set->runs[i], paths[i], error);
-    }
-    if (status != BERTH_OK) {
-        run_set_done(set);
-    }
-    return status;
-}
-
-void run_set_done(struct run_set *set) {
-    for (size_t i = 0; i < set->count; i++) {
-        run_done(&set->runs[i]);
-    }
-    memory_free(set->runs);
-    *set = (struct run_set){0};
-}

@@ -14,7 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RUN_BUCKETS 1024 // of a series
+#define RUN_BUCKETS 1024         // of a series
+#define RUN_LOG_NAME "log.jsonl" // in an output folder
 
 // Neighbouring points: a single one, or several of a long series.
 struct run_bucket {

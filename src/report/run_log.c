@@ -69,7 +69,7 @@ static void flush(struct run_log *log) {
     log->file.failed = log->waiting.failed && could_write ? ENOMEM : log->file.failed;
     if (!json_file_write(&log->file, log->waiting.text, log->waiting.length) && could_write) {
         log_warning(&log->settings.next,
-                    "log.jsonl: writing failed (%s); no more records are written",
+                    RUN_LOG_NAME ": writing failed (%s); no more records are written",
                     strerror(log->file.failed));
     }
     json_line_clear(&log->waiting);
@@ -129,7 +129,7 @@ static enum berth_status take_earlier(struct run_log *log, const char *folder,
 static enum berth_status open_file(struct run_log *log, const char *folder, int append,
                                    struct berth_error *error) {
     const struct json_file_how how = {.append = append};
-    char *path = path_join(folder, "log.jsonl");
+    char *path = path_join(folder, RUN_LOG_NAME);
     if (path == NULL) {
         return file_no_path(error);
     }

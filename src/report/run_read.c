@@ -445,7 +445,7 @@ static enum berth_status try_checkpoints(const char *folder, char **path,
 }
 
 enum berth_status run_find(const char *folder, char **path, struct berth_error *error) {
-    static const char *const names[] = {"log.jsonl", "trainer_state.json"};
+    static const char *const names[] = {RUN_LOG_NAME, "trainer_state.json"};
     *path = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && *path == NULL; i++) {
         TRY(try(folder, names[i], path, error));
@@ -456,7 +456,8 @@ enum berth_status run_find(const char *folder, char **path, struct berth_error *
     return *path != NULL
                ? BERTH_OK
                : error_set(error, BERTH_NO_INPUT,
-                           "%s: no log in it: neither log.jsonl nor trainer_state.json", folder);
+                           "%s: no log in it: neither " RUN_LOG_NAME " nor trainer_state.json",
+                           folder);
 }
 
 enum berth_status run_read(struct run *run, const char *path, struct berth_error *error) {
@@ -469,4 +470,31 @@ enum berth_status run_read(struct run *run, const char *path, struct berth_error
     const enum berth_status status = read_log(run, found, error);
     memory_free(found);
     return status;
+}
+
+// --- several -------------------------------------------------------------------------------------
+
+enum berth_status run_set_read(struct run_set *set, const char *const *paths, size_t count,
+                               struct berth_error *error) {
+    enum berth_status status = BERTH_OK;
+    *set = (struct run_set){.runs = memory_array_zeroed(count, sizeof *set->runs)};
+    if (set->runs == NULL) {
+        return error_no_memory(error, count * sizeof *set->runs, "the runs");
+    }
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        set->count++;
+        status = run_read(&set->runs[i], paths[i], error);
+    }
+    if (status != BERTH_OK) {
+        run_set_done(set);
+    }
+    return status;
+}
+
+void run_set_done(struct run_set *set) {
+    for (size_t i = 0; i < set->count; i++) {
+        run_done(&set->runs[i]);
+    }
+    memory_free(set->runs);
+    *set = (struct run_set){0};
 }

@@ -48,7 +48,7 @@ expect_code 0
 expect_err "report_every has no effect without --report"
 
 # Killed, with half a line: it is shown; then resumed, and marked.
-run finetune squad $squad --output second --max_steps 8 --save_steps 2 --seed 5
+run finetune squad $squad --output second --max_steps 8 --save_steps 2 --save_total_limit 9 --seed 5
 expect_code 0
 rm -rf second/checkpoint-[68]
 printf '{"time":1,"kind":"step","step":7,"lo' >>second/log.jsonl
@@ -58,7 +58,7 @@ grep -q '1 incomplete or unknown line skipped' killed.html || fail "half a line"
 run plot second
 expect_code 0
 expect_out "Loss"
-run finetune squad $squad --output second --max_steps 8 --save_steps 2 --seed 5 --resume_from_checkpoint auto \
+run finetune squad $squad --output second --max_steps 8 --save_steps 2 --save_total_limit 9 --seed 5 --resume_from_checkpoint auto \
     --report pages/second.html --report_every 1
 expect_code 0
 what="page of a resumed run"
