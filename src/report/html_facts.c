@@ -40,12 +40,15 @@ static int is_same(const json *a, const json *b) {
                : (a == NULL || json_is_null_value(a)) && (b == NULL || json_is_null_value(b));
 }
 
+// Whether the runs that have such facts, which a peer may not have, differ.
 static int differs(const struct facts *facts, const char *key) {
-    const json *first = json_member(object_of(facts, 0), key);
-    for (size_t i = 1; i < facts->set->count; i++) {
-        if (!is_same(first, json_member(object_of(facts, i), key))) {
+    const json *first = NULL;
+    for (size_t i = 0, seen = 0; i < facts->set->count; i++) {
+        const json *object = object_of(facts, i), *value = json_member(object, key);
+        if (object != NULL && seen++ > 0 && !is_same(first, value)) {
             return 1;
         }
+        first = object != NULL ? value : first;
     }
     return 0;
 }

@@ -102,11 +102,12 @@ class Browser(unittest.TestCase):
         now = chart.find_element(By.CSS_SELECTOR, ".now")
         points = chart.find_element(By.CSS_SELECTOR, "g[data-points]").get_attribute("data-points").split()
         self.assertEqual(now.text, "")
-        webdriver.ActionChains(self.driver).move_to_element_with_offset(
-            chart.find_element(By.CSS_SELECTOR, "svg[role=img]"), 1000, 0).perform()
-        webdriver.ActionChains(self.driver).move_to_element(chart.find_element(By.CSS_SELECTOR, "svg[role=img]")).perform()
+        drawing = chart.find_element(By.CSS_SELECTOR, "svg[role=img]")
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", drawing)
+        webdriver.ActionChains(self.driver).move_to_element(drawing).perform()
         shown = re.fullmatch(r"(\S+) update (\d+)", now.text)
-        self.assertEqual(points[points.index(shown[2], 0) + 1 if points.index(shown[2]) % 2 == 0 else -1], shown[1])
+        values = dict(zip(points[::2], points[1::2]))
+        self.assertEqual(values[shown[2]], shown[1])
         self.assertRegex(chart.find_element(By.CSS_SELECTOR, ".cursor").get_attribute("d"), r"^M[\d.]+ 0v1000$")
 
     def test_values_by_keys(self):
