@@ -7,6 +7,7 @@
 #include "core/json_line.h"
 #include "core/number.h"
 #include "model/config.h"
+#include "report/html.h"
 #include "train/bench/bench_ops.h"
 #include "train/machine/machine.h"
 
@@ -62,11 +63,11 @@ static const struct option_row options[] = {
      .help = "print one JSON object; ranks: one for each forecast, on a line of its own"},
 };
 
-// Prints one number, for people or as a member of the object.
-static void put_number(struct json_line *line, int json, const char *key, double value,
+// Adds one number to the object, and prints it for people unless the object is printed.
+static void put_number(struct json_line *line, int as_json, const char *key, double value,
                        const char *unit) {
-    if (json) {
-        json_line_real(line, key, value);
+    json_line_real(line, key, value);
+    if (as_json) {
         return;
     }
     char text[64];
@@ -74,18 +75,24 @@ static void put_number(struct json_line *line, int json, const char *key, double
     printf("%-28s %16s %s\n", key, text, unit);
 }
 
-static void put_words(struct json_line *line, int json, const char *key, const char *value) {
-    if (json) {
-        json_line_text(line, key, value);
-    } else {
+static void put_words(struct json_line *line, int as_json, const char *key, const char *value) {
+    json_line_text(line, key, value);
+    if (!as_json) {
         printf("%-28s %s\n", key, value);
     }
 }
 
-static enum berth_status end_object(struct json_line *line, int json, struct berth_error *error) {
+static struct run measured; // what the report shows
+
+static enum berth_status end_object(const struct cli_call *call, struct json_line *line,
+                                    struct berth_error *error) {
     enum berth_status status = BERTH_OK;
-    if (json) {
-        json_line_close(line, '}');
+    json_line_close(line, '}');
+    if (call->config.report != NULL && line->text != NULL) {
+        run_feed(&measured, line->text, line->length);
+        run_feed(&measured, "\n", 1);
+    }
+    if (cli_flag(call, "json")) {
         status = cli_put_json(line, error);
     }
     json_line_done(line);
@@ -107,21 +114,19 @@ static double bandwidth_of(const struct cli_call *call, struct device *device, d
 static enum berth_status run_peak(struct cli_call *call, struct berth_error *error) {
     struct device *device;
     struct json_line line = {0};
-    int json = cli_flag(call, "json");
+    int as_json = cli_flag(call, "json");
     double seconds = cli_real(call, "seconds");
     TRY(machine_device_open(&call->config, comm_self(), NULL, &device, error));
     double fp32 = peak_of(device, DTYPE_F32, seconds);
     double bf16 = peak_of(device, DTYPE_BF16, seconds);
     double bandwidth = bandwidth_of(call, device, seconds);
-    if (json) {
-        json_line_open(&line, NULL, '{');
-    }
-    put_words(&line, json, "device", device->describe(device));
-    put_number(&line, json, "fp32_gflops", fp32 / 1e9, "GFLOP/s");
-    put_number(&line, json, "bf16_gflops", bf16 / 1e9, "GFLOP/s");
-    put_number(&line, json, "bandwidth_gigabytes", bandwidth / 1e9, "GB/s");
+    json_line_open(&line, NULL, '{');
+    put_words(&line, as_json, "device", device->describe(device));
+    put_number(&line, as_json, "fp32_gflops", fp32 / 1e9, "GFLOP/s");
+    put_number(&line, as_json, "bf16_gflops", bf16 / 1e9, "GFLOP/s");
+    put_number(&line, as_json, "bandwidth_gigabytes", bandwidth / 1e9, "GB/s");
     device->close(device);
-    return end_object(&line, json, error);
+    return end_object(call, &line, error);
 }
 
 // --- gemm and ops --------------------------------------------------------------------------------
@@ -222,21 +227,18 @@ static enum berth_status run_table(struct cli_call *call, int products_only,
     struct bench_geometry geometry;
     struct json_line line = {0};
     static struct table table;
-    int json = cli_flag(call, "json");
+    int as_json = cli_flag(call, "json");
     TRY(make_geometry(call, &geometry, error));
     TRY(measure_table(call, products_only, &geometry, &table, error));
-    if (json) {
-        json_line_open(&line, NULL, '{');
-    }
-    put_words(&line, json, "precision", machine_precision_name(call->config.precision));
-    put_number(&line, json, "peak_gflops", table.peak / 1e9, "GFLOP/s");
-    put_number(&line, json, "bandwidth_gigabytes", table.bandwidth / 1e9, "GB/s");
-    if (json) {
-        add_table(&line, &table);
-    } else {
+    json_line_open(&line, NULL, '{');
+    put_words(&line, as_json, "precision", machine_precision_name(call->config.precision));
+    put_number(&line, as_json, "peak_gflops", table.peak / 1e9, "GFLOP/s");
+    put_number(&line, as_json, "bandwidth_gigabytes", table.bandwidth / 1e9, "GB/s");
+    add_table(&line, &table);
+    if (!as_json) {
         print_table(&table);
     }
-    return end_object(&line, json, error);
+    return end_object(call, &line, error);
 }
 
 static enum berth_status run_gemm(struct cli_call *call, struct berth_error *error) {
@@ -249,43 +251,44 @@ static enum berth_status run_ops(struct cli_call *call, struct berth_error *erro
 
 // --- train, predict, pretrain --------------------------------------------------------------------
 
-static void put_exchanges(struct json_line *line, int json, const struct bench_figures *figures) {
+static void put_exchanges(struct json_line *line, int as_json,
+                          const struct bench_figures *figures) {
     if (figures->ranks > 1) {
-        put_number(line, json, "ranks", figures->ranks, "");
-        put_number(line, json, "imbalance", figures->imbalance, "of the mean part");
-        put_number(line, json, "comm_exposed_seconds", figures->comm_exposed_seconds, "s");
-        put_number(line, json, "comm_hidden_seconds", figures->comm_hidden_seconds, "s");
-        put_number(line, json, "comm_bytes", (double)figures->comm_bytes, "");
+        put_number(line, as_json, "ranks", figures->ranks, "");
+        put_number(line, as_json, "imbalance", figures->imbalance, "of the mean part");
+        put_number(line, as_json, "comm_exposed_seconds", figures->comm_exposed_seconds, "s");
+        put_number(line, as_json, "comm_hidden_seconds", figures->comm_hidden_seconds, "s");
+        put_number(line, as_json, "comm_bytes", (double)figures->comm_bytes, "");
     }
     if (figures->no_exchange_seconds > 0) {
-        put_number(line, json, "no_exchange_seconds", figures->no_exchange_seconds, "s");
-        put_number(line, json, "exchange_ratio", figures->seconds / figures->no_exchange_seconds,
+        put_number(line, as_json, "no_exchange_seconds", figures->no_exchange_seconds, "s");
+        put_number(line, as_json, "exchange_ratio", figures->seconds / figures->no_exchange_seconds,
                    "");
     }
 }
 
-static void put_figures(struct json_line *line, int json, const struct bench_figures *figures) {
+static void put_figures(struct json_line *line, int as_json, const struct bench_figures *figures) {
     if (figures->masked > 0) {
-        put_number(line, json, "masked_tokens", (double)figures->masked, "");
-        put_number(line, json, "fill", figures->fill, "of the rows");
+        put_number(line, as_json, "masked_tokens", (double)figures->masked, "");
+        put_number(line, as_json, "fill", figures->fill, "of the rows");
     }
-    put_number(line, json, "samples_per_second", figures->samples_per_second, "");
-    put_number(line, json, "tokens_per_second", figures->tokens_per_second, "");
-    put_number(line, json, "model_gflops", figures->model_gflops, "GFLOP/s");
-    put_number(line, json, "peak_gflops", figures->peak_gflops, "GFLOP/s");
-    put_number(line, json, "mfu", figures->mfu, "of the peak");
-    put_number(line, json, "plan_bytes", (double)figures->plan_bytes, "");
-    put_number(line, json, "peak_rss_bytes", (double)figures->peak_rss_bytes, "");
-    put_number(line, json, "steps", (double)figures->steps, "");
-    put_number(line, json, "sequences", (double)figures->sequences, "");
-    put_number(line, json, "tokens", (double)figures->tokens, "");
-    put_number(line, json, "seconds", figures->seconds, "s");
-    put_number(line, json, "p50_seconds", figures->p50_seconds, "s");
-    put_number(line, json, "p99_seconds", figures->p99_seconds, "s");
-    put_number(line, json, "forward_seconds", figures->forward_seconds, "s");
-    put_number(line, json, "backward_seconds", figures->backward_seconds, "s");
-    put_number(line, json, "step_seconds", figures->step_seconds, "s");
-    put_exchanges(line, json, figures);
+    put_number(line, as_json, "samples_per_second", figures->samples_per_second, "");
+    put_number(line, as_json, "tokens_per_second", figures->tokens_per_second, "");
+    put_number(line, as_json, "model_gflops", figures->model_gflops, "GFLOP/s");
+    put_number(line, as_json, "peak_gflops", figures->peak_gflops, "GFLOP/s");
+    put_number(line, as_json, "mfu", figures->mfu, "of the peak");
+    put_number(line, as_json, "plan_bytes", (double)figures->plan_bytes, "");
+    put_number(line, as_json, "peak_rss_bytes", (double)figures->peak_rss_bytes, "");
+    put_number(line, as_json, "steps", (double)figures->steps, "");
+    put_number(line, as_json, "sequences", (double)figures->sequences, "");
+    put_number(line, as_json, "tokens", (double)figures->tokens, "");
+    put_number(line, as_json, "seconds", figures->seconds, "s");
+    put_number(line, as_json, "p50_seconds", figures->p50_seconds, "s");
+    put_number(line, as_json, "p99_seconds", figures->p99_seconds, "s");
+    put_number(line, as_json, "forward_seconds", figures->forward_seconds, "s");
+    put_number(line, as_json, "backward_seconds", figures->backward_seconds, "s");
+    put_number(line, as_json, "step_seconds", figures->step_seconds, "s");
+    put_exchanges(line, as_json, figures);
 }
 
 static enum berth_status check_options(const struct cli_call *call, enum bench_kind kind,
@@ -329,7 +332,7 @@ static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
     struct bench_figures figures = {0};
     struct json_line line = {0};
     struct berth_reporter *reporter;
-    int json = cli_flag(call, "json");
+    int as_json = cli_flag(call, "json");
     TRY(check_options(call, kind, error));
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
     const struct bench_settings settings = settings_of(call, kind, reporter);
@@ -339,13 +342,11 @@ static enum berth_status run_whole(struct cli_call *call, enum bench_kind kind,
     if (figures.rank > 0) {
         return BERTH_OK;
     }
-    if (json) {
-        json_line_open(&line, NULL, '{');
-    }
-    put_words(&line, json, "config", settings.geometry);
-    put_words(&line, json, "precision", machine_precision_name(call->config.precision));
-    put_figures(&line, json, &figures);
-    return end_object(&line, json, error);
+    json_line_open(&line, NULL, '{');
+    put_words(&line, as_json, "config", settings.geometry);
+    put_words(&line, as_json, "precision", machine_precision_name(call->config.precision));
+    put_figures(&line, as_json, &figures);
+    return end_object(call, &line, error);
 }
 
 static enum berth_status run_train(struct cli_call *call, struct berth_error *error) {
@@ -427,24 +428,25 @@ static enum berth_status put_forecast(const struct cli_call *call,
                                       const struct bench_forecast *forecast,
                                       struct berth_error *error) {
     const double steps = (double)cli_integer(call, "steps");
+    struct json_line line = {0};
+    json_line_open(&line, NULL, '{');
+    json_line_text(&line, "config", cli_value(call, "config"));
+    json_line_text(&line, "precision", machine_precision_name(call->config.precision));
+    json_line_integer(&line, "hosts", cluster->hosts);
+    json_line_integer(&line, "ranks_per_host", cluster->ranks_per_host);
+    json_line_real(&line, "link_gbit", gbit);
+    json_line_real(&line, "link_delay_us", cli_real(call, "link_delay_us"));
+    json_line_real(&line, "predicted_samples_per_second", forecast->samples_per_second);
+    json_line_real(&line, "efficiency", forecast->efficiency);
+    json_line_integer(&line, "steps", (int64_t)steps);
+    json_line_real(&line, "seconds", forecast->seconds);
+    json_line_real(&line, "comm_exposed_seconds", forecast->comm_exposed_seconds);
+    json_line_integer(&line, "comm_bytes", forecast->comm_bytes);
+    json_line_integer(&line, "rank_plan_bytes", figures->plan_bytes);
+    json_line_integer(&line, "host_plan_bytes", figures->host_plan_bytes);
+    TRY(end_object(call, &line, error));
     if (cli_flag(call, "json")) {
-        struct json_line line = {0};
-        json_line_open(&line, NULL, '{');
-        json_line_text(&line, "config", cli_value(call, "config"));
-        json_line_text(&line, "precision", machine_precision_name(call->config.precision));
-        json_line_integer(&line, "hosts", cluster->hosts);
-        json_line_integer(&line, "ranks_per_host", cluster->ranks_per_host);
-        json_line_real(&line, "link_gbit", gbit);
-        json_line_real(&line, "link_delay_us", cli_real(call, "link_delay_us"));
-        json_line_real(&line, "predicted_samples_per_second", forecast->samples_per_second);
-        json_line_real(&line, "efficiency", forecast->efficiency);
-        json_line_integer(&line, "steps", (int64_t)steps);
-        json_line_real(&line, "seconds", forecast->seconds);
-        json_line_real(&line, "comm_exposed_seconds", forecast->comm_exposed_seconds);
-        json_line_integer(&line, "comm_bytes", forecast->comm_bytes);
-        json_line_integer(&line, "rank_plan_bytes", figures->plan_bytes);
-        json_line_integer(&line, "host_plan_bytes", figures->host_plan_bytes);
-        return end_object(&line, 1, error);
+        return BERTH_OK;
     }
     char text[192];
     number_format(text, sizeof text, "%6d %6d %8g %11.1f %10.3f %9.3f %10.3f %9.1f %9.2f %9.2f",
@@ -536,12 +538,28 @@ static enum cli_processes processes_of(const struct cli_call *call) {
     return kind != NULL ? kind->processes : CLI_EACH;
 }
 
+// Of several processes, the first one has measured.
+static enum berth_status write_report(const struct cli_call *call, struct berth_error *error) {
+    const struct run_set set = {.runs = &measured, .count = 1};
+    TRY(run_end(&measured, error));
+    return measured.records > 0 ? html_write_report(&set, call->config.report, error) : BERTH_OK;
+}
+
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     const struct kind *kind = kind_of(call);
-    return kind != NULL
-               ? kind->run(call, error)
-               : error_set(error, BERTH_USAGE, "unknown benchmark \"%s\"; usage: berth bench %s",
-                           call->arguments[0], call->verb->usage);
+    if (kind == NULL) {
+        return error_set(error, BERTH_USAGE, "unknown benchmark \"%s\"; usage: berth bench %s",
+                         call->arguments[0], call->verb->usage);
+    }
+    char name[64];
+    snprintf(name, sizeof name, "bench %s", kind->name);
+    TRY(run_init(&measured, name, error));
+    enum berth_status status = kind->run(call, error);
+    if (status == BERTH_OK && call->config.report != NULL) {
+        status = write_report(call, error);
+    }
+    run_done(&measured);
+    return status;
 }
 
 static const char *kind_at(size_t index) {
@@ -554,12 +572,12 @@ const struct cli_verb cli_bench = {
                "forecast clusters",
     .usage = "peak | gemm | ops | train | predict | pretrain | ranks ["
              "--config NAME] [--data FILE] [--json]",
-    .example =
-        "berth bench peak\n"
-        "berth bench ops --config base --precision bf16\n"
-        "berth bench train --config base --data train-v1.1.json --precision bf16 --json\n"
-        "berth bench pretrain --config base --input_dir shards --precision bf16\n"
-        "berth bench ranks --config large --data train-v1.1.json --hosts 8,64 --link_gbit 25,100",
+    .example = "berth bench peak\n"
+               "berth bench ops --config base --precision bf16\n"
+               "berth bench train --config base --data train-v1.1.as_json --precision bf16 --json\n"
+               "berth bench pretrain --config base --input_dir shards --precision bf16\n"
+               "berth bench ranks --config large --data train-v1.1.as_json --hosts 8,64 "
+               "--link_gbit 25,100",
     .jobs = JOB_BENCH,
     CLI_OWN_OPTIONS(options),
     .arguments_least = 1,

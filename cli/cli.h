@@ -26,7 +26,7 @@
 #define CLI_LIST(own) CLI_ROW(OPTION_LIST, own, NULL)
 
 #define CLI_OPTIONS_MAX 24
-#define CLI_ARGUMENTS_MAX 4
+#define CLI_ARGUMENTS_MAX 16
 
 // A verb's own rows; more than CLI_OPTIONS_MAX do not compile.
 #define CLI_OWN_OPTIONS(rows)                                                                      \
@@ -98,7 +98,8 @@ extern const struct cli_verb cli_task_verbs[];
 extern const size_t cli_task_verb_count;
 extern const struct cli_verb cli_answer, cli_show, cli_tokenize, cli_features, cli_embed,
     cli_inspect, cli_convert, cli_compare, cli_init, cli_verify, cli_bench, cli_doctor, cli_fetch,
-    cli_prepare, cli_pack, cli_vocab, cli_fill, cli_serve, cli_help, cli_man, cli_completion;
+    cli_prepare, cli_pack, cli_vocab, cli_fill, cli_serve, cli_help, cli_man, cli_completion,
+    cli_report, cli_plot;
 
 // For a verb that trains: the verb to run with --do_train false; NULL: none.
 const struct cli_verb *cli_without_training(const struct cli_verb *verb);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The fuzz targets and the rooms that each needs: fuzz_NAME.c with the corpus in corpus/NAME.
-set(BERTH_FUZZ_TARGETS safetensors json config vocab tokenizer squad features feature_cache table torch deepspeed tensorflow tfrecord pretraining hdf5 hub wikitext mediawiki bzip2 corpus pretraining_hdf5 tagged texts)
+set(BERTH_FUZZ_TARGETS safetensors json config vocab tokenizer squad features feature_cache table torch deepspeed tensorflow tfrecord pretraining hdf5 hub wikitext mediawiki bzip2 corpus pretraining_hdf5 tagged texts run_log)
 if(BERTH_HAS_SERVE)
   list(APPEND BERTH_FUZZ_TARGETS serve)
 endif()
@@ -27,6 +27,7 @@ set(BERTH_FUZZ_ROOMS_mediawiki core format)
 set(BERTH_FUZZ_ROOMS_bzip2 core format)
 set(BERTH_FUZZ_ROOMS_corpus core text format data)
 set(BERTH_FUZZ_ROOMS_pretraining_hdf5 core text format data)
+set(BERTH_FUZZ_ROOMS_run_log core format report)
 set(BERTH_FUZZ_ROOMS_serve ${BERTH_ROOMS} serve)
 
 # berth_fuzz_program(PROGRAM TARGET SOURCES...)

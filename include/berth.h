@@ -310,6 +310,10 @@ struct berth_config {
 
     uint64_t given[4]; /* bit set of the fields set by berth_config_set, which override a
                           DeepSpeed file */
+
+    const char *report;   /* HTML file for the report of the run; NULL: none */
+    int64_t report_every; /* seconds between updates of the report while the run goes on; 0: it is
+                             written at the end */
 };
 
 /* Sets every field to its default; required before a struct is used. `size` is the struct's size in
@@ -344,7 +348,9 @@ enum berth_record_kind {
     BERTH_RECORD_SUMMARY,  /* the end of the run */
     BERTH_RECORD_VALUES,   /* step, then one number for each of many parts; text names the
                               quantity */
-    BERTH_RECORD_EVENT     /* an event for other programs; text names it, fields describe it */
+    BERTH_RECORD_EVENT,    /* an event for other programs; text names it, fields describe it */
+    BERTH_RECORD_DETAIL    /* one item of many, which only reports show: a range of lengths, a sample
+                              answer, a cell of the confusion matrix; text names the kind */
 };
 
 enum berth_field_type { BERTH_INTEGER, BERTH_REAL, BERTH_TEXT };
@@ -381,6 +387,29 @@ struct berth_log berth_reporter_log(struct berth_reporter *reporter);
 enum berth_status berth_reporter_check(const struct berth_reporter *reporter,
                                        struct berth_error *error);
 void berth_reporter_close(struct berth_reporter *reporter);
+
+/* A training job writes its records to OUTPUT_DIR/log.jsonl, in the form of json_summary; a resumed
+ * one appends. The functions below show such logs. `paths` are output folders, logs, trainer_state.json
+ * of Hugging Face's Trainer, and files with what `berth bench --json` printed; several are shown in
+ * the same charts. Incomplete lines, as a running or killed job leaves them, are skipped. A path
+ * without a log is BERTH_NO_INPUT, one without a record BERTH_BAD_DATA.
+ *
+ * Writes a self-contained HTML page to `file`. */
+enum berth_status berth_report(const char *const *paths, size_t count, const char *file,
+                               struct berth_error *error);
+
+struct berth_plot_style {
+    const char *series; /* names separated by commas ("loss,learning_rate,f1"); NULL: the loss and
+                           the metric of evaluations */
+    int columns;        /* of the terminal, at least 60 */
+    int rows;           /* of each chart, at least 4 */
+    int colour;         /* whether escape sequences may tell runs apart */
+};
+/* Draws the series with braille characters, in UTF-8. Free *text with berth_string_free. An unknown
+ * series is BERTH_USAGE; the error lists the known ones. */
+enum berth_status berth_plot(const char *const *paths, size_t count,
+                             const struct berth_plot_style *style, char **text,
+                             struct berth_error *error);
 
 /* ---------------------------------------------------------------------------------------------
  * Jobs. `stop` may be NULL. It is read once per update and may be set from a signal handler: 1

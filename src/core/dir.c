@@ -111,6 +111,13 @@ enum berth_status dir_make(const char *path, struct berth_error *error) {
     return BERTH_OK;
 }
 
+enum berth_status dir_make_parent(const char *path, struct berth_error *error) {
+    char *parent = file_parent(path);
+    enum berth_status status = parent != NULL ? dir_make(parent, error) : file_no_path(error);
+    memory_free(parent);
+    return status;
+}
+
 // The length of the parent of path[0, length), without trailing slashes except the root's.
 static size_t length_above(const char *path, size_t length) {
     while (length > 0 && path[length - 1] == '/') {

@@ -111,6 +111,8 @@ enum berth_status dir_check(const char *path, struct berth_error *error);
 // Creates the folder and its missing parents. An existing writable folder is no error; other
 // failures are BERTH_CANT_CREATE.
 enum berth_status dir_make(const char *path, struct berth_error *error);
+// dir_make of the folder that `path` is in.
+enum berth_status dir_make_parent(const char *path, struct berth_error *error);
 // dir_existing returns how many bytes of `path` name an existing folder. Call it before dir_make
 // and pass the result to dir_remove_created as `kept`: that removes the folder and its parents with
 // longer paths, as far as they are empty.

@@ -16,13 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static enum berth_status make_parent(const char *path, struct berth_error *error) {
-    char *parent = file_parent(path);
-    enum berth_status status = parent != NULL ? dir_make(parent, error) : file_no_path(error);
-    memory_free(parent);
-    return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "json_summary");
-}
-
 enum berth_status json_file_open(struct json_file *file, const char *path,
                                  const struct json_file_how *how, struct berth_error *error) {
     *file = (struct json_file){
@@ -34,11 +27,11 @@ enum berth_status json_file_open(struct json_file *file, const char *path,
         file->descriptor = STDOUT_FILENO;
         return BERTH_OK;
     }
-    TRY(make_parent(path, error));
+    TRY(dir_make_parent(path, error));
     int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (how->append ? 0 : O_TRUNC);
     file->descriptor = open(path, flags, 0666);
     if (file->descriptor < 0) {
-        return error_prefix(error, file_cannot_create(path, errno, error), "json_summary");
+        return file_cannot_create(path, errno, error);
     }
     file->owned = 1;
     return BERTH_OK;
@@ -50,7 +43,7 @@ static const char *kind_name(enum berth_record_kind kind) {
         [BERTH_RECORD_PLAN] = "plan",         [BERTH_RECORD_STEP] = "step",
         [BERTH_RECORD_PROGRESS] = "progress", [BERTH_RECORD_EVAL] = "eval",
         [BERTH_RECORD_SUMMARY] = "summary",   [BERTH_RECORD_VALUES] = "values",
-        [BERTH_RECORD_EVENT] = "event"};
+        [BERTH_RECORD_EVENT] = "event",       [BERTH_RECORD_DETAIL] = "detail"};
     return names[kind];
 }
 
@@ -58,13 +51,12 @@ static double milliseconds(double seconds) {
     return (double)(int64_t)(seconds * 1000.0 + 0.5) / 1000.0;
 }
 
-static void build(struct json_file *file, const struct berth_record *record) {
+void json_file_build(struct json_line *line, double start, const struct berth_record *record) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    struct json_line *line = &file->line;
     json_line_open(line, NULL, '{');
     json_line_real(line, "time", milliseconds((double)now.tv_sec + (double)now.tv_nsec * 1e-9));
-    json_line_real(line, "elapsed", milliseconds(console_now() - file->start));
+    json_line_real(line, "elapsed", milliseconds(console_now() - start));
     json_line_text(line, "kind", kind_name(record->kind));
     if (record->text != NULL) {
         json_line_text(line, "text", record->text);
@@ -85,21 +77,18 @@ static void build_dllogger(struct json_file *file, const struct berth_record *re
     dllogger_line(&file->line, elapsed, record);
 }
 
-// Writes the line; returns the errno of a failure, else 0.
-static int write_line(const struct json_file *file) {
-    const char *at = file->line.text;
-    size_t left = file->line.length;
-    while (left > 0) {
-        ssize_t written = write(file->descriptor, at, left);
+int json_file_write(struct json_file *file, const char *bytes, size_t length) {
+    while (length > 0 && file->failed == 0) {
+        ssize_t written = write(file->descriptor, bytes, length);
         if (written < 0 && errno != EINTR) {
-            return errno;
+            file->failed = errno;
         }
         if (written > 0) {
-            at += written;
-            left -= (size_t)written;
+            bytes += written;
+            length -= (size_t)written;
         }
     }
-    return 0;
+    return file->failed == 0;
 }
 
 int json_file_record(struct json_file *file, const struct berth_record *record) {
@@ -110,10 +99,10 @@ int json_file_record(struct json_file *file, const struct berth_record *record) 
     if (file->dllogger) {
         build_dllogger(file, record);
     } else {
-        build(file, record);
+        json_file_build(&file->line, file->start, record);
     }
-    file->failed = file->line.failed ? ENOMEM : write_line(file);
-    return file->failed == 0;
+    file->failed = file->line.failed ? ENOMEM : 0;
+    return json_file_write(file, file->line.text, file->line.length);
 }
 
 void json_file_close(struct json_file *file) {

@@ -28,6 +28,11 @@ enum berth_status json_file_open(struct json_file *file, const char *path,
                                  const struct json_file_how *how, struct berth_error *error);
 // Writes a record. Returns 0 when a write fails for the first time (file->failed is the errno).
 int json_file_record(struct json_file *file, const struct berth_record *record);
+// Writes whole lines that json_file_build has made; returns as json_file_record.
+int json_file_write(struct json_file *file, const char *bytes, size_t length);
 void json_file_close(struct json_file *file);
+
+// Appends the record's line; `start` is what "elapsed" counts from, in monotonic seconds.
+void json_file_build(struct json_line *line, double start, const struct berth_record *record);
 
 #endif

@@ -108,6 +108,8 @@ void lines_value(const struct berth_field *field, char *text, size_t size) {
         snprintf(text, size, "%s", field->text != NULL ? field->text : "none");
     } else if (ends_with(field->key, "bytes")) {
         print_bytes(real, text, size);
+    } else if (ends_with(field->key, "gflops")) {
+        print_flops(1e9 * real, text, size);
     } else if (ends_with(field->key, "flops")) {
         print_flops(real, text, size);
     } else if (field->type == BERTH_REAL) {
@@ -165,7 +167,8 @@ static int is_silent(const struct berth_field *field) {
     }
     static const char *const silent[] = {
         "total_steps", "adam_beta1", "adam_beta2", "step_loss",    "average_training_time_step",
-        "final_loss",  "task",       "updates",    "sample_count", "train_ema_loss"};
+        "final_loss",  "task",       "updates",    "sample_count", "train_ema_loss",
+        "model_flops", "rss_bytes"};
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
         if (strcmp(field->key, silent[i]) == 0) {
             return 1;

@@ -33,7 +33,9 @@ enum berth_status reporter_open(const struct berth_config *config, int descripto
     const struct json_file_how how = {.append = option_resumes(config),
                                       .dllogger = opened->dllogger};
     enum berth_status status = json_file_open(&opened->json, config->json_summary, &how, error);
-    if (status == BERTH_OK) {
+    if (status != BERTH_OK) {
+        (void)error_prefix(error, status, "json_summary");
+    } else {
         status = event_file_open(&opened->events, config->logging_dir, error);
         opened->events.by_steps =
             config->logging_axis != NULL && strcmp(config->logging_axis, "steps") == 0;
@@ -205,6 +207,7 @@ static void print_record(struct berth_reporter *reporter, const struct berth_rec
     case BERTH_RECORD_VALUES: // too many for people; they are in the JSON lines and TensorBoard's
                               // histograms
     case BERTH_RECORD_EVENT:  // for other programs
+    case BERTH_RECORD_DETAIL: // for reports
         break;
     }
     print_dllogger(reporter, record);

@@ -4,6 +4,7 @@
 #include "serve/page.h"
 
 #include "core/buffer.h"
+#include "core/html.h"
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/utf8.h"
@@ -21,27 +22,6 @@ struct page {
     char nonce[33];
 };
 
-void page_put_escaped(struct buffer *text, const char *bytes, size_t length) {
-    for (size_t i = 0; i < length; i++) {
-        const char c = bytes[i];
-        const char *entity = c == '<'    ? "&lt;"
-                             : c == '>'  ? "&gt;"
-                             : c == '&'  ? "&amp;"
-                             : c == '"'  ? "&quot;"
-                             : c == '\'' ? "&#39;"
-                                         : NULL;
-        if (entity != NULL) {
-            buffer_put_text(text, entity);
-        } else {
-            buffer_put_byte(text, c);
-        }
-    }
-}
-
-static void put_text(struct buffer *text, const char *bytes) {
-    page_put_escaped(text, bytes, strlen(bytes));
-}
-
 // --- the places ----------------------------------------------------------------------------------
 
 static void put_nonce(struct page *page) {
@@ -53,12 +33,12 @@ static void put_models(struct page *page) {
         const struct instance *instance = models_acquire(page->models, i);
         const char *name = models_name(page->models, i);
         buffer_put_text(&page->text, "<option value=\"");
-        put_text(&page->text, name);
+        html_put_text(&page->text, name);
         buffer_put_text(&page->text, "\" data-task=\"");
-        put_text(&page->text, instance != NULL ? instance->task->name : "");
+        html_put_text(&page->text, instance != NULL ? instance->task->name : "");
         buffer_put_text(&page->text,
                         page->call != NULL && page->call->model == i ? "\" selected>" : "\">");
-        put_text(&page->text, name);
+        html_put_text(&page->text, name);
         buffer_put_text(&page->text, "</option>");
         models_release(page->models, instance);
     }
@@ -68,7 +48,7 @@ static void put_models(struct page *page) {
 static void put_field(struct page *page, const char *name) {
     const char *value =
         page->call != NULL ? json_text(json_member(page->call->document, name)) : NULL;
-    put_text(&page->text, value != NULL ? value : "");
+    html_put_text(&page->text, value != NULL ? value : "");
 }
 
 static void put_question(struct page *page) {
@@ -88,13 +68,13 @@ static void put_answer(struct page *page, const struct item *item) {
     const size_t begin = is_empty ? length : utf8_skip(context, length, answer->start);
     const size_t end = is_empty ? length : utf8_skip(context, length, answer->end);
     buffer_put_text(text, "<h2>");
-    put_text(text, is_empty ? "No answer" : answer->text);
+    html_put_text(text, is_empty ? "No answer" : answer->text);
     buffer_put_text(text, "</h2><p class=\"text\">");
-    page_put_escaped(text, context, begin);
+    html_put_escaped(text, context, begin);
     buffer_put_text(text, is_empty ? "" : "<mark>");
-    page_put_escaped(text, context + begin, end - begin);
+    html_put_escaped(text, context + begin, end - begin);
     buffer_put_text(text, is_empty ? "" : "</mark>");
-    page_put_escaped(text, context + end, length - end);
+    html_put_escaped(text, context + end, length - end);
     buffer_put_text(text, "</p>");
 }
 
@@ -109,7 +89,7 @@ static void put_result(struct page *page) {
     }
     call->instance->task->write(&line, call->instance, &call->items[0]);
     buffer_put_text(&page->text, "<pre>");
-    put_text(&page->text, line.text != NULL ? line.text : "");
+    html_put_text(&page->text, line.text != NULL ? line.text : "");
     buffer_put_text(&page->text, "</pre>");
     json_line_done(&line);
 }

@@ -10,9 +10,6 @@
 // The page for the models; with `call`, its result.
 struct http_reply page_make(struct models *models, const struct call *call);
 
-// Appends text for a place between tags or quotation marks.
-void page_put_escaped(struct buffer *text, const char *bytes, size_t length);
-
 // POST /ask: fields "model", "question", "context"; the second text of the other tasks is the
 // question, too.
 extern const struct shape shape_form;

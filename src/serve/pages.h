@@ -4,6 +4,6 @@
 #ifndef BERTH_SERVE_PAGES_H
 #define BERTH_SERVE_PAGES_H
 
-extern const char page_html[], page_openapi[];
+extern const char page_html[], openapi_json[];
 
 #endif

@@ -12,7 +12,7 @@ if(BERTH_HAS_SERVE)
   file(GLOB serve_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/serve/*.c)
   set(pages ${CMAKE_CURRENT_BINARY_DIR}/serve_pages.c)
   berth_embed(${pages} serve/pages.h page_html=${CMAKE_CURRENT_SOURCE_DIR}/serve/pages/page.html
-              page_openapi=${CMAKE_CURRENT_SOURCE_DIR}/serve/pages/openapi.json)
+              openapi_json=${CMAKE_CURRENT_SOURCE_DIR}/serve/pages/openapi.json)
   set(berth_serve berth_serve)
   add_library(berth_serve OBJECT ${serve_sources} ${pages})
   target_include_directories(berth_serve PUBLIC ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)

@@ -96,7 +96,7 @@ static struct http_reply get_page(struct server *server, const struct http_reque
 
 static struct http_reply get_description(struct server *server, const struct http_request *request,
                                          size_t model) {
-    return reply_text(200, "application/json", page_openapi);
+    return reply_text(200, "application/json", openapi_json);
 }
 
 // The model of a path without one: the first that does the task.

@@ -291,6 +291,8 @@ CASES = {
     "log_format": "deepspeed",
     "json_summary": "summary.jsonl",
     "logging_dir": "scalars",
+    "report": "report.html",
+    "report_every": "5",
     "logging_axis": ("steps", "--logging_dir scalars"),
     "loss_plot_alpha": ("0.9", "--json_summary summary.jsonl"),
     "wall_clock_breakdown": None,

@@ -35,7 +35,7 @@ ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", TERM="dumb", COLUMNS="
 # --- what is seen of a run -----------------------------------------------------------------------
 
 # Names of figures that differ from run to run.
-TIMES = r"\w*(?:per_second|seconds|runtime|flops|flos|mfu|peak_rss_bytes|plan_bytes|features_bytes|" \
+TIMES = r"\w*(?:per_second|seconds|runtime|flops|flos|mfu|rss_bytes|plan_bytes|features_bytes|" \
         r"perf_per_step|time_step|time|timestamp|datetime|_ms|gflops)"
 
 
@@ -64,7 +64,7 @@ def content(path):
         text = data.decode()
         if path.endswith(".json") and text.startswith("{\n"):
             text = json.dumps(without_settings(json.loads(text)))
-        data = re.sub(r'"kind":"event","event":"Config".*', "", without_times(text)).encode()
+        data = re.sub(r'"kind":"event","text":"Config".*', "", without_times(text)).encode()
     except ValueError:
         pass  # not text
     return hashlib.sha256(data).hexdigest()
@@ -94,7 +94,7 @@ def files_of(folder):
             path = os.path.join(parent, name)
             if "tfevents" in name:
                 found.append(os.path.dirname(os.path.relpath(path, folder)) + f" scalars {axis_of(path)}")
-            elif name not in (".lock", "manifest.json"):
+            elif name not in (".lock", "manifest.json", "log.jsonl"):  # the log repeats every setting
                 found.append(os.path.relpath(path, folder) + " " + content(path))
     return sorted(found)
 

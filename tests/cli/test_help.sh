@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 verbs="pretrain finetune predict evaluate answer show tokenize features embed inspect convert compare init verify bench
-    doctor fetch prepare pack vocab help man completion"
+    doctor fetch prepare pack vocab help man completion report plot"
 for verb in $verbs; do
     for words in "$verb --help" "$verb -h" "help $verb" "$verb squad --nonsense --help"; do
         run $words

@@ -101,6 +101,8 @@ tokenize: first --vocab v t
 inspect: first m
 compare: first m n
 verify: first m
+report: first m
+plot: first m
 bench: first peak
 convert: alone $work/model $work/made --to nvidia
 init: alone --config tiny --output $work/made

@@ -61,6 +61,10 @@ alone compare acme/tiny converted
 expect_code 0
 alone verify acme/tiny
 expect_code 66
+alone report nowhere
+expect_code 66
+alone plot nowhere
+expect_code 66
 alone init --config tiny --output random
 expect_code 0
 alone bench peak

@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "model/folder.h"
+#include "report/run.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/original_write.h"
 #include "train/checkpoint/state_file.h"
@@ -369,7 +370,7 @@ enum berth_status checkpoint_remove_all(const char *output_dir, struct berth_err
     return status;
 }
 
-// Whether the name in the folder is that of the log, or of a folder that holds it.
+// Whether the name in the folder is that of a log or report, or of a folder that holds it.
 static int is_of_log(const char *folder, const char *name, const char *log) {
     char *path = log != NULL ? path_join(folder, name) : NULL;
     const int is_of = path != NULL && file_lies_in(log, path);
@@ -377,15 +378,18 @@ static int is_of_log(const char *folder, const char *name, const char *log) {
     return is_of;
 }
 
-int checkpoint_dir_is_used(const char *output_dir, const char *log) {
+int checkpoint_dir_is_used(const char *output_dir, const struct berth_config *config) {
+    const char *summary = config != NULL ? config->json_summary : NULL;
+    const char *report = config != NULL ? config->report : NULL;
     char **names;
     if (!dir_exists(output_dir) || dir_list(output_dir, &names, NULL) != BERTH_OK) {
         return 0;
     }
     int used = 0;
     for (size_t i = 0; names[i] != NULL; i++) {
-        used |= strcmp(names[i], ".lock") != 0 && !checkpoint_is_temporary(names[i]) &&
-                !is_of_log(output_dir, names[i], log);
+        used |= strcmp(names[i], ".lock") != 0 && strcmp(names[i], RUN_LOG_NAME) != 0 &&
+                !checkpoint_is_temporary(names[i]) && !is_of_log(output_dir, names[i], summary) &&
+                !is_of_log(output_dir, names[i], report);
     }
     memory_free(names);
     return used;
@@ -483,7 +487,7 @@ enum berth_status output_check(const struct berth_config *config, const char *ot
     }
     TRY(dir_check(folder, error));
     if (otherwise != NULL && !config->overwrite_output_dir &&
-        checkpoint_dir_is_used(folder, config->json_summary)) {
+        checkpoint_dir_is_used(folder, config)) {
         return error_set(
             error, BERTH_CANT_CREATE,
             "--output_dir %s is not empty; choose another or add --overwrite_output_dir%s", folder,

@@ -87,10 +87,10 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
 // Verifies sizes and hashes of a checkpoint folder; BERTH_BAD_DATA names the first difference.
 enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct berth_error *error);
 
-// Whether output_dir contains anything except locks, temporary folders of earlier runs and this
-// run's `log` (a file that exists; NULL: none), which a new run would mix with its own files. A
-// missing folder contains nothing.
-int checkpoint_dir_is_used(const char *output_dir, const char *log);
+// Whether output_dir contains anything that a new run would mix with its own files: not locks,
+// temporary folders and the log of an earlier run, nor the files for reports that the settings name
+// (NULL: none). A missing folder contains nothing.
+int checkpoint_dir_is_used(const char *output_dir, const struct berth_config *config);
 // Removes the half-written files of a killed run. The caller holds the lock of output_dir.
 enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *error);
 // Removes every checkpoint of output_dir (--overwrite_output_dir).

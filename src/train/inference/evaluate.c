@@ -33,7 +33,10 @@ static enum berth_status conclude(struct evaluation *evaluation, const struct ev
                                   struct task_score *score, struct berth_error *error) {
     const struct task *task = evaluation->task;
     TRY(task->conclude != NULL ? task->conclude(&evaluation->set, run->files, error) : BERTH_OK);
-    return task->score(&evaluation->set, score, error);
+    TRY(task->score(&evaluation->set, score, error));
+    return task->detail != NULL && run->log->write != NULL
+               ? task->detail(&evaluation->set, run->step, run->log, error)
+               : BERTH_OK;
 }
 
 enum berth_status evaluation_predict(struct evaluation *evaluation,

@@ -29,6 +29,7 @@ struct evaluation_run {
     const struct model_files *files;
     const struct berth_log *log;
     const volatile int *stop;
+    int64_t step; // of the model, for the log
 };
 enum berth_status evaluation_predict(struct evaluation *evaluation,
                                      const struct evaluation_run *run, struct infer_result *timing,

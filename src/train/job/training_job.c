@@ -6,6 +6,7 @@
 #include "core/number.h"
 #include "core/options.h"
 #include "model/folder.h"
+#include "report/run_log.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/original.h"
 #include "train/checkpoint/original_write.h"
@@ -26,6 +27,7 @@ struct training_job {
     const struct task *task;
     struct berth_config config; // including the DeepSpeed file's values
     struct berth_log log;
+    struct run_log *run_log; // of the first rank, else NULL
     const volatile int *stop;
     struct comm *comm, *peers; // as in struct training_job_args
     struct file_lock lock;
@@ -482,8 +484,11 @@ static enum berth_status load_best(struct training_job *job, const char *folder,
     all_reduce_wait_all_weights(&job->updater.all_reduce);
     TRY(comm_settle(job->comm, read_best(job, folder, error), error));
     job->content.updater = NULL; // it has checksums of the last model
-    struct evaluation_run how = {
-        .engine = &job->engine, .files = &job->files, .log = &job->log, .stop = job->stop};
+    struct evaluation_run how = {.engine = &job->engine,
+                                 .files = &job->files,
+                                 .log = &job->log,
+                                 .stop = job->stop,
+                                 .step = job->progress.best_step};
     struct infer_result timing;
     TRY(evaluation_predict(&job->evaluation, &how, &timing, &done->score, error));
     if (timing.stopped) {
@@ -638,14 +643,29 @@ static enum berth_status make_output(struct training_job *job, struct berth_erro
         TRY(output_check(&job->config, ", or resume with --resume_from_checkpoint auto", error));
     }
     TRY(keep_tokenizer(job, error));
+    TRY(run_log_begin(job->run_log, job->config.output_dir, option_resumes(&job->config), error));
     return job->config.overwrite_output_dir && job->resume_folder == NULL
                ? checkpoint_remove_all(job->config.output_dir, error)
                : BERTH_OK;
 }
 
+static enum berth_status open_log(struct training_job *job, struct berth_error *error) {
+    const struct run_log_settings settings = {
+        .next = job->log, .report = job->config.report, .report_every = job->config.report_every};
+    if (job->config.report_every > 0 && job->config.report == NULL && !is_worker(job)) {
+        log_note(&job->log, "report_every has no effect without --report");
+    }
+    if (is_first(job)) {
+        TRY(run_log_open(&settings, &job->run_log, error));
+        job->log = run_log_log(job->run_log);
+    }
+    return BERTH_OK;
+}
+
 // All peers start, or none.
 static enum berth_status open_all(struct training_job *job, struct berth_error *error) {
     struct comm *peers = job->peers;
+    TRY(comm_settle(peers, open_log(job, error), error));
     TRY(comm_settle(peers, settle(job, error), error));
     TRY(comm_settle(peers, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
     TRY(share_resume(job, error));
@@ -703,6 +723,7 @@ void training_job_close(struct training_job *job) {
     job->task->close(&job->train);
     model_files_done(&job->files);
     memory_free(job->resume_folder);
+    run_log_close(job->run_log);
     file_lock_release(&job->lock);
     memory_free(job);
 }

@@ -5,6 +5,7 @@
 #include "core/number.h"
 #include "core/options.h"
 #include "train/checkpoint/original_write.h"
+#include "train/job/lengths.h"
 #include "train/job/paces.h"
 #include "train/machine/machine.h"
 
@@ -19,6 +20,7 @@ struct window {
     double last_loss; // of the last update
     double seconds, forward, backward, step, waited;
     double imbalance; // of the parts of updates, added up
+    double needed_flops;
 };
 
 struct run {
@@ -29,10 +31,11 @@ struct run {
     struct schedule schedule;    // including where it starts
     struct comm_stats exchanged; // until the last step record
     struct paces paces;
-    double ema_loss;    // over the step records; NaN before the first
-    int64_t first_step; // step at which the run began or was resumed
-    int64_t saved_step; // newest step that has a checkpoint
-    int64_t next_save;  // --save_steps auto: the next step to save at
+    struct lengths lengths; // of shards' sequences
+    double ema_loss;        // over the step records; NaN before the first
+    int64_t first_step;     // step at which the run began or was resumed
+    int64_t saved_step;     // newest step that has a checkpoint
+    int64_t next_save;      // --save_steps auto: the next step to save at
     int64_t saves;
     double save_began; // of the checkpoint that is written beside the updates
     int64_t last_step; // last step of the run
@@ -111,7 +114,8 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     struct evaluation_run how = {.engine = loop->updater->engine,
                                  .files = loop->content->files,
                                  .log = loop->log,
-                                 .stop = loop->stop};
+                                 .stop = loop->stop,
+                                 .step = run->progress->step};
     struct task_score score;
     TRY(evaluation_predict(loop->evaluation, &how, &timing, &score, error));
     if (!timing.stopped) {
@@ -312,8 +316,31 @@ static enum berth_status follow_evaluation(struct run *run, struct berth_error *
 
 // --- one update ---------------------------------------------------------------------------------
 
+// Of shards, which are not read before; of the other sets the plan has them.
+static void count_lengths(struct run *run, const struct feed_update *data) {
+    if (run->loop->feed->shards == NULL) {
+        return;
+    }
+    if (run->result->updates == 0) {
+        lengths_init(&run->lengths, run->loop->feed->shards->length);
+    }
+    for (size_t i = 0; i < data->count; i++) {
+        lengths_add(&run->lengths, data->source->get(data->source->data, data->order[i]).length);
+    }
+}
+
+// After 1, 2, 4, 8, ... updates and at the end: each replaces the one before.
+static void report_lengths(const struct run *run, int is_end) {
+    const int64_t updates = run->result->updates;
+    const struct shard_list *shards = run->loop->feed->shards;
+    if (shards != NULL && updates > 0 && (is_end || (updates & (updates - 1)) == 0)) {
+        lengths_log(&run->lengths, shards->length, run->loop->log);
+    }
+}
+
 static void count_update(struct run *run, const struct update_result *update,
                          const struct feed_update *data, double seconds) {
+    count_lengths(run, data);
     struct window *window = &run->window;
     window->sequences += (int64_t)(data->count + data->others);
     window->waited += data->waited;
@@ -327,6 +354,7 @@ static void count_update(struct run *run, const struct update_result *update,
     window->backward += update->backward_seconds;
     window->step += update->step_seconds;
     window->imbalance += update->imbalance;
+    window->needed_flops += update->needed_flops;
     struct training_result *result = run->result;
     result->updates++;
     result->sequences += (int64_t)(data->count + data->others);
@@ -337,6 +365,7 @@ static void count_update(struct run *run, const struct update_result *update,
     result->forward_seconds += update->forward_seconds;
     result->backward_seconds += update->backward_seconds;
     result->step_seconds += update->step_seconds;
+    report_lengths(run, 0);
 }
 
 static const double thousand = 1000;
@@ -401,6 +430,8 @@ static void report_step(struct run *run, double learning_rate, double grad_norm)
     fields[count++] = log_integer("sample_count", own_step(loop, run->progress->step) *
                                                       loop->batching->update_sequences);
     fields[count++] = log_real("train_ema_loss", run->ema_loss);
+    fields[count++] = log_real("model_flops", window->needed_flops / window->seconds);
+    fields[count++] = log_integer("rss_bytes", (int64_t)machine_resident());
     if (run->progress->loss_scale.kind != LOSS_SCALE_NONE) {
         fields[count++] = log_integer("skipped", run->progress->skipped);
         fields[count++] = log_real("loss_scale", run->progress->loss_scale.scale);
@@ -732,6 +763,7 @@ enum berth_status training_loop_run(const struct training_loop *loop,
     if (status != BERTH_OK) {
         finish_saving(&run, status);
     }
+    report_lengths(&run, 1);
     enter(&run, COMM_BETWEEN, 0);
     result->model_step = progress->step;
     result->exchanged = comm->stats(comm);

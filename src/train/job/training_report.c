@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "metrics/results.h"
+#include "train/job/lengths.h"
 #include "train/machine/machine.h"
 #include "train/optimizer/loss_scale.h"
 
@@ -134,12 +135,22 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
     log_fields(log, BERTH_RECORD_PLAN, "files", fields, COUNT(fields));
 }
 
+// Those of shards are known when they were trained (training_loop.c).
+static void report_lengths(const struct training_plan *plan, const struct berth_log *log) {
+    struct lengths lengths;
+    if (plan->train->shards == NULL) {
+        lengths_of_source(&lengths, &plan->train->source);
+        lengths_log(&lengths, plan->config->max_seq_length, log);
+    }
+}
+
 void training_report_plan(const struct training_plan *plan, const struct berth_log *log) {
     report_model(plan, log);
     report_data(plan, log);
     report_batches(plan, log);
     report_optimizer(plan, log);
     report_files(plan, log);
+    report_lengths(plan, log);
 }
 
 // "best_f1": the name of the best model's score; empty without an evaluation.

@@ -5,6 +5,7 @@
 #include "core/meeting.h"
 #include "core/memory.h"
 #include "core/options.h"
+#include "report/html.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/job/training_job.h"
 #include "train/job/worker_table.h"
@@ -77,6 +78,7 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
     }
     worker->config.seed = given->seed + comm->rank;
     worker->config.output_dir = worker->folder;
+    worker->config.report = NULL; // one for all, at the end
     own_row(worker)->seed = worker->config.seed;
     gethostname(own_row(worker)->host, sizeof own_row(worker)->host - 1);
     return BERTH_OK;
@@ -90,6 +92,10 @@ static void announce(const struct worker *worker) {
              "%d independent workers: worker R trains a model of its own with the seed %" PRId64
              " + R in %s/worker-R; plan and reports are of worker 0",
              count, given->seed, given->output_dir);
+    if (given->report_every > 0) {
+        log_note(&worker->args.log, "report_every has no effect: the report of all workers is "
+                                    "written at the end");
+    }
     if (beyond != NULL && dir_exists(beyond)) {
         log_note(&worker->args.log, "%s is of more processes than now, and is not compared",
                  beyond);
@@ -222,6 +228,37 @@ static void fill_result(const struct worker_table *table, struct berth_run_resul
     result->best_seed = table->rows[shown].seed;
 }
 
+static enum berth_status write_report(const struct worker *worker, struct run_set *set,
+                                      struct berth_error *error) {
+    const struct berth_config *given = worker->given;
+    set->runs = memory_array_zeroed((size_t)worker->comm->size, sizeof *set->runs);
+    if (set->runs == NULL) {
+        return error_no_memory(error, sizeof *set->runs, "the report");
+    }
+    for (int rank = 0; rank < worker->comm->size; rank++) {
+        char *folder = worker_folder(given->output_dir, rank);
+        enum berth_status status = folder != NULL ? BERTH_OK : file_no_path(error);
+        if (status == BERTH_OK) {
+            status = run_read(&set->runs[set->count++], folder, error);
+        }
+        memory_free(folder);
+        TRY(status);
+    }
+    TRY(dir_make_parent(given->report, error));
+    return html_write_report(set, given->report, error);
+}
+
+// The curves of all workers in one report; the models are there without it.
+static void report_all(const struct worker *worker) {
+    struct run_set set = {0};
+    struct berth_error error;
+    if (is_first(worker) && worker->given->report != NULL &&
+        write_report(worker, &set, &error) != BERTH_OK) {
+        log_warning(&worker->args.log, "%s", error.message);
+    }
+    run_set_done(&set);
+}
+
 static enum berth_status conclude(struct worker *worker, struct berth_run_result *result,
                                   struct berth_error *error) {
     struct worker_table *table = &worker->table;
@@ -230,6 +267,7 @@ static enum berth_status conclude(struct worker *worker, struct berth_run_result
     const int unfinished = worker_table_unfinished(table);
     fill_result(table, result);
     worker_table_report(table, log);
+    report_all(worker);
     if (unfinished >= 0 && table->rows[unfinished].error.status == BERTH_INTERRUPTED) {
         return report_unfinished(worker, unfinished, error);
     }

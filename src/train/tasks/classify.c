@@ -325,4 +325,5 @@ const struct task task_classify = {.name = "classify",
                                    .take = take,
                                    .conclude = conclude,
                                    .score = classify_score,
+                                   .detail = classify_detail,
                                    .write = classify_write};

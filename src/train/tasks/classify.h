@@ -50,6 +50,9 @@ enum berth_status classify_match_labels(struct classify *own, const struct task_
 
 enum berth_status classify_score(const struct task_set *set, struct task_score *score,
                                  struct berth_error *error);
+// classify_details.c
+enum berth_status classify_detail(const struct task_set *set, int64_t step,
+                                  const struct berth_log *log, struct berth_error *error);
 enum berth_status classify_write(const struct task_set *set, const struct task_results *results,
                                  struct berth_error *error);
 

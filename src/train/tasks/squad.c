@@ -4,6 +4,7 @@
 #include "core/options.h"
 #include "metrics/squad_metrics.h"
 #include "train/machine/machine.h"
+#include "train/tasks/squad_details.h"
 #include "train/tasks/squad_input.h"
 #include "train/tasks/task.h"
 
@@ -197,6 +198,16 @@ static enum berth_status score(const struct task_set *set, struct task_score *re
     return status;
 }
 
+static enum berth_status detail(const struct task_set *set, int64_t step,
+                                const struct berth_log *log, struct berth_error *error) {
+    const struct squad *squad = set->own;
+    const struct squad_dataset *dataset = &squad->input.dataset;
+    return has_references(dataset)
+               ? squad_details_log(dataset, squad->results, squad->options.version_2_with_negative,
+                                   step, log, error)
+               : BERTH_OK;
+}
+
 static enum berth_status write_results(const struct task_set *set,
                                        const struct task_results *results,
                                        struct berth_error *error) {
@@ -218,4 +229,5 @@ const struct task task_squad = {.name = "squad",
                                 .take = take,
                                 .conclude = conclude,
                                 .score = score,
+                                .detail = detail,
                                 .write = write_results};

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// berth report and berth plot: what the logs of runs say, as an HTML page or in the terminal.
+#include "cli.h"
+#include "core/terminal.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+// --- report --------------------------------------------------------------------------------------
+
+static const struct option_row report_options[] = {
+    {CLI_TEXT("output", "report.html"), .unit = "FILE.html", .help = "file to write"},
+};
+
+static enum berth_status run_report(struct cli_call *call, struct berth_error *error) {
+    const char *output = cli_value(call, "output");
+    TRY(berth_report(call->arguments, call->argument_count, output, error));
+    cli_note(call, "%s: written", output);
+    return BERTH_OK;
+}
+
+const struct cli_verb cli_report = {
+    .name = "report",
+    .summary = "a page with the curves, plan and sample answers of runs",
+    .usage = "OUT... [--output FILE.html]",
+    .example = "berth report squad-minilm --output squad-minilm.html\n"
+               "berth report squad-seed-1 squad-seed-2 peer/trainer_state.json",
+    .notes = "OUT is an output folder of a run, also of one that goes on or was killed, a file of "
+             "--json_summary, trainer_state.json of Hugging Face's Trainer, or a file with what "
+             "`berth bench --json` printed. Several are drawn in the same charts. The page needs "
+             "no other file and asks for none.",
+    CLI_OWN_OPTIONS(report_options),
+    .arguments_least = 1,
+    .arguments_most = CLI_ARGUMENTS_MAX,
+    .processes = CLI_FIRST,
+    .run = run_report,
+};
+
+// --- plot ----------------------------------------------------------------------------------------
+
+static const struct option_row plot_options[] = {
+    {CLI_TEXT("series", NULL), .unit = "NAMES",
+     .help = "series to draw, separated by commas: loss,learning_rate,f1",
+     .shown = "the loss and the metric of evaluations"},
+    {CLI_INTEGER("columns", "0"), BETWEEN(0, 1000), .unit = "N",
+     .help = "width; at least 60 columns are drawn", .shown = "0: that of the terminal"},
+    {CLI_INTEGER("rows", "12"), BETWEEN(4, 200), .unit = "N", .help = "height of a chart"},
+};
+
+static enum berth_status run_plot(struct cli_call *call, struct berth_error *error) {
+    const int64_t columns = cli_integer(call, "columns");
+    const struct berth_plot_style style = {.series = cli_value(call, "series"),
+                                           .columns = columns > 0 ? (int)columns
+                                                                  : terminal_width(STDOUT_FILENO),
+                                           .rows = (int)cli_integer(call, "rows"),
+                                           .colour = cli_colour()};
+    char *text;
+    TRY(berth_plot(call->arguments, call->argument_count, &style, &text, error));
+    fputs(text, stdout);
+    berth_string_free(text);
+    return BERTH_OK;
+}
+
+const struct cli_verb cli_plot = {
+    .name = "plot",
+    .summary = "curves of runs in the terminal",
+    .usage = "OUT... [--series NAMES] [--columns N] [--rows N]",
+    .example = "berth plot squad-minilm\n"
+               "berth plot squad-seed-1 squad-seed-2 --series loss,grad_norm",
+    .notes = "OUT is as for `berth report`. Several runs are drawn in one chart where there are "
+             "colours, else below each other.",
+    CLI_OWN_OPTIONS(plot_options),
+    .arguments_least = 1,
+    .arguments_most = CLI_ARGUMENTS_MAX,
+    .processes = CLI_FIRST,
+    .run = run_plot,
+};

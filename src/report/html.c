@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/html.h"
+
+#include "core/file.h"
+#include "core/html.h"
+#include "format/checksum/digest.h"
+#include "report/html_parts.h"
+#include "report/pages.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+// --- the head ------------------------------------------------------------------------------------
+
+static void put_base64(struct buffer *page, const unsigned char *bytes, size_t length) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < length; i += 3) {
+        const size_t left = length - i;
+        const unsigned group = (unsigned)bytes[i] << 16 |
+                               (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) |
+                               (left > 2 ? bytes[i + 2] : 0);
+        buffer_put_byte(page, digits[group >> 18]);
+        buffer_put_byte(page, digits[group >> 12 & 63]);
+        buffer_put_byte(page, left > 1 ? digits[group >> 6 & 63] : '=');
+        buffer_put_byte(page, left > 2 ? digits[group & 63] : '=');
+    }
+}
+
+// A source of the policy that allows exactly this text.
+static enum berth_status put_hash(struct buffer *page, const char *text,
+                                  struct berth_error *error) {
+    char hex[DIGEST_HEX_SIZE];
+    unsigned char bytes[32];
+    TRY(digest_memory(DIGEST_SHA256, text, strlen(text), hex, error));
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        unsigned byte = 0;
+        sscanf(hex + 2 * i, "%2x", &byte);
+        bytes[i] = (unsigned char)byte;
+    }
+    buffer_put_text(page, "'sha256-");
+    put_base64(page, bytes, sizeof bytes);
+    buffer_put_text(page, "'");
+    return BERTH_OK;
+}
+
+static enum berth_status put_head(const struct run_set *set, struct buffer *page,
+                                  struct berth_error *error) {
+    buffer_put_text(page, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
+                          "'none'; img-src data:; base-uri 'none'; form-action 'none'; style-src ");
+    TRY(put_hash(page, report_css, error));
+    buffer_put_text(page, "; script-src ");
+    TRY(put_hash(page, report_js, error));
+    buffer_put_text(page, "\">\n<meta name=\"viewport\" content=\"width=device-width, "
+                          "initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light "
+                          "dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>");
+    html_put_text(page, set->runs[0].name);
+    if (set->count > 1) {
+        html_put(page, " and %zu more", set->count - 1);
+    }
+    buffer_put_text(page, " - Berth</title>\n<style>");
+    buffer_put_text(page, report_css);
+    buffer_put_text(page, "</style>\n</head>\n");
+    return BERTH_OK;
+}
+
+// --- the body ------------------------------------------------------------------------------------
+
+// "update 120 of 487, not ended": how far a run is.
+static void put_state(const struct run *run, struct buffer *page) {
+    const double last = run->part_count > 0 ? run->parts[run->part_count - 1].last : (double)NAN;
+    if (last > 0 && last < INFINITY) {
+        html_put(page, run->total_steps > 0 ? "update %.0f of %.0f" : "update %.0f", last,
+                 run->total_steps);
+        buffer_put_text(page, run->summary != NULL ? ", ended" : ", not ended");
+    }
+    if (run->part_count > 1) {
+        html_put(page, ", %zu processes", run->part_count);
+    }
+    if (run->skipped > 0) {
+        html_put(page, ", %zu incomplete or unknown line%s skipped", run->skipped,
+                 run->skipped == 1 ? "" : "s");
+    }
+}
+
+static void put_runs(const struct run_set *set, struct buffer *page) {
+    buffer_put_text(page, "<ul class=\"runs\">");
+    for (size_t i = 0; i < set->count; i++) {
+        html_put(page,
+                 "<li><svg class=\"key s%zu\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path "
+                 "class=\"line\" d=\"M1 4h22\"/></svg><b>",
+                 i % 8);
+        html_put_text(page, set->runs[i].name);
+        buffer_put_text(page, "</b> <span class=\"soft\">");
+        put_state(&set->runs[i], page);
+        buffer_put_text(page, "</span></li>");
+    }
+    buffer_put_text(page, "</ul>\n");
+}
+
+static void put_heading(const struct run_set *set, struct buffer *page) {
+    char date[64];
+    const time_t now = time(NULL);
+    struct tm broken;
+    gmtime_r(&now, &broken);
+    strftime(date, sizeof date, "%Y-%m-%d %H:%M:%S", &broken);
+    buffer_put_text(page, "<body>\n<main>\n<h1>");
+    html_put_text(page, set->count > 1 ? "Runs" : "Run");
+    html_put(page, "</h1>\n<p class=\"soft\">Berth %s, report of %s UTC</p>\n", BERTH_VERSION,
+             date);
+    put_runs(set, page);
+}
+
+enum berth_status html_put_report(const struct run_set *set, struct buffer *page,
+                                  struct berth_error *error) {
+    static void (*const parts[])(const struct run_set *, struct buffer *) = {
+        put_heading,         html_put_outcome,   html_put_figures, html_put_charts,
+        html_put_thresholds, html_put_processes, html_put_warnings};
+    static void (*const results[])(const struct run *, struct buffer *) = {
+        html_put_lengths, html_put_confusion, html_put_samples};
+    TRY(put_head(set, page, error));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        parts[i](set, page);
+    }
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        for (size_t run = 0; run < set->count; run++) {
+            results[i](&set->runs[run], page);
+        }
+    }
+    html_put_plan(set, page);
+    html_put_settings(set, page);
+    buffer_put_text(page, "</main>\n<script>");
+    buffer_put_text(page, report_js);
+    buffer_put_text(page, "</script>\n</body>\n</html>\n");
+    return page->failed ? error_no_memory(error, page->length, "the report") : BERTH_OK;
+}
+
+enum berth_status html_write_report(const struct run_set *set, const char *path,
+                                    struct berth_error *error) {
+    struct buffer page = {0};
+    enum berth_status status = html_put_report(set, &page, error);
+    if (status == BERTH_OK) {
+        status = file_write(path, page.bytes, page.length, error);
+    }
+    buffer_done(&page);
+    return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "report");
+}

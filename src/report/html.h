@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report of one or several runs as one HTML page, which asks for nothing else: style, script
+// and charts (SVG) are in it, and its policy forbids the browser everything but these. All text of
+// the log is escaped.
+#ifndef BERTH_REPORT_HTML_H
+#define BERTH_REPORT_HTML_H
+
+#include "report/run.h"
+
+// Appends the page. Long series are thinned so that it stays below 1 MB.
+enum berth_status html_put_report(const struct run_set *set, struct buffer *page,
+                                  struct berth_error *error);
+// Writes it to a file, which is replaced as a whole.
+enum berth_status html_write_report(const struct run_set *set, const char *path,
+                                    struct berth_error *error);
+
+#endif

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/run_log.h"
+
+#include "core/file.h"
+#include "core/log.h"
+#include "core/memory.h"
+#include "report/console.h"
+#include "report/html.h"
+#include "report/json_file.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct run_log {
+    struct run_log_settings settings;
+    struct json_line waiting; // lines that were not written yet
+    struct json_file file;
+    double start;   // monotonic seconds
+    double written; // of the last report
+    int has_begun;
+    int is_silent;  // a warning about the report was given
+    struct run run; // only for a report
+};
+
+enum berth_status run_log_open(const struct run_log_settings *settings, struct run_log **log,
+                               struct berth_error *error) {
+    struct run_log *opened = memory_array_zeroed(1, sizeof *opened);
+    *log = opened;
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a log");
+    }
+    opened->settings = *settings;
+    opened->start = console_now();
+    opened->file.descriptor = -1;
+    return BERTH_OK;
+}
+
+// --- the report ----------------------------------------------------------------------------------
+
+static enum berth_status write_report(struct run_log *log, struct berth_error *error) {
+    const struct run_set set = {.runs = &log->run, .count = 1};
+    log->written = console_now();
+    TRY(run_end(&log->run, error));
+    return html_write_report(&set, log->settings.report, error);
+}
+
+static void refresh_report(struct run_log *log) {
+    struct berth_error error;
+    if (write_report(log, &error) != BERTH_OK && !log->is_silent) {
+        log->is_silent = 1;
+        log_warning(&log->settings.next, "%s", error.message);
+    }
+}
+
+static int is_due(const struct run_log *log, const struct berth_record *record) {
+    return log->settings.report != NULL && log->settings.report_every > 0 &&
+           (record->kind == BERTH_RECORD_STEP || record->kind == BERTH_RECORD_EVAL) &&
+           console_now() - log->written >= (double)log->settings.report_every;
+}
+
+// --- records -------------------------------------------------------------------------------------
+
+// Writes what waits, and takes it into the run of the report.
+static void flush(struct run_log *log) {
+    const int could_write = log->file.failed == 0;
+    if (log->settings.report != NULL) {
+        run_feed(&log->run, log->waiting.text, log->waiting.length);
+    }
+    log->file.failed = log->waiting.failed && could_write ? ENOMEM : log->file.failed;
+    if (!json_file_write(&log->file, log->waiting.text, log->waiting.length) && could_write) {
+        log_warning(&log->settings.next,
+                    RUN_LOG_NAME ": writing failed (%s); no more records are written",
+                    strerror(log->file.failed));
+    }
+    json_line_clear(&log->waiting);
+}
+
+static void write_record(void *context, const struct berth_record *record) {
+    struct run_log *log = context;
+    const struct berth_log *next = &log->settings.next;
+    if (next->write != NULL) {
+        next->write(next->context, record);
+    }
+    if (record->kind == BERTH_RECORD_PROGRESS) {
+        return;
+    }
+    json_file_build(&log->waiting, log->start, record);
+    if (log->has_begun) {
+        flush(log);
+    }
+    if (log->has_begun && is_due(log, record)) {
+        refresh_report(log);
+    }
+}
+
+struct berth_log run_log_log(struct run_log *log) {
+    return (struct berth_log){.write = write_record, .context = log};
+}
+
+// --- the log -------------------------------------------------------------------------------------
+
+// A killed process may have left half a line, to which nothing must be appended.
+static enum berth_status end_line(struct run_log *log, const char *path,
+                                  struct berth_error *error) {
+    struct file_reader reader;
+    char last = '\n';
+    TRY(file_reader_open(&reader, path, error));
+    enum berth_status status =
+        reader.size > 0 ? file_reader_at(&reader, reader.size - 1, &last, 1, error) : BERTH_OK;
+    file_reader_close(&reader);
+    if (status == BERTH_OK && last != '\n') {
+        (void)json_file_write(&log->file, "\n", 1);
+    }
+    return status;
+}
+
+// A log that cannot be read any more does not keep a run from being resumed.
+static enum berth_status take_earlier(struct run_log *log, const char *folder,
+                                      struct berth_error *error) {
+    struct berth_error unread;
+    run_done(&log->run);
+    if (log->settings.report != NULL && run_read(&log->run, folder, &unread) == BERTH_OK) {
+        return BERTH_OK;
+    }
+    run_done(&log->run);
+    return run_init(&log->run, folder, error);
+}
+
+static enum berth_status open_file(struct run_log *log, const char *folder, int append,
+                                   struct berth_error *error) {
+    const struct json_file_how how = {.append = append};
+    char *path = path_join(folder, RUN_LOG_NAME);
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    const int continues = append && file_exists(path);
+    enum berth_status status = run_init(&log->run, folder, error);
+    if (status == BERTH_OK && continues) {
+        status = take_earlier(log, folder, error);
+    }
+    if (status == BERTH_OK) {
+        status = json_file_open(&log->file, path, &how, error);
+    }
+    if (status == BERTH_OK && continues) {
+        status = end_line(log, path, error);
+    }
+    memory_free(path);
+    return status;
+}
+
+enum berth_status run_log_begin(struct run_log *log, const char *folder, int append,
+                                struct berth_error *error) {
+    TRY(open_file(log, folder, append, error));
+    log->has_begun = 1;
+    flush(log);
+    if (log->settings.report == NULL) {
+        return BERTH_OK;
+    }
+    enum berth_status status = dir_make_parent(log->settings.report, error);
+    return status == BERTH_OK ? write_report(log, error) : error_prefix(error, status, "report");
+}
+
+void run_log_close(struct run_log *log) {
+    if (log == NULL) {
+        return;
+    }
+    if (log->has_begun && log->settings.report != NULL) {
+        refresh_report(log);
+    }
+    json_file_close(&log->file);
+    json_line_done(&log->waiting);
+    run_done(&log->run);
+    memory_free(log);
+}

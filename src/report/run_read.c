@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads logs: JSON lines of Berth's records, the "log_history" of Hugging Face's Trainer, and what
+// `berth bench --json` and bench/compare_pytorch.py print.
+#include "core/file.h"
+#include "core/memory.h"
+#include "report/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_LIMIT ((size_t)1 << 20)
+#define READ_BYTES ((size_t)1 << 18)
+#define WARNINGS_LIMIT 100
+#define DETAILS_LIMIT 4096 // of a kind
+#define PARTS_LIMIT 1000
+#define FACTS_LIMIT 1000 // parts of a plan
+
+static const char *text_of(const json *record, const char *key) {
+    const char *text = json_text(json_member(record, key));
+    return text != NULL ? text : "";
+}
+
+static double real_of(const json *record, const char *key) {
+    const json *value = json_member(record, key);
+    return json_is_number_value(value) ? json_as_real(value) : (double)NAN;
+}
+
+// Takes ownership of `value`.
+static void set(struct run *run, json **object, const char *key, json *value) {
+    *object = *object != NULL ? *object : json_new_object();
+    run->failed |= json_set(*object, key, value) != 0;
+}
+
+static void append(struct run *run, json **array, const json *value, size_t limit) {
+    *array = *array != NULL ? *array : json_new_array();
+    if (json_length(*array) < limit) {
+        run->failed |= json_append(*array, json_copy_deep(value)) != 0;
+    }
+}
+
+static void replace(struct run *run, json **place, const json *value) {
+    json_free(*place);
+    *place = json_copy_deep(value);
+    run->failed |= *place == NULL;
+}
+
+// --- series --------------------------------------------------------------------------------------
+
+// Numbers of a record that are no measurement.
+static int is_measured(const char *key) {
+    static const char *const others[] = {"time", "elapsed", "step",         "epoch",
+                                         "task", "updates", "sample_count", "total_steps"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (strcmp(key, others[i]) == 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static void add_numbers(struct run *run, const json *record, const char *prefix) {
+    const double step = real_of(record, "step");
+    struct json_walk walk = {.object = record};
+    char name[128];
+    while (json_walk_next(&walk)) {
+        if (json_is_number_value(walk.value) && is_measured(walk.key)) {
+            const int is_named = strncmp(walk.key, prefix, strlen(prefix)) == 0;
+            snprintf(name, sizeof name, "%s%s", is_named ? "" : prefix, walk.key);
+            run_add(run, name, step, json_as_real(walk.value));
+        }
+    }
+}
+
+// --- parts ---------------------------------------------------------------------------------------
+
+static struct run_part *new_part(struct run *run) {
+    struct run_part *grown =
+        run->part_count < PARTS_LIMIT
+            ? memory_grow(run->parts, &run->part_capacity, run->part_count + 1, sizeof *run->parts)
+            : NULL;
+    if (grown == NULL) {
+        run->failed |= run->part_count < PARTS_LIMIT;
+        return NULL;
+    }
+    run->parts = grown;
+    grown[run->part_count] = (struct run_part){.first = INFINITY, .last = -INFINITY};
+    return &grown[run->part_count++];
+}
+
+static struct run_part *part_of(struct run *run) {
+    return run->part_count > 0 ? &run->parts[run->part_count - 1] : new_part(run);
+}
+
+static void note_time(struct run *run, const json *record) {
+    const double time = real_of(record, "time");
+    struct run_part *part = isnan(time) ? NULL : part_of(run);
+    if (part != NULL) {
+        part->begin = part->begin != 0 ? part->begin : time;
+        part->end = time;
+    }
+}
+
+static void note_step(struct run *run, double step) {
+    struct run_part *part = isnan(step) ? NULL : part_of(run);
+    if (part != NULL) {
+        part->first = fmin(part->first, step);
+        part->last = fmax(part->last, step);
+    }
+}
+
+// --- records -------------------------------------------------------------------------------------
+
+static void take_step(struct run *run, const json *record) {
+    const double total = real_of(record, "total_steps");
+    add_numbers(run, record, "");
+    note_step(run, real_of(record, "step"));
+    run->total_steps = isnan(total) ? run->total_steps : total;
+}
+
+static void take_eval(struct run *run, const json *record) {
+    add_numbers(run, record, "eval_");
+    run->details_are_complete = 1;
+}
+
+static void take_plan(struct run *run, const json *record) {
+    const char *resumed = text_of(record, "resumed_from");
+    struct run_part *part = *resumed != '\0' ? part_of(run) : NULL;
+    if (part != NULL && part->resumed_from == NULL) {
+        part->resumed_from = memory_string(resumed);
+        run->failed |= part->resumed_from == NULL;
+    }
+    if (json_length(run->plan) < FACTS_LIMIT) {
+        set(run, &run->plan, text_of(record, "text"), json_copy_deep(record));
+    }
+}
+
+static void take_summary(struct run *run, const json *record) {
+    replace(run, &run->summary, record);
+}
+
+// A process begins with its settings; the plan's details follow again.
+static void take_event(struct run *run, const json *record) {
+    if (strcmp(text_of(record, "text"), "Config") == 0) {
+        replace(run, &run->settings, record);
+        json_free(run->summary);
+        run->summary = NULL;
+        run->details_are_complete = 1;
+        new_part(run);
+    }
+}
+
+static void take_warning(struct run *run, const json *record) {
+    append(run, &run->warnings, json_member(record, "text"), WARNINGS_LIMIT);
+}
+
+// The details of one evaluation replace those of the last one, which a resumed process may repeat.
+static void begin_evaluation(struct run *run, double step) {
+    static const char *const names[] = {"sample", "confusion", "threshold"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        json_remove(run->details, names[i]);
+    }
+    run->details_step = step;
+    run->details_are_complete = 0;
+}
+
+static void take_detail(struct run *run, const json *record) {
+    const char *kind = text_of(record, "text");
+    const double step = real_of(record, "step");
+    if (!isnan(step) && (run->details_are_complete || step != run->details_step)) {
+        begin_evaluation(run, step);
+    }
+    if (real_of(record, "from") == 1) { // the first range of another histogram
+        json_remove(run->details, kind);
+    }
+    const json *known = json_member(run->details, kind);
+    if (known == NULL && json_length(run->details) < FACTS_LIMIT) {
+        set(run, &run->details, kind, json_new_array());
+    }
+    json *list = (json *)json_member(run->details, kind);
+    if (list != NULL && json_length(list) < DETAILS_LIMIT) {
+        run->failed |= json_append(list, json_copy_deep(record)) != 0;
+    }
+}
+
+static void take_nothing(struct run *run, const json *record) {
+    (void)run;
+    (void)record;
+}
+
+static const struct kind {
+    const char *name;
+    void (*take)(struct run *run, const json *record);
+} kinds[] = {
+    {"step", take_step},       {"eval", take_eval},    {"plan", take_plan},
+    {"summary", take_summary}, {"event", take_event},  {"warning", take_warning},
+    {"detail", take_detail},   {"note", take_nothing}, {"values", take_nothing},
+};
+
+static int take_record(struct run *run, const json *record) {
+    const char *name = text_of(record, "kind");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i].name, name) == 0) {
+            kinds[i].take(run, record);
+            note_time(run, record);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// --- other programs ------------------------------------------------------------------------------
+
+// An entry of Hugging Face's log_history: losses, an evaluation, or the end.
+static void take_entry(struct run *run, const json *entry) {
+    if (json_member(entry, "train_runtime") != NULL) {
+        replace(run, &run->summary, entry);
+    } else if (json_member(entry, "loss") != NULL) {
+        take_step(run, entry);
+    } else {
+        take_eval(run, entry);
+    }
+    run->records++;
+}
+
+// One object of a benchmark is shown by its members, several are rows of a table.
+static void take_figures(struct run *run, const json *value) {
+    if (run->figures == NULL) {
+        replace(run, &run->figures, value);
+        return;
+    }
+    if (!json_is_array_value(json_member(run->figures, "results"))) {
+        json *first = run->figures;
+        json *list = json_new_array();
+        run->figures = NULL;
+        run->failed |= json_append(list, first) != 0;
+        set(run, &run->figures, "results", list);
+    }
+    json *list = (json *)json_member(run->figures, "results");
+    if (list != NULL && json_length(list) < DETAILS_LIMIT) {
+        run->failed |= json_append(list, json_copy_deep(value)) != 0;
+    }
+}
+
+static int take_value(struct run *run, const json *value) {
+    const json *history = json_member(value, "log_history");
+    if (json_is_array_value(history)) {
+        for (size_t i = 0; i < json_length(history); i++) {
+            take_entry(run, json_at(history, i));
+        }
+        const double total = real_of(value, "max_steps");
+        run->total_steps = isnan(total) ? run->total_steps : total;
+        return 1;
+    }
+    if (json_is_text(json_member(value, "kind"))) {
+        const int is_taken = take_record(run, value);
+        run->records += (size_t)is_taken;
+        return is_taken;
+    }
+    if (json_is_array_value(value) && json_is_object_value(json_at(value, 0))) {
+        set(run, &run->figures, "results", json_copy_deep(value));
+        run->records++;
+        return 1;
+    }
+    if (json_is_object_value(value) && json_length(value) > 0) {
+        take_figures(run, value);
+        run->records++;
+        return 1;
+    }
+    return 0;
+}
+
+// --- lines ---------------------------------------------------------------------------------------
+
+static int is_blank(const char *bytes, size_t length) {
+    while (length > 0 && (bytes[length - 1] == ' ' || bytes[length - 1] == '\r')) {
+        length--;
+    }
+    return length == 0;
+}
+
+static void take_line(struct run *run) {
+    json *value = NULL;
+    struct berth_error error;
+    const int is_long = run->line_is_long;
+    if (!is_long && is_blank(run->line.bytes, run->line.length)) {
+        buffer_clear(&run->line);
+        return;
+    }
+    run->line_is_long = 0;
+    const enum berth_status status =
+        is_long ? BERTH_BAD_DATA
+                : json_read_memory(run->name, run->line.bytes, run->line.length, &value, &error);
+    run->failed |= status == BERTH_NO_MEMORY;
+    run->skipped += status != BERTH_OK || !take_value(run, value);
+    json_free(value);
+    buffer_clear(&run->line);
+}
+
+void run_feed(struct run *run, const char *bytes, size_t length) {
+    while (length > 0 && !run->failed) {
+        const char *end = memchr(bytes, '\n', length);
+        const size_t part = end != NULL ? (size_t)(end - bytes) : length;
+        run->line_is_long |= run->line.length + part > LINE_LIMIT;
+        if (!run->line_is_long) {
+            buffer_put(&run->line, bytes, part);
+        }
+        if (end != NULL) {
+            take_line(run);
+        }
+        run->failed |= run->line.failed;
+        bytes += part + (end != NULL);
+        length -= part + (end != NULL);
+    }
+}
+
+// The peak is measured at the end of a run, so the share of it follows for all updates only then.
+static void derive_mfu(struct run *run) {
+    const double flops = real_of(run->summary, "model_flops"), mfu = real_of(run->summary, "mfu");
+    const struct run_series *rates = run_series_find(run, "model_flops");
+    if (rates == NULL || !(flops > 0) || !(mfu > 0)) {
+        return;
+    }
+    const size_t at = (size_t)(rates - run->series);
+    run_add(run, "mfu", rates->buckets[0].last, 0); // may move the series
+    struct run_series *made = (struct run_series *)run_series_find(run, "mfu");
+    if (made == NULL) {
+        return;
+    }
+    rates = &run->series[at];
+    made->count = rates->count;
+    for (size_t i = 0; i < rates->count; i++) {
+        struct run_bucket bucket = rates->buckets[i];
+        bucket.least *= mfu / flops;
+        bucket.most *= mfu / flops;
+        bucket.sum *= mfu / flops;
+        made->buckets[i] = bucket;
+    }
+}
+
+enum berth_status run_end(struct run *run, struct berth_error *error) {
+    if (run->line.length > 0 || run->line_is_long) {
+        take_line(run);
+    }
+    derive_mfu(run);
+    return run->failed ? error_no_memory(error, LINE_LIMIT, run->name) : BERTH_OK;
+}
+
+// --- files ---------------------------------------------------------------------------------------
+
+static enum berth_status feed_file(struct run *run, const struct file_reader *reader,
+                                   struct berth_error *error) {
+    char *block = memory_new(READ_BYTES);
+    enum berth_status status =
+        block != NULL ? BERTH_OK : error_no_memory(error, READ_BYTES, "a log");
+    for (uint64_t at = 0; at < reader->size && status == BERTH_OK;) {
+        const uint64_t left = reader->size - at;
+        const size_t bytes = left < READ_BYTES ? (size_t)left : READ_BYTES;
+        status = file_reader_at(reader, at, block, bytes, error);
+        if (status == BERTH_OK) {
+            run_feed(run, block, bytes);
+        }
+        at += bytes;
+    }
+    memory_free(block);
+    return status;
+}
+
+static enum berth_status read_value(struct run *run, const char *path, struct berth_error *error) {
+    json *value = NULL;
+    TRY(json_read_file(path, &value, error));
+    (void)take_value(run, value);
+    json_free(value);
+    return BERTH_OK;
+}
+
+// Whether the file is one JSON value on several lines, such as trainer_state.json: its first line
+// is a bracket alone.
+static enum berth_status is_value(const struct file_reader *reader, int *answer,
+                                  struct berth_error *error) {
+    char first[2] = "";
+    *answer = 0;
+    if (reader->size > sizeof first) {
+        TRY(file_reader_at(reader, 0, first, sizeof first, error));
+        *answer = strchr("{[", first[0]) != NULL && strchr("\r\n", first[1]) != NULL;
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status read_open(struct run *run, const struct file_reader *reader,
+                                   struct berth_error *error) {
+    int is_whole;
+    TRY(is_value(reader, &is_whole, error));
+    return is_whole ? read_value(run, reader->path, error) : feed_file(run, reader, error);
+}
+
+static enum berth_status read_log(struct run *run, const char *path, struct berth_error *error) {
+    struct file_reader reader;
+    TRY(file_reader_open(&reader, path, error));
+    enum berth_status status = read_open(run, &reader, error);
+    file_reader_close(&reader);
+    TRY(status);
+    TRY(run_end(run, error));
+    return run->records > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: not a log: expected JSON lines as --json_summary writes them, "
+                           "trainer_state.json, or the output of `berth bench --json`",
+                           path);
+}
+
+// FOLDER/NAME if it exists. Otherwise *path stays NULL.
+static enum berth_status try(const char *folder, const char *name, char **path,
+                             struct berth_error *error) {
+    char *joined = path_join(folder, name);
+    if (joined == NULL) {
+        return file_no_path(error);
+    }
+    if (file_exists(joined)) {
+        *path = joined;
+    } else {
+        memory_free(joined);
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status try_checkpoints(const char *folder, char **path,
+                                         struct berth_error *error) {
+    static const char prefix[] = "checkpoint-";
+    const size_t length = sizeof prefix - 1;
+    char **names, name[128] = "";
+    long long newest = -1;
+    TRY(dir_list(folder, &names, error));
+    for (size_t i = 0; names[i] != NULL; i++) {
+        const long long step =
+            strncmp(names[i], prefix, length) == 0 ? atoll(names[i] + length) : -1;
+        if (step > newest) {
+            newest = step;
+            snprintf(name, sizeof name, "%.64s/trainer_state.json", names[i]);
+        }
+    }
+    memory_free(names);
+    return newest >= 0 ? try(folder, name, path, error) : BERTH_OK;
+}
+
+enum berth_status run_find(const char *folder, char **path, struct berth_error *error) {
+    static const char *const names[] = {RUN_LOG_NAME, "trainer_state.json"};
+    *path = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && *path == NULL; i++) {
+        TRY(try(folder, names[i], path, error));
+    }
+    if (*path == NULL) {
+        TRY(try_checkpoints(folder, path, error));
+    }
+    return *path != NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_NO_INPUT,
+                           "%s: no log in it: neither " RUN_LOG_NAME " nor trainer_state.json",
+                           folder);
+}
+
+enum berth_status run_read(struct run *run, const char *path, struct berth_error *error) {
+    char *found = NULL;
+    TRY(run_init(run, path, error));
+    if (!dir_exists(path)) {
+        return read_log(run, path, error);
+    }
+    TRY(run_find(path, &found, error));
+    const enum berth_status status = read_log(run, found, error);
+    memory_free(found);
+    return status;
+}
+
+// --- several -------------------------------------------------------------------------------------
+
+enum berth_status run_set_read(struct run_set *set, const char *const *paths, size_t count,
+                               struct berth_error *error) {
+    enum berth_status status = BERTH_OK;
+    *set = (struct run_set){.runs = memory_array_zeroed(count, sizeof *set->runs)};
+    if (set->runs == NULL) {
+        return error_no_memory(error, count * sizeof *set->runs, "the runs");
+    }
+    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
+        set->count++;
+        status = run_read(&set->runs[i], paths[i], error);
+    }
+    if (status != BERTH_OK) {
+        run_set_done(set);
+    }
+    return status;
+}
+
+void run_set_done(struct run_set *set) {
+    for (size_t i = 0; i < set->count; i++) {
+        run_done(&set->runs[i]);
+    }
+    memory_free(set->runs);
+    *set = (struct run_set){0};
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/job/lengths.h"
+
+void lengths_init(struct lengths *lengths, int64_t most) {
+    *lengths = (struct lengths){.width = (most + LENGTHS_RANGES - 1) / LENGTHS_RANGES};
+    lengths->width = lengths->width > 0 ? lengths->width : 1;
+}
+
+void lengths_add(struct lengths *lengths, int64_t length) {
+    int64_t range = length > 0 ? (length - 1) / lengths->width : 0;
+    range = range < LENGTHS_RANGES ? range : LENGTHS_RANGES - 1;
+    lengths->sequences[range]++;
+    lengths->tokens[range] += length;
+    lengths->longest = length > lengths->longest ? length : lengths->longest;
+}
+
+void lengths_of_source(struct lengths *lengths, const struct packer_source *source) {
+    const size_t count = source->count * packer_texts(source);
+    int64_t most = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int32_t length = source->get(source->data, i).length;
+        most = length > most ? length : most;
+    }
+    lengths_init(lengths, most);
+    for (size_t i = 0; i < count; i++) {
+        lengths_add(lengths, source->get(source->data, i).length);
+    }
+}
+
+void lengths_log(const struct lengths *lengths, int64_t max_seq_length,
+                 const struct berth_log *log) {
+    const int64_t ranges = (lengths->longest + lengths->width - 1) / lengths->width;
+    for (int64_t i = 0; i < ranges && i < LENGTHS_RANGES; i++) {
+        const struct berth_field fields[] = {
+            log_integer("from", i * lengths->width + 1),
+            log_integer("to", (i + 1) * lengths->width),
+            log_integer("sequences", lengths->sequences[i]),
+            log_integer("tokens", lengths->tokens[i]),
+            log_integer("longest", lengths->longest),
+            log_integer("max_seq_length", max_seq_length),
+        };
+        log_fields(log, BERTH_RECORD_DETAIL, "length", fields, sizeof fields / sizeof *fields);
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/tasks/samples.h"
+
+#include "core/memory.h"
+#include "core/utf8.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORST_COUNT 20
+#define RIGHT_COUNT 5
+#define CONTEXT_LIMIT 1200 // characters
+#define CONTEXT_AROUND 300 // of them on each side of an answer
+
+static int compare(const void *a, const void *b) {
+    const struct sample_rank *left = a, *right = b;
+    if (left->badness != right->badness) {
+        return left->badness > right->badness ? -1 : 1;
+    }
+    return left->example < right->example ? -1 : left->example > right->example;
+}
+
+size_t samples_choose(struct sample_rank *ranks, size_t count) {
+    size_t wrong = 0;
+    qsort(ranks, count, sizeof *ranks, compare);
+    while (wrong < count && wrong < WORST_COUNT && ranks[wrong].badness > 0) {
+        wrong++;
+    }
+    size_t right = wrong; // the first right one
+    while (right < count && ranks[right].badness > 0) {
+        right++;
+    }
+    const size_t shown = count - right < RIGHT_COUNT ? count - right : RIGHT_COUNT;
+    memmove(ranks + wrong, ranks + right, shown * sizeof *ranks);
+    return wrong + shown;
+}
+
+// --- the context ---------------------------------------------------------------------------------
+
+struct range {
+    int64_t begin, end; // characters
+};
+
+static struct range part_to_show(const struct sample *sample, int64_t length) {
+    const int has_prediction = sample->predicted_begin >= 0;
+    const int64_t least = has_prediction && (sample->expected_begin < 0 ||
+                                             sample->predicted_begin < sample->expected_begin)
+                              ? sample->predicted_begin
+                              : sample->expected_begin;
+    const int64_t most =
+        sample->predicted_end > sample->expected_end ? sample->predicted_end : sample->expected_end;
+    struct range part = {least - CONTEXT_AROUND, most + CONTEXT_AROUND};
+    if (length <= CONTEXT_LIMIT) {
+        return (struct range){0, length};
+    }
+    if (part.end - part.begin > CONTEXT_LIMIT) { // far from each other: the prediction
+        const int64_t middle = has_prediction ? sample->predicted_begin : sample->expected_begin;
+        part = (struct range){middle - CONTEXT_AROUND, middle + CONTEXT_LIMIT - CONTEXT_AROUND};
+    }
+    part.begin = part.begin > 0 ? part.begin : 0;
+    part.end = part.end < length ? part.end : length;
+    return part;
+}
+
+static size_t add_span(struct berth_field *fields, const char *const keys[2], struct range span,
+                       const struct range *part) {
+    if (span.begin < part->begin || span.end > part->end || span.begin >= span.end) {
+        return 0;
+    }
+    fields[0] = log_integer(keys[0], span.begin - part->begin);
+    fields[1] = log_integer(keys[1], span.end - part->begin);
+    return 2;
+}
+
+// The part of the context, newly allocated; NULL without one.
+static char *cut(const char *context, const struct range *part) {
+    const size_t length = strlen(context);
+    const size_t begin = utf8_skip(context, length, part->begin);
+    const size_t end = utf8_skip(context, length, part->end);
+    return begin <= end && end <= length ? memory_string_of(context + begin, end - begin) : NULL;
+}
+
+void samples_log(const struct berth_log *log, int64_t step, const struct sample *sample) {
+    static const char *const predicted[] = {"predicted_begin", "predicted_end"},
+                             *const expected[] = {"expected_begin", "expected_end"};
+    struct berth_field fields[12] = {log_integer("step", step),
+                                     log_text("question", sample->question),
+                                     log_text("predicted", sample->predicted),
+                                     log_text("expected", sample->expected),
+                                     log_real("score", sample->score),
+                                     log_real("probability", sample->probability)};
+    size_t count = 6;
+    char *shown = NULL;
+    if (sample->context != NULL) {
+        const struct range part =
+            part_to_show(sample, utf8_count(sample->context, strlen(sample->context)));
+        const struct range found = {sample->predicted_begin, sample->predicted_end},
+                           wanted = {sample->expected_begin, sample->expected_end};
+        shown = cut(sample->context, &part);
+        fields[count++] = log_text("context", shown);
+        count += add_span(fields + count, predicted, found, &part);
+        count += add_span(fields + count, expected, wanted, &part);
+    }
+    log_fields(log, BERTH_RECORD_DETAIL, "sample", fields, count);
+    memory_free(shown);
+}

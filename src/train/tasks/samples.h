@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sample answers of an evaluation for reports (BERTH_RECORD_DETAIL, "sample"): the worst errors
+// first, then some right answers.
+#ifndef BERTH_TRAIN_SAMPLES_H
+#define BERTH_TRAIN_SAMPLES_H
+
+#include "core/log.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sample {
+    const char *question;             // or the text
+    const char *context;              // NULL: none
+    const char *predicted, *expected; // "": no answer
+    // Characters of the context, end exclusive; negative: not in it.
+    int64_t predicted_begin, predicted_end, expected_begin, expected_end;
+    double score;       // percent
+    double probability; // of the prediction
+};
+
+// How bad the answer to an example is: 0 for a right one, else at most 1.
+struct sample_rank {
+    double badness;
+    size_t example;
+};
+
+// Orders ranks[count] as above and returns how many of the first ones to show.
+size_t samples_choose(struct sample_rank *ranks, size_t count);
+// Long contexts are cut around the answers.
+void samples_log(const struct berth_log *log, int64_t step, const struct sample *sample);
+
+#endif

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests the log that a run leaves, --report and --report_every, `berth report` and `berth plot`: of a run that ended,
+# one that was killed and resumed, several, a peer and benchmarks. report_page.py looks at the pages.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/lib.sh"
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$work" || exit 1
+make_model model 128
+make_dataset data.json
+# A question and a context that would be markup if anything of them were.
+cat >odd.json <<'END'
+{"version": "1.1", "data": [{"title": "", "paragraphs": [
+ {"context": "<script>document.title='executed'</script> Ada lived in Oslo.", "qas": [
+  {"id": "q1", "question": "<img src=x onerror=\"document.title='executed'\"> Where did Ada live?",
+   "answers": [{"text": "Oslo", "answer_start": 56}]}]}]}]}
+END
+squad="--model model --train data.json --validation_file odd.json --max_seq_length 96 --max_query_length 32 --doc_stride 32
+    --threads 1 --train_batch_size 2 --learning_rate 1e-2 --logging_steps 1 --evaluation_strategy steps --eval_steps 2"
+
+# A fine-tuning with its page.
+run finetune squad $squad --output first --max_steps 6 --report pages/first.html
+expect_code 0
+what="log of a run"
+[ "$(grep -c '"kind":"step"' first/log.jsonl)" -eq 6 ] || fail "six steps"
+for name in '"kind":"event","text":"Config"' '"kind":"plan","text":"memory"' '"model_flops":' '"rss_bytes":' '"grad_norm":' \
+    '"kind":"detail","text":"length"' '"kind":"detail","text":"sample"' '"kind":"summary"'; do
+    grep -qF "$name" first/log.jsonl || fail "no $name"
+done
+what="page of a run"
+[ -s pages/first.html ] || fail "none"
+grep -q 'update 6 of 6, ended' pages/first.html || fail "state"
+grep -q 'data-points="2 [^"]* 4 [^"]* 6 [^"]*" data-name="first"' pages/first.html || fail "three evaluations"
+run report first --output again.html
+expect_code 0
+what="the same page from the log"
+diff <(sed 's/report of .* UTC//' again.html) <(sed 's/report of .* UTC//' pages/first.html) >/dev/null || fail "it differs"
+
+# A dry run leaves neither.
+run finetune squad $squad --output dry --max_steps 6 --report dry.html --dry_run
+expect_code 0
+[ ! -e dry ] && [ ! -e dry.html ] || fail "files of a dry run"
+run finetune squad $squad --output no --max_steps 1 --report /dev/null/x.html
+expect_code 73
+expect_err "report: "
+run finetune squad $squad --output note --max_steps 1 --report_every 5
+expect_code 0
+expect_err "report_every has no effect without --report"
+
+# Killed, with half a line: it is shown; then resumed, and marked.
+run finetune squad $squad --output second --max_steps 8 --save_steps 2 --save_total_limit 9 --seed 5
+expect_code 0
+rm -rf second/checkpoint-[68]
+printf '{"time":1,"kind":"step","step":7,"lo' >>second/log.jsonl
+run report second --output killed.html
+expect_code 0
+grep -q '1 incomplete or unknown line skipped' killed.html || fail "half a line"
+run plot second
+expect_code 0
+expect_out "Loss"
+run finetune squad $squad --output second --max_steps 8 --save_steps 2 --save_total_limit 9 --seed 5 --resume_from_checkpoint auto \
+    --report pages/second.html --report_every 1
+expect_code 0
+what="page of a resumed run"
+grep -q 'resumed: first report at update 5' pages/second.html || fail "mark"
+grep -q '<td>second/checkpoint-4</td>' pages/second.html || fail "checkpoint"
+grep -q '2 processes' pages/second.html || fail "processes"
+
+# While the run goes on: there is a page before it ends.
+run finetune squad $squad --output live --max_steps 100000 --report pages/live.html --report_every 1 --overwrite_output_dir &
+process=$!
+for _ in $(seq 300); do
+    grep -q 'class="line" d="M[^"]*L' pages/live.html 2>/dev/null && break
+    sleep 0.1
+done
+what="a page while the run goes on"
+grep -q ', not ended' pages/live.html || fail "none"
+pkill -INT -P "$process"
+wait "$process"
+
+# Several, a peer, benchmarks.
+cat >trainer_state.json <<'END'
+{
+ "log_history": [{"step": 2, "loss": 4.0, "learning_rate": 0.01, "grad_norm": 1.0}, {"step": 6, "loss": 2.0},
+  {"step": 6, "eval_f1": 75.0}],
+ "max_steps": 6
+}
+END
+run report first second trainer_state.json --output pages/several.html
+expect_code 0
+[ "$(grep -o 'data-name="trainer_state.json"' pages/several.html | wc -l)" -eq 4 ] || fail "series of the peer"
+for name in tiny minilm; do
+    "$BERTH" bench gemm --config tiny --rows 64 --repeats 1 --threads 1 --json >"$name.json" 2>/dev/null
+done
+run report tiny.json minilm.json --output pages/bench.html
+expect_code 0
+grep -q '<th scope="col">gflops</th>' pages/bench.html || fail "table of operations"
+run bench train --config tiny --data data.json --vocab_file model/vocab.txt --max_seq_length 64 --steps 1 --threads 1 \
+    --report pages/train.html
+expect_code 0
+grep -q '<th scope="row">samples_per_second</th>' pages/train.html || fail "figures"
+run report nowhere
+expect_code 66
+mkdir empty
+run report empty
+expect_code 66
+run report data.json model/vocab.txt
+expect_code 65
+
+# Plots fill their columns, and no more.
+for columns in 60 120; do
+    run plot first --columns "$columns"
+    expect_code 0
+    widest=$(python3 -c 'import sys; print(max(len(line.rstrip("\n")) for line in open(sys.argv[1], encoding="utf-8")))' "$out")
+    [ "$widest" -eq "$columns" ] || fail "$widest columns"
+done
+run plot first second --series f1,grad_norm
+expect_code 0
+expect_out "F1"
+expect_out "Norm of the gradient"
+expect_no "$out" "$escape"
+run plot first --series what
+expect_code 2
+expect_err "no such series; there are loss"
+FORCE_COLOR=1 "$BERTH" plot first second >"$out"
+grep -q "$escape\[36m" "$out" || fail "colours"
+
+[ "$failures" -eq 0 ] || finish
+"${BERTH_PYTHON:-python3}" -B "$here/report_page.py" pages
