@@ -3,6 +3,7 @@
 // and the escaping of texts for the page.
 //
 // The settings choose the dialect (modulo their number) and the task (the rest).
+#include "core/html.h"
 #include "input.h"
 #include "serve/page.h"
 #include "serve/shapes.h"
@@ -33,7 +34,7 @@ static void check_call(const struct call *call) {
 
 static void check_escaping(const char *bytes, size_t size) {
     struct buffer text = {0};
-    page_put_escaped(&text, bytes, size);
+    html_put_escaped(&text, bytes, size);
     for (size_t i = 0; i < text.length; i++) {
         require(strchr("<>\"'", text.bytes[i]) == NULL || text.bytes[i] == '\0');
         require(text.bytes[i] != '&' || memchr(text.bytes + i, ';', text.length - i) != NULL);
