@@ -83,9 +83,14 @@ static struct run_series *new_series(struct run *run, const char *name) {
     struct run_series *series = &grown[run->series_count];
     *series = (struct run_series){.name = memory_string(name),
                                   .buckets = memory_array(RUN_BUCKETS, sizeof *series->buckets)};
+    if (series->name == NULL || series->buckets == NULL) {
+        memory_free(series->name);
+        memory_free(series->buckets);
+        run->failed = 1;
+        return NULL;
+    }
     run->series_count++;
-    run->failed |= series->name == NULL || series->buckets == NULL;
-    return run->failed ? NULL : series;
+    return series;
 }
 
 // What a resumed process repeats has the same values, so a bucket that reaches beyond `step` keeps

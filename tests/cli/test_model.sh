@@ -417,10 +417,10 @@ run bench predict --config "$work/short/config.json" --data "$work/data.json" \
     --vocab "$work/short/vocab.txt" --max_query_length 16 --update_tokens 80 --steps 1 --threads 1
 expect_code 0
 expect_err "max_seq_length: 40 instead of 384"
-windows=$(sed -n 's/.*features *\([0-9]*\).*/\1/p' "$work/counts")
 run bench predict --config "$work/short/config.json" --data "$work/data.json" --json \
     --vocab "$work/short/vocab.txt" --max_query_length 16 --update_sequences 1 --steps 0 --threads 1
 expect_code 0
+windows=$(sed -n 's/.* questions, \([0-9]*\) features.*/\1/p' "$err")
 python3 - "$out" "$windows" <<'END' || fail "the batches of every sequence once"
 import json, sys
 figures = json.loads(open(sys.argv[1]).read().splitlines()[-1])

@@ -10,7 +10,7 @@ export OMP_WAIT_POLICY=passive
 
 make_model "$work/model"
 make_questions "$work/data.json" 40
-settings="$(training_settings) --num_train_epochs 1000 --max_steps 1200 --save_steps 30 --virtual_ranks 2 --async_save"
+settings="$(training_settings) --num_train_epochs 1000 --max_steps 4000 --save_steps 30 --virtual_ranks 2 --async_save"
 run finetune squad $settings --output "$work/undisturbed"
 expect_code 0
 

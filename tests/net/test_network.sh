@@ -86,6 +86,12 @@ alone pretrain --input_dir nowhere --model acme/tiny --output pretrained
 expect_code 66
 alone fill --model acme/none --text "[MASK]"
 expect_code 66
+alone help
+expect_code 0
+alone man doctor
+expect_code 0
+alone completion bash
+expect_code 0
 tried="$tried serve" # answers on the network, which is what it is for
 
 # An unknown name: no attempt to fetch it, but the command that would.
