@@ -10,7 +10,8 @@ export OMP_WAIT_POLICY=passive
 
 make_model "$work/model"
 make_questions "$work/data.json" 40
-settings="$(training_settings) --num_train_epochs 1000 --max_steps 4000 --save_steps 30 --virtual_ranks 2 --async_save"
+steps=$([ -n "${SANITIZE:-}" ] && echo 1200 || echo 4000) # some seconds
+settings="$(training_settings) --num_train_epochs 1000 --max_steps $steps --save_steps 30 --virtual_ranks 2 --async_save"
 run finetune squad $settings --output "$work/undisturbed"
 expect_code 0
 
