@@ -202,7 +202,9 @@ enum berth_status cli_complete(size_t count, const char *const *words, struct be
         offer_words(&out, count - 1, words);
     }
     puts(names[out.place]);
-    fwrite(out.lines.bytes, 1, out.lines.length, stdout);
+    if (out.lines.length > 0) {
+        fwrite(out.lines.bytes, 1, out.lines.length, stdout);
+    }
     const int failed = out.lines.failed;
     buffer_done(&out.lines);
     return failed ? error_no_memory(error, 0, "the candidates") : BERTH_OK;
