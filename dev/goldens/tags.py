@@ -13,8 +13,8 @@ import sys
 import torch
 import transformers
 
-WORDS = ("the a an quick brown fox jump ##s ##ed over lazy dog paris is in france . , ? ! ' n't 's é café 中 un "
-         "##able good bad film hello").split()
+from words_model import words_model
+
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 TEXTS = ["The quick fox jumped over the lazy dog in Paris, France.", "Café in Paris is good! \U0001d400 中 the un dog",
          "hello", "a film , a dog , a fox ! the lazy brown dog is good ?"]
@@ -26,16 +26,9 @@ def rounded(rows: list) -> list:
 
 def main():
     folder = pathlib.Path(sys.argv[1])
-    folder.mkdir(exist_ok=True)
     torch.manual_seed(15)
-    transformers.utils.logging.set_verbosity_error()
-    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    (folder / "vocab.txt").write_text("".join(f"{w}\n" for w in specials + WORDS), encoding="utf-8")
-    tokenizer = transformers.BertTokenizer(vocab={w: i for i, w in enumerate(specials + WORDS)})
-    config = transformers.BertConfig(
-        vocab_size=len(specials) + len(WORDS), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=24, max_position_embeddings=24, initializer_range=0.5,
-        id2label=dict(enumerate(LABELS)), label2id={label: i for i, label in enumerate(LABELS)})
+    tokenizer, config = words_model(
+        folder, id2label=dict(enumerate(LABELS)), label2id={label: i for i, label in enumerate(LABELS)})
     model = transformers.BertForTokenClassification(config)
     torch.nn.init.normal_(model.classifier.weight, std=2)
     model.classifier.bias.data[0] = -1  # entities are not rare

@@ -8,6 +8,11 @@
 
 #define DEPTH_MOST 32
 #define QUESTION_MOST ((size_t)64 << 10)
+#define FIELDS_MOST 16 // of a form
+// Values of a request, and more for each text of --max_queue. A mebibyte of "[],[]," would take 50
+// of memory for as long as the request waits.
+#define VALUES_MOST 1000
+#define TEXT_VALUES_MOST 8
 
 // --- a form --------------------------------------------------------------------------------------
 
@@ -41,8 +46,12 @@ static char *decode(const char *from, size_t length) {
 static enum berth_status read_form(struct call *call, struct berth_error *error) {
     const char *at = call->request->body;
     json *fields = json_new_object();
-    while (*at != '\0') {
+    for (int i = 0; *at != '\0'; i++) {
         const size_t length = strcspn(at, "&"), name = strcspn(at, "=&");
+        if (i == FIELDS_MOST) {
+            json_free(fields);
+            return error_set(error, BERTH_USAGE, "the form has more than %d fields", FIELDS_MOST);
+        }
         char *key = decode(at, name);
         char *value = name < length ? decode(at + name + 1, length - name - 1) : NULL;
         if (key != NULL && value != NULL && utf8_is_valid(key, strlen(key)) &&
@@ -59,21 +68,42 @@ static enum berth_status read_form(struct call *call, struct berth_error *error)
 
 // --- JSON ----------------------------------------------------------------------------------------
 
-// How deep brackets are nested outside strings. Only what is well-formed is read afterwards.
-static int depth_of(const char *text, size_t length) {
-    int depth = 0, most = 0, in_string = 0;
+struct structure {
+    int depth;     // of nested brackets
+    size_t values; // at most
+};
+
+// The brackets and commas outside strings. Only what is well-formed is read afterwards.
+static struct structure structure_of(const char *text, size_t length) {
+    struct structure found = {0, 1};
+    int depth = 0, in_string = 0;
     for (size_t i = 0; i < length; i++) {
         const char c = text[i];
         if (in_string) {
             i += c == '\\';
             in_string = c != '"';
         } else {
+            const int opens = c == '[' || c == '{';
             in_string = c == '"';
-            depth += (c == '[' || c == '{') - (c == ']' || c == '}');
-            most = depth > most ? depth : most;
+            depth += opens - (c == ']' || c == '}');
+            found.depth = depth > found.depth ? depth : found.depth;
+            found.values += (size_t)(opens || c == ',');
         }
     }
-    return most;
+    return found;
+}
+
+static enum berth_status check_structure(const struct call *call, struct berth_error *error) {
+    const struct structure found = structure_of(call->request->body, call->request->body_length);
+    const size_t most = VALUES_MOST + TEXT_VALUES_MOST * call->most;
+    if (found.depth > DEPTH_MOST) {
+        return error_set(error, BERTH_USAGE, "the JSON is nested deeper than %d", DEPTH_MOST);
+    }
+    return found.values <= most
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "the JSON has more than %zu values, and --max_queue is %zu texts", most,
+                           call->most);
 }
 
 enum berth_status call_read(struct call *call, struct berth_error *error) {
@@ -81,9 +111,7 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
     if (call->shape->is_form) {
         return read_form(call, error);
     }
-    if (depth_of(request->body, request->body_length) > DEPTH_MOST) {
-        return error_set(error, BERTH_USAGE, "the JSON is nested deeper than %d", DEPTH_MOST);
-    }
+    TRY(check_structure(call, error));
     enum berth_status status = json_read_memory("the request", request->body, request->body_length,
                                                 &call->document, error);
     if (status == BERTH_NO_MEMORY) {
@@ -95,9 +123,12 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
         }
         return BERTH_USAGE;
     }
-    return json_is_object_value(call->document)
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "the request is not a JSON object");
+    const json *model = json_member(call->document, "model");
+    return !json_is_object_value(call->document)
+               ? error_set(error, BERTH_USAGE, "the request is not a JSON object")
+           : model != NULL && !json_is_text(model)
+               ? error_set(error, BERTH_USAGE, "model: expected a text")
+               : BERTH_OK;
 }
 
 enum berth_status call_make(struct call *call, struct berth_error *error) {

@@ -32,7 +32,7 @@ struct call {
     int is_base64; // embeddings as base64 of their floats
     int64_t tokens;
     size_t taken, done; // items, by the queue and by the worker
-    struct call *next;  // of the same client
+    struct call *next;  // of the same client (turns.h)
 };
 
 // Reads the body as JSON, then, with a model, makes the items of it. BERTH_USAGE: the request is

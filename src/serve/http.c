@@ -169,7 +169,8 @@ static enum MHD_Result send_reply(struct exchange *exchange, struct http_reply *
 
 static enum MHD_Result refuse(struct exchange *exchange, int status, const char *message) {
     const struct http_application *application = &exchange->server->application;
-    struct http_reply reply = application->refuse(application->context, status, message);
+    struct http_reply reply =
+        application->refuse(application->context, &exchange->request, status, message);
     reply.closes = 1;
     return send_reply(exchange, &reply);
 }

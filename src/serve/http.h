@@ -56,7 +56,8 @@ struct http_application {
     // Called with the whole request, which is valid until http_answer.
     void (*handle)(void *context, struct http_request *request);
     // An error of the protocol, as a reply in the application's form.
-    struct http_reply (*refuse)(void *context, int status, const char *message);
+    struct http_reply (*refuse)(void *context, const struct http_request *request, int status,
+                                const char *message);
     void *context;
 };
 

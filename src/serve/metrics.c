@@ -46,6 +46,7 @@ enum berth_status metrics_open(size_t models, struct metrics **metrics, struct b
     if (*metrics == NULL || all == NULL) {
         memory_free(*metrics);
         memory_free(all);
+        *metrics = NULL;
         return error_no_memory(error, models * sizeof *all, "counters");
     }
     pthread_mutex_init(&(*metrics)->lock, NULL);

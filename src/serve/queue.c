@@ -2,86 +2,90 @@
 #include "serve/queue.h"
 
 #include "core/memory.h"
+#include "serve/turns.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
 
-// The calls of a client, in their order.
-struct client {
-    uint64_t number;
-    struct call *first, *last;
-    struct client *next;
-};
-
-// The clients of a model; the first is the next one to be served.
+// The calls of a model.
 struct line {
-    struct client *first, *last;
+    struct turns turns;
     size_t items;
     int64_t tokens;
 };
 
+// What one worker takes.
+struct lane {
+    pthread_cond_t filled;
+    struct line *lines; // [models]
+    size_t next_model, items;
+};
+
 struct queue {
     pthread_mutex_t lock;
-    pthread_cond_t filled;
     struct queue_limits limits;
-    struct line *lines; // [models]
-    size_t models, next_model, items;
+    struct lane lanes[QUEUE_LANES];
+    size_t models, items;
     int has_ended;
 };
 
-enum berth_status queue_open(size_t models, const struct queue_limits *limits, struct queue **queue,
-                             struct berth_error *error) {
-    *queue = memory_array_zeroed(1, sizeof **queue);
-    struct line *lines = memory_array_zeroed(models, sizeof *lines);
-    if (*queue == NULL || lines == NULL) {
-        memory_free(*queue);
-        memory_free(lines);
-        return error_no_memory(error, models * sizeof *lines, "a queue");
-    }
+static enum berth_status open_lane(struct lane *lane, size_t models, struct berth_error *error) {
     pthread_condattr_t monotonic;
+    lane->lines = memory_array_zeroed(models, sizeof *lane->lines);
+    if (lane->lines == NULL) {
+        return error_no_memory(error, models * sizeof *lane->lines, "a queue");
+    }
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&(*queue)->lock, NULL);
-    pthread_cond_init(&(*queue)->filled, &monotonic);
+    pthread_cond_init(&lane->filled, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    (*queue)->limits = *limits;
-    (*queue)->lines = lines;
-    (*queue)->models = models;
+    return BERTH_OK;
+}
+
+enum berth_status queue_open(size_t models, const struct queue_limits *limits, struct queue **queue,
+                             struct berth_error *error) {
+    struct queue *opened = memory_array_zeroed(1, sizeof *opened);
+    if (opened == NULL) {
+        return error_no_memory(error, sizeof *opened, "a queue");
+    }
+    pthread_mutex_init(&opened->lock, NULL);
+    opened->limits = *limits;
+    opened->models = models;
+    *queue = opened;
+    for (size_t i = 0; i < QUEUE_LANES; i++) {
+        TRY(open_lane(&opened->lanes[i], models, error));
+    }
     return BERTH_OK;
 }
 
 void queue_close(struct queue *queue) {
+    for (size_t i = 0; queue != NULL && i < QUEUE_LANES; i++) {
+        if (queue->lanes[i].lines != NULL) {
+            pthread_cond_destroy(&queue->lanes[i].filled);
+            memory_free(queue->lanes[i].lines);
+        }
+    }
     if (queue != NULL) {
-        pthread_cond_destroy(&queue->filled);
         pthread_mutex_destroy(&queue->lock);
-        memory_free(queue->lines);
         memory_free(queue);
     }
 }
 
 // --- putting -------------------------------------------------------------------------------------
 
-static void append_client(struct line *line, struct client *client) {
-    client->next = NULL;
-    *(line->last != NULL ? &line->last->next : &line->first) = client;
-    line->last = client;
-}
-
-static struct client *find_client(struct line *line, uint64_t number) {
-    struct client *client = line->first;
-    while (client != NULL && client->number != number) {
-        client = client->next;
+// Calls with a text that is longer than a batch.
+static enum queue_lane lane_of(const struct queue *queue, const struct call *call) {
+    size_t i = 0;
+    while (i < call->count && call->items[i].tokens <= queue->limits.batch_tokens) {
+        i++;
     }
-    if (client == NULL && (client = memory_array_zeroed(1, sizeof *client)) != NULL) {
-        client->number = number;
-        append_client(line, client);
-    }
-    return client;
+    return i < call->count ? QUEUE_LONG : QUEUE_USUAL;
 }
 
 static enum berth_status put(struct queue *queue, struct call *call, struct berth_error *error) {
-    struct line *line = &queue->lines[call->model];
+    struct lane *lane = &queue->lanes[lane_of(queue, call)];
+    struct line *line = &lane->lines[call->model];
     if (queue->has_ended) {
         return error_set(error, BERTH_UNAVAILABLE, "the server is shutting down");
     }
@@ -90,44 +94,29 @@ static enum berth_status put(struct queue *queue, struct call *call, struct bert
                          "%zu texts are waiting, and --max_queue is %zu; try again later",
                          queue->items, queue->limits.items);
     }
-    struct client *client = find_client(line, call->request->client);
-    if (client == NULL) {
-        return error_no_memory(error, sizeof *client, "a client");
+    if (!turns_put(&line->turns, call)) {
+        return error_no_memory(error, sizeof(struct client), "a client");
     }
-    call->next = NULL;
-    *(client->first != NULL ? &client->last->next : &client->first) = call;
-    client->last = call;
     line->items += call->count;
     line->tokens += call->tokens;
+    lane->items += call->count;
     queue->items += call->count;
+    pthread_cond_signal(&lane->filled);
     return BERTH_OK;
 }
 
 enum berth_status queue_put(struct queue *queue, struct call *call, struct berth_error *error) {
     pthread_mutex_lock(&queue->lock);
     enum berth_status status = put(queue, call, error);
-    pthread_cond_signal(&queue->filled);
     pthread_mutex_unlock(&queue->lock);
     return status;
 }
 
 // --- taking --------------------------------------------------------------------------------------
 
-// The client whose turn it is goes to the end of the line, or away with its last item.
-static void next_turn(struct line *line) {
-    struct client *client = line->first;
-    line->first = client->next;
-    line->last = line->first != NULL ? line->last : NULL;
-    if (client->first != NULL) {
-        append_client(line, client);
-    } else {
-        memory_free(client);
-    }
-}
-
-static int take_item(struct queue *queue, struct line *line, struct batch *batch) {
-    struct client *client = line->first;
-    struct call *call = client->first;
+static int take_item(struct queue *queue, struct lane *lane, struct line *line,
+                     struct batch *batch) {
+    struct call *call = turns_first(&line->turns);
     struct item *item = &call->items[call->taken];
     if (batch->count > 0 && (batch->tokens + item->tokens > queue->limits.batch_tokens ||
                              batch->calls[0]->instance != call->instance)) {
@@ -138,26 +127,24 @@ static int take_item(struct queue *queue, struct line *line, struct batch *batch
     batch->tokens += item->tokens;
     line->tokens -= item->tokens;
     line->items--;
+    lane->items--;
     queue->items--;
-    if (++call->taken == call->count) {
-        client->first = call->next;
-    }
-    next_turn(line);
+    turns_next(&line->turns, ++call->taken == call->count);
     return 1;
 }
 
-static struct line *next_line(struct queue *queue, size_t *model) {
-    size_t i = queue->next_model;
-    while (queue->lines[i].first == NULL) {
+static struct line *next_line(const struct queue *queue, struct lane *lane, size_t *model) {
+    size_t i = lane->next_model;
+    while (lane->lines[i].items == 0) {
         i = (i + 1) % queue->models;
     }
     *model = i;
-    queue->next_model = (i + 1) % queue->models;
-    return &queue->lines[i];
+    lane->next_model = (i + 1) % queue->models;
+    return &lane->lines[i];
 }
 
 // Waits for a full batch of the line, but not longer than the delay.
-static void wait_for_more(struct queue *queue, const struct line *line) {
+static void wait_for_more(struct queue *queue, struct lane *lane, const struct line *line) {
     const double delay = queue->limits.delay_seconds;
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -166,21 +153,22 @@ static void wait_for_more(struct queue *queue, const struct line *line) {
     until.tv_nsec = nanoseconds % 1000000000;
     int waited = delay > 0 ? 0 : ETIMEDOUT;
     while (waited == 0 && line->tokens < queue->limits.batch_tokens && !queue->has_ended) {
-        waited = pthread_cond_timedwait(&queue->filled, &queue->lock, &until);
+        waited = pthread_cond_timedwait(&lane->filled, &queue->lock, &until);
     }
 }
 
-int queue_take(struct queue *queue, struct batch *batch) {
+int queue_take(struct queue *queue, enum queue_lane which, struct batch *batch) {
+    struct lane *lane = &queue->lanes[which];
     batch->count = 0;
     batch->tokens = 0;
     pthread_mutex_lock(&queue->lock);
-    while (queue->items == 0 && !queue->has_ended) {
-        pthread_cond_wait(&queue->filled, &queue->lock);
+    while (lane->items == 0 && !queue->has_ended) {
+        pthread_cond_wait(&lane->filled, &queue->lock);
     }
-    if (queue->items > 0) {
-        struct line *line = next_line(queue, &batch->model);
-        wait_for_more(queue, line);
-        while (line->first != NULL && take_item(queue, line, batch)) {
+    if (lane->items > 0) {
+        struct line *line = next_line(queue, lane, &batch->model);
+        wait_for_more(queue, lane, line);
+        while (line->items > 0 && take_item(queue, lane, line, batch)) {
         }
     }
     pthread_mutex_unlock(&queue->lock);
@@ -203,8 +191,11 @@ void batch_done(struct batch *batch) {
 }
 
 size_t queue_length(struct queue *queue, size_t model) {
+    size_t length = 0;
     pthread_mutex_lock(&queue->lock);
-    const size_t length = queue->lines[model].items;
+    for (size_t i = 0; i < QUEUE_LANES; i++) {
+        length += queue->lanes[i].lines[model].items;
+    }
     pthread_mutex_unlock(&queue->lock);
     return length;
 }
@@ -212,6 +203,8 @@ size_t queue_length(struct queue *queue, size_t model) {
 void queue_end(struct queue *queue) {
     pthread_mutex_lock(&queue->lock);
     queue->has_ended = 1;
-    pthread_cond_broadcast(&queue->filled);
+    for (size_t i = 0; i < QUEUE_LANES; i++) {
+        pthread_cond_broadcast(&queue->lanes[i].filled);
+    }
     pthread_mutex_unlock(&queue->lock);
 }

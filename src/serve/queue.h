@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that wait for the worker, and the batches that it takes of them.
+// Calls that wait for the workers, and the batches that they take of them.
 //
-// Each model has a line, in which each client has a line. Batches take turns between models, and
-// within a batch items take turns between clients, so that one who sends much delays only itself. A
-// call's items may go into several batches.
+// Each model has a line. Batches take turns between models, and within a batch items take turns
+// between clients. A call's items may go into several batches. Calls with a text longer than a
+// batch have a lane and a worker of their own, since such a text is run as a whole, however long
+// that takes.
 #ifndef BERTH_SERVE_QUEUE_H
 #define BERTH_SERVE_QUEUE_H
 
 #include "serve/call.h"
+
+enum queue_lane { QUEUE_USUAL, QUEUE_LONG, QUEUE_LANES };
 
 struct queue_limits {
     size_t items;         // that wait
@@ -35,8 +38,8 @@ enum berth_status queue_put(struct queue *queue, struct call *call, struct berth
 // A batch with room for all that can wait. Call batch_done even on failure.
 enum berth_status batch_open(struct batch *batch, const struct queue *queue,
                              struct berth_error *error);
-// Waits for items and takes a batch of them. 0: the queue has ended and is empty.
-int queue_take(struct queue *queue, struct batch *batch);
+// Waits for items and takes a batch of them. 0: the queue has ended and the lane is empty.
+int queue_take(struct queue *queue, enum queue_lane lane, struct batch *batch);
 void batch_done(struct batch *batch);
 // Items that wait, of one model.
 size_t queue_length(struct queue *queue, size_t model);

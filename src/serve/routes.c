@@ -27,15 +27,15 @@ static int is_ready(struct server *server) {
     return atomic_load(&server->is_loaded) && !atomic_load(&server->drains);
 }
 
-static struct http_reply reply_ready(struct server *server) {
+static struct http_reply reply_ready(struct server *server, const struct http_request *request) {
     return is_ready(server) ? reply_text(200, "application/json", "{\"status\":\"ok\"}\n")
-           : atomic_load(&server->is_loaded) == 0 ? reply_error(503, "loading the models")
-                                                  : reply_error(503, "shutting down");
+           : atomic_load(&server->is_loaded) == 0 ? reply_error(request, 503, "loading the models")
+                                                  : reply_error(request, 503, "shutting down");
 }
 
 static struct http_reply get_health(struct server *server, const struct http_request *request,
                                     size_t model) {
-    return reply_ready(server);
+    return reply_ready(server, request);
 }
 
 static struct http_reply get_live(struct server *server, const struct http_request *request,
@@ -59,12 +59,24 @@ static struct http_reply get_metrics(struct server *server, const struct http_re
     metrics_write(server->metrics, &source, &text);
     if (text.failed) {
         buffer_done(&text);
-        return reply_error(503, "out of memory");
+        return reply_error(request, 503, "out of memory");
     }
     return (struct http_reply){.status = 200,
                                .type = "text/plain; version=0.0.4; charset=utf-8",
                                .body = text.bytes,
                                .length = text.length};
+}
+
+static void put_model(struct server *server, struct json_line *line, size_t model) {
+    const struct instance *instance = models_acquire(server->models, model);
+    json_line_open(line, NULL, '{');
+    json_line_text(line, "id", models_name(server->models, model));
+    json_line_text(line, "object", "model");
+    json_line_integer(line, "created", 0);
+    json_line_text(line, "owned_by", "berth");
+    json_line_text(line, "task", instance != NULL ? instance->task->name : NULL);
+    json_line_close(line, '}');
+    models_release(server->models, instance);
 }
 
 static struct http_reply get_models(struct server *server, const struct http_request *request,
@@ -74,18 +86,17 @@ static struct http_reply get_models(struct server *server, const struct http_req
     json_line_text(&line, "object", "list");
     json_line_open(&line, "data", '[');
     for (size_t i = 0; i < models_count(server->models); i++) {
-        const struct instance *instance = models_acquire(server->models, i);
-        json_line_open(&line, NULL, '{');
-        json_line_text(&line, "id", models_name(server->models, i));
-        json_line_text(&line, "object", "model");
-        json_line_integer(&line, "created", 0);
-        json_line_text(&line, "owned_by", "berth");
-        json_line_text(&line, "task", instance != NULL ? instance->task->name : NULL);
-        json_line_close(&line, '}');
-        models_release(server->models, instance);
+        put_model(server, &line, i);
     }
     json_line_close(&line, ']');
     json_line_close(&line, '}');
+    return reply_json(&line);
+}
+
+static struct http_reply get_one_model(struct server *server, const struct http_request *request,
+                                       size_t model) {
+    struct json_line line = {0};
+    put_model(server, &line, model);
     return reply_json(&line);
 }
 
@@ -122,7 +133,7 @@ static struct http_reply get_info(struct server *server, const struct http_reque
     const struct instance *instance = models_acquire(server->models, found);
     struct json_line line = {0};
     if (instance == NULL) {
-        return reply_error(503, "the model is being loaded");
+        return reply_error(request, 503, "the model is being loaded");
     }
     json_line_open(&line, NULL, '{');
     json_line_text(&line, "model_id", models_name(server->models, found));
@@ -153,7 +164,7 @@ static struct http_reply get_server(struct server *server, const struct http_req
 
 static struct http_reply get_model_ready(struct server *server, const struct http_request *request,
                                          size_t model) {
-    return reply_ready(server);
+    return reply_ready(server, request);
 }
 
 static void put_tensor(struct json_line *line, const char *name, const char *type, size_t width) {
@@ -188,7 +199,7 @@ static struct http_reply get_model(struct server *server, const struct http_requ
     const struct instance *instance = models_acquire(server->models, model);
     struct json_line line = {0};
     if (instance == NULL) {
-        return reply_error(503, "the model is being loaded");
+        return reply_error(request, 503, "the model is being loaded");
     }
     json_line_open(&line, NULL, '{');
     json_line_text(&line, "name", models_name(server->models, model));
@@ -217,6 +228,7 @@ static const struct route routes[] = {
     {"GET", "/health", .reply = get_health, .is_open = 1},
     {"GET", "/metrics", .reply = get_metrics},
     {"GET", "/v1/models", .reply = get_models},
+    {"GET", "/v1/models/*", .reply = get_one_model},
     {"GET", "/v2", .reply = get_server},
     {"GET", "/v2/health/live", .reply = get_live, .is_open = 1},
     {"GET", "/v2/health/ready", .reply = get_health, .is_open = 1},
@@ -278,8 +290,9 @@ static const struct route *find_route(const struct http_request *request, char n
 
 // --- requests ------------------------------------------------------------------------------------
 
-struct http_reply routes_refuse(void *context, int status, const char *message) {
-    return reply_error(status, message);
+struct http_reply routes_refuse(void *context, const struct http_request *request, int status,
+                                const char *message) {
+    return reply_error(request, status, message);
 }
 
 static int is_json(const struct http_request *request) {
@@ -289,8 +302,9 @@ static int is_json(const struct http_request *request) {
            strcasecmp(type, "application/x-www-form-urlencoded") == 0;
 }
 
-static int refuse(struct http_reply *reply, int status, const char *message) {
-    *reply = reply_error(status, message);
+static int refuse(const struct http_request *request, struct http_reply *reply, int status,
+                  const char *message) {
+    *reply = reply_error(request, status, message);
     return 0;
 }
 
@@ -300,29 +314,29 @@ int routes_admit(void *context, const struct http_request *request, struct http_
     const char *message, *allow = NULL;
     int status = access_check_site(&server->access, request, &message);
     if (status != 0) {
-        return refuse(reply, status, message);
+        return refuse(request, reply, status, message);
     }
     const struct route *route = find_route(request, name, &allow);
     if (route == NULL) {
-        refuse(reply, allow != NULL ? 405 : 404,
+        refuse(request, reply, allow != NULL ? 405 : 404,
                allow != NULL ? "the path has other methods" : "there is nothing at this path");
         reply->allow = allow;
         return 0;
     }
     if (route->is_inner && server->access.keys == NULL) {
-        return refuse(reply, 403, "only a server with --api_key_file can be managed");
+        return refuse(request, reply, 403, "only a server with --api_key_file can be managed");
     }
     status = route->is_open ? 0 : access_check_key(&server->access, request, &message);
     if (status != 0) {
-        return refuse(reply, status, message);
+        return refuse(request, reply, status, message);
     }
     return route->shape == NULL || is_json(request)
                ? 1
-               : refuse(reply, 415, "the Content-Type is not application/json");
+               : refuse(request, reply, 415, "the Content-Type is not application/json");
 }
 
-// The model that a request means: by its path, by "model" in the body, the only one, or the first
-// that does what the path is for.
+// The model that a request means: by its path, by "model" in the body, the first that does what the
+// path is for, or the only one.
 static size_t find_model(struct server *server, const struct route *route, const char *name,
                          const json *document) {
     const char *in_body = json_text(json_member(document, "model"));
@@ -330,9 +344,9 @@ static size_t find_model(struct server *server, const struct route *route, const
     if (*name != '\0' || in_body != NULL) {
         return models_find(server->models, *name != '\0' ? name : in_body);
     }
-    return count == 1                   ? 0
-           : route->shape->only != NULL ? model_for(server, route->shape->only)
-                                        : count;
+    return route->shape->only != NULL ? model_for(server, route->shape->only)
+           : count == 1               ? 0
+                                      : count;
 }
 
 // From the request to the queue. Errors of a request whose model is known are its metrics'.
@@ -351,29 +365,41 @@ static void ask_model(struct server *server, struct call *call) {
     }
 }
 
-static void ask(struct server *server, const struct route *route, struct http_request *request,
-                const char *name) {
+void routes_read(void *context, struct call *call) {
+    struct server *server = context;
+    struct berth_error error = {.status = BERTH_OK};
+    char name[NAME_SIZE];
+    const char *allow;
+    const struct route *route = find_route(call->request, name, &allow);
+    enum berth_status status = call_read(call, &error);
+    if (status != BERTH_OK) {
+        http_answer(call->request, reply_error(call->request, reply_status(status), error.message));
+        call_free(call);
+        return;
+    }
+    call->model = find_model(server, route, name, call->document);
+    if (call->model == models_count(server->models)) {
+        http_answer(call->request, reply_error(call->request, 404, NO_MODEL));
+        call_free(call);
+    } else {
+        ask_model(server, call);
+    }
+}
+
+static void ask(struct server *server, const struct route *route, struct http_request *request) {
     struct berth_error error = {.status = BERTH_OK};
     struct call *call = memory_array_zeroed(1, sizeof *call);
     if (call == NULL) {
-        http_answer(request, reply_error(503, "out of memory"));
+        http_answer(request, reply_error(request, 503, "out of memory"));
         return;
     }
     call->request = request;
     call->shape = route->shape;
     call->most = server->settings->queue.items;
-    enum berth_status status = call_read(call, &error);
+    enum berth_status status = reader_put(server->reader, call, &error);
     if (status != BERTH_OK) {
-        call_free(call);
-        http_answer(request, reply_error(reply_status(status), error.message));
-        return;
-    }
-    call->model = find_model(server, route, name, call->document);
-    if (call->model == models_count(server->models)) {
-        call_free(call);
-        http_answer(request, reply_error(404, NO_MODEL));
-    } else {
-        ask_model(server, call);
+        memory_free(call);
+        http_answer(request, reply_error(request, reply_status(status), error.message));
     }
 }
 
@@ -384,9 +410,9 @@ void routes_handle(void *context, struct http_request *request) {
     const struct route *route = find_route(request, name, &allow);
     const size_t model = *name != '\0' ? models_find(server->models, name) : 0;
     if (route->shape != NULL) {
-        ask(server, route, request, name);
+        ask(server, route, request);
     } else if (model == models_count(server->models)) {
-        http_answer(request, reply_error(404, NO_MODEL));
+        http_answer(request, reply_error(request, 404, NO_MODEL));
     } else {
         http_answer(request, route->reply(server, request, model));
     }

@@ -197,6 +197,7 @@ static enum berth_status open_parts(struct server *server, struct berth_error *e
                     error));
     TRY(queue_open(settings->model_count, &settings->queue, &server->queue, error));
     TRY(metrics_open(settings->model_count, &server->metrics, error));
+    TRY(reader_open(routes_read, server, &server->reader, error));
     TRY(open_http(server, error));
     const char *host = settings->http.host;
     const int is_v6 = strchr(host, ':') != NULL;
@@ -206,24 +207,33 @@ static enum berth_status open_parts(struct server *server, struct berth_error *e
     return BERTH_OK;
 }
 
+static enum berth_status run_until_signal(struct server *server, struct loader *loader,
+                                          const sigset_t *set, struct berth_error *error) {
+    TRY(begin_loading(loader, error));
+    TRY(serve(server, loader, set, error));
+    return drain(server, set, error);
+}
+
 static enum berth_status run(struct server *server, const sigset_t *set,
                              struct berth_error *error) {
-    pthread_t worker;
+    struct worker workers[QUEUE_LANES] = {{.runs = 0}};
     struct loader loader = {.server = server};
-    TRY(open_parts(server, error));
-    if (pthread_create(&worker, NULL, worker_run, server) != 0) {
-        return error_set(error, BERTH_UNAVAILABLE, "cannot start a thread");
-    }
-    enum berth_status status = begin_loading(&loader, error);
-    if (status == BERTH_OK) {
-        status = serve(server, &loader, set, error);
+    enum berth_status status = open_parts(server, error);
+    for (int i = 0; status == BERTH_OK && i < QUEUE_LANES; i++) {
+        workers[i] = (struct worker){.server = server, .lane = (enum queue_lane)i};
+        status = worker_start(&workers[i], error);
     }
     if (status == BERTH_OK) {
-        status = drain(server, set, error);
+        status = run_until_signal(server, &loader, set, error);
     }
     atomic_store(&server->gives_up, 1);
-    queue_end(server->queue);
-    pthread_join(worker, NULL);
+    reader_end(server->reader);
+    if (server->queue != NULL) {
+        queue_end(server->queue);
+    }
+    for (int i = 0; i < QUEUE_LANES; i++) {
+        worker_join(&workers[i]);
+    }
     end_loading(&loader);
     return status;
 }
@@ -236,6 +246,7 @@ enum berth_status server_run(const struct server_settings *settings, struct bert
     block_signals(&set);
     enum berth_status status = run(&server, &set, error);
     http_stop(server.http);
+    reader_close(server.reader);
     queue_close(server.queue);
     metrics_close(server.metrics);
     models_close(server.models);

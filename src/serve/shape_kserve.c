@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // KServe's version 2 of inference: named tensors in, named tensors out. The inputs are the task's
-// texts, as tensors BYTES of [n]; the outputs follow from the task.
+// texts, as tensors BYTES of [n]; the outputs follow from the task, and a request may name some.
 #include "serve/shapes.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const json *find_input(const json *inputs, const char *name) {
+static const json *find_tensor(const json *inputs, const char *name) {
     for (size_t i = 0; i < json_length(inputs); i++) {
         const char *own = json_text(json_member(json_at(inputs, i), "name"));
         if (own != NULL && strcmp(own, name) == 0) {
@@ -66,12 +66,41 @@ static enum berth_status check_names(const struct task *task, const json *inputs
     return BERTH_OK;
 }
 
+// Whether the request's list of outputs has the name; without a list all are wanted.
+static int is_wanted(const struct call *call, const char *name) {
+    const json *outputs = json_member(call->document, "outputs");
+    return json_length(outputs) == 0 || find_tensor(outputs, name) != NULL;
+}
+
+static enum berth_status check_outputs(const struct call *call, struct berth_error *error) {
+    const json *outputs = json_member(call->document, "outputs");
+    for (size_t i = 0; i < json_length(outputs); i++) {
+        const char *name = json_text(json_member(json_at(outputs, i), "name"));
+        const struct task_output *own = call->instance->task->outputs;
+        while (own->name != NULL && (name == NULL || strcmp(own->name, name) != 0)) {
+            own++;
+        }
+        if (own->name == NULL) {
+            return error_set(error, BERTH_USAGE, "output \"%.60s\": unknown in %s",
+                             name != NULL ? name : "", call->instance->task->name);
+        }
+    }
+    return outputs == NULL || json_is_array_value(outputs)
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "outputs: expected a list");
+}
+
 static enum berth_status read(struct call *call, struct berth_error *error) {
     const struct task *task = call->instance->task;
     const json *inputs = json_member(call->document, "inputs"), *texts[2] = {NULL, NULL};
+    const json *id = json_member(call->document, "id");
+    if (id != NULL && !json_is_text(id)) {
+        return error_set(error, BERTH_USAGE, "id: expected a text");
+    }
     TRY(check_names(task, inputs, error));
+    TRY(check_outputs(call, error));
     for (size_t i = 0; i < 2 && task->fields[i] != NULL; i++) {
-        const json *input = find_input(inputs, task->fields[i]);
+        const json *input = find_tensor(inputs, task->fields[i]);
         if (input == NULL && (i == 0 || task->is_pair)) {
             return error_set(error, BERTH_USAGE, "there is no input %s", task->fields[i]);
         }
@@ -124,7 +153,9 @@ static void write(struct json_line *line, const struct call *call) {
     json_line_open(line, "outputs", '[');
     for (const struct task_output *output = call->instance->task->outputs; output->name != NULL;
          output++) {
-        write_tensor(line, call, output);
+        if (is_wanted(call, output->name)) {
+            write_tensor(line, call, output);
+        }
     }
     json_line_close(line, ']');
     json_line_close(line, '}');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpenAI's embeddings: {"input": one or a list, "model": NAME, "encoding_format": ...}.
-#include "core/memory.h"
+#include "core/base64.h"
 #include "serve/shapes.h"
 
 #include <stdio.h>
@@ -44,27 +44,12 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
 
 // The floats in little-endian order, as base64.
 static void write_base64(struct json_line *line, const struct item *item) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *bytes = (const unsigned char *)item->numbers;
-    const size_t length = item->number_count * sizeof *item->numbers;
-    char *text = memory_new((length + 2) / 3 * 4 + 1), *to = text;
-    for (size_t i = 0; text != NULL && i < length; i += 3) {
-        const size_t left = length - i;
-        const unsigned word = (unsigned)bytes[i] << 16 |
-                              (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) |
-                              (left > 2 ? (unsigned)bytes[i + 2] : 0);
-        *to++ = digits[word >> 18];
-        *to++ = digits[word >> 12 & 63];
-        *to++ = left > 1 ? digits[word >> 6 & 63] : '=';
-        *to++ = left > 2 ? digits[word & 63] : '=';
-    }
-    if (text != NULL) {
-        *to = '\0';
-    } else {
-        line->failed = 1;
-    }
-    json_line_text(line, "embedding", text);
-    memory_free(text);
+    struct buffer text = {0};
+    base64_put(&text, item->numbers, item->number_count * sizeof *item->numbers);
+    buffer_put_byte(&text, '\0');
+    line->failed |= text.failed;
+    json_line_text(line, "embedding", text.failed ? NULL : text.bytes);
+    buffer_done(&text);
 }
 
 static void write_floats(struct json_line *line, const struct item *item) {

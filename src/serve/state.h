@@ -6,14 +6,17 @@
 #include "serve/access.h"
 #include "serve/metrics.h"
 #include "serve/models.h"
+#include "serve/reader.h"
 #include "serve/server.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 struct server {
     const struct server_settings *settings;
     struct http_server *http;
     struct models *models;
+    struct reader *reader;
     struct queue *queue;
     struct metrics *metrics;
     struct access access;
@@ -26,17 +29,30 @@ struct server {
 // What http.h calls (routes.c); the context is the server.
 int routes_admit(void *context, const struct http_request *request, struct http_reply *reply);
 void routes_handle(void *context, struct http_request *request);
-struct http_reply routes_refuse(void *context, int status, const char *message);
+struct http_reply routes_refuse(void *context, const struct http_request *request, int status,
+                                const char *message);
 
-// The thread that runs what waits in the queue, until its end (worker.c); the argument is the
-// server.
-void *worker_run(void *server);
+// Reads a request and puts it into the queue, or answers it (routes.c); for reader.h.
+void routes_read(void *context, struct call *call);
+
+// A thread that runs what waits in a lane of the queue.
+struct worker {
+    pthread_t thread;
+    struct server *server;
+    enum queue_lane lane;
+    int runs;
+};
+
+// Starts the thread (worker.c). BERTH_UNAVAILABLE: there is no thread.
+enum berth_status worker_start(struct worker *worker, struct berth_error *error);
+// Waits for its end, after queue_end.
+void worker_join(struct worker *worker);
 // Answers a call with its items' results, or with an error, and frees it.
 void call_answer(struct server *server, struct call *call);
 void call_refuse(struct server *server, struct call *call, const struct berth_error *error);
 
-// Replies (replies.c). An error has OpenAI's form.
-struct http_reply reply_error(int status, const char *message);
+// Replies (replies.c). An error has KServe's form below /v2, else OpenAI's.
+struct http_reply reply_error(const struct http_request *request, int status, const char *message);
 // Takes the line's text.
 struct http_reply reply_json(struct json_line *line);
 struct http_reply reply_text(int status, const char *type, const char *text);

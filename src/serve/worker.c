@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker: takes a batch, runs it, answers the calls that are complete with it.
+// A worker: takes a batch, runs it, answers the calls that are complete with it.
 #include "core/memory.h"
 #include "serve/clock.h"
 #include "serve/page.h"
@@ -14,7 +14,7 @@ static void finish(struct server *server, struct call *call, struct http_reply r
 }
 
 void call_refuse(struct server *server, struct call *call, const struct berth_error *error) {
-    finish(server, call, reply_error(reply_status(error->status), error->message));
+    finish(server, call, reply_error(call->request, reply_status(error->status), error->message));
 }
 
 // The first item that failed; NULL: none.
@@ -80,14 +80,26 @@ static void run_batch(struct server *server, struct batch *batch) {
     }
 }
 
-void *worker_run(void *context) {
-    struct server *server = context;
+static void *run(void *context) {
+    struct worker *worker = context;
+    struct server *server = worker->server;
     struct batch batch;
     if (batch_open(&batch, server->queue, NULL) == BERTH_OK) {
-        while (queue_take(server->queue, &batch)) {
+        while (queue_take(server->queue, worker->lane, &batch)) {
             run_batch(server, &batch);
         }
     }
     batch_done(&batch);
     return NULL;
+}
+
+enum berth_status worker_start(struct worker *worker, struct berth_error *error) {
+    worker->runs = pthread_create(&worker->thread, NULL, run, worker) == 0;
+    return worker->runs ? BERTH_OK : error_set(error, BERTH_UNAVAILABLE, "cannot start a thread");
+}
+
+void worker_join(struct worker *worker) {
+    if (worker->runs) {
+        pthread_join(worker->thread, NULL);
+    }
 }

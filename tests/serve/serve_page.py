@@ -147,7 +147,7 @@ class Browser(unittest.TestCase):
         self.assertEqual(sorted(re.findall(r"% (\w+)", text)), ["bad", "good", "none"])
         self.find("tab-token-classification").click()
         self.assertFalse(self.find("question").is_displayed())
-        context = "\U0001d400 <b> the quick fox in Paris"
+        context = "Caf\u00e9 in Paris <b> is good! \U0001d400 \u4e2d the un dog"
         self.ask(context, "")
         expected = self.server.json("/models/tags", {"inputs": context})
         marks = [mark.text for mark in self.driver.find_elements(By.CSS_SELECTOR, "#result mark")]

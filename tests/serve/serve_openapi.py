@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server against its own OpenAPI document, by schemathesis with all its checks, for one model and for several, with and
+without a key.
+
+SCHEMATHESIS names the program (else it is looked for in PATH; without it the test is skipped), OPENAPI_SECONDS the time
+for each of the three runs.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from server import MODELS, Server
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+PROGRAM = os.environ.get("SCHEMATHESIS") or shutil.which("schemathesis")
+MODELS_OF_ALL_TASKS = ("qa=qa", "similar=other", "kinds=kinds", f"tags={GOLDEN}/tags", f"masks={GOLDEN}/fill")
+# Which texts and parameters are valid depends on the model's task, which a schema cannot say.
+CONFIGURATION = "[checks]\nenabled = true\n" + "".join(f"""
+[[operations]]
+include-path = "{path}"
+[operations.checks]
+positive_data_acceptance.enabled = false
+""" for path in ("/", "/ask", "/models/{name}", "/v2/models/{name}/infer"))
+
+
+def run(*options: str, models=MODELS_OF_ALL_TASKS, words=()) -> int:
+    with Server(*options, models=models) as server:
+        url = f"http://127.0.0.1:{server.port}/openapi.json"
+        return subprocess.run([PROGRAM, "run", url, "--max-time", os.environ.get("OPENAPI_SECONDS", "30"),
+                               "--seed", "1", *words], cwd=MODELS, check=False).returncode
+
+
+def main() -> int:
+    if not PROGRAM:
+        print("skipped: needs schemathesis (pip install schemathesis; SCHEMATHESIS names the program)")
+        return 77
+    (MODELS / "keys").write_text("a-key\n", encoding="utf-8")
+    (MODELS / "schemathesis.toml").write_text(CONFIGURATION, encoding="utf-8")
+    results = [run(models=["qa=qa"]), run(), run("--api_key_file", str(MODELS / "keys"), words=["-H", "Authorization: Bearer a-key"])]
+    return int(any(results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
