@@ -23,6 +23,11 @@ def embed(model, tokenizer, text):
         return model(**tokenizer(text, return_tensors="pt")).last_hidden_state.mean(1)
 
 
+def wide_scale(scales, q):
+    """The scale of each column; scales are those of groups of columns."""
+    return scales.repeat_interleave(q.shape[1] // scales.shape[1], 1)
+
+
 def main():
     wide_path, path = sys.argv[1:]
     tokenizer = AutoTokenizer.from_pretrained(wide_path)
@@ -34,8 +39,8 @@ def main():
         if q.dtype == torch.int8:
             own = name.removeprefix("bert.")
             weight = state[own]
-            scale = state[own + "_scale"] if weight.dtype == torch.int8 else 1
-            assert torch.equal(weight.float() * scale, q.float() * stored[name + "_scale"]), name
+            scale = wide_scale(state[own + "_scale"], q) if weight.dtype == torch.int8 else 1
+            assert torch.equal(weight.float() * scale, q.float() * wide_scale(stored[name + "_scale"], q)), name
             count += 1
     print(count, "matrices equal")
     assert count > 0

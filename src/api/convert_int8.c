@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes model.safetensors with the encoder's matrices in int8, in the layout "int-quantized" of
 // compressed-tensors, which transformers reads: a tensor "X.weight" I8 [rows, cols] and
-// "X.weight_scale" F32 [rows, 1] for each; quantization_config in config.json names the layers. All
-// other tensors are F32, also the word table: transformers cannot load one in int8.
+// "X.weight_scale" F32 [rows, groups] for each (core/int8.h); quantization_config in config.json
+// names the layers. All other tensors are F32, also the word table: transformers cannot load one in
+// int8.
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/int8.h"
@@ -12,16 +13,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-static const char quantization[] =
-    "{\"quant_method\": \"compressed-tensors\", \"format\": \"int-quantized\","
-    " \"quantization_status\": \"compressed\", \"ignore\": ["
-    "\"re:.*pooler.*\", \"re:cls.*\", \"re:.*qa_outputs\", \"re:.*classifier\"],"
-    " \"config_groups\": {\"group_0\": {\"targets\": [\"Linear\"],"
-    " \"weights\": {\"num_bits\": 8, \"type\": \"int\", \"symmetric\": true,"
-    " \"strategy\": \"channel\", \"dynamic\": false},"
-    " \"input_activations\": {\"num_bits\": 8, \"type\": \"int\", \"symmetric\": false,"
-    " \"strategy\": \"token\", \"dynamic\": true}}}}";
 
 static int ends_with(const char *text, const char *end) {
     const size_t length = strlen(text), end_length = strlen(end);
@@ -45,7 +36,7 @@ struct quantized {
 // Replaces the numbers of a matrix, whose memory is large enough; the scales become a tensor.
 static enum berth_status quantize(struct quantized *out, struct tensor_out *tensor,
                                   struct berth_error *error) {
-    const int64_t rows = tensor->shape[0], cols = tensor->shape[1];
+    const int64_t rows = tensor->shape[0], cols = tensor->shape[1], groups = int8_groups(cols);
     const float *values = tensor->data;
     signed char *q = (signed char *)tensor->data, *row = memory_new((size_t)cols);
     float *scales = out->scales + out->used;
@@ -53,7 +44,7 @@ static enum berth_status quantize(struct quantized *out, struct tensor_out *tens
         return error_no_memory(error, (size_t)cols, tensor->name);
     }
     for (int64_t r = 0; r < rows; r++) {
-        scales[r] = int8_quantize(values + r * cols, cols, row);
+        int8_quantize(values + r * cols, cols, row, scales + r * groups);
         memcpy(q + r * cols, row, (size_t)cols);
     }
     memory_free(row);
@@ -62,25 +53,27 @@ static enum berth_status quantize(struct quantized *out, struct tensor_out *tens
     out->list[out->count] = (struct tensor_out){.name = out->names[out->count],
                                                 .dtype = TENSOR_F32,
                                                 .rank = 2,
-                                                .shape = {rows, 1},
+                                                .shape = {rows, groups},
                                                 .data = scales};
     out->count++;
-    out->used += (size_t)rows;
+    out->used += (size_t)(rows * groups);
     return BERTH_OK;
 }
 
 static enum berth_status take_memory(struct quantized *out, const struct outgoing *outgoing,
                                      struct berth_error *error) {
-    size_t rows = 0;
+    size_t scales = 0;
     for (size_t i = 0; i < outgoing->count; i++) {
-        rows += outgoing->list[i].rank == 2 ? (size_t)outgoing->list[i].shape[0] : 0;
+        const struct tensor_out *tensor = &outgoing->list[i];
+        scales +=
+            is_quantized(tensor) ? (size_t)(tensor->shape[0] * int8_groups(tensor->shape[1])) : 0;
     }
     out->list = memory_array(2 * outgoing->count + 1, sizeof *out->list);
     out->names = memory_array(2 * outgoing->count + 1, sizeof *out->names);
-    out->scales = memory_array(rows, sizeof *out->scales);
+    out->scales = memory_array(scales, sizeof *out->scales);
     return out->list != NULL && out->names != NULL && out->scales != NULL
                ? BERTH_OK
-               : error_no_memory(error, rows * sizeof *out->scales, "the scales of int8");
+               : error_no_memory(error, scales * sizeof *out->scales, "the scales of int8");
 }
 
 static enum berth_status quantize_all(struct quantized *out, const struct outgoing *outgoing,
@@ -113,15 +106,50 @@ static enum berth_status write_weights(const struct conversion *conversion, cons
     return status;
 }
 
-static enum berth_status write_config(const char *path, struct berth_error *error) {
+// --- config.json --------------------------------------------------------------------------------
+
+// One entry of config_groups: the layers whose names match, with rows of so many columns.
+static void write_layers(char *text, size_t size, const char *pattern, int64_t columns) {
+    char strategy[64] = "\"strategy\": \"channel\"";
+    if (int8_group(columns) < columns) {
+        snprintf(strategy, sizeof strategy, "\"strategy\": \"group\", \"group_size\": %d",
+                 INT8_GROUP);
+    }
+    snprintf(text, size,
+             "{\"targets\": [\"re:%s\"], \"weights\": {\"num_bits\": 8, \"type\": \"int\","
+             " \"symmetric\": true, \"dynamic\": false, %s}, \"input_activations\":"
+             " {\"num_bits\": 8, \"type\": \"int\", \"symmetric\": false, \"dynamic\": true,"
+             " \"strategy\": \"token\"}}",
+             pattern, strategy);
+}
+
+static void write_settings(char *text, size_t size, const struct bert_config *config) {
+    char hidden[512], intermediate[512];
+    write_layers(hidden, sizeof hidden,
+                 ".*layer[.][0-9]+[.](attention[.](self[.](query|key|value)|output[.]dense)"
+                 "|intermediate[.]dense)",
+                 config->hidden_size);
+    write_layers(intermediate, sizeof intermediate, ".*layer[.][0-9]+[.]output[.]dense",
+                 config->intermediate_size);
+    snprintf(text, size,
+             "{\"quant_method\": \"compressed-tensors\", \"format\": \"int-quantized\","
+             " \"quantization_status\": \"compressed\", \"ignore\": [],"
+             " \"config_groups\": {\"group_0\": %s, \"group_1\": %s}}",
+             hidden, intermediate);
+}
+
+static enum berth_status write_config(const struct conversion *conversion, const char *path,
+                                      struct berth_error *error) {
+    char text[1536];
     json *config, *settings;
+    write_settings(text, sizeof text, &conversion->config);
     TRY(json_read_file(path, &config, error));
-    enum berth_status status = json_read_memory("quantization_config", quantization,
-                                                strlen(quantization), &settings, error);
+    enum berth_status status =
+        json_read_memory("quantization_config", text, strlen(text), &settings, error);
     if (status == BERTH_OK) {
         status = json_set(config, "quantization_config", settings) == 0
                      ? json_write_file(config, JSON_INDENT_2_SORTED, path, error)
-                     : error_no_memory(error, sizeof quantization, path);
+                     : error_no_memory(error, sizeof text, path);
     }
     json_free(config);
     return status;
@@ -132,7 +160,7 @@ enum berth_status convert_to_int8(const struct conversion *conversion, struct be
     char *config = path_join(conversion->folder, "config.json");
     enum berth_status status = weights != NULL && config != NULL ? BERTH_OK : file_no_path(error);
     if (status == BERTH_OK) {
-        status = write_config(config, error);
+        status = write_config(conversion, config, error);
     }
     if (status == BERTH_OK) {
         status = write_weights(conversion, weights, error);

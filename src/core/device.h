@@ -132,7 +132,7 @@ struct embed_args {
     struct mat xhat;          // out [R, H] compute dtype, the normalised rows; empty: do not save
     float *rstd;              // out [R]; NULL: do not save
     struct mat word;          // [V, H] f32, or i8 with
-    const float *word_scales; // [V]; else NULL
+    const float *word_scales; // [V, int8_groups(H)] of core/int8.h; else NULL
     struct mat position;      // [P, H] f32
     struct mat type;          // [types, H] f32
     const float *gamma;       // [H]
@@ -240,8 +240,8 @@ struct adamw_args {
     const struct grad_stats *stats, *tensor_stats;
 };
 
-// Weights w[rows, cols] in int8, in the device's own layout, for inference. The inputs of `wide`
-// columns are much larger than those of the others (int8_widen).
+// Weights w[rows, cols] in int8 (core/int8.h), in the device's own layout, for inference. The
+// inputs of `wide` columns are much larger than those of the others (int8_finish).
 #define DEVICE_INT8_WIDE 8 // at most
 
 struct int8_matrix {
@@ -265,6 +265,7 @@ struct device {
     int is_host;     // 1: blocks of memory_new are ordinary memory that the host may read and write
     unsigned dtypes; // supported compute dtypes, bits 1 << enum dtype; that of i8: the operations
                      // of int8 matrices, and an i8 word table in embed_forward
+    void *observer;  // of who put functions of its own in the place of the device's; NULL: nobody
     enum dtype fast_dtype; // the default of training and prediction
     int wants_word_rows;   // 1: embed_backward reads batch.word_rows
 
@@ -468,14 +469,23 @@ struct device {
     // Quantizes the rows w, f32 in host memory, and writes them as rows [first, first + w.rows).
     void (*int8_pack)(struct device *dev, const struct int8_matrix *to, int64_t first,
                       struct mat w);
-    // Says which columns are wide: columns[to->wide], ascending, in host memory. Called once, after
-    // all rows were written.
-    void (*int8_widen)(struct device *dev, const struct int8_matrix *to, const int32_t *columns);
+    // Called once, after all rows were written. Says which columns are wide: columns[to->wide],
+    // ascending, in host memory; NULL where none are.
+    void (*int8_finish)(struct device *dev, const struct int8_matrix *to, const int32_t *columns);
     // y = f(x * w^T + bias). x in the compute dtype, y there or in f32. Each row of x is quantized
     // to 8 bits, with its own range; sums are integers.
     void (*linear_int8_forward)(struct device *dev, struct mat y, struct mat x,
                                 const struct int8_matrix *w, const float *bias,
                                 enum activation activation);
+
+    // --- packed weights, for inference; NULL where the device has no layout of its own ---------
+    // Whether weights of this shape and dtype can be packed.
+    int (*packs)(struct device *dev, struct mat w);
+    // Rearranges w [N, K] in its memory. Only linear_packed_forward reads it then.
+    void (*pack)(struct device *dev, struct mat w);
+    // y = f(x * w^T + bias), with the numbers of linear_forward.
+    void (*linear_packed_forward)(struct device *dev, struct mat y, struct mat x, struct mat w,
+                                  const float *bias, enum activation activation);
 };
 
 struct device_options {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define LARGEST 127.0f
-// The smallest scale; the numbers of a row with a smaller one become 0.
+// The smallest scale; the numbers of a group with a smaller one become 0.
 #define SCALE_LEAST 0x1p-100f
 
 // Rounded to 17 significant bits.
@@ -17,7 +17,7 @@ static float short_scale(float scale) {
     return scale;
 }
 
-float int8_quantize(const float *row, int64_t count, signed char *q) {
+static float quantize_group(const float *row, int64_t count, signed char *q) {
     float most = 0.0f;
     int is_finite = 1;
     for (int64_t i = 0; i < count; i++) {
@@ -34,4 +34,11 @@ float int8_quantize(const float *row, int64_t count, signed char *q) {
         q[i] = (signed char)rintf(row[i] / scale);
     }
     return scale;
+}
+
+void int8_quantize(const float *row, int64_t columns, signed char *q, float *scales) {
+    const int64_t group = int8_group(columns), groups = int8_groups(columns);
+    for (int64_t g = 0; g < groups; g++) {
+        scales[g] = quantize_group(row + g * group, group, q + g * group);
+    }
 }

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// DTYPE_I8: weights with a scale for each row, of inference (core/int8.h).
+// DTYPE_I8: weights with scales for each row, of inference (core/int8.h).
 enum dtype { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 };
 
 static inline size_t dtype_size(enum dtype dtype) {

@@ -98,12 +98,16 @@ void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, s
                               struct mat w, struct mat u, enum activation activation);
 void cpu_linear_backward_weight(struct device *dev, struct mat dw, float *dbias, struct mat dy,
                                 struct mat x);
+int cpu_packs(struct device *dev, struct mat w);
+void cpu_pack(struct device *dev, struct mat w);
+void cpu_linear_packed_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
+                               const float *bias, enum activation activation);
 size_t cpu_linear_partial_bytes(const struct device_shape *shape);
 size_t cpu_linear_packed_bytes(const struct device_shape *shape);
 // linear_int8.c
 size_t cpu_int8_bytes(struct device *dev, const struct int8_matrix *shape);
 void cpu_int8_pack(struct device *dev, const struct int8_matrix *to, int64_t first, struct mat w);
-void cpu_int8_widen(struct device *dev, const struct int8_matrix *to, const int32_t *columns);
+void cpu_int8_finish(struct device *dev, const struct int8_matrix *to, const int32_t *columns);
 void cpu_linear_int8_forward(struct device *dev, struct mat y, struct mat x,
                              const struct int8_matrix *w, const float *bias,
                              enum activation activation);

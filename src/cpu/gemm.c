@@ -148,7 +148,7 @@ static int shape_equal(const struct gemm_shape *x, const struct gemm_shape *y) {
            x->ldc == y->ldc && x->type == y->type && x->c_type == y->c_type &&
            x->a_transposed == y->a_transposed && x->b_transposed == y->b_transposed &&
            x->accumulate == y->accumulate && x->bias == y->bias && x->pack_a == y->pack_a &&
-           x->pack_b == y->pack_b;
+           x->pack_b == y->pack_b && x->packed == y->packed;
 }
 
 static int64_t round_up(int64_t count, int64_t unit) {
@@ -182,7 +182,7 @@ static size_t sums_bytes(const struct gemm_shape *s) {
 // cost of bf16 for each multiplication, and the library's product is faster.
 static void (*kernel_of(const struct gemm *gemm,
                         const struct gemm_shape *s))(const struct product *) {
-    if (s->m < 2 * PRODUCT_ROWS || s->n < 16) {
+    if (!s->packed && (s->m < 2 * PRODUCT_ROWS || s->n < 16)) {
         return NULL;
     }
     if (s->type == DTYPE_F32) {
@@ -233,6 +233,14 @@ const struct gemm_plan *gemm_plan(struct gemm *gemm, const struct gemm_shape *sh
     *bucket = plan;
     gemm->plan_count++;
     return plan;
+}
+
+int gemm_packs(const struct gemm *gemm, const struct gemm_shape *shape) {
+    struct gemm_shape packed = *shape;
+    packed.packed = 1;
+    const size_t bytes = (size_t)(shape->n * shape->k) * dtype_size(shape->type);
+    return shape->ldb == shape->k && packed_b_bytes(shape) == bytes &&
+           kernel_of(gemm, &packed) != NULL;
 }
 
 size_t gemm_plan_scratch(const struct gemm_plan *plan) {

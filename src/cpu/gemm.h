@@ -28,6 +28,7 @@ struct gemm_shape {
     int bias;         // f32 [n] follows
     int pack_a;       // a transposed a is first copied to the thread's scratch memory
     int pack_b;       // b may be packed once for many runs, see gemm_pack
+    int packed;       // b is packed in any case: only where gemm_packs
 };
 
 // The memory of one run.
@@ -52,6 +53,9 @@ void gemm_trim(struct gemm *gemm, int wanted);
 // thread-safe.
 const struct gemm_plan *gemm_plan(struct gemm *gemm, const struct gemm_shape *shape,
                                   struct berth_error *error);
+// Whether a b [k, n] that is stored transposed can be packed in its own memory, for products with
+// any number of rows.
+int gemm_packs(const struct gemm *gemm, const struct gemm_shape *shape);
 // Bytes of b in the plan's layout; 0: it uses b as it is in memory. Plans whose shapes differ only
 // in m use the same layout, or none.
 size_t gemm_pack_bytes(const struct gemm_plan *plan);

@@ -71,7 +71,7 @@ enum berth_status library_open(int threads, int native_bf16, const struct kernel
     if (!ok) {
         library_close(new);
         return error_set(error, BERTH_NO_MEMORY,
-                         "cannot initialise oneDNN for %d threads; try fewer --threads", threads);
+                         "out of memory for oneDNN with %d threads; try fewer --threads", threads);
     }
     *library = new;
     return BERTH_OK;

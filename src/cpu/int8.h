@@ -4,11 +4,12 @@
 //
 // A row x[k] is scale * (u[k] - zero), u from 0 to 255. Some columns are wide: their values are
 // much larger than the others, and they are divided among INT8_COPIES columns of the same weights,
-// so that the others keep their precision. The depth of a product is the columns, then the further
-// copies of the wide ones.
+// so that the others keep their precision. Weights have a scale for each group of columns
+// (core/int8.h), so the depth of a product is divided likewise: each group's columns, then the
+// further copies of its wide ones, then zeros up to a whole step.
 //
-// Packed weights are panels of INT8_PANEL outputs. Each step of a panel holds INT8_STEP neighbours of
-// the depth for every output.
+// Packed weights are panels of INT8_PANEL outputs. Each step of a panel holds INT8_STEP neighbours
+// of the depth for every output; scales are in panels, too, those of a group side by side.
 #ifndef BERTH_CPU_INT8_H
 #define BERTH_CPU_INT8_H
 
@@ -23,10 +24,19 @@ static inline int64_t int8_round_up(int64_t count, int64_t unit) {
     return (count + unit - 1) / unit * unit;
 }
 
-// The depth in memory, of rows and of panels.
+// The depth in memory, of rows and of panels, wherever the wide columns are.
 static inline int64_t int8_depth(int64_t columns, int64_t wide_count) {
-    return int8_round_up(columns + (INT8_COPIES - 1) * wide_count, INT8_STEP);
+    return int8_round_up(columns, INT8_STEP) +
+           wide_count * int8_round_up(INT8_COPIES - 1, INT8_STEP);
 }
+
+// How the depth is divided.
+struct int8_layout {
+    int64_t columns, groups;
+    const int32_t *ends; // [groups] where each ends
+    const int32_t *wide; // [wide_count] columns, ascending
+    int64_t wide_count;
+};
 
 // Quantized rows.
 struct int8_rows {
@@ -37,18 +47,14 @@ struct int8_rows {
     int64_t count, depth;
 };
 
-struct int8_wide {
-    const int32_t *columns; // [count], ascending
-    int64_t count;
-};
-
 // c[m, n] = (a[m, k] b[n, k]^T) (+ bias[n]) for the outputs of some whole panels.
 struct int8_product {
     struct mat c; // f32 or bf16
     const struct int8_rows *a;
+    const struct int8_layout *layout;
     const signed char *panels;
-    const float *scales; // [n] of b,
-    const int32_t *sums; // [n] its rows' sums
+    const float *scales; // of the panels
+    const float *sums;   // [n] of b's rows, over the whole depth
     const float *bias;   // [n]; NULL: none
 };
 
@@ -56,7 +62,7 @@ struct int8_kernels {
     const char *name;
     // Quantizes the rows of x, f32 or bf16. A row with a number that is not finite gets the scale
     // NaN.
-    void (*quantize)(const struct int8_rows *rows, struct mat x, const struct int8_wide *wide);
+    void (*quantize)(const struct int8_rows *rows, struct mat x, const struct int8_layout *layout);
     void (*product)(const struct int8_product *product);
     // As struct kernels' peak_f32.
     double (*peak)(int64_t rounds);

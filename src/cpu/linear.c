@@ -5,6 +5,7 @@
 #include "cpu/cpu.h"
 
 #include <omp.h>
+#include <string.h>
 
 // Rows split into tiles of nearly equal size: the first `larger` have one unit more than the
 // others, and the last may be shorter.
@@ -77,6 +78,7 @@ static const void *pack(struct cpu *cpu, const struct gemm_plan *const plans[CUT
 struct tiles {
     struct mat y, x, w;
     int w_transposed;
+    int w_is_packed; // by cpu_pack
     const float *bias;
     struct cut cut; // of the rows
     const struct gemm_plan *plans[CUT_SIZES];
@@ -102,7 +104,8 @@ static struct gemm_shape tile_shape(const struct tiles *t, int64_t rows) {
         .c_type = t->y.dtype,
         .b_transposed = t->w_transposed,
         .bias = t->bias != NULL,
-        .pack_b = t->cut.count >= CPU_TILE_GROUP,
+        .pack_b = t->w_is_packed || t->cut.count >= CPU_TILE_GROUP,
+        .packed = t->w_is_packed,
     };
 }
 
@@ -116,7 +119,7 @@ static int tile_plans(struct cpu *cpu, struct tiles *t) {
         struct gemm_shape shape = tile_shape(t, cut_size(&t->cut, cut_example(&t->cut, kind)));
         t->plans[kind] = cpu_plan(cpu, &shape);
     }
-    t->packed = pack(cpu, t->plans, t->w.data);
+    t->packed = t->w_is_packed ? t->w.data : pack(cpu, t->plans, t->w.data);
     return cpu->status == BERTH_OK;
 }
 
@@ -135,17 +138,6 @@ static struct gemm_operands tile_operands(const struct tiles *t, int64_t index) 
         .c = tile_of(t, t->y, index).data,
         .bias = t->bias,
     };
-}
-
-static void run_tiles(struct cpu *cpu, struct tiles t) {
-    if (!tile_plans(cpu, &t)) {
-        return;
-    }
-#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
-    for (int64_t i = 0; i < t.cut.count; i++) {
-        const struct gemm_operands operands = tile_operands(&t, i);
-        run(cpu, tile_plan(&t, i), &operands);
-    }
 }
 
 // A part of the columns of a tile, which is still in the cache when it has been computed.
@@ -168,6 +160,66 @@ static struct mat part_of(const struct tiles *t, struct mat m, const struct part
     return mat_columns(tile_of(t, m, part->tile), part->first, part->count);
 }
 
+// What a thread takes: the columns [first, end) of a tile.
+struct share {
+    int64_t tile, first, end;
+};
+
+// Tiles that are fewer than the threads are shared by several. No sum depends on it: w is packed
+// then, and a kernel adds up each element of y by itself.
+static int64_t shares_of(const struct cpu *cpu, const struct tiles *t) {
+    const int64_t parts = cpu_blocks(t->y.cols, gemm_part_columns(tile_plan(t, 0)));
+    const int64_t wanted = 2 * cpu->threads / t->cut.count;
+    return wanted < 1 || cpu->threads == 1 ? 1 : wanted < parts ? wanted : parts;
+}
+
+static struct share share_of(const struct tiles *t, int64_t shares, int64_t index) {
+    const int64_t tile = index / shares, which = index % shares;
+    const int64_t part = gemm_part_columns(tile_plan(t, tile)), cols = t->y.cols;
+    const int64_t parts = cpu_blocks(cols, part), end = (which + 1) * parts / shares * part;
+    return (struct share){tile, which * parts / shares * part, end < cols ? end : cols};
+}
+
+static void run_share(struct cpu *cpu, const struct tiles *t, const struct share *share) {
+    if (share->end - share->first == t->y.cols) {
+        const struct gemm_operands operands = tile_operands(t, share->tile);
+        run(cpu, tile_plan(t, share->tile), &operands);
+        return;
+    }
+    for (struct part p = {.first = share->first}; p.first + p.count < share->end;) {
+        p = run_part(cpu, t, share->tile, p.first + p.count);
+    }
+}
+
+static void run_tiles(struct cpu *cpu, struct tiles t) {
+    if (!tile_plans(cpu, &t)) {
+        return;
+    }
+    const int64_t shares = shares_of(cpu, &t);
+#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
+    for (int64_t i = 0; i < t.cut.count * shares; i++) {
+        const struct share share = share_of(&t, shares, i);
+        run_share(cpu, &t, &share);
+    }
+}
+
+// y = f(u), u = x * op(w) + bias of the tiles.
+static void run_activated(struct cpu *cpu, struct tiles t, struct mat y,
+                          enum activation activation) {
+    if (!tile_plans(cpu, &t)) {
+        return;
+    }
+    const int64_t shares = shares_of(cpu, &t);
+#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
+    for (int64_t i = 0; i < t.cut.count * shares; i++) {
+        const struct share share = share_of(&t, shares, i);
+        for (struct part p = {.first = share.first}; p.first + p.count < share.end;) {
+            p = run_part(cpu, &t, share.tile, p.first + p.count);
+            cpu->kernels->activation_forward(part_of(&t, y, &p), part_of(&t, t.y, &p), activation);
+        }
+    }
+}
+
 void cpu_linear_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
                         const float *bias) {
     run_tiles(cpu_of(dev), tiles_of(y, x, w, 1, bias));
@@ -179,19 +231,56 @@ void cpu_linear_backward_input(struct device *dev, struct mat dx, struct mat dy,
 
 void cpu_linear_gelu_forward(struct device *dev, struct mat y, struct mat u, struct mat x,
                              struct mat w, const float *bias, enum activation activation) {
+    run_activated(cpu_of(dev), tiles_of(mat_is_empty(u) ? y : u, x, w, 1, bias), y, activation);
+}
+
+// --- packed weights -----------------------------------------------------------------------------
+
+static struct gemm_shape packed_shape(struct mat w) {
+    return (struct gemm_shape){.m = CPU_TILE_ROWS,
+                               .n = w.rows,
+                               .k = w.cols,
+                               .lda = w.cols,
+                               .ldb = w.stride,
+                               .ldc = w.rows,
+                               .type = w.dtype,
+                               .c_type = w.dtype,
+                               .b_transposed = 1,
+                               .pack_b = 1};
+}
+
+int cpu_packs(struct device *dev, struct mat w) {
+    const struct gemm_shape shape = packed_shape(w);
+    return gemm_packs(cpu_of(dev)->gemm, &shape);
+}
+
+void cpu_pack(struct device *dev, struct mat w) {
     struct cpu *cpu = cpu_of(dev);
-    struct tiles t = tiles_of(mat_is_empty(u) ? y : u, x, w, 1, bias);
-    if (!tile_plans(cpu, &t)) {
+    const struct gemm_shape shape = packed_shape(w);
+    const struct gemm_plan *plan = cpu_plan(cpu, &shape);
+    if (plan == NULL ||
+        cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, gemm_pack_bytes(plan)) == 0) {
         return;
     }
-#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
-    for (int64_t i = 0; i < t.cut.count; i++) {
-        for (struct part p = {.count = 0}; p.first + p.count < y.cols;) {
-            p = run_part(cpu, &t, i, p.first + p.count);
-            cpu->kernels->activation_forward(part_of(&t, y, &p), part_of(&t, t.y, &p), activation);
-        }
+    memcpy(cpu->packed, w.data, gemm_pack_bytes(plan));
+    const int status = gemm_pack(cpu->gemm, plan, cpu->packed, w.data);
+    if (status != 0) {
+        fail_product(cpu, status);
     }
 }
+
+void cpu_linear_packed_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
+                               const float *bias, enum activation activation) {
+    struct tiles t = tiles_of(y, x, w, 1, bias);
+    t.w_is_packed = 1;
+    if (activation == ACTIVATION_LINEAR) {
+        run_tiles(cpu_of(dev), t);
+    } else {
+        run_activated(cpu_of(dev), t, y, activation);
+    }
+}
+
+// --- gradients of GELU --------------------------------------------------------------------------
 
 void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, struct mat dy,
                               struct mat w, struct mat u, enum activation activation) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers with weights in int8. Rows are cut into tiles, and where these are fewer than the
 // threads, outputs into parts; a thread quantizes the rows of its tile, multiplies, and applies the
-// activation while the results are in its cache. Sums are integers, so results do not depend on how
-// the work is cut.
+// activation while the results are in its cache. Sums of a group are integers, and groups are added
+// in one order, so results do not depend on how the work is cut.
 #include "core/int8.h"
 #include "cpu/cpu.h"
 
@@ -19,12 +19,13 @@
 
 // The parts of a matrix's memory; outputs are rounded up to whole vectors.
 struct parts {
-    float *scales;    // [outputs]
-    int32_t *sums;    // [outputs]
-    int32_t *columns; // [wide]
+    float *scales; // [outputs][groups], in panels
+    float *sums;   // [outputs]
+    int32_t *ends; // [groups]
+    int32_t *wide; // [wide]
     signed char *panels;
     size_t bytes;
-    int64_t depth;
+    int64_t depth, groups;
 };
 
 static char *take(size_t *used, void *base, size_t bytes) {
@@ -34,11 +35,13 @@ static char *take(size_t *used, void *base, size_t bytes) {
 }
 
 static struct parts parts_of(const struct int8_matrix *m) {
-    const size_t outputs = (size_t)int8_round_up(m->rows, 16);
-    struct parts parts = {.depth = int8_depth(m->cols, m->wide)};
-    parts.scales = (float *)take(&parts.bytes, m->data, outputs * sizeof *parts.scales);
-    parts.sums = (int32_t *)take(&parts.bytes, m->data, outputs * sizeof *parts.sums);
-    parts.columns = (int32_t *)take(&parts.bytes, m->data, (size_t)m->wide * sizeof *parts.columns);
+    const size_t outputs = (size_t)int8_round_up(m->rows, 16),
+                 groups = (size_t)int8_groups(m->cols);
+    struct parts parts = {.depth = int8_depth(m->cols, m->wide), .groups = (int64_t)groups};
+    parts.scales = (float *)take(&parts.bytes, m->data, outputs * groups * sizeof *parts.scales);
+    parts.sums = (float *)take(&parts.bytes, m->data, outputs * sizeof *parts.sums);
+    parts.ends = (int32_t *)take(&parts.bytes, m->data, groups * sizeof *parts.ends);
+    parts.wide = (int32_t *)take(&parts.bytes, m->data, (size_t)m->wide * sizeof *parts.wide);
     parts.panels = (signed char *)take(&parts.bytes, m->data, outputs * (size_t)parts.depth);
     return parts;
 }
@@ -49,54 +52,145 @@ size_t cpu_int8_bytes(struct device *dev, const struct int8_matrix *shape) {
     return parts_of(&nowhere).bytes;
 }
 
+// A panel of a matrix.
+struct panel {
+    signed char *weights; // [depth / INT8_STEP][width][INT8_STEP]
+    float *scales;        // [groups][width]
+    int64_t first, width; // outputs, with those that fill a vector up
+};
+
+static struct panel panel_of(const struct int8_matrix *m, const struct parts *parts, int64_t row) {
+    const int64_t first = row / INT8_PANEL * INT8_PANEL;
+    return (struct panel){.weights = parts->panels + first * parts->depth,
+                          .scales = parts->scales + first * parts->groups,
+                          .first = first,
+                          .width = int8_round_up(cpu_piece(first, m->rows, INT8_PANEL), 16)};
+}
+
 // Where the weight of an output and a place of the depth is.
-static signed char *weight_at(const struct int8_matrix *m, const struct parts *parts, int64_t row,
-                              int64_t place) {
-    const int64_t panel = row / INT8_PANEL * INT8_PANEL;
-    const int64_t width = int8_round_up(cpu_piece(panel, m->rows, INT8_PANEL), 16);
-    return parts->panels + panel * parts->depth +
-           (place / INT8_STEP * width + row - panel) * INT8_STEP + place % INT8_STEP;
+static signed char *weight_at(const struct panel *panel, int64_t row, int64_t place) {
+    return panel->weights + (place / INT8_STEP * panel->width + row - panel->first) * INT8_STEP +
+           place % INT8_STEP;
+}
+
+// A thread's memory for a quantized row.
+struct quantized {
+    float *scales;  // [groups]
+    signed char *q; // [columns]
+    size_t bytes;
+};
+
+static struct quantized quantized_of(void *base, int64_t columns) {
+    struct quantized row = {.bytes = 0};
+    row.scales = (float *)take(&row.bytes, base, (size_t)int8_groups(columns) * sizeof(float));
+    row.q = (signed char *)take(&row.bytes, base, (size_t)columns);
+    return row;
 }
 
 static void pack_row(const struct int8_matrix *m, const struct parts *parts, int64_t row,
-                     const float *w, signed char *q) {
-    int32_t sum = 0;
-    parts->scales[row] = int8_quantize(w, m->cols, q);
-    for (int64_t k = 0; k < m->cols; k++) {
-        *weight_at(m, parts, row, k) = q[k];
-        sum += q[k];
+                     const float *w, const struct quantized *to) {
+    const struct panel panel = panel_of(m, parts, row);
+    const int64_t group = int8_group(m->cols);
+    double sum = 0;
+    int8_quantize(w, m->cols, to->q, to->scales);
+    for (int64_t g = 0; g < parts->groups; g++) {
+        int32_t group_sum = 0;
+        for (int64_t k = g * group; k < (g + 1) * group; k++) {
+            *weight_at(&panel, row, k) = to->q[k];
+            group_sum += to->q[k];
+        }
+        panel.scales[g * panel.width + row - panel.first] = to->scales[g];
+        sum += (double)to->scales[g] * group_sum;
     }
-    parts->sums[row] = sum;
+    parts->sums[row] = (float)sum;
 }
 
 void cpu_int8_pack(struct device *dev, const struct int8_matrix *to, int64_t first, struct mat w) {
     struct cpu *cpu = cpu_of(dev);
     const struct parts parts = parts_of(to);
-    const size_t each = (size_t)int8_round_up(to->cols, ALIGNMENT);
+    const size_t each = quantized_of(NULL, to->cols).bytes;
     if (!cpu_grow(cpu, (void **)&cpu->quantized, &cpu->quantized_bytes,
                   (size_t)cpu->threads * each)) {
         return;
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t row = 0; row < w.rows; row++) {
-        signed char *q = (signed char *)cpu->quantized + (size_t)omp_get_thread_num() * each;
-        pack_row(to, &parts, first + row, (const float *)w.data + row * w.stride, q);
+        const struct quantized own =
+            quantized_of(cpu->quantized + (size_t)omp_get_thread_num() * each, to->cols);
+        pack_row(to, &parts, first + row, (const float *)w.data + row * w.stride, &own);
     }
 }
 
-void cpu_int8_widen(struct device *dev, const struct int8_matrix *to, const int32_t *columns) {
+static struct int8_layout layout_of(const struct int8_matrix *m, const struct parts *parts) {
+    return (struct int8_layout){.columns = m->cols,
+                                .groups = parts->groups,
+                                .ends = parts->ends,
+                                .wide = parts->wide,
+                                .wide_count = m->wide};
+}
+
+static void find_ends(const struct int8_matrix *m, const struct parts *parts) {
+    const int64_t group = int8_group(m->cols);
+    int64_t end = 0, wide = 0;
+    for (int64_t g = 0; g < parts->groups; g++) {
+        int64_t count = group;
+        for (; wide < m->wide && parts->wide[wide] < (g + 1) * group; wide++) {
+            count += INT8_COPIES - 1;
+        }
+        end += int8_round_up(count, INT8_STEP);
+        parts->ends[g] = (int32_t)end;
+    }
+}
+
+static int64_t begin_of(const struct int8_layout *layout, int64_t group) {
+    return group > 0 ? layout->ends[group - 1] : 0;
+}
+
+// Moves the groups of a panel, the last one first, to make room for the copies of wide columns.
+static void spread_panel(const struct int8_layout *layout, const struct panel *panel) {
+    const int64_t columns = layout->columns / layout->groups, width = panel->width;
+    const int64_t own = int8_round_up(columns, INT8_STEP);
+    for (int64_t g = layout->groups - 1; g >= 0; g--) {
+        signed char *to = panel->weights + begin_of(layout, g) * width;
+        memmove(to, panel->weights + g * columns * width, (size_t)(own * width));
+        memset(to + own * width, 0,
+               (size_t)((layout->ends[g] - begin_of(layout, g) - own) * width));
+    }
+}
+
+// Writes the weights of an output for the further copies.
+static void copy_wide(const struct int8_layout *layout, const struct parts *parts,
+                      const struct panel *panel, int64_t row) {
+    const int64_t columns = layout->columns / layout->groups;
+    int64_t wide = 0;
+    for (int64_t g = 0; g < layout->groups; g++) {
+        const int64_t begin = begin_of(layout, g), first = g * columns;
+        const float scale = panel->scales[g * panel->width + row - panel->first];
+        int64_t place = begin + columns;
+        for (; wide < layout->wide_count && layout->wide[wide] < first + columns; wide++) {
+            const signed char weight = *weight_at(panel, row, begin + layout->wide[wide] - first);
+            for (int copy = 1; copy < INT8_COPIES; copy++, place++) {
+                *weight_at(panel, row, place) = weight;
+            }
+            parts->sums[row] += (float)((INT8_COPIES - 1) * weight) * scale;
+        }
+    }
+}
+
+void cpu_int8_finish(struct device *dev, const struct int8_matrix *to, const int32_t *columns) {
     struct cpu *cpu = cpu_of(dev);
     const struct parts parts = parts_of(to);
-    memcpy(parts.columns, columns, (size_t)to->wide * sizeof *columns);
+    const struct int8_layout layout = layout_of(to, &parts);
+    for (int64_t i = 0; i < to->wide; i++) {
+        parts.wide[i] = columns[i];
+    }
+    find_ends(to, &parts);
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
-    for (int64_t row = 0; row < to->rows; row++) {
-        int64_t place = to->cols;
-        for (int64_t i = 0; i < to->wide; i++) {
-            const signed char weight = *weight_at(to, &parts, row, columns[i]);
-            for (int copy = 1; copy < INT8_COPIES; copy++, place++) {
-                *weight_at(to, &parts, row, place) = weight;
-            }
-            parts.sums[row] += (INT8_COPIES - 1) * weight;
+    for (int64_t first = 0; first < to->rows; first += INT8_PANEL) {
+        const struct panel panel = panel_of(to, &parts, first);
+        spread_panel(&layout, &panel);
+        for (int64_t row = first; row < first + cpu_piece(first, to->rows, INT8_PANEL); row++) {
+            copy_wide(&layout, &parts, &panel, row);
         }
     }
 }
@@ -122,8 +216,8 @@ static struct slice slice_of(void *base, int64_t columns, int64_t depth) {
 
 struct linear {
     struct mat y, x;
-    const struct int8_matrix *w;
     struct parts parts;
+    struct int8_layout layout;
     const float *bias;
     enum activation activation;
     int64_t tile_rows, tile_count;
@@ -150,8 +244,9 @@ static void multiply(const struct cpu *cpu, const struct linear *l, const struct
     const struct mat results = mat_of(slice->results, y.rows, y.cols, DTYPE_F32);
     const struct int8_product product = {.c = plain ? y : results,
                                          .a = &slice->rows,
+                                         .layout = &l->layout,
                                          .panels = l->parts.panels + first * l->parts.depth,
-                                         .scales = l->parts.scales + first,
+                                         .scales = l->parts.scales + first * l->parts.groups,
                                          .sums = l->parts.sums + first,
                                          .bias = l->bias == NULL ? NULL : l->bias + first};
     cpu->int8->product(&product);
@@ -166,10 +261,9 @@ static void run_tile(const struct cpu *cpu, const struct linear *l, const struct
     const int64_t first = index % l->part_count * l->part_columns;
     const int64_t count = cpu_piece(row, l->y.rows, l->tile_rows);
     const int64_t end = first + cpu_piece(first, l->y.cols, l->part_columns);
-    const struct int8_wide wide = {l->parts.columns, l->w->wide};
     struct slice own = *slice;
     own.rows.count = count;
-    cpu->int8->quantize(&own.rows, mat_rows(l->x, row, count), &wide);
+    cpu->int8->quantize(&own.rows, mat_rows(l->x, row, count), &l->layout);
     const struct mat y = mat_rows(l->y, row, count);
     for (int64_t at = first; at < end; at += PART_COLUMNS) {
         multiply(cpu, l, &own, mat_columns(y, at, cpu_piece(at, end, PART_COLUMNS)), at);
@@ -181,8 +275,8 @@ void cpu_linear_int8_forward(struct device *dev, struct mat y, struct mat x,
                              enum activation activation) {
     struct cpu *cpu = cpu_of(dev);
     struct linear l = linear_of(cpu, y, x);
-    l.w = w;
     l.parts = parts_of(w);
+    l.layout = layout_of(w, &l.parts);
     l.bias = bias;
     l.activation = activation;
     const size_t each = slice_of(NULL, x.cols, l.parts.depth).bytes;

@@ -26,7 +26,8 @@ static double log_sum_exp(struct mat logits, int column) {
     const float *x = (const float *)logits.data + column;
     double most = -INFINITY, sum = 0.0;
     for (int64_t row = 0; row < logits.rows; row++) {
-        most = fmax(most, (double)x[row * logits.stride]);
+        const double logit = (double)x[row * logits.stride];
+        most = logit > most ? logit : most; // with fmax, GCC 12 for AArch64 ends with an error
     }
     for (int64_t row = 0; row < logits.rows; row++) {
         sum += exp((double)x[row * logits.stride] - most);

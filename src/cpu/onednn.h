@@ -3,7 +3,7 @@
 #ifndef BERTH_CPU_ONEDNN_H
 #define BERTH_CPU_ONEDNN_H
 
-#include <dnnl.h>
+#include <oneapi/dnnl/dnnl.h>
 
 #if DNNL_VERSION_MAJOR < 2 || (DNNL_VERSION_MAJOR == 2 && DNNL_VERSION_MINOR < 6)
 #error "Berth needs oneDNN 2.6 or later"

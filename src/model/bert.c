@@ -79,13 +79,49 @@ struct linear {
                          ? NULL                                                                    \
                          : &(pass)->model->weights.int8->layers[index].name})
 
-static void linear(const struct pass *pass, struct mat y, struct mat x, struct linear l) {
+static int can_pack(const struct bert *model, struct mat w) {
+    struct device *dev = model->device;
+    return dev->packs != NULL && dev->packs(dev, w);
+}
+
+void bert_pack(const struct bert *model) {
+    const int64_t hidden = model->config->hidden_size, wide = model->config->intermediate_size;
+    for (int64_t i = 0; i < model->table->layer_count; i++) {
+        const struct param_layer *layer = &model->table->layers[i];
+        const struct mat all[] = {weight(model, layer->qkv_weight, 3 * hidden, hidden),
+                                  weight(model, layer->attention_weight, hidden, hidden),
+                                  weight(model, layer->intermediate_weight, wide, hidden),
+                                  weight(model, layer->output_weight, hidden, wide)};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+            if (can_pack(model, all[k])) {
+                model->device->pack(model->device, all[k]);
+            }
+        }
+    }
+}
+
+// For inference: 1 if the weights are in a layout of the device.
+static int linear_inferred(const struct pass *pass, struct mat y, struct mat x, struct linear l,
+                           enum activation activation) {
     struct device *dev = pass->model->device;
     const float *bias = vector(pass->model, l.bias);
     if (l.int8 != NULL) {
-        dev->linear_int8_forward(dev, y, x, l.int8, bias, ACTIVATION_LINEAR);
-    } else {
-        dev->linear_forward(dev, y, x, weight(pass->model, l.weight, y.cols, x.cols), bias);
+        dev->linear_int8_forward(dev, y, x, l.int8, bias, activation);
+        return 1;
+    }
+    const struct mat w = weight(pass->model, l.weight, y.cols, x.cols);
+    if (!pass->model->weights.are_packed || !can_pack(pass->model, w)) {
+        return 0;
+    }
+    dev->linear_packed_forward(dev, y, x, w, bias, activation);
+    return 1;
+}
+
+static void linear(const struct pass *pass, struct mat y, struct mat x, struct linear l) {
+    struct device *dev = pass->model->device;
+    if (!linear_inferred(pass, y, x, l, ACTIVATION_LINEAR)) {
+        dev->linear_forward(dev, y, x, weight(pass->model, l.weight, y.cols, x.cols),
+                            vector(pass->model, l.bias));
     }
 }
 
@@ -93,12 +129,9 @@ static void linear_activated(const struct pass *pass, struct mat y, struct mat u
                              struct linear l) {
     struct device *dev = pass->model->device;
     const enum activation activation = pass->model->config->hidden_act;
-    const float *bias = vector(pass->model, l.bias);
-    if (l.int8 != NULL) {
-        dev->linear_int8_forward(dev, y, x, l.int8, bias, activation);
-    } else {
-        dev->linear_gelu_forward(dev, y, u, x, weight(pass->model, l.weight, y.cols, x.cols), bias,
-                                 activation);
+    if (!linear_inferred(pass, y, x, l, activation)) {
+        dev->linear_gelu_forward(dev, y, u, x, weight(pass->model, l.weight, y.cols, x.cols),
+                                 vector(pass->model, l.bias), activation);
     }
 }
 

@@ -21,6 +21,7 @@ struct bert_weights {
     // The layers' matrices and the word table, of which master and compute then have nothing. NULL:
     // not in int8.
     const struct int8_weights *int8;
+    int are_packed; // 1: bert_pack was called
 };
 
 struct bert_dropout {
@@ -60,6 +61,10 @@ enum bert_keep {
     BERT_KEEP_SUMS // gradient checkpointing: only the input of each layer's last norm; the rest of
                    // the layer is recomputed, with the same numbers
 };
+
+// For inference: packs the matrices of the layers that the device can pack (device.h). The model's
+// weights.are_packed must be 1 from then on. Nothing where the device packs none.
+void bert_pack(const struct bert *model);
 
 // The number of rows of logits in the decoder's buffer, for a batch with `masked`
 // masked tokens.

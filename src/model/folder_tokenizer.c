@@ -285,11 +285,16 @@ static enum berth_status write_missing_specials(const char *target, struct berth
     return status;
 }
 
-static int has_settings(const char *source) {
-    char *path = source != NULL ? folder_file(source, SETTINGS_FILE) : NULL;
-    int found = path != NULL && file_exists(path);
+static enum berth_status has_settings(const char *source, int *has, struct berth_error *error) {
+    *has = 0;
+    if (source == NULL) {
+        return BERTH_OK;
+    }
+    char *path = folder_file(source, SETTINGS_FILE);
+    *has = path != NULL && file_exists(path);
+    const enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
     memory_free(path);
-    return found;
+    return status;
 }
 
 static int is_same(const struct text_rules *a, const struct text_rules *b) {
@@ -301,7 +306,8 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
                                         const struct text_rules *rules, const char *target,
                                         struct berth_error *error) {
     struct text_rules own = text_rules_usual;
-    int same_vocab;
+    int same_vocab, has;
+    TRY(has_settings(source, &has, error));
     if (source != NULL) {
         TRY(folder_text_rules(source, &own, error));
     }
@@ -313,7 +319,7 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
     if (source != NULL && same_rules && same_vocab) {
         TRY(folder_copy_file(source, target, TOKENIZER_FILE, error));
     }
-    if (same_rules && same_vocab && has_settings(source)) {
+    if (same_rules && same_vocab && has) {
         TRY(folder_copy_file(source, target, SETTINGS_FILE, error));
     } else {
         TRY(write_settings(source, rules != NULL ? rules : &own, target, error));

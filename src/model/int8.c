@@ -50,7 +50,8 @@ static struct int8_layer take_layer(struct int8_weights *weights) {
 static void lay_out(struct int8_weights *weights) {
     const struct param *words = param_at(weights->table, weights->table->word);
     weights->bytes = 0;
-    weights->word_scales = take(weights, (size_t)words->rows * sizeof *weights->word_scales);
+    weights->word_scales =
+        take(weights, (size_t)(words->rows * int8_groups(words->cols)) * sizeof(float));
     weights->words = mat_of(take(weights, (size_t)(words->rows * words->cols)), words->rows,
                             words->cols, DTYPE_I8);
     for (int64_t i = 0; i < weights->table->layer_count; i++) {
@@ -110,8 +111,9 @@ static void set_words(struct int8_weights *weights, const float *values) {
     const struct mat words = weights->words;
 #pragma omp parallel for
     for (int64_t row = 0; row < words.rows; row++) {
-        weights->word_scales[row] = int8_quantize(values + row * words.cols, words.cols,
-                                                  (signed char *)words.data + row * words.stride);
+        int8_quantize(values + row * words.cols, words.cols,
+                      (signed char *)words.data + row * words.stride,
+                      weights->word_scales + row * int8_groups(words.cols));
     }
 }
 
@@ -178,11 +180,12 @@ static struct embeddings embeddings_of(const struct int8_weights *weights, const
 static void embed(const struct embeddings *e, int64_t word, float *to) {
     const struct mat words = e->weights->words;
     const signed char *q = (const signed char *)words.data + word * words.stride;
-    const float scale = e->weights->word_scales[word];
+    const float *scales = e->weights->word_scales + word * int8_groups(words.cols);
+    const int64_t group = int8_group(words.cols);
     const float *position = e->position + word % e->positions * words.cols;
     double sum = 0, squares = 0;
     for (int64_t c = 0; c < words.cols; c++) {
-        to[c] = scale * (float)q[c] + position[c] + e->type[c];
+        to[c] = scales[c / group] * (float)q[c] + position[c] + e->type[c];
         sum += to[c];
         squares += (double)to[c] * to[c];
     }
@@ -220,20 +223,23 @@ static void find_largest(float *sizes, int64_t count, int32_t columns[DEVICE_INT
     }
 }
 
-static void widen_layers(struct int8_weights *weights, const float *master, float *sizes) {
+static void finish_layers(struct int8_weights *weights, const float *master, float *sizes) {
     const struct param_table *table = weights->table;
     struct device *device = weights->device;
     const int64_t hidden = weights->words.cols;
     int32_t columns[DEVICE_INT8_WIDE];
     find_largest(sizes, hidden, columns);
     for (int64_t i = 0; i < table->layer_count; i++) {
-        device->int8_widen(device, &weights->layers[i].qkv, columns);
+        const struct int8_layer *layer = &weights->layers[i];
         const float *gamma = master + table->layers[i].attention_norm_weight;
+        device->int8_finish(device, &layer->qkv, columns);
+        device->int8_finish(device, &layer->attention, NULL);
         for (int64_t c = 0; c < hidden; c++) {
             sizes[c] = fabsf(gamma[c]);
         }
         find_largest(sizes, hidden, columns);
-        device->int8_widen(device, &weights->layers[i].intermediate, columns);
+        device->int8_finish(device, &layer->intermediate, columns);
+        device->int8_finish(device, &layer->output, NULL);
     }
 }
 
@@ -241,15 +247,12 @@ enum berth_status int8_weights_finish(struct int8_weights *weights, const float 
                                       struct berth_error *error) {
     const struct embeddings embeddings = embeddings_of(weights, master);
     const size_t hidden = (size_t)weights->words.cols;
-    if (weights->layers[0].qkv.wide == 0) {
-        return BERTH_OK;
-    }
     float *sizes = memory_array_zeroed(2 * hidden, sizeof *sizes);
     if (sizes == NULL) {
         return error_no_memory(error, 2 * hidden * sizeof *sizes, "the sizes of columns");
     }
     find_sizes(&embeddings, sizes + hidden, sizes);
-    widen_layers(weights, master, sizes);
+    finish_layers(weights, master, sizes);
     memory_free(sizes);
     return BERTH_OK;
 }

@@ -17,7 +17,7 @@ struct int8_weights {
     const struct param_table *table;
     struct int8_layer *layers; // [table->layer_count]
     struct mat words;          // [V, H] i8
-    float *word_scales;        // [V]
+    float *word_scales;        // [V, int8_groups(H)] of core/int8.h
     void *block;
     size_t bytes;
 };

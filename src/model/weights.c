@@ -12,7 +12,8 @@
 
 // --- from entries to weights --------------------------------------------------------------------
 
-// "X_scale" has the scales of the matrix "X", as compressed-tensors writes it.
+// "X_scale" has the scales of the matrix "X", as compressed-tensors writes it: for each row, or for
+// each row's groups of columns of equal length.
 #define SCALE_ENDING "_scale"
 
 static int is_quantized(const struct tensor_entry *entry) {
@@ -88,18 +89,29 @@ static int is_scale(const struct tensor_file *file, const struct tensor_entry *e
     return matrix != NULL && is_quantized(matrix);
 }
 
+// The groups of a row.
+static int64_t scale_groups(const struct tensor_entry *scale) {
+    return scale->rank == 2 ? scale->shape[1] : 1;
+}
+
+static int fits(const struct tensor_entry *scale, const struct tensor_entry *entry) {
+    return tensor_is_convertible(scale->dtype) && (scale->rank == 1 || scale->rank == 2) &&
+           scale->shape[0] == entry->shape[0] && scale_groups(scale) > 0 &&
+           entry->shape[1] % scale_groups(scale) == 0;
+}
+
 static enum berth_status check_scale(const struct tensor_file *file,
                                      const struct tensor_entry *entry, struct berth_error *error) {
     const struct tensor_entry *scale = scale_of(file, entry);
-    if (scale != NULL && tensor_is_convertible(scale->dtype) && scale->rank >= 1 &&
-        scale->shape[0] == entry->shape[0] && (scale->rank == 1 || scale->shape[1] == 1) &&
-        scale->rank <= 2) {
+    if (scale != NULL && fits(scale, entry)) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_BAD_DATA,
                      "%s: tensor \"%s\" of type I8: expected \"%s" SCALE_ENDING
-                     "\" with %lld rows of one number, found %s",
+                     "\" with %lld rows of a number for each of equal parts of the %lld columns, "
+                     "found %s",
                      file->path, entry->name, entry->name, (long long)entry->shape[0],
+                     (long long)entry->shape[1],
                      scale == NULL ? "no such tensor" : "another shape or type");
 }
 
@@ -346,22 +358,23 @@ enum berth_status weights_read(const struct weights *weights, const struct weigh
                : read_turned(weights, weight, 0, to, error);
 }
 
-// Multiplies each row with its scale.
+// Multiplies each row, or group of a row, with its scale.
 static enum berth_status read_quantized(const struct weights *weights, const struct weight *weight,
                                         float *to, struct berth_error *error) {
-    const int64_t rows = weight->shape[0], cols = weight->shape[1];
+    const int64_t scale_count = weight->shape[0] * scale_groups(weight->scale);
     const size_t count = (size_t)weight_elements(weight);
+    const int64_t group = scale_count > 0 ? (int64_t)count / scale_count : 0;
     signed char *values = memory_pages(count);
-    float *scales = memory_array((size_t)rows, sizeof *scales);
+    float *scales = memory_array((size_t)scale_count, sizeof *scales);
     enum berth_status status = values != NULL && scales != NULL
                                    ? weights_read(weights, weight, values, error)
                                    : error_no_memory(error, count, weight->name);
     if (status == BERTH_OK) {
-        status = tensor_file_read_f32(&weights->file, weight->scale, 0, rows, scales, error);
+        status = tensor_file_read_f32(&weights->file, weight->scale, 0, scale_count, scales, error);
     }
-    for (int64_t r = 0; r < rows && status == BERTH_OK; r++) {
-        for (int64_t c = 0; c < cols; c++) {
-            to[r * cols + c] = scales[r] * (float)values[r * cols + c];
+    for (int64_t i = 0; i < scale_count && status == BERTH_OK; i++) {
+        for (int64_t at = i * group; at < (i + 1) * group; at++) {
+            to[at] = scales[i] * (float)values[at];
         }
     }
     memory_pages_free(values, count);

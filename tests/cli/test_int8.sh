@@ -27,6 +27,13 @@ run convert int8 copy
 expect_code 0
 what="convert int8 copy"
 expect_no copy/config.json quantization_config
+what="the numbers by the safetensors library"
+"${BERTH_PYTHON:-python3}" -B "$here/check_int8.py" --numbers int8 copy >"$out" 2>&1
+case $? in
+    0) ;;
+    77) cat "$out" ;; # the library is absent
+    *) fail "other numbers" ;;
+esac
 run convert copy again --to int8
 expect_code 0
 cmp -s int8/model.safetensors again/model.safetensors || fail "numbers that were quantized before change"

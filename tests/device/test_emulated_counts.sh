@@ -8,9 +8,9 @@ cd "$work" || exit 1
 make_model start 64
 make_dataset train.json
 
-train() { # FOLDER-OF-MODULE COUNTS UPDATES [ARGUMENT...]
+train() { # FILE-BESIDE-THE-MODULE COUNTS UPDATES [ARGUMENT...]
     rm -rf trained
-    BERTH_MODULE_PATH=$(dirname "$BERTH")/$1 BERTH_EMULATION_COUNTS=$2 run finetune squad --model start --train train.json \
+    BERTH_MODULE_PATH=$(dirname "$1") BERTH_EMULATION_COUNTS=$2 run finetune squad --model start --train train.json \
         --max_seq_length 40 --doc_stride 16 --max_query_length 16 --seed 42 --train_batch_size 4 \
         --per_device_train_batch_size 2 --learning_rate 1e-3 --device emulated --threads 2 --output trained --quiet \
         --max_steps "$3" "${@:4}"
@@ -21,22 +21,22 @@ launches() { # COUNTS NAME
 }
 for precision in fp32 bf16; do
     what="$precision: counted"
-    train counted counted 4 --precision $precision
+    train "$COUNTED" counted 4 --precision $precision
     [ "$(launches counted "matrix product")" -gt 100 ] || fail "counts: $(cat counted)"
     cp trained/model.safetensors of-counted
     what="$precision: not counted"
-    train . plain 4 --precision $precision
+    train "$BERTH" plain 4 --precision $precision
     cmp -s trained/model.safetensors of-counted || fail "other weights"
     what="$precision: the plan of a run that computes nothing"
-    BERTH_EMULATION_DRY=1 train . planned 4 --precision $precision
+    BERTH_EMULATION_DRY=1 train "$BERTH" planned 4 --precision $precision
     for other in plain planned; do
         cmp <(cut -f 1-5 counted) <(cut -f 1-5 $other) >"$out" ||
             fail "$(diff <(cut -f 1-5 counted) <(cut -f 1-5 $other))"
     done
 done
 what="an update more"
-train . four 4 --precision bf16 --save_strategy no
-train . five 5 --precision bf16 --save_strategy no
+train "$BERTH" four 4 --precision bf16 --save_strategy no
+train "$BERTH" five 5 --precision bf16 --save_strategy no
 more() { # NAME
     echo $(($(launches five "$1") - $(launches four "$1")))
 }

@@ -41,26 +41,75 @@ static const struct kernel_case kernel_cases[] = {
     {5, 16, 70, 1, DTYPE_BF16},    {13, 33, 768, WIDE, DTYPE_BF16},
 };
 
-static const int32_t wide_columns[WIDE] = {0, 1, 7, 9, 20, 33, 62, 63};
+// The first column is one of them. In one group and in several.
+static const int32_t near_columns[WIDE] = {0, 1, 7, 9, 20, 33, 62, 63};
+static const int32_t far_columns[WIDE] = {0, 63, 64, 65, 66, 300, 704, 767};
+
+static const int32_t *wide_columns(int64_t columns) {
+    return columns < 768 ? near_columns : far_columns;
+}
 
 struct arrays {
     struct int8_rows rows;
+    struct int8_layout layout;
+    int32_t *ends, *columns; // the column at each place of the depth, -1: none
     signed char *panels;
-    float *scales, *bias, *x, *c;
+    float *scales, *sums, *bias, *x, *c;
     uint16_t *half;
-    int32_t *sums;
 };
+
+static int is_wide(const struct int8_layout *layout, int64_t column) {
+    int found = 0;
+    for (int64_t i = 0; i < layout->wide_count; i++) {
+        found |= layout->wide[i] == column;
+    }
+    return found;
+}
+
+// Writes the columns at the places of a group from `place` on and returns its end.
+static int64_t lay_out_group(struct arrays *a, int64_t group, int64_t place) {
+    const int64_t count = a->layout.columns / a->layout.groups;
+    for (int64_t c = group * count; c < (group + 1) * count; c++) {
+        a->columns[place++] = (int32_t)c;
+    }
+    for (int64_t c = group * count; c < (group + 1) * count; c++) {
+        for (int copy = 1; copy < 4 && is_wide(&a->layout, c); copy++) {
+            a->columns[place++] = (int32_t)c;
+        }
+    }
+    for (; place % 4 != 0; place++) {
+        a->columns[place] = -1;
+    }
+    return place;
+}
+
+static void lay_out(struct arrays *a, const struct kernel_case *k) {
+    int64_t place = 0;
+    a->layout = (struct int8_layout){.columns = k->columns,
+                                     .groups = k->columns % 64 == 0 ? k->columns / 64 : 1,
+                                     .wide = wide_columns(k->columns),
+                                     .wide_count = k->wide};
+    a->ends = memory_array((size_t)a->layout.groups, sizeof *a->ends);
+    a->columns = memory_array((size_t)a->rows.depth, sizeof *a->columns);
+    for (int64_t g = 0; g < a->layout.groups; g++) {
+        place = lay_out_group(a, g, place);
+        a->ends[g] = (int32_t)place;
+    }
+    assert_true(place <= a->rows.depth);
+    a->layout.ends = a->ends;
+}
 
 static struct arrays arrays_of(const struct kernel_case *k) {
     const int64_t depth = int8_depth(k->columns, k->wide), outputs = int8_round_up(k->outputs, 16);
     struct arrays a = {.rows = {.count = k->rows, .depth = depth}};
+    lay_out(&a, k);
     a.rows.values = memory_array((size_t)(k->rows * depth), 1);
     a.rows.scales = memory_array((size_t)k->rows, sizeof(float));
     a.rows.zeros = memory_array((size_t)k->rows, sizeof(int32_t));
     a.rows.buffer = memory_array((size_t)k->columns, sizeof(float));
     a.panels = memory_array((size_t)(outputs * depth), 1);
-    a.sums = memory_array_zeroed((size_t)outputs, sizeof *a.sums);
-    a.scales = numbers(outputs, 0.01f);
+    a.sums = numbers(outputs, 1);
+    a.scales = numbers(outputs * a.layout.groups, 0.01f);
     a.bias = numbers(outputs, 1);
     a.x = numbers(k->rows * k->columns, 3);
     a.half = memory_array((size_t)(k->rows * k->columns), sizeof *a.half);
@@ -69,9 +118,8 @@ static struct arrays arrays_of(const struct kernel_case *k) {
         a.panels[i] = (signed char)(127 * random_number());
     }
     for (int64_t i = 0; i < k->rows * k->columns; i++) {
-        const int is_wide = k->wide > 0 && i % k->columns == wide_columns[0];
         uint32_t bits;
-        a.x[i] *= is_wide ? 5.0f : 1.0f;
+        a.x[i] *= k->wide > 0 && i % k->columns == 0 ? 5.0f : 1.0f;
         memcpy(&bits, &a.x[i], sizeof bits);
         a.half[i] = (uint16_t)(bits >> 16);
         bits &= k->dtype == DTYPE_BF16 ? 0xFFFF0000u : ~0u;
@@ -81,8 +129,8 @@ static struct arrays arrays_of(const struct kernel_case *k) {
 }
 
 static void arrays_done(struct arrays *a) {
-    void *blocks[] = {a->rows.values, a->rows.scales, a->rows.zeros, a->rows.buffer,
-                      a->panels,      a->sums,        a->scales,     a->bias,
+    void *blocks[] = {a->rows.values, a->rows.scales, a->rows.zeros, a->rows.buffer, a->ends,
+                      a->columns,     a->panels,      a->sums,       a->scales,      a->bias,
                       a->x,           a->half,        a->c};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         memory_free(blocks[i]);
@@ -91,16 +139,16 @@ static void arrays_done(struct arrays *a) {
 
 static void run_kernels(const struct int8_kernels *table, const struct kernel_case *k,
                         struct arrays *a) {
-    const struct int8_wide wide = {wide_columns, k->wide};
     void *data = k->dtype == DTYPE_F32 ? (void *)a->x : (void *)a->half;
     const struct int8_product product = {.c = mat_of(a->c, k->rows, k->outputs, DTYPE_F32),
                                          .a = &a->rows,
+                                         .layout = &a->layout,
                                          .panels = a->panels,
                                          .scales = a->scales,
                                          .sums = a->sums,
                                          .bias = a->bias};
     memset(a->rows.values, 0xEE, (size_t)(k->rows * a->rows.depth));
-    table->quantize(&a->rows, mat_of(data, k->rows, k->columns, k->dtype), &wide);
+    table->quantize(&a->rows, mat_of(data, k->rows, k->columns, k->dtype), &a->layout);
     table->product(&product);
 }
 
@@ -113,14 +161,11 @@ static int weight_of(const struct kernel_case *k, const struct arrays *a, int64_
 }
 
 // What a quantized row says its columns are.
-static double value_of(const struct kernel_case *k, const struct arrays *a, int64_t row,
-                       int64_t column) {
+static double value_of(const struct arrays *a, int64_t row, int64_t column) {
     const unsigned char *u = a->rows.values + row * a->rows.depth;
-    int64_t value = u[column] - a->rows.zeros[row];
-    for (int64_t i = 0; i < k->wide; i++) {
-        for (int copy = 1; wide_columns[i] == column && copy < INT8_COPIES; copy++) {
-            value += u[k->columns + i * (INT8_COPIES - 1) + copy - 1] - a->rows.zeros[row];
-        }
+    int64_t value = 0;
+    for (int64_t p = 0; p < a->ends[a->layout.groups - 1]; p++) {
+        value += a->columns[p] == column ? u[p] - a->rows.zeros[row] : 0;
     }
     return (double)value * a->rows.scales[row];
 }
@@ -129,22 +174,35 @@ static void check_rows(const struct kernel_case *k, const struct arrays *a) {
     for (int64_t r = 0; r < k->rows; r++) {
         const double half = 0.5 * a->rows.scales[r];
         for (int64_t c = 0; c < k->columns; c++) {
-            const double off = value_of(k, a, r, c) - a->x[r * k->columns + c];
+            const double off = value_of(a, r, c) - a->x[r * k->columns + c];
             // The zero point is rounded, too, which may cut half a step off at either end.
-            assert_true(fabs(off) <= 2.01 * half * (c == wide_columns[0] && k->wide ? 4 : 1));
+            assert_true(fabs(off) <= 2.01 * half * (is_wide(&a->layout, c) ? 4 : 1));
         }
     }
+}
+
+// A product without the row's scale and the bias.
+static float sum_of(const struct kernel_case *k, const struct arrays *a, int64_t row,
+                    int64_t output) {
+    const unsigned char *u = a->rows.values + row * a->rows.depth;
+    const int64_t panel = output / INT8_PANEL * INT8_PANEL, left = k->outputs - panel;
+    const int64_t width = left < INT8_PANEL ? int8_round_up(left, 16) : INT8_PANEL;
+    float all = -((float)a->rows.zeros[row] * a->sums[output]);
+    for (int64_t g = 0, p = 0; g < a->layout.groups; g++) {
+        const float scale = a->scales[panel * a->layout.groups + g * width + output - panel];
+        int64_t sum = 0;
+        for (; p < a->ends[g]; p++) {
+            sum += u[p] * weight_of(k, a, output, p);
+        }
+        all += (float)sum * scale;
+    }
+    return all;
 }
 
 static void check_products(const struct kernel_case *k, const struct arrays *a) {
     for (int64_t r = 0; r < k->rows; r++) {
         for (int64_t n = 0; n < k->outputs; n++) {
-            int64_t sum = 0;
-            for (int64_t p = 0; p < a->rows.depth; p++) {
-                sum += a->rows.values[r * a->rows.depth + p] * weight_of(k, a, n, p);
-            }
-            const float scale = a->rows.scales[r] * a->scales[n];
-            const float product = (float)(sum - a->rows.zeros[r] * a->sums[n]) * scale;
+            const float product = sum_of(k, a, r, n) * a->rows.scales[r];
             assert_true(a->c[r * k->outputs + n] == product + a->bias[n]);
         }
     }
@@ -220,25 +278,39 @@ static void special_rows(void **state) {
 
 // --- weights ------------------------------------------------------------------------------------
 
+enum { LONGEST_ROW = 320, MOST_GROUPS = 5 };
+
+static void check_weights(const float *row, int64_t columns, int64_t groups) {
+    signed char q[LONGEST_ROW], again[LONGEST_ROW];
+    float values[LONGEST_ROW], scales[MOST_GROUPS], scales_again[MOST_GROUPS];
+    int8_quantize(row, columns, q, scales);
+    for (int64_t i = 0; i < columns; i++) {
+        const float scale = scales[i * groups / columns];
+        values[i] = scale * (float)q[i];
+        assert_true(fabs((double)values[i] - row[i]) <= 0.501 * scale);
+    }
+    int8_quantize(values, columns, again, scales_again);
+    assert_memory_equal(q, again, columns);
+    assert_memory_equal(scales, scales_again, (size_t)groups * sizeof *scales);
+}
+
 static void weights_keep_their_numbers(void **state) {
-    enum { COUNT = 301 };
     for (int n = 0; n < 2000; n++) {
-        float *row = numbers(COUNT, expf(40 * random_number()));
-        signed char q[COUNT], again[COUNT];
-        float values[COUNT];
-        const float scale = int8_quantize(row, COUNT, q);
-        for (int i = 0; i < COUNT; i++) {
-            values[i] = scale * (float)q[i];
-            assert_true(fabs((double)values[i] - row[i]) <= 0.501 * scale);
+        float *row = numbers(LONGEST_ROW, expf(40 * random_number()));
+        for (int i = 0; i < LONGEST_ROW; i++) {
+            row[i] *= 1 << i / 64; // the scales of 64 columns differ
         }
-        assert_true(int8_quantize(values, COUNT, again) == scale);
-        assert_memory_equal(q, again, COUNT);
+        check_weights(row, LONGEST_ROW, 5);
+        check_weights(row, 301, 1);
         memory_free(row);
     }
-    const float zeros[3] = {0}, wrong[3] = {1, NAN, 2};
-    signed char q[3];
-    assert_true(int8_quantize(zeros, 3, q) == 0 && q[0] == 0);
-    assert_true(isnan(int8_quantize(wrong, 3, q)));
+    float numbers_of_two[128] = {0}, scales[2];
+    signed char q[128] = {1};
+    numbers_of_two[70] = NAN;
+    int8_quantize(numbers_of_two, 128, q, scales);
+    assert_true(scales[0] == 0 && q[0] == 0 && isnan(scales[1]));
+    int8_quantize(numbers_of_two, 71, q, scales);
+    assert_true(isnan(scales[0]));
 }
 
 // --- the operation ------------------------------------------------------------------------------
@@ -256,6 +328,8 @@ static const struct linear_case linear_cases[] = {
     {448, 250, 130, WIDE, DTYPE_BF16, DTYPE_F32, ACTIVATION_LINEAR, 1},
     {448, 300, 130, WIDE, DTYPE_BF16, DTYPE_BF16, ACTIVATION_GELU_ERF, 1},
     {1024, 60, 300, 0, DTYPE_F32, DTYPE_F32, ACTIVATION_RELU, 1},
+    {70, 100, 768, WIDE, DTYPE_F32, DTYPE_F32, ACTIVATION_LINEAR, 1},
+    {64, 49, 128, 3, DTYPE_F32, DTYPE_F32, ACTIVATION_LINEAR, 0},
 };
 
 static double activated(double x, enum activation activation) {
@@ -293,9 +367,7 @@ static int run_linear(struct linear_run *run, const char *instructions, int thre
     dev->int8_pack(dev, &m, 0, mat_of(run->w, half, c->columns, DTYPE_F32));
     dev->int8_pack(dev, &m, half,
                    mat_of(run->w + half * c->columns, c->outputs - half, c->columns, DTYPE_F32));
-    if (c->wide > 0) {
-        dev->int8_widen(dev, &m, wide_columns);
-    }
+    dev->int8_finish(dev, &m, c->wide > 0 ? wide_columns(c->columns) : NULL);
     const struct mat x = mat_of(c->x == DTYPE_F32 ? (void *)run->a.x : (void *)run->a.half, c->rows,
                                 c->columns, c->x);
     dev->linear_int8_forward(dev, mat_of(run->y, c->rows, c->outputs, c->y), x, &m,
@@ -397,7 +469,10 @@ static int widened_count;
 
 static void record_columns(struct device *dev, const struct int8_matrix *to,
                            const int32_t *columns) {
-    assert_int_equal(to->wide, WIDE);
+    assert_int_equal(to->wide, columns == NULL ? 0 : WIDE);
+    if (columns == NULL) {
+        return;
+    }
     assert_true(widened_count < WIDENED);
     memcpy(widened[widened_count++], columns, sizeof widened[0]);
 }
@@ -430,7 +505,7 @@ static void wide_columns_follow_the_norms(void **state) {
     fill(master + table.embedding_norm_weight, 64, firsts[0], 50);
     fill(master + table.layers[0].attention_norm_weight, 64, firsts[1], -5);
     fill(master + table.layers[1].attention_norm_weight, 64, firsts[3], 5);
-    dev->int8_widen = record_columns;
+    dev->int8_finish = record_columns;
     assert_int_equal(int8_weights_finish(&weights, master, NULL), BERTH_OK);
     assert_int_equal(widened_count, WIDENED);
     for (int i = 0; i < WIDENED; i++) {

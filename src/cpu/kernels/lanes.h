@@ -59,21 +59,25 @@ ALWAYS lanes lanes_kept(lanes x, uint16_t bits) {
 #endif
 }
 
+// The lanes of x in this order.
+#if defined(__clang__) || __GNUC__ >= 12
+#define LANES_IN_ORDER(x, ...) __builtin_shufflevector(x, x, __VA_ARGS__)
+#else
+#define LANES_IN_ORDER(x, ...) __builtin_shuffle(x, (lane_words){__VA_ARGS__})
+#endif
+
 // By halves, as vector instructions do.
 ALWAYS float lanes_sum(lanes x) {
-    x += __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-    x += __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
-    x += __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    x += LANES_IN_ORDER(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    x += LANES_IN_ORDER(x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    x += LANES_IN_ORDER(x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
     return x[0] + x[1];
 }
 
 ALWAYS float lanes_most(lanes x) {
-    x = lanes_larger(
-        x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-    x = lanes_larger(
-        x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
-    x = lanes_larger(
-        x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+    x = lanes_larger(x, LANES_IN_ORDER(x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    x = lanes_larger(x, LANES_IN_ORDER(x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+    x = lanes_larger(x, LANES_IN_ORDER(x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
     return x[0] > x[1] ? x[0] : x[1];
 }
 

@@ -3,6 +3,7 @@
 #ifndef BERTH_CPU_KERNELS_NORM_H
 #define BERTH_CPU_KERNELS_NORM_H
 
+#include "core/int8.h"
 #include "cpu/kernels/dropout.h"
 
 // Rows have whole pieces of KERNEL_COLUMNS columns, or any number of columns: the same operations,
@@ -171,7 +172,8 @@ ALWAYS lanes word_lanes(const struct embed_args *args, int32_t id, int64_t colum
         return row_lanes(args->word, id, column, left);
     }
     const signed char *word = row_at(args->word, id, column);
-    const float scale = args->word_scales[id];
+    const float *scales = args->word_scales + id * int8_groups(args->word.cols);
+    const float scale = scales[column / int8_group(args->word.cols)]; // LANES divides a group
     float values[LANES] = {0};
     for (int64_t i = 0; i < left && i < LANES; i++) {
         values[i] = scale * (float)word[i];

@@ -3,6 +3,7 @@
 // the table. The instruction set decides how a block of sums is computed; quantization and the way
 // from sums to results are loops that the compiler makes vectors of, without contraction, so that
 // every instruction set gives the same numbers.
+#include "core/int8.h"
 #include "cpu/int8.h"
 #include "cpu/kernels/math.h"
 
@@ -12,12 +13,18 @@
 
 // --- sums ---------------------------------------------------------------------------------------
 
+// GCC sees sums as vectors of another type where they are converted. This keeps it from holding
+// both in a loop, whose registers would not suffice.
+#define ONE_TYPE(sums) __asm__("" : "+v"(sums))
+
 // The sums of a block: rows of a times a panel of b.
 struct block {
-    int32_t sums[INT8_ROWS][INT8_PANEL];
+    float sums[INT8_ROWS][INT8_PANEL]; // of the groups so far, with the weights' scales
     const unsigned char *row[INT8_ROWS];
+    const struct int8_layout *layout;
     const signed char *panel;
-    int64_t steps, width; // of the panel
+    const float *scales; // of the panel
+    int64_t width;
 };
 
 #if defined(__AVX512VNNI__)
@@ -42,10 +49,18 @@ ALWAYS vector_sums add_products(vector_sums sums, vector_word word, vector_colum
     return _mm512_dpbusd_epi32(sums, word, columns);
 }
 
-ALWAYS void keep_sums(int32_t *to, vector_sums sums) {
-    _mm512_storeu_si512(to, sums);
+ALWAYS void add_scaled(float *to, vector_sums sums, const float *scales) {
+    ONE_TYPE(sums);
+    const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(scales));
+    _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), scaled));
 }
-#elif defined(__AVXVNNI__)
+#elif defined(__AVX2__)
+ALWAYS void add_scaled_8(float *to, __m256i sums, const float *scales) {
+    const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(sums), _mm256_loadu_ps(scales));
+    _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), scaled));
+}
+
+#if defined(__AVXVNNI__)
 enum { LANES_OF_SUM = 8, ROWS_TOGETHER = 4, VECTORS_MOST = 2 };
 typedef __m256i vector_sums, vector_columns, vector_word;
 
@@ -67,10 +82,11 @@ ALWAYS vector_sums add_products(vector_sums sums, vector_word word, vector_colum
     return _mm256_dpbusd_avx_epi32(sums, word, columns);
 }
 
-ALWAYS void keep_sums(int32_t *to, vector_sums sums) {
-    _mm256_storeu_si256((__m256i *)to, sums);
+ALWAYS void add_scaled(float *to, vector_sums sums, const float *scales) {
+    ONE_TYPE(sums);
+    add_scaled_8(to, sums, scales);
 }
-#elif defined(__AVX2__)
+#else
 // Products of bytes would saturate in 16 bits, so both operands are widened to 16 bits first. Of a
 // sum there are two halves, in neighbouring lanes.
 enum { LANES_OF_SUM = 8, ROWS_TOGETHER = 4, VECTORS_MOST = 1 };
@@ -100,9 +116,12 @@ ALWAYS vector_sums add_products(vector_sums sums, vector_word word, vector_colum
                          _mm256_add_epi32(sums.high, _mm256_madd_epi16(word, columns.high))};
 }
 
-ALWAYS void keep_sums(int32_t *to, vector_sums sums) {
-    _mm256_storeu_si256((__m256i *)to, _mm256_hadd_epi32(sums.low, sums.high));
+ALWAYS void add_scaled(float *to, vector_sums sums, const float *scales) {
+    ONE_TYPE(sums.low);
+    ONE_TYPE(sums.high);
+    add_scaled_8(to, _mm256_hadd_epi32(sums.low, sums.high), scales);
 }
+#endif
 #else
 enum { LANES_OF_SUM = 1, ROWS_TOGETHER = 4, VECTORS_MOST = 1 };
 typedef int32_t vector_sums;
@@ -128,17 +147,20 @@ ALWAYS vector_sums add_products(vector_sums sums, vector_word word, vector_colum
     return sums;
 }
 
-ALWAYS void keep_sums(int32_t *to, vector_sums sums) {
-    *to = sums;
+ALWAYS void add_scaled(float *to, vector_sums sums, const float *scales) {
+    *to += (float)sums * *scales;
 }
 #endif
 
-// Those of ROWS_TOGETHER rows and `vectors` vectors of columns stay in registers.
-ALWAYS void group_sums(struct block *block, int first_row, int64_t column, int vectors) {
+// The sums of a group, from one place of the depth to another; those of ROWS_TOGETHER rows and
+// `vectors` vectors of columns stay in registers.
+ALWAYS void add_group(struct block *block, int first_row, int64_t column, int vectors,
+                      int64_t group) {
     vector_sums sums[ROWS_TOGETHER][VECTORS_MOST];
     const unsigned char *const *row = block->row + first_row;
-    const signed char *b = block->panel + column * INT8_STEP;
-    const int64_t end = block->steps * INT8_STEP, stride = block->width * INT8_STEP;
+    const int64_t stride = block->width * INT8_STEP, end = block->layout->ends[group];
+    const int64_t first = group > 0 ? block->layout->ends[group - 1] : 0;
+    const signed char *b = block->panel + first * block->width + column * INT8_STEP;
 #pragma GCC unroll 8
     for (int i = 0; i < ROWS_TOGETHER; i++) {
 #pragma GCC unroll 3
@@ -146,7 +168,7 @@ ALWAYS void group_sums(struct block *block, int first_row, int64_t column, int v
             sums[i][j] = no_sums();
         }
     }
-    for (int64_t at = 0; at < end; at += INT8_STEP, b += stride) {
+    for (int64_t at = first; at < end; at += INT8_STEP, b += stride) {
         vector_columns columns[VECTORS_MOST];
 #pragma GCC unroll 3
         for (int j = 0; j < vectors; j++) {
@@ -161,12 +183,20 @@ ALWAYS void group_sums(struct block *block, int first_row, int64_t column, int v
             }
         }
     }
+    const float *scales = block->scales + group * block->width + column;
 #pragma GCC unroll 8
     for (int i = 0; i < ROWS_TOGETHER; i++) {
 #pragma GCC unroll 3
         for (int j = 0; j < vectors; j++) {
-            keep_sums(block->sums[first_row + i] + column + j * LANES_OF_SUM, sums[i][j]);
+            const int64_t at = j * LANES_OF_SUM;
+            add_scaled(block->sums[first_row + i] + column + at, sums[i][j], scales + at);
         }
+    }
+}
+
+ALWAYS void add_groups(struct block *block, int first_row, int64_t column, int vectors) {
+    for (int64_t group = 0; group < block->layout->groups; group++) {
+        add_group(block, first_row, column, vectors, group);
     }
 }
 
@@ -174,18 +204,18 @@ ALWAYS void block_sums(struct block *block) {
 #if defined(__AVX512VNNI__)
     switch (block->width / LANES_OF_SUM) {
     case 3:
-        group_sums(block, 0, 0, 3);
+        add_groups(block, 0, 0, 3);
         break;
     case 2:
-        group_sums(block, 0, 0, 2);
+        add_groups(block, 0, 0, 2);
         break;
     default:
-        group_sums(block, 0, 0, 1);
+        add_groups(block, 0, 0, 1);
     }
 #else
     for (int row = 0; row < INT8_ROWS; row += ROWS_TOGETHER) {
         for (int64_t column = 0; column < block->width; column += VECTORS_MOST * LANES_OF_SUM) {
-            group_sums(block, row, column, VECTORS_MOST);
+            add_groups(block, row, column, VECTORS_MOST);
         }
     }
 #endif
@@ -193,21 +223,32 @@ ALWAYS void block_sums(struct block *block) {
 
 // --- the product --------------------------------------------------------------------------------
 
+// A row's zero is taken off its bytes: sums begin with what that makes of the whole depth.
+ALWAYS void begin_block(const struct int8_product *p, struct block *block, int64_t row,
+                        int64_t column) {
+    const int64_t rows = piece(row, p->c.rows, INT8_ROWS);
+    for (int64_t i = 0; i < INT8_ROWS; i++) {
+        const int64_t own = row + (i < rows ? i : rows - 1);
+        const float zero = (float)p->a->zeros[own];
+        block->row[i] = p->a->values + own * p->a->depth;
+#pragma omp simd
+        for (int64_t j = 0; j < block->width; j++) {
+            block->sums[i][j] = -(zero * p->sums[column + j]);
+        }
+    }
+}
+
 // Writes the results of a block, whose first output is `column`.
 ALWAYS void write_block(const struct int8_product *p, const struct block *block, int64_t row,
                         int64_t column) {
     const int64_t rows = piece(row, p->c.rows, INT8_ROWS);
     const int64_t count = piece(column, p->c.cols, INT8_PANEL);
-    const float *scales = p->scales + column;
-    const int32_t *sums = p->sums + column;
     for (int64_t i = 0; i < rows; i++) {
         float out[INT8_PANEL];
         const float scale = p->a->scales[row + i];
-        const int32_t zero = p->a->zeros[row + i];
 #pragma omp simd
         for (int64_t j = 0; j < count; j++) {
-            const int32_t sum = block->sums[i][j] - zero * sums[j];
-            out[j] = (float)sum * (scale * scales[j]);
+            out[j] = block->sums[i][j] * scale;
         }
         if (p->bias != NULL) {
             const float *bias = p->bias + column;
@@ -222,17 +263,17 @@ ALWAYS void write_block(const struct int8_product *p, const struct block *block,
 
 // All rows of a panel. The rows that the last block lacks are read as its last one.
 static void panel_of(const struct int8_product *p, int64_t column) {
-    const struct int8_rows *a = p->a;
     const int64_t left = piece(column, p->c.cols, INT8_PANEL);
-    struct block block = {.panel = p->panels + column * a->depth,
-                          .steps = a->depth / INT8_STEP,
+    struct block block = {.layout = p->layout,
+                          .panel = p->panels + column * p->a->depth,
+                          .scales = p->scales + column * p->layout->groups,
                           .width = int8_round_up(left, 16)};
     for (int64_t row = 0; row < p->c.rows; row += INT8_ROWS) {
         const int64_t rows = piece(row, p->c.rows, INT8_ROWS);
-        for (int64_t i = 0; i < INT8_ROWS; i++) {
-            block.row[i] = a->values + (row + (i < rows ? i : rows - 1)) * a->depth;
-            prefetch(p->c, row + (i < rows ? i : rows - 1), column, left, 1);
+        for (int64_t i = 0; i < rows; i++) {
+            prefetch(p->c, row + i, column, left, 1);
         }
+        begin_block(p, &block, row, column);
         block_sums(&block);
         write_block(p, &block, row, column);
     }
@@ -280,53 +321,74 @@ ALWAYS unsigned char byte_of(int32_t value) {
     return (unsigned char)(value < 255 ? value : 255);
 }
 
-// Divides a wide column's number among its copies.
-ALWAYS void put_wide(unsigned char *row, int64_t column, unsigned char *more, int32_t value,
-                     int32_t zero) {
+// Divides a wide column's number among its copies, `first` and those in `more`.
+ALWAYS void put_wide(unsigned char *first, unsigned char *more, int32_t value, int32_t zero) {
     int32_t sum = value + INT8_COPIES * zero;
     sum = sum > 0 ? sum : 0;
-    row[column] = byte_of(sum / INT8_COPIES);
+    *first = byte_of(sum / INT8_COPIES);
     for (int i = 1; i < INT8_COPIES; i++) {
         more[i - 1] = byte_of((sum + i) / INT8_COPIES);
     }
 }
 
-ALWAYS void quantize_row(const struct int8_rows *rows, int64_t row, struct mat x,
-                         const struct int8_wide *wide) {
-    float large[DEVICE_INT8_WIDE], *values = rows->buffer;
-    unsigned char *to = rows->values + row * rows->depth;
-    const int64_t columns = x.cols;
-    load(values, x, row, 0, columns);
-    for (int64_t i = 0; i < wide->count; i++) {
-        large[i] = values[wide->columns[i]];
-        values[wide->columns[i]] = 0.0f;
+// How the numbers of a row become bytes.
+struct bytes {
+    float inverse; // of the scale; 0: all are zero
+    int32_t zero;
+};
+
+ALWAYS void quantize_columns(unsigned char *to, const float *values, int64_t columns,
+                             struct bytes b) {
+#pragma omp simd
+    for (int64_t i = 0; i < columns; i++) {
+        to[i] = byte_of(rounded(values[i], b.inverse) + b.zero);
     }
-    const struct range most = range_of(large, wide->count);
-    struct range range = range_of(values, columns);
+}
+
+ALWAYS void quantize_groups(const struct int8_layout *layout, const float *values,
+                            const float *large, struct bytes b, unsigned char *to) {
+    const int64_t columns = layout->columns / layout->groups;
+    int64_t wide = 0, first = 0, begin = 0;
+    for (int64_t g = 0; g < layout->groups; g++, first += columns, begin = layout->ends[g - 1]) {
+        unsigned char *group = to + begin, *more = group + columns;
+        if (columns == INT8_GROUP) { // a number that the compiler knows
+            quantize_columns(group, values + first, INT8_GROUP, b);
+        } else {
+            quantize_columns(group, values + first, columns, b);
+        }
+        for (; wide < layout->wide_count && layout->wide[wide] < first + columns; wide++) {
+            put_wide(group + layout->wide[wide] - first, more, rounded(large[wide], b.inverse),
+                     b.zero);
+            more += INT8_COPIES - 1;
+        }
+        memset(more, 0, (size_t)(to + layout->ends[g] - more));
+    }
+}
+
+ALWAYS void quantize_row(const struct int8_rows *rows, int64_t row, struct mat x,
+                         const struct int8_layout *layout) {
+    float large[DEVICE_INT8_WIDE], *values = rows->buffer;
+    load(values, x, row, 0, x.cols);
+    for (int64_t i = 0; i < layout->wide_count; i++) {
+        large[i] = values[layout->wide[i]];
+        values[layout->wide[i]] = 0.0f;
+    }
+    const struct range most = range_of(large, layout->wide_count);
+    struct range range = range_of(values, x.cols);
     range.low = fminf(range.low, most.low / INT8_COPIES);
     range.high = fmaxf(range.high, most.high / INT8_COPIES);
     const int is_finite = range.bits < 0x7F800000u && most.bits < 0x7F800000u;
-    const float scale = (range.high - range.low) / 255.0f;
-    const float inverse = is_finite && range.high - range.low > RANGE_LEAST
-                              ? 255.0f / (range.high - range.low)
-                              : 0.0f;
-    const int32_t zero = is_finite ? rounded(-range.low, inverse) : 0;
-    rows->scales[row] = is_finite ? scale : NAN;
-    rows->zeros[row] = zero;
-#pragma omp simd
-    for (int64_t i = 0; i < columns; i++) {
-        to[i] = byte_of(rounded(values[i], inverse) + zero);
-    }
-    unsigned char *more = to + columns;
-    for (int64_t i = 0; i < wide->count; i++, more += INT8_COPIES - 1) {
-        put_wide(to, wide->columns[i], more, is_finite ? rounded(large[i], inverse) : 0, zero);
-    }
-    memset(more, 0, (size_t)(to + rows->depth - more));
+    const float size = range.high - range.low;
+    const float inverse = is_finite && size > RANGE_LEAST ? 255.0f / size : 0.0f;
+    const struct bytes b = {inverse, is_finite ? rounded(-range.low, inverse) : 0};
+    rows->scales[row] = is_finite ? size / 255.0f : NAN;
+    rows->zeros[row] = b.zero;
+    quantize_groups(layout, values, large, b, rows->values + row * rows->depth);
 }
 
-static void quantize(const struct int8_rows *rows, struct mat x, const struct int8_wide *wide) {
+static void quantize(const struct int8_rows *rows, struct mat x, const struct int8_layout *layout) {
     for (int64_t row = 0; row < rows->count; row++) {
-        quantize_row(rows, row, x, wide);
+        quantize_row(rows, row, x, layout);
     }
 }
 
@@ -344,7 +406,7 @@ static double peak(int64_t rounds) {
     static const signed char ones[DEPTH] = {1};
     static const unsigned char words[INT8_STEP] = {1, 1, 1, 1};
     vector_sums sums[PEAK_CHAINS];
-    int32_t lanes[LANES_OF_SUM];
+    float lanes[LANES_OF_SUM] = {0};
     vector_columns columns = columns_at(ones);
     vector_word word = word_at(words);
     for (int i = 0; i < PEAK_CHAINS; i++) {
@@ -357,11 +419,12 @@ static double peak(int64_t rounds) {
         }
         KEEP_LOOP(word);
     }
-    volatile int32_t sink = 0;
+    const float scales[LANES_OF_SUM] = {1};
     for (int i = 0; i < PEAK_CHAINS; i++) {
-        keep_sums(lanes, sums[i]);
-        sink = sink + lanes[0];
+        add_scaled(lanes, sums[i], scales);
     }
+    volatile float sink = lanes[0];
+    (void)sink;
     return (double)rounds * PEAK_CHAINS * LANES_OF_SUM * INT8_STEP * 2;
 }
 
