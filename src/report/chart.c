@@ -72,6 +72,10 @@ void chart_scale(struct chart *chart, int intervals) {
         low = fmin(low, chart->limit);
         high = fmax(high, chart->limit);
     }
+    if (low == high) { // a constant has no range
+        low = fmin(low, 0);
+        high = low < 0 ? 0 : high > 0 ? high : 1;
+    }
     // Values that are far from zero compared with their range would look alike on an axis from it.
     const double unit = unit_of(chart->key, high);
     low = low > 0 && (low < 0.5 * high || unit > 1) ? 0 : low;
@@ -124,8 +128,15 @@ static const struct measure {
     {"eval_f1", "F1"},
     {"eval_exact_match", "Exact match"},
     {"eval_exact", "Exact match"},
+    {"eval_precision", "Precision"},
+    {"eval_recall", "Recall"},
     {"eval_accuracy", "Accuracy"},
-    {"eval_mcc", "Matthews correlation"},
+    {"eval_triplet_accuracy", "Accuracy of triplets"},
+    {"eval_matthews_correlation", "Matthews correlation"},
+    {"eval_pearson", "Pearson correlation"},
+    {"eval_spearman", "Spearman correlation"},
+    {"eval_mrr@10", "Mean reciprocal rank of the first 10"},
+    {"eval_perplexity", "Perplexity"},
     {"eval_masked_lm_accuracy", "Accuracy of masked words, evaluated"},
     {"eval_next_sentence_accuracy", "Accuracy of next sentences, evaluated"},
     {"eval_masked_lm_loss", "Loss of masked words, evaluated"},
@@ -141,6 +152,14 @@ static const struct measure {
     {"skipped", "Skipped updates"},
     {"comm_exposed_seconds", "Seconds waiting for exchanges"},
     {"data_wait_ms", "Milliseconds waiting for data"},
+    {"eval_HasAns_f1", "F1 of questions with an answer"},
+    {"eval_HasAns_exact", "Exact match of questions with an answer"},
+    {"eval_NoAns_f1", "F1 of questions without an answer"},
+    {"eval_NoAns_exact", "Exact match of questions without an answer"},
+    {"eval_best_f1", "F1 at the best threshold"},
+    {"eval_best_f1_thresh", "Best threshold for F1"},
+    {"eval_best_exact", "Exact match at the best threshold"},
+    {"eval_best_exact_thresh", "Best threshold for exact match"},
     {"eval_samples_per_second", "Samples per second in evaluations"},
     {"eval_tokens_per_second", "Tokens per second in evaluations"},
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/html.h"
 
+#include "core/base64.h"
 #include "core/file.h"
 #include "core/html.h"
 #include "format/checksum/digest.h"
@@ -14,20 +15,6 @@
 
 // --- the head ------------------------------------------------------------------------------------
 
-static void put_base64(struct buffer *page, const unsigned char *bytes, size_t length) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < length; i += 3) {
-        const size_t left = length - i;
-        const unsigned group = (unsigned)bytes[i] << 16 |
-                               (left > 1 ? (unsigned)bytes[i + 1] << 8 : 0) |
-                               (left > 2 ? bytes[i + 2] : 0);
-        buffer_put_byte(page, digits[group >> 18]);
-        buffer_put_byte(page, digits[group >> 12 & 63]);
-        buffer_put_byte(page, left > 1 ? digits[group >> 6 & 63] : '=');
-        buffer_put_byte(page, left > 2 ? digits[group & 63] : '=');
-    }
-}
-
 // A source of the policy that allows exactly this text.
 static enum berth_status put_hash(struct buffer *page, const char *text,
                                   struct berth_error *error) {
@@ -40,7 +27,7 @@ static enum berth_status put_hash(struct buffer *page, const char *text,
         bytes[i] = (unsigned char)byte;
     }
     buffer_put_text(page, "'sha256-");
-    put_base64(page, bytes, sizeof bytes);
+    base64_put(page, bytes, sizeof bytes);
     buffer_put_text(page, "'");
     return BERTH_OK;
 }
@@ -74,7 +61,7 @@ static void put_state(const struct run *run, struct buffer *page) {
     if (last > 0 && last < INFINITY) {
         html_put(page, run->total_steps > 0 ? "update %.0f of %.0f" : "update %.0f", last,
                  run->total_steps);
-        buffer_put_text(page, run->summary != NULL ? ", ended" : ", not ended");
+        buffer_put_text(page, run->has_ended ? ", ended" : ", not ended");
     }
     if (run->part_count > 1) {
         html_put(page, ", %zu processes", run->part_count);

@@ -56,8 +56,8 @@ static void put_bars(const json *list, const struct lengths *sum, struct buffer 
                  html_real(item, "to"), sequences);
     }
     html_put(page,
-             "</svg><div class=\"ends soft\" aria-hidden=\"true\"><span>%.0f tokens</span><span>"
-             "%.0f</span></div>",
+             "</svg><div class=\"ends soft\" aria-hidden=\"true\"><span>%.0f</span><span>%.0f "
+             "tokens</span></div>",
              html_real(json_at(list, 0), "from"),
              html_real(json_at(list, json_length(list) - 1), "to"));
 }
@@ -306,10 +306,13 @@ void html_put_samples(const struct run *run, struct buffer *page) {
     put_title("Sample answers", run, page);
     html_put(page,
              "<p class=\"soft\">Of the last evaluation, at update %.0f; the worst errors first: "
-             "wrong answers by the model's probability. Marked: <mark class=\"wrong\">wrong "
-             "answer</mark> <mark class=\"right\">expected</mark> <mark "
-             "class=\"both\">both</mark></p>\n<ol class=\"samples\">\n",
+             "wrong answers by the model's probability.",
              html_real(json_at(samples, 0), "step"));
+    if (json_member(json_at(samples, 0), "context") != NULL) {
+        buffer_put_text(page, " Marked: <mark class=\"wrong\">wrong answer</mark> <mark "
+                              "class=\"right\">expected</mark> <mark class=\"both\">both</mark>");
+    }
+    buffer_put_text(page, "</p>\n<ol class=\"samples\">\n");
     for (size_t i = 0; i < json_length(samples) && i < 100; i++) {
         put_sample(json_at(samples, i), page);
     }

@@ -214,6 +214,9 @@ static enum berth_status refuse(const struct run_set *set, const char *name,
     const char **keys = NULL;
     char known[384] = "";
     const size_t count = chart_keys(set, &keys);
+    if (keys == NULL) {
+        return error_no_memory(error, 0, "the names of the series");
+    }
     for (size_t i = 0, used = 0; i < count && used + 1 < sizeof known; i++) {
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "",
                                  keys[i]);
@@ -247,6 +250,9 @@ static enum berth_status draw_usual(const struct run_set *set, struct chart_line
     const char **keys = NULL;
     const size_t count = chart_keys(set, &keys), before = text->length;
     int metrics = 0;
+    if (keys == NULL) {
+        return error_no_memory(error, 0, "the names of the series");
+    }
     for (size_t i = 0; i < count; i++) {
         const int is_metric = strncmp(keys[i], "eval_", 5) == 0 &&
                               strstr(keys[i], "_per_") == NULL && strcmp(keys[i], "eval_loss") != 0;
@@ -280,6 +286,5 @@ enum berth_status plot_draw(const struct run_set *set, const struct berth_plot_s
     memory_free(canvas.owners);
     memory_free(canvas.cells);
     memory_free(lines);
-    return status == BERTH_OK && text->failed ? error_no_memory(error, text->length, "the charts")
-                                              : status;
+    return text->failed ? error_no_memory(error, text->length, "the charts") : status;
 }

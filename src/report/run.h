@@ -55,6 +55,7 @@ struct run {
     double details_step; // of the evaluation that some of them are of
     int details_are_complete;
     double total_steps;
+    int has_ended; // its last update is done, also if nothing sums it up
     size_t records;     // lines that are records
     size_t skipped;     // lines that are not
     struct buffer line; // the incomplete last line

@@ -138,6 +138,7 @@ static void take_plan(struct run *run, const json *record) {
 
 static void take_summary(struct run *run, const json *record) {
     replace(run, &run->summary, record);
+    run->has_ended = 1;
 }
 
 // A process begins with its settings; the plan's details follow again.
@@ -146,6 +147,7 @@ static void take_event(struct run *run, const json *record) {
         replace(run, &run->settings, record);
         json_free(run->summary);
         run->summary = NULL;
+        run->has_ended = 0;
         run->details_are_complete = 1;
         new_part(run);
     }
@@ -215,7 +217,7 @@ static int take_record(struct run *run, const json *record) {
 // An entry of Hugging Face's log_history: losses, an evaluation, or the end.
 static void take_entry(struct run *run, const json *entry) {
     if (json_member(entry, "train_runtime") != NULL) {
-        replace(run, &run->summary, entry);
+        take_summary(run, entry);
     } else if (json_member(entry, "loss") != NULL) {
         take_step(run, entry);
     } else {
@@ -251,6 +253,7 @@ static int take_value(struct run *run, const json *value) {
         }
         const double total = real_of(value, "max_steps");
         run->total_steps = isnan(total) ? run->total_steps : total;
+        run->has_ended |= real_of(value, "global_step") >= total;
         return 1;
     }
     if (json_is_text(json_member(value, "kind"))) {

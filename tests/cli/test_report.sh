@@ -36,6 +36,49 @@ expect_code 0
 what="the same page from the log"
 diff <(sed 's/report of .* UTC//' again.html) <(sed 's/report of .* UTC//' pages/first.html) >/dev/null || fail "it differs"
 
+# SQuAD 2.0: the scores have thresholds, and the page has their curves. Every line of the log is a record.
+python3 - <<'END'
+import json
+data = json.load(open("odd.json"))
+questions = data["data"][0]["paragraphs"][0]["qas"]
+questions[0]["is_impossible"] = False
+questions.append({"id": "q2", "question": "Where did Hugo live?", "answers": [], "is_impossible": True})
+json.dump(data, open("v2.json", "w"))
+END
+run finetune squad $squad --validation_file v2.json --version_2_with_negative --output third --max_steps 4 --report pages/third.html
+expect_code 0
+what="page of SQuAD 2.0"
+grep -q 'update 4 of 4, ended</span>' pages/third.html || fail "state"
+grep -q '<th scope="row">best_metric</th>' pages/third.html || fail "best score"
+grep -q 'F1 of questions with an answer' pages/third.html || fail "title"
+grep -q 'No-answer threshold' pages/third.html || fail "curve of thresholds"
+
+# Tags of words: every tagged word is counted, and samples are words in their sentences.
+printf 'Ada B-PER\nlived O\nin O\nOslo B-LOC\n\nHugo B-PER\nsaw O\n<b> O\n' >tags.txt
+run finetune tokens --model model --train_file tags.txt --validation_file tags.txt --output fourth --max_steps 2 --learning_rate 0 \
+    --threads 1 --report pages/fourth.html
+expect_code 0
+what="details of tags"
+python3 - <<'END' || fail "they differ"
+import json
+records = [json.loads(line) for line in open("fourth/log.jsonl")]
+details = [record for record in records if record["kind"] == "detail" and record.get("step") == 2]
+cells = [d for d in details if d["text"] == "confusion"]
+samples = [d for d in details if d["text"] == "sample"]
+words = [line.split() for line in open("tags.txt") if line.strip()]
+assert sum(cell["count"] for cell in cells) == len(words) == len(samples), (cells, samples)
+right = sum(cell["count"] for cell in cells if cell["expected"] == cell["predicted"])
+accuracy = [record["accuracy"] for record in records if record["kind"] == "eval"][-1]
+assert abs(right / len(words) - accuracy) < 1e-12, (right, accuracy)
+assert sum(sample["score"] == 100 for sample in samples) == right and right < len(words)
+assert {(s["question"], s["expected"]) for s in samples} == {tuple(word) for word in words}
+for sample in samples:
+    key = "expected" if sample["score"] == 100 else "predicted"
+    assert sample["context"][sample[key + "_begin"]:sample[key + "_end"]] == sample["question"], sample
+    assert 0 < sample["probability"] < 1
+END
+grep -q '<mark class="wrong">&lt;b&gt;</mark>\|<mark class="right">&lt;b&gt;</mark>' pages/fourth.html || fail "no marked word"
+
 # A dry run leaves neither.
 run finetune squad $squad --output dry --max_steps 6 --report dry.html --dry_run
 expect_code 0

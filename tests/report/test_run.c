@@ -287,8 +287,28 @@ static void test_trainer(void **state) {
     assert_true(run_mean(&run_series_find(&run, "eval_f1")->buckets[0]) == 40);
     assert_non_null(json_member(run.summary, "train_runtime"));
     assert_true(run.total_steps == 10);
+    assert_int_equal(run.has_ended, 1);
     assert_int_equal(run.skipped, 0);
     run_done(&run);
+}
+
+// A Trainer's checkpoint is written before the entry that sums up: its last one has all updates.
+static void test_trainer_checkpoints(void **state) {
+    (void)state;
+    for (int step = 5; step <= 10; step += 5) {
+        struct run run;
+        struct berth_error error;
+        char text[128];
+        snprintf(text, sizeof text,
+                 "{\"log_history\": [{\"step\": 5, \"loss\": 2}], \"global_step\": %d, "
+                 "\"max_steps\": 10}\n",
+                 step);
+        assert_int_equal(run_init(&run, "run", &error), BERTH_OK);
+        run_feed(&run, text, strlen(text));
+        assert_int_equal(run_end(&run, &error), BERTH_OK);
+        assert_int_equal(run.has_ended, step == 10);
+        run_done(&run);
+    }
 }
 
 static void test_benchmarks(void **state) {
@@ -337,6 +357,21 @@ static void test_axes(void **state) {
         assert_true(fabs(axis.low - cases[i].begin) < 1e-6 * fabs(cases[i].end));
         assert_true(fabs(axis_high(&axis) - cases[i].end) < 1e-6 * fabs(cases[i].end));
         assert_in_range(axis.intervals, 1, 2 * cases[i].intervals);
+    }
+}
+
+// The axis of a constant reaches to zero.
+static void test_axes_of_constants(void **state) {
+    (void)state;
+    const double values[] = {1, 0.4, 40, -2, 0};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        const double value = values[i];
+        const struct run_bucket bucket = {.least = value, .most = value, .sum = value, .count = 1};
+        const struct chart_line line = {.buckets = &bucket, .count = 1};
+        struct chart chart = {.key = "score", .lines = &line, .count = 1, .limit = NAN};
+        chart_scale(&chart, 4);
+        assert_true(fabs(chart.y.low - fmin(value, 0)) < 1e-9);
+        assert_true(fabs(axis_high(&chart.y) - (value != 0 ? fmax(value, 0) : 1)) < 1e-9);
     }
 }
 
@@ -480,9 +515,11 @@ int main(void) {
         cmocka_unit_test(test_confusion),
         cmocka_unit_test(test_samples),
         cmocka_unit_test_setup_teardown(test_trainer, scratch_setup, scratch_teardown),
+        cmocka_unit_test(test_trainer_checkpoints),
         cmocka_unit_test(test_benchmarks),
         cmocka_unit_test_setup_teardown(test_no_log, scratch_setup, scratch_teardown),
         cmocka_unit_test(test_axes),
+        cmocka_unit_test(test_axes_of_constants),
         cmocka_unit_test(test_braille),
         cmocka_unit_test(test_plots_of_several),
         cmocka_unit_test_setup_teardown(test_run_log, scratch_setup, scratch_teardown),

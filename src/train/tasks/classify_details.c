@@ -4,25 +4,8 @@
 #include "core/memory.h"
 #include "metrics/results.h"
 #include "train/tasks/classify.h"
+#include "train/tasks/confusion.h"
 #include "train/tasks/samples.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-struct cell {
-    int64_t count;
-    size_t expected, predicted;
-};
-
-// The most frequent first; among equals by the classes' order.
-static int compare(const void *a, const void *b) {
-    const struct cell *left = a, *right = b;
-    if (left->count != right->count) {
-        return left->count > right->count ? -1 : 1;
-    }
-    return left->expected != right->expected ? (left->expected < right->expected ? -1 : 1)
-                                             : (left->predicted < right->predicted ? -1 : 1);
-}
 
 static const char *name_of(const struct classify *own, int64_t index) {
     return own->names.list[index];
@@ -44,40 +27,18 @@ static struct predicted predicted_of(const struct classify *own) {
                               .examples = part->dataset.examples};
 }
 
-static void log_cells(const struct classify *own, const struct cell *cells, size_t count,
-                      int64_t step, const struct berth_log *log) {
-    for (size_t i = 0; i < count && cells[i].count > 0; i++) {
-        const struct berth_field fields[] = {
-            log_integer("step", step),
-            log_text("expected", name_of(own, (int64_t)cells[i].expected)),
-            log_text("predicted", name_of(own, (int64_t)cells[i].predicted)),
-            log_integer("count", cells[i].count)};
-        log_fields(log, BERTH_RECORD_DETAIL, "confusion", fields, sizeof fields / sizeof *fields);
-    }
-}
-
 static enum berth_status log_confusion(const struct classify *own, int64_t step,
                                        const struct berth_log *log, struct berth_error *error) {
     const struct predicted predicted = predicted_of(own);
-    const size_t count = own->width * own->width;
-    struct cell *cells = memory_array_zeroed(count, sizeof *cells);
-    if (cells == NULL) {
-        return error_no_memory(error, count * sizeof *cells, "the confusion matrix");
-    }
-    for (size_t i = 0; i < count; i++) {
-        cells[i] = (struct cell){.expected = i / own->width, .predicted = i % own->width};
-    }
+    struct confusion confusion;
+    TRY(confusion_init(&confusion, own->names.list, own->width, error));
     for (size_t i = 0; i < predicted.all.count; i++) {
         const int32_t label = predicted.features[i].label;
         if (label >= 0) {
-            const int32_t found = results_predicted_class(&predicted.all, i);
-            cells[(size_t)label * own->width + (size_t)found].count++;
+            confusion_count(&confusion, label, results_predicted_class(&predicted.all, i));
         }
     }
-    qsort(cells, count, sizeof *cells, compare);
-    log_cells(own, cells, count, step, log);
-    memory_free(cells);
-    return BERTH_OK;
+    return confusion_log(&confusion, step, log, error);
 }
 
 static void log_sample(const struct classify *own, const struct predicted *predicted,

@@ -49,7 +49,8 @@ int task_predicts(const struct berth_config *config) {
 double task_cross_entropy(const float *logits, size_t width, int32_t label) {
     double largest = (double)logits[0], sum = 0;
     for (size_t i = 1; i < width; i++) {
-        largest = fmax(largest, (double)logits[i]);
+        const double logit = (double)logits[i];
+        largest = logit > largest ? logit : largest; // as in cpu/loss.c: no fmax
     }
     for (size_t i = 0; i < width; i++) {
         sum += exp((double)logits[i] - largest);

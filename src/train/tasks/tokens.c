@@ -25,9 +25,10 @@ struct tokens {
     struct word_window_set windows;
     struct class_names names;
     size_t width; // classes
-    // Of a prediction, [word_count]: each word's class, and its loss; NaN without a tag.
+    // Of a prediction, [word_count]: each word's class, the model's probability of it, NaN without
+    // tokens, and the word's loss, NaN without a tag.
     int32_t *predicted;
-    float *losses;
+    float *chances, *losses;
 };
 
 static const char expected[] = "a file of words with tags";
@@ -183,13 +184,14 @@ static enum berth_status take_results(struct tokens *own, struct berth_error *er
     const size_t words = own->dataset.word_count;
     const int32_t outside = outside_class(&own->names);
     own->predicted = memory_array(words, sizeof *own->predicted);
+    own->chances = memory_array(words, sizeof *own->chances);
     own->losses = memory_array(words, sizeof *own->losses);
-    if (own->predicted == NULL || own->losses == NULL) {
+    if (own->predicted == NULL || own->chances == NULL || own->losses == NULL) {
         return error_no_memory(error, words * sizeof *own->predicted, "the predictions");
     }
     for (size_t i = 0; i < words; i++) {
         own->predicted[i] = outside;
-        own->losses[i] = NAN;
+        own->chances[i] = own->losses[i] = NAN;
     }
     return BERTH_OK;
 }
@@ -223,6 +225,7 @@ static void close_set(struct task_set *set) {
         tagged_done(&own->dataset);
         class_names_done(&own->names);
         memory_free(own->predicted);
+        memory_free(own->chances);
         memory_free(own->losses);
         memory_free(own);
     }
@@ -248,6 +251,7 @@ static void take(void *set, size_t index, const float *logits, int64_t count) {
         const float *row = logits + own->windows.positions[i] * own->width;
         const uint32_t word = own->windows.words[i];
         own->predicted[word] = tokens_best_class(row, own->width);
+        own->chances[word] = (float)exp(-task_cross_entropy(row, own->width, own->predicted[word]));
         if (own->windows.classes[i] >= 0) {
             own->losses[word] = (float)task_cross_entropy(row, own->width, own->windows.classes[i]);
         }
@@ -302,6 +306,14 @@ static enum berth_status score(const struct task_set *set, struct task_score *re
     result->best_by = 2;
     entity_scores_done(&found);
     return status;
+}
+
+static enum berth_status detail(const struct task_set *set, int64_t step,
+                                const struct berth_log *log, struct berth_error *error) {
+    const struct tokens *own = set->own;
+    const struct tokens_found found = {&own->dataset, own->names.list, own->width, own->predicted,
+                                       own->chances};
+    return own->dataset.tags != NULL ? tokens_details_log(&found, step, log, error) : BERTH_OK;
 }
 
 // --- result files -------------------------------------------------------------------------------
@@ -359,4 +371,5 @@ const struct task task_tokens = {.name = "tokens",
                                  .take = take,
                                  .conclude = conclude,
                                  .score = score,
+                                 .detail = detail,
                                  .write = write_results};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the task "tokens" has in common with tagging in memory.
+// What the task "tokens" has in common with tagging in memory, and what reports show of it.
 #ifndef BERTH_TRAIN_TASKS_TOKENS_H
 #define BERTH_TRAIN_TASKS_TOKENS_H
 
 #include "berth.h"
+#include "core/log.h"
 #include "data/tagging/word_windows.h"
 
 // How sentences are cut into windows: they begin half of their length apart, or as far as
@@ -13,5 +14,19 @@ struct word_window_rule tokens_window_rule(const struct berth_config *config,
 
 // The class with the largest logit; of equal ones the first.
 int32_t tokens_best_class(const float *logits, size_t classes);
+
+// The result of an evaluation: each word's class and the model's probability of it, NaN for a word
+// without tokens. [dataset->word_count]
+struct tokens_found {
+    const struct tagged_dataset *dataset; // with tags
+    const char *const *names;             // [classes]
+    size_t classes;
+    const int32_t *predicted;
+    const float *chances;
+};
+
+// Logs the confusion matrix and sample words.
+enum berth_status tokens_details_log(const struct tokens_found *found, int64_t step,
+                                     const struct berth_log *log, struct berth_error *error);
 
 #endif
