@@ -314,6 +314,14 @@ struct berth_config {
     const char *report;   /* HTML file for the report of the run; NULL: none */
     int64_t report_every; /* seconds between updates of the report while the run goes on; 0: it is
                              written at the end */
+
+    const char *spike_policy; /* "none", "warn", "skip" or "rollback": what to do with an update
+                                 whose loss or gradient norm is a spike; NULL: none */
+    double spike_factor;      /* a spike is above this many times the running mean */
+
+    const char *profile;        /* "a:b": record where the time of updates a to b goes; NULL: no */
+    const char *profile_output; /* file for that record, in the JSON of Chrome's tracing; NULL:
+                                   profile.json in output_dir */
 };
 
 /* Sets every field to its default; required before a struct is used. `size` is the struct's size in
@@ -349,8 +357,8 @@ enum berth_record_kind {
     BERTH_RECORD_VALUES,   /* step, then one number for each of many parts; text names the
                               quantity */
     BERTH_RECORD_EVENT,    /* an event for other programs; text names it, fields describe it */
-    BERTH_RECORD_DETAIL    /* one item of many, which only reports show: a range of lengths, a sample
-                              answer, a cell of the confusion matrix; text names the kind */
+    BERTH_RECORD_DETAIL /* one item of many, which only reports show: a range of lengths, a sample
+                           answer, a cell of the confusion matrix; text names the kind */
 };
 
 enum berth_field_type { BERTH_INTEGER, BERTH_REAL, BERTH_TEXT };
@@ -389,10 +397,10 @@ enum berth_status berth_reporter_check(const struct berth_reporter *reporter,
 void berth_reporter_close(struct berth_reporter *reporter);
 
 /* A training job writes its records to OUTPUT_DIR/log.jsonl, in the form of json_summary; a resumed
- * one appends. The functions below show such logs. `paths` are output folders, logs, trainer_state.json
- * of Hugging Face's Trainer, and files with what `berth bench --json` printed; several are shown in
- * the same charts. Incomplete lines, as a running or killed job leaves them, are skipped. A path
- * without a log is BERTH_NO_INPUT, one without a record BERTH_BAD_DATA.
+ * one appends. The functions below show such logs. `paths` are output folders, logs,
+ * trainer_state.json of Hugging Face's Trainer, and files with what `berth bench --json` printed;
+ * several are shown in the same charts. Incomplete lines, as a running or killed job leaves them,
+ * are skipped. A path without a log is BERTH_NO_INPUT, one without a record BERTH_BAD_DATA.
  *
  * Writes a self-contained HTML page to `file`. */
 enum berth_status berth_report(const char *const *paths, size_t count, const char *file,
@@ -698,8 +706,8 @@ struct berth_tags {
 enum berth_status berth_tag(const struct berth_tagger *tagger, const char *text,
                             struct berth_tags *tags, struct berth_error *error);
 /* The same for each of texts[count], whose windows run together. Fills tags[count] and
- * statuses[count]; a text that failed has no tags, and in the tokens of a status windows count each.
- * A status other than BERTH_OK concerns the whole call, and no text has tags. */
+ * statuses[count]; a text that failed has no tags, and in the tokens of a status windows count
+ * each. A status other than BERTH_OK concerns the whole call, and no text has tags. */
 enum berth_status berth_tag_many(const struct berth_tagger *tagger, const char *const *texts,
                                  size_t count, struct berth_tags *tags,
                                  struct berth_text_status *statuses, struct berth_error *error);
@@ -831,8 +839,8 @@ struct berth_filled {
 enum berth_status berth_fill(const struct berth_filler *filler, const char *const *texts,
                              size_t count, size_t top_k, struct berth_filled *filled,
                              struct berth_error *error);
-/* The same with statuses[count]: a text without [MASK] fails alone, and has no words. A status other
- * than BERTH_OK concerns the whole call. */
+/* The same with statuses[count]: a text without [MASK] fails alone, and has no words. A status
+ * other than BERTH_OK concerns the whole call. */
 enum berth_status berth_fill_many(const struct berth_filler *filler, const char *const *texts,
                                   size_t count, size_t top_k, struct berth_filled *filled,
                                   struct berth_text_status *statuses, struct berth_error *error);

@@ -17,6 +17,7 @@ add_custom_command(
   DEPENDS ${room_objects}
   COMMAND_EXPAND_LISTS VERBATIM)
 add_library(berth_static STATIC ${static_object})
+add_dependencies(berth_static ${berth_objects}) # make knows the rules for objects in their own targets only
 set_target_properties(berth_static PROPERTIES LINKER_LANGUAGE C)
 
 # --- shared ---------------------------------------------------------------------------------------

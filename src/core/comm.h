@@ -46,7 +46,8 @@ enum comm_phase { COMM_BETWEEN, COMM_UPDATE, COMM_EVALUATION, COMM_SAVING, COMM_
 struct comm {
     const char *name; // "self", "openmpi"
     void *state;
-    int rank, size;             // among all processes; those of a host are consecutive
+    void *observer; // of who put functions of its own in the place of these; NULL: nobody
+    int rank, size; // among all processes; those of a host are consecutive
     int local_rank, local_size; // among those of this host
     int host, host_count;
     const char *const *host_names; // [size] of each rank's host; NULL where there is one rank

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,17 +215,14 @@ static enum berth_status collect_names(DIR *stream, const char *path, struct nam
     }
 }
 
-// Lists the names in an open folder; the caller keeps the descriptor.
-static enum berth_status list_descriptor(int descriptor, const char *path, char ***names,
-                                         struct berth_error *error) {
+enum berth_status dir_list(const char *path, char ***names, struct berth_error *error) {
     *names = NULL;
-    int own;
-    CALL_AGAIN(own, openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    DIR *stream = own < 0 ? NULL : fdopendir(own);
+    int descriptor = file_call_open(path, O_RDONLY | O_DIRECTORY);
+    DIR *stream = descriptor < 0 ? NULL : fdopendir(descriptor);
     if (stream == NULL) {
         enum berth_status status = file_cannot_read(path, errno, error);
-        if (own >= 0) {
-            file_call_close(own);
+        if (descriptor >= 0) {
+            file_call_close(descriptor);
         }
         return status;
     }
@@ -236,17 +234,6 @@ static enum berth_status list_descriptor(int descriptor, const char *path, char 
         status = *names != NULL ? BERTH_OK : file_no_path(error);
     }
     memory_free(found.text);
-    return status;
-}
-
-enum berth_status dir_list(const char *path, char ***names, struct berth_error *error) {
-    *names = NULL;
-    int descriptor = file_call_open(path, O_RDONLY | O_DIRECTORY);
-    if (descriptor < 0) {
-        return file_cannot_read(path, errno, error);
-    }
-    enum berth_status status = list_descriptor(descriptor, path, names, error);
-    file_call_close(descriptor);
     return status;
 }
 
@@ -265,12 +252,16 @@ int dir_is_empty(const char *path) {
 
 // --- walking a tree -----------------------------------------------------------------------------
 
+#define ENTRIES_SIZE 2048 // of a folder's entries that are read at a time
+
 // One level of a walk. The walk is a loop over a stack of these, not a recursion: the disk decides
-// the depth.
+// the depth. It takes no memory, so that files can be removed when there is none.
 struct level {
     int descriptor;
-    char **names;
-    size_t next;
+    char name[NAME_MAX + 1]; // in the level above; of the first one none
+    size_t at, length;       // in the entries
+    int visited;             // files and folders since the folder was read from its beginning
+    _Alignas(struct dirent64) char entries[ENTRIES_SIZE];
 };
 
 struct walk {
@@ -305,24 +296,53 @@ static enum berth_status walk_enter(struct walk *walk, int parent, const char *n
     } else if (walk->depth > 0 && info.st_dev != walk->device) {
         status = error_set(error, BERTH_IO, "%s: %s is on another file system", walk->root, name);
     }
-    struct level *level = &walk->levels[walk->depth];
-    *level = (struct level){.descriptor = descriptor};
-    if (status == BERTH_OK) {
-        walk->device = info.st_dev;
-        status = list_descriptor(descriptor, walk->root, &level->names, error);
-    }
     if (status != BERTH_OK) {
         file_call_close(descriptor);
         return status;
     }
-    walk->depth++;
+    struct level *level = &walk->levels[walk->depth++];
+    walk->device = info.st_dev;
+    level->descriptor = descriptor;
+    level->at = level->length = 0;
+    level->visited = 0;
+    level->name[0] = '\0';
+    if (walk->depth > 1) {
+        snprintf(level->name, sizeof level->name, "%s", name);
+    }
     return BERTH_OK;
 }
 
 static void walk_leave(struct walk *walk) {
-    struct level *level = &walk->levels[--walk->depth];
-    file_call_close(level->descriptor);
-    memory_free(level->names);
+    file_call_close(walk->levels[--walk->depth].descriptor);
+}
+
+// The next name in the folder of the deepest level, valid until the next call for it; NULL: no
+// more.
+static enum berth_status walk_next(struct walk *walk, const char **name,
+                                   struct berth_error *error) {
+    struct level *level = &walk->levels[walk->depth - 1];
+    for (;;) {
+        if (level->at == level->length) {
+            const ssize_t length =
+                CALL(getdents64(level->descriptor, level->entries, sizeof level->entries));
+            if (length < 0) {
+                return walk_error(walk, "list", level->name, error);
+            }
+            level->at = 0;
+            level->length = (size_t)length;
+        }
+        if (level->length == 0) {
+            *name = NULL;
+            return BERTH_OK;
+        }
+        const struct dirent64 *entry = (const void *)(level->entries + level->at);
+        level->at += entry->d_reclen;
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            level->visited++;
+            *name = entry->d_name;
+            return BERTH_OK;
+        }
+    }
 }
 
 // The callbacks of a walk: for a file, and for a folder after everything in it. `folder` is the
@@ -332,6 +352,9 @@ struct visitor {
                               struct berth_error *error);
     enum berth_status (*folder)(struct walk *walk, int folder, int parent, const char *name,
                                 struct berth_error *error);
+    // Whether folders are read again until nothing is found: names that are removed can hide
+    // others.
+    int rereads;
 };
 
 static enum berth_status walk_entry(struct walk *walk, const struct visitor *visitor,
@@ -348,29 +371,32 @@ static enum berth_status walk_entry(struct walk *walk, const struct visitor *vis
 // Visits the folder of the deepest level, whose entries are done, and goes up one level.
 static enum berth_status walk_close(struct walk *walk, const struct visitor *visitor,
                                     struct berth_error *error) {
-    int folder = walk->levels[walk->depth - 1].descriptor, parent = -1;
-    const char *name = walk->root;
-    if (walk->depth > 1) {
-        struct level *above = &walk->levels[walk->depth - 2];
-        parent = above->descriptor;
-        name = above->names[above->next - 1];
-    }
-    enum berth_status status = visitor->folder(walk, folder, parent, name, error);
+    const struct level *level = &walk->levels[walk->depth - 1];
+    const int is_root = walk->depth == 1, parent = is_root ? -1 : level[-1].descriptor;
+    enum berth_status status =
+        visitor->folder(walk, level->descriptor, parent, is_root ? walk->root : level->name, error);
     walk_leave(walk);
     return status;
 }
 
 static enum berth_status walk_tree(const char *path, const struct visitor *visitor,
                                    struct berth_error *error) {
-    struct walk walk = {.root = path};
+    struct walk walk; // large, so that only what is used is set
+    walk.root = path;
+    walk.depth = 0;
     enum berth_status status = walk_enter(&walk, AT_FDCWD, path, error);
     while (status == BERTH_OK && walk.depth > 0) {
         struct level *level = &walk.levels[walk.depth - 1];
-        const char *name = level->names[level->next];
-        if (name != NULL) {
-            level->next++;
+        const char *name;
+        status = walk_next(&walk, &name, error);
+        if (status == BERTH_OK && name != NULL) {
             status = walk_entry(&walk, visitor, name, error);
-        } else {
+        } else if (status == BERTH_OK && visitor->rereads && level->visited > 0) {
+            level->visited = 0;
+            status = lseek(level->descriptor, 0, SEEK_SET) == 0
+                         ? BERTH_OK
+                         : walk_error(&walk, "list", level->name, error);
+        } else if (status == BERTH_OK) {
             status = walk_close(&walk, visitor, error);
         }
     }
@@ -402,27 +428,25 @@ static int is_removable(const char *path) {
 }
 
 enum berth_status dir_remove(const char *path, struct berth_error *error) {
-    static const struct visitor visitor = {remove_file, remove_folder};
+    static const struct visitor visitor = {remove_file, remove_folder, .rereads = 1};
     struct stat info;
+    char trimmed[PATH_MAX];
     size_t length = strlen(path);
     while (length > 0 && path[length - 1] == '/') {
         length--; // "link/" would be followed
     }
-    char *trimmed = memory_string_of(path, length);
-    if (trimmed == NULL) {
-        return file_no_path(error);
+    if (length >= sizeof trimmed) {
+        errno = ENAMETOOLONG;
+        return error_set_errno(error, BERTH_USAGE, errno, "cannot remove %.80s...", path);
     }
-    enum berth_status status;
+    memcpy(trimmed, path, length);
+    trimmed[length] = '\0';
     if (!is_removable(trimmed)) {
-        status = error_set(error, BERTH_USAGE,
-                           "cannot remove \"%s\": the path must end in the name of a folder", path);
-    } else if (lstat(trimmed, &info) < 0 && errno == ENOENT) {
-        status = BERTH_OK;
-    } else {
-        status = walk_tree(trimmed, &visitor, error);
+        return error_set(error, BERTH_USAGE,
+                         "cannot remove \"%s\": the path must end in the name of a folder", path);
     }
-    memory_free(trimmed);
-    return status;
+    return lstat(trimmed, &info) < 0 && errno == ENOENT ? BERTH_OK
+                                                        : walk_tree(trimmed, &visitor, error);
 }
 
 enum berth_status dir_remove_empty(const char *path, struct berth_error *error) {
@@ -465,7 +489,7 @@ static int rename_to_new(const char *from, const char *to) {
 }
 
 enum berth_status dir_publish(const char *temporary, const char *path, struct berth_error *error) {
-    static const struct visitor visitor = {sync_file, sync_open_folder};
+    static const struct visitor visitor = {sync_file, sync_open_folder, .rereads = 0};
     TRY(walk_tree(temporary, &visitor, error));
     if (rename_to_new(temporary, path) < 0) {
         return file_cannot_create(path, errno, error);

@@ -321,6 +321,17 @@ void file_reader_close(struct file_reader *reader) {
     *reader = (struct file_reader){.descriptor = -1};
 }
 
+enum berth_status file_probe(enum berth_status status, const struct berth_error *own,
+                             struct berth_error *error) {
+    if (status != BERTH_IO && status != BERTH_NO_MEMORY) {
+        return BERTH_OK;
+    }
+    if (error != NULL) {
+        *error = *own;
+    }
+    return status;
+}
+
 // --- writing ------------------------------------------------------------------------------------
 
 enum berth_status file_cannot_create(const char *path, int errno_value, struct berth_error *error) {

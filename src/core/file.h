@@ -42,6 +42,12 @@ enum berth_status file_reader_at(const struct file_reader *reader, uint64_t offs
                                  size_t bytes, struct berth_error *error);
 void file_reader_close(struct file_reader *reader);
 
+// What a function that looks at a file to recognise it returns, after `status` with the error
+// `own`: BERTH_OK where the file is absent or something else, but not after a read error or without
+// memory, which say nothing about the file.
+enum berth_status file_probe(enum berth_status status, const struct berth_error *own,
+                             struct berth_error *error);
+
 // --- writing ------------------------------------------------------------------------------------
 
 // Writes `path` atomically: open creates a temporary file next to it (PATH.PID.N.tmp); commit

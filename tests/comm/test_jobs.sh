@@ -20,8 +20,20 @@ expect_code 0
 what="one part and four"
 ! cmp -s "$work/undivided/model.safetensors" "$work/alone-fp32/model.safetensors" || fail "the same sums"
 
+# Updates of two questions, some of which are spikes by a low factor.
+spikes="$settings --train_batch_size 4 --max_steps 20 --precision fp32 --virtual_ranks 4 --spike_policy rollback --spike_factor 1.4"
+run finetune squad $spikes --output "$work/alone-spikes"
+expect_code 0
+expect_err "and leaves out its data"
+
 mpis=$(find_mpis)
 for mpi in $mpis; do
+    launch "$mpi" 2 finetune squad $spikes --zero_stage 1 --output "$work/$mpi-spikes"
+    expect_code 0
+    expect_err "and leaves out its data"
+    for file in model.safetensors checkpoint-20/optimizer.safetensors; do
+        cmp -s "$work/alone-spikes/$file" "$work/$mpi-spikes/$file" || fail "with spikes, $file of one process and of two differ"
+    done
     for stage in 0 1 2; do
         precision=$([ $stage -eq 1 ] && echo bf16 || echo fp32)
         # When something is exchanged or saved changes no bytes.

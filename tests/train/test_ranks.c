@@ -181,6 +181,7 @@ static void rank_open(struct rank *rank, const struct setting *setting, struct c
 }
 
 static void rank_close(struct rank *rank) {
+    updater_end(&rank->updater);
     updater_done(&rank->updater);
     engine_done(&rank->engine);
     state_done(&rank->state);
@@ -886,6 +887,7 @@ static uint64_t forecast_bytes(const struct setting *setting, const struct comm_
     // All exchanges are waited for but those of the last weights; the clock has all that was
     // computed.
     assert_true(comm_forecast_clocks(comm)[0] >= UPDATES * rank_times_seconds(&recorder.times, 1));
+    all_reduce_end(&all_reduce);
     all_reduce_done(&all_reduce);
     rank_close(&rank);
     recorder_done(&recorder);

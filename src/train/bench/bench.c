@@ -456,9 +456,11 @@ enum berth_status bench_run(const struct bench_settings *settings, struct bench_
     }
     figures->rank = bench.comm->rank;
     figures->ranks = bench.comm->size;
+    updater_end(&bench.updater);
+    all_reduce_end(&bench.all_reduce);
+    bench.comm->close(bench.comm); // before the memory that it may still exchange
     updater_done(&bench.updater);
     all_reduce_done(&bench.all_reduce);
-    bench.comm->close(bench.comm); // before the memory that it may still exchange
     if (bench.comm == &bench.recorder.comm) {
         bench.cluster->close(bench.cluster);
     }

@@ -130,7 +130,8 @@ enum berth_status bench_forecast(const struct bench_replay *replay,
     if (status == BERTH_OK) {
         status = run_updates(&runner, &all_reduce, first, forecast, error);
     }
-    all_reduce_done(&all_reduce);
+    all_reduce_end(&all_reduce);
     runner.comm->close(runner.comm);
+    all_reduce_done(&all_reduce);
     return status;
 }

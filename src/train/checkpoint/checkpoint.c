@@ -169,8 +169,9 @@ static enum berth_status create_checkpoint(struct checkpoint_writing *writing,
     const struct checkpoint_content *content = writing->content;
     const struct progress *progress = content->progress;
     if (original_is_written(content->config)) {
-        TRY(feed_files_of(progress->feed, content->batching, progress->step - progress->phase_start,
-                          &writing->shards, error));
+        const int64_t step = progress_data_step(progress, content->batching,
+                                                progress->step - progress->phase_start);
+        TRY(feed_files_of(progress->feed, content->batching, step, &writing->shards, error));
     }
     TRY(write_config(content, writing->temporary, error));
     return write_companions(writing->content, writing->temporary, error);

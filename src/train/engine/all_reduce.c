@@ -138,11 +138,14 @@ enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *co
                                (int64_t)(EXCHANGES * most), error);
 }
 
-void all_reduce_done(struct all_reduce *all_reduce) {
+void all_reduce_end(struct all_reduce *all_reduce) {
     if (all_reduce->gradients != NULL && all_reduce->weights != NULL) {
         all_reduce_wait_all_gradients(all_reduce);
         all_reduce_wait_all_weights(all_reduce);
     }
+}
+
+void all_reduce_done(struct all_reduce *all_reduce) {
     range_exchange_done(&all_reduce->exchange);
     memory_free(all_reduce->pieces);
     memory_free(all_reduce->first_piece);

@@ -55,10 +55,13 @@ enum berth_status all_reduce_share(const struct berth_config *config, const stru
 size_t all_reduce_shared_bytes(const struct comm *comm, const struct state_share *share,
                                enum dtype wire);
 
-// Borrows comm and state. all_reduce_done frees, also after a failure.
+// Borrows comm and state. all_reduce_done frees, also after a failure. A communicator that failed
+// may read and write what it was given until it is closed: all_reduce_end waits for exchanges that
+// were begun, then it is closed, then comes all_reduce_done.
 enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *comm,
                                   struct state *state, const struct all_reduce_rules *rules,
                                   struct berth_error *error);
+void all_reduce_end(struct all_reduce *all_reduce); // zeroed: nothing
 void all_reduce_done(struct all_reduce *all_reduce);
 
 // 1: there are other ranks.

@@ -2,6 +2,7 @@
 #include "train/engine/engine.h"
 
 #include "core/arena.h"
+#include "train/engine/profile.h"
 
 static struct batch_extent worst_of(const struct bert_config *config,
                                     const struct engine_shape *shape) {
@@ -134,8 +135,10 @@ void engine_done(struct engine *engine) {
 
 const struct batch *engine_load(struct engine *engine, const struct engine_load *load) {
     struct packer *packer = &engine->packer;
+    const double begin = engine->profile != NULL ? profile_now() : 0;
     packer_fill(packer, load->source, load->order, load->places, load->count);
     packer->batch.masked_weight = load->masked_weight;
+    profile_add(engine->profile, "data", "pack", begin);
     return device_batch_upload(&engine->batch, &packer->batch);
 }
 

@@ -29,6 +29,8 @@ struct engine_bytes {
     size_t activations, workspace, batches;
 };
 
+struct profile;
+
 struct engine {
     struct state *state; // includes the device
     struct comm *comm;
@@ -39,6 +41,7 @@ struct engine {
     struct packer packer;      // holds the batch on the host
     struct device_batch batch; // its copy on the device
     struct engine_sums *sums;  // in device memory
+    struct profile *profile;   // of the updates; NULL: none
 };
 
 enum engine_loss { ENGINE_SEQUENCE_LOSS, ENGINE_MASKED_LOSS, ENGINE_LOSSES };

@@ -438,7 +438,7 @@ enum berth_status model_files_load(const struct model_files *files, const char *
                                           &report, error);
     }
     if (status == BERTH_OK) {
-        status = state_loader_finish(&loader, error);
+        status = state_loader_finish(&loader, &files->shape, error);
     }
     state_loader_done(&loader);
     if (status == BERTH_OK) {
@@ -464,7 +464,7 @@ enum berth_status model_files_initialise(const struct model_files *files,
                                        error);
     }
     if (status == BERTH_OK) {
-        status = state_loader_finish(&loader, error);
+        status = state_loader_finish(&loader, &files->shape, error);
     }
     state_loader_done(&loader);
     return status;

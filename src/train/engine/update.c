@@ -142,6 +142,10 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
     return BERTH_OK;
 }
 
+void updater_end(struct updater *updater) {
+    all_reduce_end(&updater->all_reduce);
+}
+
 void updater_done(struct updater *updater) {
     if (updater->engine == NULL) {
         return;
@@ -582,7 +586,11 @@ static void range_updated(void *context, size_t range) {
     replica_check_written(&updater->check, range);
 }
 
-static void take_step(const struct run *run, const struct update_result *result) {
+static int is_above(double value, double limit) {
+    return limit > 0 && value > limit;
+}
+
+static void take_step(const struct run *run, struct update_result *result) {
     const struct update_args *args = run->args;
     const struct optimizer_step step = {.number = args->step - args->skipped,
                                         .learning_rate = args->learning_rate,
@@ -590,7 +598,9 @@ static void take_step(const struct run *run, const struct update_result *result)
                                         .grad_norm = result->grad_norm,
                                         .updated = range_updated,
                                         .context = run->updater};
-    if (isfinite(result->grad_norm) && isfinite(result->loss)) {
+    result->is_held = is_above(result->loss, args->most_loss) ||
+                      is_above(result->grad_norm, args->most_grad_norm);
+    if (isfinite(result->grad_norm) && isfinite(result->loss) && !result->is_held) {
         optimizer_step(&run->updater->plan, &step);
     }
 }
@@ -631,6 +641,17 @@ void update_discard(struct updater *updater) {
     } else {
         state->device->zero(state->device, state->gradients, bytes);
     }
+}
+
+void update_suspend(struct updater *updater) {
+    all_reduce_wait_all_weights(&updater->all_reduce);
+}
+
+enum berth_status update_resume(struct updater *updater, struct berth_error *error) {
+    update_discard(updater);
+    replica_check_done(&updater->check);
+    return replica_check_init(&updater->check, updater->rules.check_every, &updater->all_reduce,
+                              error);
 }
 
 // --- finding numbers that are not finite ---------------------------------------------------------

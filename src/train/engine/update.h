@@ -67,10 +67,12 @@ struct updater {
 size_t updater_level_bytes(const struct param_table *table, int own_parts);
 
 // Borrows the engine, whose state has gradients and moments, for updates of up to `sequences`. The
-// updater must not move. updater_done frees, also after a failure.
+// updater must not move. updater_done frees, also after a failure; with several ranks updater_end
+// comes first, then the communicator is closed (all_reduce_end). Both do nothing if it is zeroed.
 enum berth_status updater_init(struct updater *updater, struct engine *engine,
                                const struct update_rules *rules, int64_t sequences,
                                struct berth_error *error);
+void updater_end(struct updater *updater);
 void updater_done(struct updater *updater);
 
 struct update_args {
@@ -84,13 +86,15 @@ struct update_args {
     double learning_rate;
     double loss_scale; // multiplies the loss's gradient and is divided out by the optimizer; 0
                        // means 1
-    const volatile int *stop; // may be NULL; 2: leave between two micro-batches
+    double most_loss, most_grad_norm; // above one of them nothing is changed; 0: no limit
+    const volatile int *stop;         // may be NULL; 2: leave between two micro-batches
 };
 
 struct update_result {
     double loss;
     double masked_loss;     // the masked tokens' part of the loss
     double grad_norm;       // before clipping, unscaled; not finite: nothing was changed
+    int is_held;            // 1: above a limit, so that nothing was changed
     int64_t tokens, masked; // of all ranks
     double needed_flops;    // of this rank's parts, as are the next
     int64_t micro_batches;
@@ -110,8 +114,13 @@ enum berth_status update_run(struct updater *updater, const struct update_args *
 // that begins to write the state returns as well.
 enum berth_status update_check(struct updater *updater, int64_t updates, struct berth_error *error);
 
-// Clears the gradients of an update that was not finite, before another one is run.
+// Clears the gradients of an update that was not finite or was held, before another one is run.
 void update_discard(struct updater *updater);
+
+// All ranks, before and after other values are read into the state, between updates: the first
+// waits for weights that are on their way.
+void update_suspend(struct updater *updater);
+enum berth_status update_resume(struct updater *updater, struct berth_error *error);
 
 // Finds where numbers stopped being finite in the update that was just run with `args` and not
 // discarded. That is the first weight that is not finite; else the first part of the model with

@@ -12,6 +12,7 @@
 #include "train/checkpoint/original_write.h"
 #include "train/checkpoint/saver.h"
 #include "train/engine/plan.h"
+#include "train/engine/profile.h"
 #include "train/job/training_loop.h"
 #include "train/job/training_report.h"
 #include "train/machine/machine.h"
@@ -82,6 +83,17 @@ static enum berth_status need_start(const struct training_job *job, struct berth
                            pretrains ? ", or --config_file for random weights" : "", error);
 }
 
+// Before anything is loaded.
+static enum berth_status check_profile(const struct training_job *job, struct berth_error *error) {
+    const struct berth_config *config = &job->config;
+    struct profile profile;
+    TRY(profile_init(&profile, config->profile, error));
+    if (profile.first == 0 && config->profile_output != NULL) {
+        log_note(&job->log, "profile_output has no effect without --profile");
+    }
+    return BERTH_OK;
+}
+
 static void note_phases(const struct training_job *job) {
     const struct berth_config *config = &job->config;
     if (config->phase1_end_step > 0 && !config->phase2) {
@@ -120,6 +132,7 @@ static enum berth_status settle(struct training_job *job, struct berth_error *er
     TRY(job->task->settle(config, TASK_TRAIN, error));
     TRY(strategy_settle(config, &job->log, error));
     note_phases(job);
+    TRY(check_profile(job, error));
     TRY(optimizer_settle(config, error));
     TRY(scale_rates(job, error));
     TRY(all_reduce_share(config, job->comm, &job->log, &job->share, error));
@@ -711,7 +724,7 @@ void training_job_close(struct training_job *job) {
         return;
     }
     saver_done(&job->saver);
-    updater_done(&job->updater);
+    updater_end(&job->updater);
     job->comm->close(job->comm); // before the memory that it may still exchange
     empty_state(job);
     progress_done(&job->progress);

@@ -5,42 +5,13 @@
 #include "core/number.h"
 #include "core/options.h"
 #include "train/checkpoint/original_write.h"
-#include "train/job/lengths.h"
-#include "train/job/paces.h"
+#include "train/job/loop_run.h"
 #include "train/machine/machine.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
-
-// Counters since the last step record.
-struct window {
-    int64_t sequences, tokens, updates, micro_batches;
-    int64_t masked;
-    double last_loss; // of the last update
-    double seconds, forward, backward, step, waited;
-    double imbalance; // of the parts of updates, added up
-    double needed_flops;
-};
-
-struct run {
-    const struct training_loop *loop;
-    struct progress *progress;
-    struct training_result *result;
-    struct window window;
-    struct schedule schedule;    // including where it starts
-    struct comm_stats exchanged; // until the last step record
-    struct paces paces;
-    struct lengths lengths; // of shards' sequences
-    double ema_loss;        // over the step records; NaN before the first
-    int64_t first_step;     // step at which the run began or was resumed
-    int64_t saved_step;     // newest step that has a checkpoint
-    int64_t next_save;      // --save_steps auto: the next step to save at
-    int64_t saves;
-    double save_began; // of the checkpoint that is written beside the updates
-    int64_t last_step; // last step of the run
-    int stop;          // *loop->stop, as last agreed on by all ranks
-};
 
 // Agrees on *stop if no update has done so (update.h).
 static enum berth_status ask_stop(struct run *run, struct berth_error *error) {
@@ -50,41 +21,14 @@ static enum berth_status ask_stop(struct run *run, struct berth_error *error) {
     return comm->agree(comm, BERTH_OK, &run->stop, error);
 }
 
-// The step counted from the beginning of the phase.
-static int64_t own_step(const struct training_loop *loop, int64_t step) {
-    return step - loop->content->progress->phase_start;
-}
-
-// The last step of the phase.
-static int64_t end_of(const struct training_loop *loop) {
-    return loop->content->progress->phase_start + loop->batching->total_steps;
-}
-
-static double epoch_of(const struct training_loop *loop, int64_t step) {
-    return batching_epochs(loop->batching, own_step(loop, step));
-}
-
-static int is_every(const struct training_loop *loop, int64_t step, int64_t every) {
-    return every > 0 && own_step(loop, step) % every == 0;
-}
-
-static void enter(const struct run *run, enum comm_phase phase, int64_t update) {
-    struct comm *comm = run->loop->updater->engine->comm;
-    comm->enter(comm, phase, update);
-}
-
 // --- evaluation ---------------------------------------------------------------------------------
 
-static int is_epoch_end(const struct training_loop *loop, int64_t step) {
-    return batching_ends_epoch(loop->batching, own_step(loop, step)) || step == end_of(loop);
-}
-
 static int evaluation_is_due(const struct training_loop *loop, int64_t step) {
-    if (loop->evaluation == NULL || own_step(loop, step) == 0) {
+    if (loop->evaluation == NULL || loop_own_step(loop, step) == 0) {
         return 0;
     }
-    return step == end_of(loop) || is_every(loop, step, loop->config->eval_steps) ||
-           (loop->config->evaluate_every_epoch && is_epoch_end(loop, step));
+    return step == loop_end(loop) || loop_is_every(loop, step, loop->config->eval_steps) ||
+           (loop->config->evaluate_every_epoch && loop_ends_epoch(loop, step));
 }
 
 static void report_evaluation(const struct run *run, const struct infer_result *timing) {
@@ -92,7 +36,7 @@ static void report_evaluation(const struct run *run, const struct infer_result *
     const struct task_score *score = &run->result->score;
     struct berth_field fields[BERTH_METRICS_MAX + 5] = {
         log_integer("step", run->progress->step),
-        log_real("epoch", epoch_of(run->loop, run->progress->step)),
+        log_real("epoch", loop_epoch(run->loop, run->progress->step)),
     };
     size_t count = 2;
     for (size_t i = 0; i < score->count; i++) {
@@ -108,7 +52,7 @@ static void report_evaluation(const struct run *run, const struct infer_result *
 
 static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
-    enter(run, COMM_EVALUATION, run->progress->step);
+    loop_enter(run, COMM_EVALUATION, run->progress->step);
     double begin = machine_seconds();
     struct infer_result timing;
     struct evaluation_run how = {.engine = loop->updater->engine,
@@ -124,175 +68,16 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
         run->result->predicted_per_second = (double)timing.timed_sequences / timing.seconds;
         run->result->evaluated_step = run->progress->step;
     }
+    profile_add(&run->profile, "evaluation", "evaluate", begin);
     if (!timing.stopped && score.count > 0) {
         struct best_metric best;
         TRY(strategy_best_metric(loop->config, &score, &best, error));
-        progress_add_evaluation(run->progress, epoch_of(loop, run->progress->step), &score, &best);
+        progress_add_evaluation(run->progress, loop_epoch(loop, run->progress->step), &score,
+                                &best);
         report_evaluation(run, &timing);
     }
     run->result->evaluation_seconds += machine_seconds() - begin;
     return ask_stop(run, error);
-}
-
-// --- saving -------------------------------------------------------------------------------------
-
-static int save_is_due(const struct run *run) {
-    const struct training_loop *loop = run->loop;
-    int64_t every = loop->config->save_steps, step = run->progress->step;
-    if (loop->config->skip_checkpoint) {
-        return 0;
-    }
-    if (step == run->last_step) {
-        return 1;
-    }
-    return every == OPTION_AUTO ? step >= run->next_save
-           : every > 0          ? is_every(loop, step, every)
-                                : is_epoch_end(loop, step);
-}
-
-static void note_interval(const struct run *run, double saving, double update, int64_t steps) {
-    const struct training_loop *loop = run->loop;
-    const double mean = loop->config->mean_time_to_failure;
-    const double interval = strategy_save_interval(saving, mean);
-    const struct berth_field fields[] = {
-        log_integer("step", run->progress->step),    log_real("saving_seconds", saving),
-        log_real("update_seconds", update),          log_real("mean_time_to_failure", mean),
-        log_real("save_interval_seconds", interval), log_integer("save_interval_steps", steps)};
-    char text[256];
-    number_format(text, sizeof text,
-                  "save_steps auto: the next checkpoint is due in %" PRId64
-                  " updates: saving takes %.3g s, an update %.3g s, and every %.10g s a failure "
-                  "is expected: save every %.3g s",
-                  steps, saving, update, mean, interval);
-    log_fields(loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof *fields);
-}
-
-// After the first update and each save: the first rank's clock decides for all.
-static void choose_next_save(struct run *run) {
-    const struct training_loop *loop = run->loop;
-    const struct training_result *result = run->result;
-    struct comm *comm = loop->updater->engine->comm;
-    if (loop->config->save_steps != OPTION_AUTO || result->updates == 0) {
-        return;
-    }
-    const double saving = result->save_seconds / (double)run->saves;
-    const double update = result->seconds / (double)result->updates;
-    const double interval =
-        strategy_save_interval(saving, loop->config->mean_time_to_failure) / update;
-    int64_t steps = interval < 1 ? 1 : interval < 1e15 ? llround(interval) : (int64_t)1e15;
-    comm->broadcast(comm, &steps, sizeof steps, 0);
-    run->next_save = run->progress->step + steps;
-    note_interval(run, saving, update, steps);
-}
-
-static int goes_on_after_save_error(const struct training_loop *loop) {
-    return loop->config->on_save_error != NULL &&
-           strcmp(loop->config->on_save_error, "continue") == 0;
-}
-
-static struct checkpoint_limits limits_of(const struct run *run, int64_t newest) {
-    const struct berth_config *config = run->loop->config;
-    const int keeps = strategy_keeps_best(config) && !isnan(run->progress->best_metric);
-    return (struct checkpoint_limits){
-        .newest = newest,
-        .limit = config->save_total_limit,
-        .best = keeps ? run->progress->best_step : -1,
-        .originals_after = original_is_written(config) ? run->progress->phase_start : -1};
-}
-
-static enum berth_status rotate(const struct run *run, struct berth_error *error) {
-    struct comm *comm = run->loop->updater->engine->comm;
-    const struct checkpoint_limits limits = limits_of(run, run->saved_step);
-    int stop = 0;
-    const enum berth_status status =
-        comm->rank == 0 ? checkpoint_rotate(run->loop->config->output_dir, &limits, error)
-                        : BERTH_OK;
-    return comm->agree(comm, status, &stop, error);
-}
-
-static void report_saved(struct run *run, int64_t step) {
-    const struct training_loop *loop = run->loop;
-    const struct berth_field facts[] = {
-        log_integer("step", step), log_real("epoch", epoch_of(loop, step)),
-        log_integer("checkpoint_step", step),
-        log_real("background_save_seconds", machine_seconds() - run->save_began)};
-    const size_t count = sizeof facts / sizeof facts[0];
-    run->saved_step = step;
-    log_note(loop->log, "saved %s/checkpoint-%" PRId64, loop->config->output_dir, step);
-    log_facts(loop->log, facts, loop->saver != NULL ? count : count - 1);
-}
-
-// What on_save_error says to an error of saving `step`; not to one of other ranks or of the state
-// itself.
-static enum berth_status judge(const struct run *run, int64_t step, enum berth_status status,
-                               const struct berth_error *own, struct berth_error *error) {
-    if (status == BERTH_OK) {
-        return BERTH_OK;
-    }
-    struct comm *comm = run->loop->updater->engine->comm;
-    if (status == BERTH_UNAVAILABLE || comm->status(comm, NULL) != BERTH_OK) {
-        return error_set(error, status, "%s", own->message);
-    }
-    const char *outcome =
-        run->saved_step == step ? "saved, but an older one could not be removed" : "not saved";
-    if (goes_on_after_save_error(run->loop)) {
-        log_warning(run->loop->log, "checkpoint of step %" PRId64 " %s: %s", step, outcome,
-                    own->message);
-        return BERTH_OK;
-    }
-    return error_set(error, status == BERTH_NO_MEMORY ? status : BERTH_IO,
-                     "checkpoint of step %" PRId64 " %s: %s", step, outcome, own->message);
-}
-
-// The checkpoint that is written beside the updates, if there is one: its next steps, or with
-// `waits` all of them.
-static enum berth_status go_on_saving(struct run *run, int waits, struct berth_error *error) {
-    struct saver *saver = run->loop->saver;
-    struct berth_error own = {0};
-    int64_t saved;
-    if (saver == NULL || !saver_is_busy(saver)) {
-        return BERTH_OK;
-    }
-    const double begin = machine_seconds();
-    const int64_t step = saver->step;
-    if (waits) {
-        enter(run, COMM_SAVING, step);
-    }
-    const enum berth_status status = saver_poll(saver, waits, &saved, &own);
-    if (saved >= 0) {
-        report_saved(run, saved);
-    }
-    run->result->save_seconds += machine_seconds() - begin;
-    return judge(run, step, status, &own, error);
-}
-
-static enum berth_status write_checkpoint(struct run *run, struct berth_error *error) {
-    const struct training_loop *loop = run->loop;
-    if (run->saved_step == run->progress->step) {
-        return rotate(run, error);
-    }
-    if (loop->saver != NULL) {
-        const struct checkpoint_limits limits = limits_of(run, run->progress->step);
-        run->save_began = machine_seconds();
-        return saver_begin(loop->saver, &limits, error);
-    }
-    TRY(checkpoint_write(loop->content, loop->config->output_dir, error));
-    run->saved_step = run->progress->step;
-    TRY(rotate(run, error));
-    report_saved(run, run->saved_step);
-    return BERTH_OK;
-}
-
-static enum berth_status save(struct run *run, struct berth_error *error) {
-    TRY(go_on_saving(run, 1, error));
-    enter(run, COMM_SAVING, run->progress->step);
-    const double begin = machine_seconds();
-    struct berth_error own = {0};
-    const enum berth_status status = write_checkpoint(run, &own);
-    run->result->save_seconds += machine_seconds() - begin;
-    run->saves++;
-    choose_next_save(run);
-    return judge(run, run->progress->step, status, &own, error);
 }
 
 // After an evaluation: saves a best model that must be kept, and decides whether the run ends here.
@@ -301,7 +86,7 @@ static enum berth_status follow_evaluation(struct run *run, struct berth_error *
     const struct progress *progress = run->progress;
     const int64_t patience = config->early_stopping_patience;
     if (strategy_keeps_best(config) && progress->best_step == progress->step) {
-        TRY(save(run, error));
+        TRY(loop_save(run, error));
     }
     if (patience > 0 && progress->evaluations_without_gain >= patience &&
         progress->step < run->last_step) {
@@ -315,204 +100,6 @@ static enum berth_status follow_evaluation(struct run *run, struct berth_error *
 }
 
 // --- one update ---------------------------------------------------------------------------------
-
-// Of shards, which are not read before; of the other sets the plan has them.
-static void count_lengths(struct run *run, const struct feed_update *data) {
-    if (run->loop->feed->shards == NULL) {
-        return;
-    }
-    if (run->result->updates == 0) {
-        lengths_init(&run->lengths, run->loop->feed->shards->length);
-    }
-    for (size_t i = 0; i < data->count; i++) {
-        lengths_add(&run->lengths, data->source->get(data->source->data, data->order[i]).length);
-    }
-}
-
-// After 1, 2, 4, 8, ... updates and at the end: each replaces the one before.
-static void report_lengths(const struct run *run, int is_end) {
-    const int64_t updates = run->result->updates;
-    const struct shard_list *shards = run->loop->feed->shards;
-    if (shards != NULL && updates > 0 && (is_end || (updates & (updates - 1)) == 0)) {
-        lengths_log(&run->lengths, shards->length, run->loop->log);
-    }
-}
-
-static void count_update(struct run *run, const struct update_result *update,
-                         const struct feed_update *data, double seconds) {
-    count_lengths(run, data);
-    struct window *window = &run->window;
-    window->sequences += (int64_t)(data->count + data->others);
-    window->waited += data->waited;
-    window->masked += update->masked;
-    window->tokens += update->tokens;
-    window->updates++;
-    window->micro_batches += update->micro_batches;
-    window->last_loss = update->loss;
-    window->seconds += seconds;
-    window->forward += update->forward_seconds;
-    window->backward += update->backward_seconds;
-    window->step += update->step_seconds;
-    window->imbalance += update->imbalance;
-    window->needed_flops += update->needed_flops;
-    struct training_result *result = run->result;
-    result->updates++;
-    result->sequences += (int64_t)(data->count + data->others);
-    result->waited_seconds += data->waited;
-    result->tokens += update->tokens;
-    result->seconds += seconds;
-    result->needed_flops += update->needed_flops;
-    result->forward_seconds += update->forward_seconds;
-    result->backward_seconds += update->backward_seconds;
-    result->step_seconds += update->step_seconds;
-    report_lengths(run, 0);
-}
-
-static const double thousand = 1000;
-
-// Only for the pre-training head.
-static size_t add_masked(const struct run *run, struct berth_field *fields, size_t count) {
-    const struct progress *progress = run->progress;
-    if (isnan(progress->last_masked_loss)) {
-        return count;
-    }
-    fields[count++] = log_real("masked_lm_loss", progress->last_masked_loss);
-    fields[count++] =
-        log_real("next_sentence_loss", progress->last_loss - progress->last_masked_loss);
-    fields[count++] = log_real("data_wait_ms", thousand * run->window.waited);
-    fields[count++] = log_real("step_loss", run->window.last_loss);
-    fields[count++] = log_real("average_training_time_step",
-                               run->window.seconds / (double)run->window.micro_batches);
-    if (progress->step == end_of(run->loop)) {
-        fields[count++] = log_real("final_loss", progress->last_loss);
-    }
-    return count;
-}
-
-// With several ranks: what this one exchanged since the last record, and how even the parts were.
-static size_t add_exchanges(struct run *run, struct berth_field *fields, size_t count) {
-    struct comm *comm = run->loop->updater->engine->comm;
-    const struct comm_stats now = comm->stats(comm), before = run->exchanged;
-    const double exposed = now.exposed_seconds - before.exposed_seconds;
-    if (comm->size == 1) {
-        return count;
-    }
-    fields[count++] = log_real("comm_exposed_seconds", exposed);
-    fields[count++] =
-        log_real("comm_hidden_seconds", now.busy_seconds - before.busy_seconds - exposed);
-    fields[count++] = log_integer("comm_bytes", (int64_t)(now.bytes - before.bytes));
-    fields[count++] = log_real("imbalance", run->window.imbalance / (double)run->window.updates);
-    if (run->paces.slowest.rank >= 0) {
-        fields[count++] = log_integer("slowest_rank", run->paces.slowest.rank);
-        fields[count++] = log_real("slowest_ratio", run->paces.slowest.ratio);
-    }
-    run->exchanged = now;
-    return count;
-}
-
-static void report_step(struct run *run, double learning_rate, double grad_norm) {
-    const struct training_loop *loop = run->loop;
-    const struct window *window = &run->window;
-    double updates = (double)window->updates;
-    struct berth_field fields[32] = {
-        log_integer("step", run->progress->step),
-        log_integer("total_steps", end_of(loop)),
-        log_real("epoch", epoch_of(loop, run->progress->step)),
-        log_real("loss", run->progress->last_loss),
-        log_real("learning_rate", learning_rate),
-        log_real("grad_norm", grad_norm),
-        log_real("samples_per_second", (double)window->sequences / window->seconds),
-        log_real("tokens_per_second", (double)window->tokens / window->seconds),
-    };
-    size_t count = add_exchanges(run, fields, add_masked(run, fields, 8));
-    fields[count++] = log_text("task", loop->task);
-    fields[count++] = log_integer("updates", window->updates);
-    fields[count++] = log_integer("sample_count", own_step(loop, run->progress->step) *
-                                                      loop->batching->update_sequences);
-    fields[count++] = log_real("train_ema_loss", run->ema_loss);
-    fields[count++] = log_real("model_flops", window->needed_flops / window->seconds);
-    fields[count++] = log_integer("rss_bytes", (int64_t)machine_resident());
-    if (run->progress->loss_scale.kind != LOSS_SCALE_NONE) {
-        fields[count++] = log_integer("skipped", run->progress->skipped);
-        fields[count++] = log_real("loss_scale", run->progress->loss_scale.scale);
-    }
-    if (loop->config->wall_clock_breakdown) {
-        fields[count++] = log_real("forward_ms", thousand * window->forward / updates);
-        fields[count++] = log_real("backward_ms", thousand * window->backward / updates);
-        fields[count++] = log_real("step_ms", thousand * window->step / updates);
-    }
-    log_fields(loop->log, BERTH_RECORD_STEP, NULL, fields, count);
-    run->window = (struct window){0};
-}
-
-// Reports the coefficients of a layer-wise optimizer in the last update: one number for each
-// parameter that has one.
-static enum berth_status report_coefficients(const struct run *run, struct berth_error *error) {
-    const struct updater *updater = run->loop->updater;
-    const struct state *state = updater->engine->state;
-    const struct optimizer *optimizer = &updater->rules.optimizer;
-    const struct param_table *table = state->table;
-    if (optimizer->row->trust == TRUST_NONE) {
-        return BERTH_OK;
-    }
-    struct lamb_stats *stats = memory_array(table->count, sizeof *stats);
-    struct berth_field *fields = memory_array(table->count + 1, sizeof *fields);
-    enum berth_status status = BERTH_OK;
-    if (stats == NULL || fields == NULL) {
-        status = error_no_memory(error, table->count * sizeof *fields, "the coefficients");
-    } else {
-        state->device->download(state->device, stats, updater->plan.lamb,
-                                table->count * sizeof *stats);
-        size_t count = 0;
-        fields[count++] = log_integer("step", run->progress->step);
-        for (size_t i = 0; i < table->count; i++) {
-            if (optimizer_scales(optimizer, table->params[i].name)) {
-                fields[count++] = log_real(table->params[i].name, stats[i].coefficient);
-            }
-        }
-        log_fields(run->loop->log, BERTH_RECORD_VALUES, "lamb_coeffs", fields, count);
-    }
-    memory_free(stats);
-    memory_free(fields);
-    return status;
-}
-
-// BingBertSquad's running mean; a record whose updates were all skipped does not change it.
-static void follow_loss(struct run *run) {
-    double loss = run->progress->last_loss, alpha = run->loop->config->loss_plot_alpha;
-    if (!isnan(loss)) {
-        run->ema_loss = isnan(run->ema_loss) ? loss : alpha * run->ema_loss + (1 - alpha) * loss;
-    }
-}
-
-static int predicts_masked(const struct run *run) {
-    return run->loop->updater->engine->model.table->head == PARAM_HEAD_PRETRAINING;
-}
-
-// Reports the loss as the mean over the updates since the last report; if all of them were skipped,
-// repeats the previous one.
-static enum berth_status log_step(struct run *run, double learning_rate, double grad_norm,
-                                  struct berth_error *error) {
-    struct progress *progress = run->progress;
-    if (progress->loss_count > 0) {
-        double updates = (double)progress->loss_count;
-        progress->last_loss = progress->loss_sum / updates;
-        progress->last_masked_loss =
-            predicts_masked(run) ? progress->masked_loss_sum / updates : NAN;
-    }
-    progress->loss_sum = progress->masked_loss_sum = 0;
-    progress->loss_count = 0;
-    progress_add_step(progress, epoch_of(run->loop, progress->step), progress->last_loss,
-                      learning_rate, grad_norm);
-    follow_loss(run);
-    report_step(run, learning_rate, grad_norm);
-    return report_coefficients(run, error);
-}
-
-static int log_is_due(const struct training_loop *loop, int64_t step) {
-    int64_t every = loop->config->logging_steps > 0 ? loop->config->logging_steps : 1;
-    return is_every(loop, step, every) || step == end_of(loop);
-}
 
 static enum berth_status fail_not_finite(const struct run *run, const struct update_args *args,
                                          const struct update_result *update,
@@ -593,11 +180,22 @@ static void take_loss(struct run *run, const struct update_result *update) {
     }
 }
 
+// An update that was made.
+static void follow_update(struct run *run, const struct update_result *update,
+                          const struct spike_limits *limits) {
+    if (run->spike_policy == SPIKE_WARN &&
+        spike_limits_exceeded(limits, update->loss, update->grad_norm)) {
+        loop_report_spike(run, update, limits, "its change is kept");
+    }
+    loop_follow_spikes(run, update, limits);
+    take_loss(run, update);
+}
+
 static enum berth_status interrupted(const struct run *run, const char *outcome,
                                      struct berth_error *error) {
     return error_set(error, BERTH_INTERRUPTED,
                      "stopped on request after update %" PRId64 " of %" PRId64 "; %s",
-                     run->progress->step, end_of(run->loop), outcome);
+                     run->progress->step, loop_end(run->loop), outcome);
 }
 
 // The number of updates that did not contribute to the moments.
@@ -624,12 +222,16 @@ static void look_at_paces(struct run *run, const struct update_result *update, d
 static enum berth_status do_update(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct progress *progress = run->progress;
-    int64_t step = own_step(loop, progress->step);
-    enter(run, COMM_UPDATE, progress->step + 1);
+    int64_t step = loop_own_step(loop, progress->step);
+    const struct spike_limits limits = spikes_limits(&progress->spikes, loop->config->spike_factor);
+    const int is_held = run->spike_policy > SPIKE_WARN;
+    loop_enter(run, COMM_UPDATE, progress->step + 1);
     paces_begin(&run->paces);
     double begin = machine_seconds();
     struct feed_update data;
-    TRY(loop->feed->kind->take(loop->feed, loop->batching, step, &data, error));
+    TRY(loop->feed->kind->take(loop->feed, loop->batching,
+                               progress_data_step(progress, loop->batching, step), &data, error));
+    profile_add(&run->profile, "data", "take", begin);
     struct update_args args = {.batching = loop->batching,
                                .source = data.source,
                                .order = data.order,
@@ -640,25 +242,75 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
                                .learning_rate =
                                    schedule_rate(&run->schedule, step - progress->skipped),
                                .loss_scale = progress->loss_scale.scale,
+                               .most_loss = is_held ? limits.loss : 0,
+                               .most_grad_norm = is_held ? limits.grad_norm : 0,
                                .stop = loop->stop};
     struct update_result update;
     TRY(update_run(loop->updater, &args, &update, error));
+    profile_add(&run->profile, "update", "update", begin);
     run->stop = update.stop;
     if (update.left) {
         return interrupted(run, "at once, without saving: resume from the last checkpoint", error);
     }
     if (!isfinite(update.loss) || !isfinite(update.grad_norm)) {
         TRY(overflow(run, &args, &update, error));
+    } else if (update.is_held) {
+        TRY(loop_hold(run, &update, &limits, error));
     } else {
-        take_loss(run, &update);
+        follow_update(run, &update, &limits);
     }
-    count_update(run, &update, &data, machine_seconds() - begin);
+    loop_count_update(run, &update, &data, machine_seconds() - begin);
     look_at_paces(run, &update, machine_seconds() - begin);
-    if (log_is_due(loop, progress->step)) {
-        TRY(log_step(run, args.learning_rate, update.grad_norm, error));
+    if (loop_log_is_due(loop, progress->step)) {
+        TRY(loop_log_step(run, args.learning_rate, update.grad_norm, error));
     }
-    log_progress(loop->log, "train", progress->step, end_of(loop));
+    log_progress(loop->log, "train", progress->step, loop_end(loop));
     return BERTH_OK;
+}
+
+// --- the profile --------------------------------------------------------------------------------
+
+// The run goes on where the file cannot be written.
+static void write_profile(struct run *run) {
+    const struct training_loop *loop = run->loop;
+    const struct berth_config *config = loop->config;
+    const struct profile *profile = &run->profile;
+    char *own_path =
+        config->profile_output == NULL ? path_join(config->output_dir, "profile.json") : NULL;
+    const char *path = config->profile_output != NULL ? config->profile_output : own_path;
+    struct berth_error own = {0};
+    const enum berth_status status =
+        path == NULL ? file_no_path(&own) : profile_write(profile, path, 0, &own);
+    if (status != BERTH_OK) {
+        log_warning(loop->log, "the profile is not written: %s", own.message);
+    } else {
+        log_note(loop->log, "profile of updates %" PRId64 " to %" PRId64 ": %s", profile->first,
+                 run->progress->step, path);
+    }
+    if (profile->lost > 0) {
+        log_warning(loop->log, "the profile lacks %zu spans: out of memory", profile->lost);
+    }
+    memory_free(own_path);
+}
+
+static void end_profile(struct run *run) {
+    if (run->profile.is_on) {
+        profile_stop(&run->profile);
+        if (run->loop->updater->engine->comm->rank == 0) {
+            write_profile(run);
+        }
+    }
+}
+
+// Before an update: ends the profile after its last update and what was saved then, or begins it.
+static void follow_profile(struct run *run) {
+    struct engine *engine = run->loop->updater->engine;
+    struct profile *profile = &run->profile;
+    if (run->progress->step >= profile->last) {
+        end_profile(run);
+    } else {
+        profile_follow(profile, run->progress->step + 1, engine->state->device, engine->comm);
+    }
 }
 
 // --- the run ------------------------------------------------------------------------------------
@@ -681,17 +333,17 @@ static const char *resume_advice(const struct run *run) {
 // Saves, unless that is already done, and stops.
 static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (run->stop >= 2) {
-        TRY(go_on_saving(run, 1, error));
+        TRY(loop_go_on_saving(run, 1, error));
         return interrupted(run, "at once: resume from the last checkpoint", error);
     }
     if (run->loop->config->skip_checkpoint) {
         return interrupted(run, "nothing is saved: checkpoints are off", error);
     }
     TRY(check_lock(run->loop, error));
-    TRY(go_on_saving(run, 1, error));
+    TRY(loop_go_on_saving(run, 1, error));
     if (run->saved_step != run->progress->step) {
-        TRY(save(run, error));
-        TRY(go_on_saving(run, 1, error));
+        TRY(loop_save(run, error));
+        TRY(loop_go_on_saving(run, 1, error));
     }
     // The first rank may still have been deleting old checkpoints.
     TRY(comm_settle(run->loop->updater->engine->comm, BERTH_OK, error));
@@ -702,6 +354,7 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct progress *progress = run->progress;
     for (;;) {
+        follow_profile(run);
         if (run->stop == 0 && evaluation_is_due(loop, progress->step)) {
             TRY(evaluate(run, error));
             TRY(follow_evaluation(run, error));
@@ -710,13 +363,13 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
             return stop_here(run, error);
         }
         if (progress->step >= run->last_step) {
-            return go_on_saving(run, 1, error);
+            return loop_go_on_saving(run, 1, error);
         }
         TRY(do_update(run, error));
         TRY(check_lock(loop, error));
-        TRY(go_on_saving(run, 0, error));
-        if (run->stop < 2 && save_is_due(run)) {
-            TRY(save(run, error));
+        TRY(loop_go_on_saving(run, 0, error));
+        if (run->stop < 2 && loop_save_is_due(run)) {
+            TRY(loop_save(run, error));
         }
     }
 }
@@ -726,7 +379,7 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
 static void finish_saving(struct run *run, enum berth_status status) {
     struct berth_error own = {0};
     const int is_alone = run->loop->updater->engine->comm->size == 1;
-    if ((is_alone || status == BERTH_FAILURE) && go_on_saving(run, 1, &own) != BERTH_OK) {
+    if ((is_alone || status == BERTH_FAILURE) && loop_go_on_saving(run, 1, &own) != BERTH_OK) {
         log_warning(run->loop->log, "%s", own.message);
     }
 }
@@ -739,17 +392,19 @@ enum berth_status training_loop_run(const struct training_loop *loop,
     struct comm *comm = loop->updater->engine->comm;
     struct run run = {.loop = loop,
                       .ema_loss = NAN,
+                      .spike_policy = spike_policy_of(loop->config),
                       .progress = progress,
                       .result = result,
                       .schedule = *loop->schedule,
                       .first_step = progress->step,
                       .saved_step = progress->step,
                       .next_save = progress->step + 1, // to learn what saving takes
-                      .last_step = end_of(loop)};
+                      .last_step = loop_end(loop)};
     int64_t steps = loop->config->steps_this_run;
     if (steps > 0 && steps < run.last_step - progress->step) {
         run.last_step = progress->step + steps;
     }
+    TRY(profile_init(&run.profile, loop->config->profile, error));
     TRY(ask_stop(&run, error));
     TRY(loss_scale_settle(&progress->loss_scale, loop->config, error));
     if (progress->schedule_start > 0) {
@@ -757,16 +412,24 @@ enum berth_status training_loop_run(const struct training_loop *loop,
         log_note(loop->log, "the schedule restarts after %" PRId64 " updates",
                  progress->schedule_start);
     }
-    log_progress(loop->log, "train", progress->step, end_of(loop)); // start the clock
+    log_progress(loop->log, "train", progress->step, loop_end(loop)); // start the clock
     enum berth_status status = comm_settle(comm, paces_init(&run.paces, comm, error), error);
+    loop->updater->engine->profile = &run.profile;
     status = status == BERTH_OK ? run_all(&run, error) : status;
+    end_profile(&run);
+    loop->updater->engine->profile = NULL;
     if (status != BERTH_OK) {
         finish_saving(&run, status);
     }
-    report_lengths(&run, 1);
-    enter(&run, COMM_BETWEEN, 0);
+    loop_report_lengths(&run, 1);
+    loop_enter(&run, COMM_BETWEEN, 0);
     result->model_step = progress->step;
     result->exchanged = comm->stats(comm);
+    if (run.profile.first > 0 && run.profile.count == 0) {
+        log_warning(loop->log, "no profile: none of updates %" PRId64 " to %" PRId64 " was done",
+                    run.profile.first, run.profile.last);
+    }
+    profile_done(&run.profile);
     paces_done(&run.paces);
     return status;
 }

@@ -153,18 +153,16 @@ void training_report_plan(const struct training_plan *plan, const struct berth_l
     report_lengths(plan, log);
 }
 
-// "best_f1": the name of the best model's score; empty without an evaluation.
-static void best_name(const struct training_summary *summary, char text[64]) {
-    const struct task_score *score = &summary->loop->score;
+// Whether a score tells the best model: without an evaluation, none does.
+static int has_best(const struct training_summary *summary) {
     struct best_metric best;
-    text[0] = '\0';
-    if (score->count > 0 && strategy_best_metric(summary->config, score, &best, NULL) == BERTH_OK) {
-        snprintf(text, 64, "best_%s", best.name);
-    }
+    return summary->loop->score.count > 0 &&
+           strategy_best_metric(summary->config, &summary->loop->score, &best, NULL) == BERTH_OK;
 }
 
-static size_t add_scores(const struct training_summary *summary, const char *best,
-                         struct berth_field *fields, size_t count) {
+// The best model's score has Trainer's name; "best_f1" is one of SQuAD 2.0's scores.
+static size_t add_scores(const struct training_summary *summary, struct berth_field *fields,
+                         size_t count) {
     const struct task_score *score = &summary->loop->score;
     for (size_t i = 0; i < score->count; i++) {
         fields[count++] = log_real(score->items[i].name, score->items[i].value);
@@ -172,8 +170,8 @@ static size_t add_scores(const struct training_summary *summary, const char *bes
     if (!isnan(score->loss)) {
         fields[count++] = log_real("eval_loss", score->loss);
     }
-    if (best[0] != '\0') {
-        fields[count++] = log_real(best, summary->progress->best_metric);
+    if (has_best(summary)) {
+        fields[count++] = log_real("best_metric", summary->progress->best_metric);
     }
     return count;
 }
@@ -182,8 +180,8 @@ static size_t add_exchanges(const struct comm_stats *exchanged, struct berth_fie
                             size_t count) {
     if (exchanged->busy_seconds > 0) {
         fields[count++] = log_real("comm_exposed_seconds", exchanged->exposed_seconds);
-        fields[count++] =
-            log_real("comm_hidden_seconds", exchanged->busy_seconds - exchanged->exposed_seconds);
+        fields[count++] = log_real("comm_hidden_seconds",
+                                   fmax(0, exchanged->busy_seconds - exchanged->exposed_seconds));
         fields[count++] = log_integer("comm_bytes", (int64_t)exchanged->bytes);
     }
     return count;
@@ -192,13 +190,11 @@ static size_t add_exchanges(const struct comm_stats *exchanged, struct berth_fie
 static void report_summary(const struct training_summary *summary, const struct berth_log *log) {
     const struct berth_run_result *result = summary->result;
     const struct training_result *loop = summary->loop;
-    char best[64];
-    best_name(summary, best);
     struct berth_field fields[36] = {
         log_integer("steps", result->steps),
         log_real("final_loss", result->final_loss),
     };
-    size_t count = add_scores(summary, best, fields, 2);
+    size_t count = add_scores(summary, fields, 2);
     const struct berth_field rest[] = {
         log_real("samples_per_second", result->samples_per_second),
         log_real("tokens_per_second", result->tokens_per_second),

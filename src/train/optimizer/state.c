@@ -175,7 +175,8 @@ struct bert state_model(const struct state *state, const struct bert_config *con
         .weights = {.master = state->master,
                     .compute = state->copy != NULL ? state->copy : state->master,
                     .gradients = state->gradients,
-                    .int8 = state->is_int8 ? &state->int8 : NULL},
+                    .int8 = state->is_int8 ? &state->int8 : NULL,
+                    .are_packed = state->is_packed},
     };
 }
 
@@ -327,10 +328,18 @@ static enum berth_status end_param(void *context, const struct param *param, flo
     return BERTH_OK;
 }
 
-enum berth_status state_loader_finish(struct state_loader *loader, struct berth_error *error) {
-    const struct state *state = loader->state;
-    return state->is_int8 ? int8_weights_finish(&loader->state->int8, state->master, error)
-                          : BERTH_OK;
+enum berth_status state_loader_finish(struct state_loader *loader, const struct bert_config *config,
+                                      struct berth_error *error) {
+    struct state *state = loader->state;
+    if (state->is_int8) {
+        return int8_weights_finish(&state->int8, state->master, error);
+    }
+    if (state->gradients == NULL) {
+        const struct bert model = state_model(state, config);
+        bert_pack(&model);
+        state->is_packed = 1;
+    }
+    return state->device->status(state->device, error);
 }
 
 struct param_sink state_loader_sink(struct state_loader *loader) {

@@ -34,6 +34,7 @@ struct state {
     void *copy;                   // compute dtype [matrix_count]; NULL in f32, where master is used
     int is_int8;                  // 1: weights in int8, for inference: what they replace
     struct int8_weights int8;     // of master takes no memory, and there is no copy
+    int is_packed;                // 1: the layers' matrices are packed, for inference (bert_pack)
     float *gradients;             // f32 [total]; NULL for inference, like the moments
     float *moment1, *moment2;     // f32 [partition.elements]
     struct partition partition;   // whose moments this process holds; empty for inference
@@ -114,8 +115,9 @@ size_t state_loader_bytes(const struct state *state);
 enum berth_status state_loader_init(struct state_loader *loader, struct state *state,
                                     struct berth_error *error);
 struct param_sink state_loader_sink(struct state_loader *loader);
-// Called once all parameters are loaded.
-enum berth_status state_loader_finish(struct state_loader *loader, struct berth_error *error);
+// Called once all parameters are loaded. The weights of inference become those of int8, or packed.
+enum berth_status state_loader_finish(struct state_loader *loader,
+                                      const struct bert_config *config, struct berth_error *error);
 void state_loader_done(struct state_loader *loader);
 
 #endif

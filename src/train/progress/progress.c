@@ -31,6 +31,12 @@ void progress_done(struct progress *progress) {
     *progress = (struct progress){0};
 }
 
+int64_t progress_data_step(const struct progress *progress, const struct batching *batching,
+                           int64_t updates) {
+    return progress->data_shift > 0 ? (updates + progress->data_shift) % batching->total_steps
+                                    : updates;
+}
+
 // --- entries ------------------------------------------------------------------------------------
 
 static json *new_entry(const struct progress *progress, double epoch) {
@@ -134,6 +140,15 @@ static json *loss_scale_object(const struct loss_scale *scale) {
     return object;
 }
 
+static json *spikes_object(const struct spikes *spikes) {
+    json *object = json_new_object();
+    json_set(object, "loss", json_new_real(spikes->loss));
+    json_set(object, "grad_norm", json_new_real(spikes->grad_norm));
+    json_set(object, "updates", json_new_integer(spikes->updates));
+    json_set(object, "found", json_new_integer(spikes->found));
+    return object;
+}
+
 // Keys that only pre-training has.
 static void set_pretraining(json *own, const struct progress *progress,
                             const struct batching *batching) {
@@ -145,7 +160,8 @@ static void set_pretraining(json *own, const struct progress *progress,
     json_set(own, "last_masked_loss", json_new_real(progress->last_masked_loss));
     if (progress->feed != NULL) {
         int64_t updates = progress->step - progress->phase_start;
-        json_set(own, "data", progress->feed->kind->record(progress->feed, batching, updates));
+        const int64_t step = progress_data_step(progress, batching, updates);
+        json_set(own, "data", progress->feed->kind->record(progress->feed, batching, step));
     }
 }
 
@@ -159,6 +175,12 @@ static json *own_keys(const struct progress *progress, const struct berth_config
     json_set(own, "schedule_start", json_new_integer(progress->schedule_start));
     if (progress->moments_start > 0) {
         json_set(own, "moments_start", json_new_integer(progress->moments_start));
+    }
+    if (spike_policy_of(config) != SPIKE_NONE) {
+        json_set(own, "spikes", spikes_object(&progress->spikes));
+    }
+    if (progress->data_shift > 0) {
+        json_set(own, "data_shift", json_new_integer(progress->data_shift));
     }
     if (loss_scale_is_dynamic(&progress->loss_scale)) {
         json_set(own, "loss_scale", loss_scale_object(&progress->loss_scale));
@@ -266,6 +288,27 @@ static enum berth_status read_loss_scale(struct loss_scale *scale, const json *o
     return BERTH_OK;
 }
 
+static enum berth_status read_spikes(struct progress *progress, const json *own, const char *path,
+                                     struct berth_error *error) {
+    struct spikes *spikes = &progress->spikes;
+    const json *object = json_member(own, "spikes");
+    *spikes = (struct spikes){0};
+    progress->data_shift = 0;
+    TRY(json_get_integer(own, path, "data_shift", &progress->data_shift, error));
+    if (object != NULL) {
+        TRY(json_get_real(object, path, "loss", &spikes->loss, error));
+        TRY(json_get_real(object, path, "grad_norm", &spikes->grad_norm, error));
+        TRY(json_get_integer(object, path, "updates", &spikes->updates, error));
+        TRY(json_get_integer(object, path, "found", &spikes->found, error));
+    }
+    return progress->data_shift >= 0 && spikes->updates >= 0 && spikes->found >= 0 &&
+                   spikes->loss >= 0 && spikes->grad_norm >= 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: keys \"data_shift\" and \"spikes\": expected no negative numbers",
+                           path);
+}
+
 // A file written before these keys existed means 0.
 static enum berth_status read_skipped(struct progress *progress, const json *own, const char *path,
                                       struct berth_error *error) {
@@ -315,6 +358,7 @@ static enum berth_status read_numbers(struct progress *progress,
                          path);
     }
     TRY(read_skipped(progress, own, path, error));
+    TRY(read_spikes(progress, own, path, error));
     TRY(json_get_real(own, path, "loss_sum", &progress->loss_sum, error));
     TRY(json_get_real(own, path, "masked_loss_sum", &progress->masked_loss_sum, error));
     TRY(json_get_integer(own, path, "loss_count", &progress->loss_count, error));

@@ -11,6 +11,7 @@
 #include "train/engine/batching.h"
 #include "train/engine/feed.h"
 #include "train/optimizer/loss_scale.h"
+#include "train/progress/spikes.h"
 #include "train/progress/strategy.h"
 #include "train/tasks/task.h"
 
@@ -26,7 +27,9 @@ struct progress {
     // later of the two.
     int64_t moments_start;
     int64_t skipped; // updates of this phase that were skipped because their gradient was not
-                     // finite
+                     // finite, or as spikes
+    struct spikes spikes;
+    int64_t data_shift; // updates whose data was left out, by rollbacks of the phase
     // The update of the phase, without skipped ones, at which the schedule started (or restarted:
     // --rewarmup).
     int64_t schedule_start;
@@ -45,6 +48,11 @@ struct progress {
 // Initialises for fine-tuning; the caller may change jobs and feed.
 enum berth_status progress_init(struct progress *progress, struct berth_error *error);
 void progress_done(struct progress *progress);
+
+// The update of the phase whose data the update after `updates` of the phase has: the same one unless
+// data was left out. At the end of the data it goes on with that of the beginning.
+int64_t progress_data_step(const struct progress *progress, const struct batching *batching,
+                           int64_t updates);
 
 // Append entries to the log. Running out of memory is reported when the file is written.
 void progress_add_step(struct progress *progress, double epoch, double loss, double learning_rate,

@@ -40,7 +40,7 @@ const struct deepspeed_keys deepspeed_keys[] = {
      "--gradient_checkpointing decides whether activations are recomputed"},
     {"", KEY_OBJECT, KEY_NEVER, "wandb csv_monitor",
      "--json_summary and --logging_dir write records to files"},
-    {"", KEY_OBJECT, KEY_NEVER, "flops_profiler", "--wall_clock_breakdown and berth bench measure"},
+    {"", KEY_OBJECT, KEY_NEVER, "flops_profiler", "--profile, --wall_clock_breakdown and berth bench measure"},
     {"", KEY_OBJECT, KEY_NEVER,
      "progressive_layer_drop sparse_attention autotuning curriculum_learning data_efficiency",
      NOT_SUPPORTED},

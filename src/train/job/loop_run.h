@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// A running training loop, for the files that make it: training_loop.c (updates, evaluations,
+// stopping) and loop_saving.c, loop_records.c, loop_spikes.c. Nobody else includes it.
+#ifndef BERTH_TRAIN_LOOP_RUN_H
+#define BERTH_TRAIN_LOOP_RUN_H
+
+#include "train/engine/profile.h"
+#include "train/job/lengths.h"
+#include "train/job/paces.h"
+#include "train/job/training_loop.h"
+
+// Counters since the last step record.
+struct window {
+    int64_t sequences, tokens, updates, micro_batches;
+    int64_t masked;
+    double last_loss; // of the last update
+    double seconds, forward, backward, step, waited;
+    double imbalance; // of the parts of updates, added up
+    double needed_flops;
+};
+
+struct run {
+    const struct training_loop *loop;
+    struct progress *progress;
+    struct training_result *result;
+    struct window window;
+    struct schedule schedule;    // including where it starts
+    struct comm_stats exchanged; // until the last step record
+    struct paces paces;
+    struct profile profile; // --profile
+    struct lengths lengths; // of shards' sequences
+    double ema_loss;        // over the step records; NaN before the first
+    enum spike_policy spike_policy;
+    int rollbacks;      // to the newest checkpoint
+    int64_t first_step; // step at which the run began or was resumed
+    int64_t saved_step; // newest step that has a checkpoint
+    int64_t next_save;  // --save_steps auto: the next step to save at
+    int64_t saves;
+    double save_began; // of the checkpoint that is written beside the updates
+    int64_t last_step; // last step of the run
+    int stop;          // *loop->stop, as last agreed on by all ranks
+};
+
+// The step counted from the beginning of the phase.
+static inline int64_t loop_own_step(const struct training_loop *loop, int64_t step) {
+    return step - loop->content->progress->phase_start;
+}
+
+// The last step of the phase.
+static inline int64_t loop_end(const struct training_loop *loop) {
+    return loop->content->progress->phase_start + loop->batching->total_steps;
+}
+
+static inline double loop_epoch(const struct training_loop *loop, int64_t step) {
+    return batching_epochs(loop->batching, loop_own_step(loop, step));
+}
+
+static inline int loop_is_every(const struct training_loop *loop, int64_t step, int64_t every) {
+    return every > 0 && loop_own_step(loop, step) % every == 0;
+}
+
+static inline int loop_ends_epoch(const struct training_loop *loop, int64_t step) {
+    return batching_ends_epoch(loop->batching, loop_own_step(loop, step)) || step == loop_end(loop);
+}
+
+static inline void loop_enter(const struct run *run, enum comm_phase phase, int64_t update) {
+    struct comm *comm = run->loop->updater->engine->comm;
+    comm->enter(comm, phase, update);
+}
+
+// loop_saving.c
+int loop_save_is_due(const struct run *run);
+enum berth_status loop_save(struct run *run, struct berth_error *error);
+// The checkpoint that is written beside the updates, if there is one: its next steps, or with
+// `waits` all of them.
+enum berth_status loop_go_on_saving(struct run *run, int waits, struct berth_error *error);
+
+// loop_records.c
+// Counts an update that took `seconds`, whatever became of it.
+void loop_count_update(struct run *run, const struct update_result *update,
+                       const struct feed_update *data, double seconds);
+int loop_log_is_due(const struct training_loop *loop, int64_t step);
+// Reports the loss as the mean over the updates since the last report; if all of them were skipped,
+// repeats the previous one.
+enum berth_status loop_log_step(struct run *run, double learning_rate, double grad_norm,
+                                struct berth_error *error);
+// After 1, 2, 4, 8, ... updates and at the end: each replaces the one before.
+void loop_report_lengths(const struct run *run, int is_end);
+
+// loop_spikes.c
+// An update that was not made because it is a spike: it is skipped, or the run goes back.
+enum berth_status loop_hold(struct run *run, const struct update_result *update,
+                            const struct spike_limits *limits, struct berth_error *error);
+void loop_report_spike(const struct run *run, const struct update_result *update,
+                       const struct spike_limits *limits, const char *outcome);
+void loop_follow_spikes(struct run *run, const struct update_result *update,
+                        const struct spike_limits *limits);
+
+#endif

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a training loop saves checkpoints, beside its updates or between them, and what it does
+// where one cannot be written. How a checkpoint is written: train/checkpoint.
+#include "core/number.h"
+#include "core/options.h"
+#include "train/checkpoint/original_write.h"
+#include "train/job/loop_run.h"
+#include "train/machine/machine.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+int loop_save_is_due(const struct run *run) {
+    const struct training_loop *loop = run->loop;
+    int64_t every = loop->config->save_steps, step = run->progress->step;
+    if (loop->config->skip_checkpoint) {
+        return 0;
+    }
+    if (step == run->last_step) {
+        return 1;
+    }
+    return every == OPTION_AUTO ? step >= run->next_save
+           : every > 0          ? loop_is_every(loop, step, every)
+                                : loop_ends_epoch(loop, step);
+}
+
+static void note_interval(const struct run *run, double saving, double update, int64_t steps) {
+    const struct training_loop *loop = run->loop;
+    const double mean = loop->config->mean_time_to_failure;
+    const double interval = strategy_save_interval(saving, mean);
+    const struct berth_field fields[] = {
+        log_integer("step", run->progress->step),    log_real("saving_seconds", saving),
+        log_real("update_seconds", update),          log_real("mean_time_to_failure", mean),
+        log_real("save_interval_seconds", interval), log_integer("save_interval_steps", steps)};
+    char text[256];
+    number_format(text, sizeof text,
+                  "save_steps auto: the next checkpoint is due in %" PRId64
+                  " updates: saving takes %.3g s, an update %.3g s, and every %.10g s a failure "
+                  "is expected: save every %.3g s",
+                  steps, saving, update, mean, interval);
+    log_fields(loop->log, BERTH_RECORD_NOTE, text, fields, sizeof fields / sizeof *fields);
+}
+
+// After the first update and each save: the first rank's clock decides for all.
+static void choose_next_save(struct run *run) {
+    const struct training_loop *loop = run->loop;
+    const struct training_result *result = run->result;
+    struct comm *comm = loop->updater->engine->comm;
+    if (loop->config->save_steps != OPTION_AUTO || result->updates == 0) {
+        return;
+    }
+    const double saving = result->save_seconds / (double)run->saves;
+    const double update = result->seconds / (double)result->updates;
+    const double interval =
+        strategy_save_interval(saving, loop->config->mean_time_to_failure) / update;
+    int64_t steps = interval < 1 ? 1 : interval < 1e15 ? llround(interval) : (int64_t)1e15;
+    comm->broadcast(comm, &steps, sizeof steps, 0);
+    run->next_save = run->progress->step + steps;
+    note_interval(run, saving, update, steps);
+}
+
+static int goes_on_after_save_error(const struct training_loop *loop) {
+    return loop->config->on_save_error != NULL &&
+           strcmp(loop->config->on_save_error, "continue") == 0;
+}
+
+static struct checkpoint_limits limits_of(const struct run *run, int64_t newest) {
+    const struct berth_config *config = run->loop->config;
+    const int keeps = strategy_keeps_best(config) && !isnan(run->progress->best_metric);
+    return (struct checkpoint_limits){
+        .newest = newest,
+        .limit = config->save_total_limit,
+        .best = keeps ? run->progress->best_step : -1,
+        .originals_after = original_is_written(config) ? run->progress->phase_start : -1};
+}
+
+static enum berth_status rotate(const struct run *run, struct berth_error *error) {
+    struct comm *comm = run->loop->updater->engine->comm;
+    const struct checkpoint_limits limits = limits_of(run, run->saved_step);
+    int stop = 0;
+    const enum berth_status status =
+        comm->rank == 0 ? checkpoint_rotate(run->loop->config->output_dir, &limits, error)
+                        : BERTH_OK;
+    return comm->agree(comm, status, &stop, error);
+}
+
+static void report_saved(struct run *run, int64_t step) {
+    const struct training_loop *loop = run->loop;
+    const struct berth_field facts[] = {
+        log_integer("step", step), log_real("epoch", loop_epoch(loop, step)),
+        log_integer("checkpoint_step", step),
+        log_real("background_save_seconds", machine_seconds() - run->save_began)};
+    const size_t count = sizeof facts / sizeof facts[0];
+    run->saved_step = step;
+    run->rollbacks = 0;
+    log_note(loop->log, "saved %s/checkpoint-%" PRId64, loop->config->output_dir, step);
+    log_facts(loop->log, facts, loop->saver != NULL ? count : count - 1);
+}
+
+// What on_save_error says to an error of saving `step`; not to one of other ranks or of the state
+// itself.
+static enum berth_status judge(const struct run *run, int64_t step, enum berth_status status,
+                               const struct berth_error *own, struct berth_error *error) {
+    if (status == BERTH_OK) {
+        return BERTH_OK;
+    }
+    struct comm *comm = run->loop->updater->engine->comm;
+    if (status == BERTH_UNAVAILABLE || comm->status(comm, NULL) != BERTH_OK) {
+        return error_set(error, status, "%s", own->message);
+    }
+    const char *outcome =
+        run->saved_step == step ? "saved, but an older one could not be removed" : "not saved";
+    if (goes_on_after_save_error(run->loop)) {
+        log_warning(run->loop->log, "checkpoint of step %" PRId64 " %s: %s", step, outcome,
+                    own->message);
+        return BERTH_OK;
+    }
+    return error_set(error, status == BERTH_NO_MEMORY ? status : BERTH_IO,
+                     "checkpoint of step %" PRId64 " %s: %s", step, outcome, own->message);
+}
+
+enum berth_status loop_go_on_saving(struct run *run, int waits, struct berth_error *error) {
+    struct saver *saver = run->loop->saver;
+    struct berth_error own = {0};
+    int64_t saved;
+    if (saver == NULL || !saver_is_busy(saver)) {
+        return BERTH_OK;
+    }
+    const double begin = machine_seconds();
+    const int64_t step = saver->step;
+    if (waits) {
+        loop_enter(run, COMM_SAVING, step);
+    }
+    const enum berth_status status = saver_poll(saver, waits, &saved, &own);
+    if (saved >= 0) {
+        report_saved(run, saved);
+    }
+    run->result->save_seconds += machine_seconds() - begin;
+    return judge(run, step, status, &own, error);
+}
+
+static enum berth_status write_checkpoint(struct run *run, struct berth_error *error) {
+    const struct training_loop *loop = run->loop;
+    if (run->saved_step == run->progress->step) {
+        return rotate(run, error);
+    }
+    if (loop->saver != NULL) {
+        const struct checkpoint_limits limits = limits_of(run, run->progress->step);
+        run->save_began = machine_seconds();
+        return saver_begin(loop->saver, &limits, error);
+    }
+    TRY(checkpoint_write(loop->content, loop->config->output_dir, error));
+    run->saved_step = run->progress->step;
+    TRY(rotate(run, error));
+    report_saved(run, run->saved_step);
+    return BERTH_OK;
+}
+
+enum berth_status loop_save(struct run *run, struct berth_error *error) {
+    TRY(loop_go_on_saving(run, 1, error));
+    loop_enter(run, COMM_SAVING, run->progress->step);
+    const double begin = machine_seconds();
+    struct berth_error own = {0};
+    const enum berth_status status = write_checkpoint(run, &own);
+    run->result->save_seconds += machine_seconds() - begin;
+    profile_add(&run->profile, "saving", "checkpoint", begin);
+    run->saves++;
+    choose_next_save(run);
+    return judge(run, run->progress->step, status, &own, error);
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of an update that is a spike (--spike_policy): reported, skipped, or the run goes
+// back to its last checkpoint. train/progress/spikes.h says which updates are spikes.
+#include "core/memory.h"
+#include "core/number.h"
+#include "train/job/loop_run.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#define ROLLBACKS_MOST 10 // to one checkpoint
+
+void loop_report_spike(const struct run *run, const struct update_result *update,
+                       const struct spike_limits *limits, const char *outcome) {
+    const struct progress *progress = run->progress;
+    const double factor = run->loop->config->spike_factor;
+    const int is_loss = update->loss > limits->loss;
+    const double found = is_loss ? update->loss : update->grad_norm;
+    const double mean = (is_loss ? limits->loss : limits->grad_norm) / factor;
+    const struct berth_field fields[] = {
+        log_integer("step", progress->step + 1),
+        log_integer("spikes", progress->spikes.found + 1),
+        log_real("loss", update->loss),
+        log_real("loss_mean", limits->loss / factor),
+        log_real("grad_norm", update->grad_norm),
+        log_real("grad_norm_mean", limits->grad_norm / factor),
+        log_integer("data_update", progress_data_step(progress, run->loop->batching,
+                                                      loop_own_step(run->loop, progress->step)))};
+    char text[256];
+    number_format(
+        text, sizeof text, "update %" PRId64 " is a spike: %s %.4g, %.3g times the mean, %.4g; %s",
+        progress->step + 1, is_loss ? "loss" : "gradient norm", found, found / mean, mean, outcome);
+    log_fields(run->loop->log, BERTH_RECORD_WARNING, text, fields, sizeof fields / sizeof *fields);
+}
+
+void loop_follow_spikes(struct run *run, const struct update_result *update,
+                        const struct spike_limits *limits) {
+    if (run->spike_policy != SPIKE_NONE) {
+        spikes_follow(&run->progress->spikes, limits, update->loss, update->grad_norm);
+    }
+}
+
+static void skip_spike(struct run *run, const struct update_result *update,
+                       const struct spike_limits *limits, const char *outcome) {
+    loop_report_spike(run, update, limits, outcome);
+    loop_follow_spikes(run, update, limits);
+    update_discard(run->loop->updater);
+    run->progress->step++;
+    run->progress->skipped++;
+}
+
+// Whether there is a checkpoint to go back to, as the first rank sees it.
+static enum berth_status find_checkpoint(const struct run *run, char **folder, int *is_there,
+                                         struct berth_error *error) {
+    struct comm *comm = run->loop->updater->engine->comm;
+    *folder = checkpoint_path(run->loop->config->output_dir, run->saved_step);
+    TRY(comm_settle(comm, *folder != NULL ? BERTH_OK : file_no_path(error), error));
+    *is_there = comm->rank == 0 && dir_exists(*folder);
+    comm->broadcast(comm, is_there, sizeof *is_there, 0);
+    return comm->status(comm, error);
+}
+
+static enum berth_status restore(struct run *run, const char *folder, struct berth_error *error) {
+    const struct training_loop *loop = run->loop;
+    struct comm *comm = loop->updater->engine->comm;
+    update_suspend(loop->updater);
+    TRY(comm_settle(comm, checkpoint_verify(folder, NULL, error), error));
+    TRY(comm_settle(comm, checkpoint_read(loop->content, folder, loop->log, error), error));
+    TRY(loss_scale_settle(&run->progress->loss_scale, loop->config, error));
+    return comm_settle(comm, update_resume(loop->updater, error), error);
+}
+
+// The run goes on from the checkpoint's state, with the data after that of the spike.
+static enum berth_status go_back(struct run *run, const char *folder, struct berth_error *error) {
+    struct progress *progress = run->progress;
+    const int64_t spike = progress->step + progress->data_shift;
+    TRY(restore(run, folder, error));
+    progress->data_shift = spike + 1 - progress->step;
+    run->window = (struct window){0};
+    run->ema_loss = NAN;
+    return BERTH_OK;
+}
+
+static enum berth_status roll_back(struct run *run, const struct update_result *update,
+                                   const struct spike_limits *limits, struct berth_error *error) {
+    char *folder = NULL, outcome[96];
+    int is_there = 0;
+    TRY(loop_go_on_saving(run, 1, error));
+    enum berth_status status = find_checkpoint(run, &folder, &is_there, error);
+    if (status == BERTH_OK && !is_there) {
+        skip_spike(run, update, limits, "it is skipped, because there is no checkpoint yet");
+    } else if (status == BERTH_OK && run->rollbacks == ROLLBACKS_MOST) {
+        status = error_set(error, BERTH_FAILURE,
+                           "update %" PRId64 ": a spike after each of %d rollbacks to update "
+                           "%" PRId64 "; resume with a lower learning_rate, or with a higher "
+                           "spike_factor",
+                           run->progress->step + 1, ROLLBACKS_MOST, run->saved_step);
+    } else if (status == BERTH_OK) {
+        snprintf(outcome, sizeof outcome,
+                 "the run goes back to update %" PRId64 " and leaves out its data",
+                 run->saved_step);
+        loop_report_spike(run, update, limits, outcome);
+        run->rollbacks++;
+        status = go_back(run, folder, error);
+    }
+    memory_free(folder);
+    return status;
+}
+
+enum berth_status loop_hold(struct run *run, const struct update_result *update,
+                            const struct spike_limits *limits, struct berth_error *error) {
+    if (run->spike_policy == SPIKE_ROLLBACK) {
+        return roll_back(run, update, limits, error);
+    }
+    skip_spike(run, update, limits, "it is skipped");
+    return BERTH_OK;
+}

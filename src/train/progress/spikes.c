@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/progress/spikes.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LEAST_UPDATES 10
+#define MOST_UPDATES 50
+
+enum spike_policy spike_policy_of(const struct berth_config *config) {
+    static const char *const names[] = {
+        [SPIKE_WARN] = "warn", [SPIKE_SKIP] = "skip", [SPIKE_ROLLBACK] = "rollback"};
+    for (int policy = SPIKE_WARN; policy <= SPIKE_ROLLBACK; policy++) {
+        if (config->spike_policy != NULL && strcmp(config->spike_policy, names[policy]) == 0) {
+            return (enum spike_policy)policy;
+        }
+    }
+    return SPIKE_NONE;
+}
+
+static double limit_of(double mean, double factor) {
+    return mean > 0 ? factor * mean : INFINITY;
+}
+
+struct spike_limits spikes_limits(const struct spikes *spikes, double factor) {
+    return spikes->updates < LEAST_UPDATES
+               ? (struct spike_limits){INFINITY, INFINITY}
+               : (struct spike_limits){limit_of(spikes->loss, factor),
+                                       limit_of(spikes->grad_norm, factor)};
+}
+
+static double follow(double mean, double value, double weight) {
+    return mean + weight * (value - mean);
+}
+
+void spikes_follow(struct spikes *spikes, const struct spike_limits *limits, double loss,
+                   double grad_norm) {
+    spikes->found += spike_limits_exceeded(limits, loss, grad_norm);
+    spikes->updates++;
+    const double weight =
+        1.0 / (double)(spikes->updates < MOST_UPDATES ? spikes->updates : MOST_UPDATES);
+    spikes->loss = follow(spikes->loss, fmin(loss, limits->loss), weight);
+    spikes->grad_norm = follow(spikes->grad_norm, fmin(grad_norm, limits->grad_norm), weight);
+}
