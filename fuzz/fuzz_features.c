@@ -5,19 +5,14 @@
 // fails), then a SQuAD file. Every feature must be consistent.
 #include "data/squad/squad_features.h"
 #include "input.h"
+#include "words.h"
 
 static const char vocab[] =
     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nthe\nold\n1\n9\n.\n,\n##a\n"
     "##b\n##c\n##1\n##9\n##ld\no\nt\n##h\n##e\n";
 
 static const struct tokenizer *the_tokenizer(void) {
-    static struct tokenizer *tokenizer;
-    if (tokenizer == NULL) {
-        struct tokenizer_options options = {.lower_case = 1};
-        require(tokenizer_open_memory("vocab", vocab, sizeof vocab - 1, &options, &tokenizer,
-                                      NULL) == BERTH_OK);
-    }
-    return tokenizer;
+    return fuzz_tokenizer(vocab, sizeof vocab - 1);
 }
 
 static void check_feature(const struct squad_feature_set *set, const struct squad_feature *feature,

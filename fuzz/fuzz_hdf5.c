@@ -53,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status != BERTH_OK) {
         return 0;
     }
-    require(hdf5_recognise(path));
+    int is;
+    require(hdf5_recognise(path, &is, NULL) == BERTH_OK && is);
     for (size_t i = 0; i < file.count && i < 16; i++) {
         require(hdf5_find(&file, file.sets[i].name) == &file.sets[i]);
         read_rows(&file, &file.sets[i]);

@@ -9,20 +9,9 @@
 #include "data/tagging/word_windows.h"
 #include "input.h"
 #include "metrics/entities.h"
+#include "words.h"
 
 enum { JSON = 1, WORD_COLUMN = 2, TAG_COLUMN = 4, NO_TAGS = 8, OPTIONAL = 16, ONE = 32 };
-
-static const char vocab[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##a\n##b\n.\n";
-
-static const struct tokenizer *the_tokenizer(void) {
-    static struct tokenizer *tokenizer;
-    if (tokenizer == NULL) {
-        struct tokenizer_options options = {.lower_case = 1};
-        require(tokenizer_open_memory("vocab", vocab, sizeof vocab - 1, &options, &tokenizer,
-                                      NULL) == BERTH_OK);
-    }
-    return tokenizer;
-}
 
 static struct tagged_settings settings_of(unsigned settings) {
     const int json = (settings & JSON) != 0;
@@ -74,11 +63,11 @@ static void check_windows(const struct tagged_dataset *set, int64_t length) {
     struct word_window_set windows = {0};
     const struct word_window_rule rule = {.max_seq_length = length,
                                           .stride = length / 2 - 1,
-                                          .special = tokenizer_special_ids(the_tokenizer())};
+                                          .special = tokenizer_special_ids(fuzz_words())};
     unsigned char *seen = memory_array_zeroed(set->word_count, 1);
     struct berth_error error;
     require(seen != NULL &&
-            word_windows_build(&windows, &rule, set, the_tokenizer(), &error) == BERTH_OK);
+            word_windows_build(&windows, &rule, set, fuzz_words(), &error) == BERTH_OK);
     for (size_t i = 0; i < windows.label_count; i++) {
         const uint32_t word = windows.words[i];
         require(word < set->word_count && seen[word]++ == 0);

@@ -8,24 +8,13 @@
 #include "data/masked/word_masks.h"
 #include "data/pairs/text_examples.h"
 #include "input.h"
+#include "words.h"
 
 #include <math.h>
 
 enum { NAMED = 4, THIRD = 8, SCORE = 16, BY_LINE = 32 };
 
 static const char *const endings[] = {".txt", ".tsv", ".csv", ".jsonl"};
-
-static const char vocab[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n##a\n##b\n.\n";
-
-static const struct tokenizer *the_tokenizer(void) {
-    static struct tokenizer *tokenizer;
-    if (tokenizer == NULL) {
-        struct tokenizer_options options = {.lower_case = 1};
-        require(tokenizer_open_memory("vocab", vocab, sizeof vocab - 1, &options, &tokenizer,
-                                      NULL) == BERTH_OK);
-    }
-    return tokenizer;
-}
 
 static void read_examples(const struct fuzz_input *input, const char *path) {
     const int named = (input->settings & NAMED) != 0;
@@ -54,11 +43,11 @@ static void read_examples(const struct fuzz_input *input, const char *path) {
 
 // A predicted token has its own word as label; [CLS], [SEP] and all other tokens are unchanged.
 static void check_masks(const struct text_sequences *sequences) {
-    const struct tokenizer_special special = tokenizer_special_ids(the_tokenizer());
+    const struct tokenizer_special special = tokenizer_special_ids(fuzz_words());
     struct word_masks masks = {.all = sequences,
                                .rules = {.seed = 1,
                                          .probability = 0.5,
-                                         .vocab_size = (int32_t)tokenizer_size(the_tokenizer()),
+                                         .vocab_size = (int32_t)tokenizer_size(fuzz_words()),
                                          .special = special}};
     const struct word_mask_choice choice = {.count = sequences->count};
     struct berth_error error;
@@ -88,7 +77,7 @@ static void make_sequences(const struct fuzz_input *input, const struct text_lin
                                               .threads = 1};
     struct text_sequences sequences = {0};
     struct berth_error error;
-    require(text_sequences_build(lines->items, lines->count, the_tokenizer(), &rules, &sequences,
+    require(text_sequences_build(lines->items, lines->count, fuzz_words(), &rules, &sequences,
                                  &error) == BERTH_OK);
     for (size_t i = 0; i < sequences.count; i++) {
         const size_t length = sequences.starts[i + 1] - sequences.starts[i];

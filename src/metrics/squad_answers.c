@@ -8,6 +8,7 @@
 #include "metrics/squad_answers.h"
 
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "metrics/squad_text.h"
 
 #include <math.h>
@@ -32,6 +33,7 @@ struct search {
     size_t span_count, span_capacity;
     double null_score;
     float null_start, null_end;
+    struct squad_text_memo memo;
     struct berth_error *error;
 };
 
@@ -193,15 +195,17 @@ static enum berth_status add_plain(const struct search *search, struct squad_res
                                                   .end = -1});
 }
 
-static enum berth_status add_answer(const struct search *search, const struct span *span,
+static enum berth_status add_answer(struct search *search, const struct span *span,
                                     struct squad_result *result) {
     struct squad_text answer;
     const struct squad_text_source source = {
         .example = &search->outcome->dataset->examples[span->feature->example],
         .set = search->outcome->set,
-        .tokenizer = search->outcome->tokenizer};
+        .tokenizer = search->outcome->tokenizer,
+        .memo = &search->memo};
+    const char *context = source.example->context;
     TRY(squad_text_of_span(&source, span->feature, span->start, span->end, &answer, search->error));
-    if (is_seen(result, answer.text)) {
+    if (answer.text == NULL || is_seen(result, answer.text)) {
         memory_free(answer.text);
         return BERTH_OK;
     }
@@ -209,12 +213,11 @@ static enum berth_status add_answer(const struct search *search, const struct sp
                          (struct squad_candidate){.text = answer.text,
                                                   .start_logit = span->start_logit,
                                                   .end_logit = span->end_logit,
-                                                  .begin = answer.begin,
-                                                  .end = answer.end});
+                                                  .begin = utf8_count(context, answer.begin),
+                                                  .end = utf8_count(context, answer.end)});
 }
 
-static enum berth_status collect_candidates(const struct search *search,
-                                            struct squad_result *result) {
+static enum berth_status collect_candidates(struct search *search, struct squad_result *result) {
     size_t n = (size_t)search->outcome->options->n_best_size;
     size_t most = search->span_count < n ? search->span_count : n;
     result->candidates = memory_array_zeroed(most + 2, sizeof *result->candidates);
@@ -316,6 +319,7 @@ enum berth_status squad_answer_question(const struct squad_outcome *outcome, siz
     TRY_DONE(choose(&search, result));
 done:
     memory_free(search.spans);
+    squad_text_memo_done(&search.memo);
     if (status != BERTH_OK) {
         squad_result_done(result);
     }

@@ -2,6 +2,7 @@
 // The answer of the CSCS demos: the row with the best start logit and, independently, the row with
 // the best end logit.
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "metrics/squad_answers.h"
 #include "metrics/squad_text.h"
 
@@ -39,8 +40,8 @@ static enum berth_status cut(const struct squad_text_source *source,
         whole.end = whole.begin;
     }
     answer->text = whole.text;
-    answer->begin = whole.begin;
-    answer->end = whole.end;
+    answer->begin = utf8_count(source->example->context, whole.begin);
+    answer->end = utf8_count(source->example->context, whole.end);
     return BERTH_OK;
 }
 

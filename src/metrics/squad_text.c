@@ -7,6 +7,7 @@
 // for texts whose normal form has more characters.
 #include "metrics/squad_text.h"
 
+#include "core/buffer.h"
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "data/squad/white_space.h"
@@ -95,46 +96,59 @@ static size_t last_character(const char *text, size_t begin, size_t end) {
     return end;
 }
 
-struct text {
-    const char *bytes;
-    size_t length;
+// Words of a document, joined by single spaces.
+struct squad_words {
+    char *text, *basic; // as in the context, and as the basic tokenizer writes it
+    size_t length, basic_length;
+    int aligns; // both have the same number of characters
 };
 
+static enum berth_status read_basic(struct squad_words *words, const struct tokenizer *tokenizer,
+                                    struct berth_error *error) {
+    TRY(tokenizer_basic(tokenizer, words->text, words->length, &words->basic, &words->basic_length,
+                        NULL, error));
+    words->aligns =
+        solid_count(words->basic, words->basic_length) == solid_count(words->text, words->length);
+    return BERTH_OK;
+}
+
 // Maps the part `found` of the basic text to one of the original; 0 if that is impossible.
-static int map_back(const struct text *basic, struct squad_text_part found,
-                    const struct text *original, struct squad_text_part *part) {
-    if (found.end == found.begin || solid_count(basic->bytes, basic->length) !=
-                                        solid_count(original->bytes, original->length)) {
+static int map_back(const struct squad_words *words, struct squad_text_part found,
+                    struct squad_text_part *part) {
+    if (found.end == found.begin || !words->aligns) {
         return 0;
     }
-    size_t last_begin = last_character(basic->bytes, found.begin, found.end);
-    int64_t first = solid_number(basic->bytes, basic->length, found.begin);
-    int64_t last = solid_number(basic->bytes, basic->length, last_begin);
+    size_t last_begin = last_character(words->basic, found.begin, found.end);
+    int64_t first = solid_number(words->basic, words->basic_length, found.begin);
+    int64_t last = solid_number(words->basic, words->basic_length, last_begin);
     if (first < 0 || last < 0) {
         return 0;
     }
-    part->begin = solid_place(original->bytes, first);
-    part->end = solid_place(original->bytes, last) + 1;
-    while (part->end < original->length && !utf8_begins(original->bytes[part->end])) {
+    part->begin = solid_place(words->text, first);
+    part->end = solid_place(words->text, last) + 1;
+    while (part->end < words->length && !utf8_begins(words->text[part->end])) {
         part->end++;
     }
     return 1;
 }
 
+// 0: the texts cannot be aligned, and the part is all.
+static int align(const struct squad_words *words, const char *predicted,
+                 struct squad_text_part *part) {
+    const char *found = words->aligns ? strstr(words->basic, predicted) : NULL;
+    size_t at = found != NULL ? (size_t)(found - words->basic) : 0;
+    const struct squad_text_part found_part = {at, at + strlen(predicted)};
+    *part = (struct squad_text_part){0, words->length};
+    return found != NULL && map_back(words, found_part, part);
+}
+
 enum berth_status squad_text_align(const struct tokenizer *tokenizer, const char *predicted,
                                    const char *original, size_t length,
                                    struct squad_text_part *part, struct berth_error *error) {
-    char *bytes;
-    struct text basic, whole = {original, length};
-    TRY(tokenizer_basic(tokenizer, original, length, &bytes, &basic.length, NULL, error));
-    basic.bytes = bytes;
-    const char *found = strstr(bytes, predicted);
-    size_t at = found != NULL ? (size_t)(found - bytes) : 0;
-    const struct squad_text_part found_part = {at, at + strlen(predicted)};
-    if (found == NULL || !map_back(&basic, found_part, &whole, part)) {
-        *part = (struct squad_text_part){0, length};
-    }
-    memory_free(bytes);
+    struct squad_words words = {.text = (char *)(uintptr_t)original, .length = length};
+    TRY(read_basic(&words, tokenizer, error));
+    (void)align(&words, predicted, part);
+    memory_free(words.basic);
     return BERTH_OK;
 }
 
@@ -173,34 +187,82 @@ static size_t context_place(const struct squad_text_source *source, size_t first
     return begin[w] + at;
 }
 
+// Words [first, last] of the example's document, from the memo or read now.
+static enum berth_status find_words(const struct squad_text_source *source, size_t first,
+                                    size_t last, uint32_t *number, struct berth_error *error) {
+    struct squad_text_memo *memo = source->memo;
+    const size_t range[2] = {first, last};
+    struct squad_words *words =
+        memory_grow(memo->words, &memo->capacity, memo->ranges.count + 1, sizeof *words);
+    if (words == NULL) {
+        return error_no_memory(error, sizeof *words, "words");
+    }
+    memo->words = words;
+    const size_t known = memo->ranges.count;
+    *number = string_index_put(&memo->ranges, (const char *)range, sizeof range);
+    if (*number == STRING_INDEX_NONE) {
+        return error_no_memory(error, sizeof range, "words");
+    }
+    words += *number;
+    if (*number == known) {
+        *words = (struct squad_words){.text = NULL};
+        words->text = joined_words(source, first, last, &words->length);
+    }
+    if (words->text == NULL) {
+        return error_no_memory(error, words->length, "an answer");
+    }
+    return words->basic != NULL ? BERTH_OK : read_basic(words, source->tokenizer, error);
+}
+
+// Whether the memo has this text of the words already; it has it from now on.
+static enum berth_status is_known(struct squad_text_memo *memo, uint32_t words, const char *text,
+                                  int *is, struct berth_error *error) {
+    struct buffer key = {0};
+    const size_t known = memo->spans.count;
+    buffer_put_number(&key, words, sizeof words);
+    buffer_put_text(&key, text);
+    const uint32_t number =
+        key.failed ? STRING_INDEX_NONE : string_index_put(&memo->spans, key.bytes, key.length);
+    buffer_done(&key);
+    *is = number != known;
+    return number != STRING_INDEX_NONE ? BERTH_OK
+                                       : error_no_memory(error, strlen(text), "an answer");
+}
+
 // `first` is the index of the first word.
 static enum berth_status cut(const struct squad_text_source *source, const char *predicted,
-                             const struct text *words, size_t first, struct squad_text *answer,
+                             size_t first, size_t last, struct squad_text *answer,
                              struct berth_error *error) {
     struct squad_text_part part;
-    TRY(squad_text_align(source->tokenizer, predicted, words->bytes, words->length, &part, error));
-    answer->text = memory_string_of(words->bytes + part.begin, part.end - part.begin);
-    if (answer->text == NULL) {
-        return error_no_memory(error, part.end - part.begin, "an answer");
+    uint32_t number = 0;
+    int is;
+    TRY(find_words(source, first, last, &number, error));
+    const struct squad_words *words = &source->memo->words[number];
+    TRY(is_known(source->memo, number, predicted, &is, error));
+    if (!is && !align(words, predicted, &part)) {
+        TRY(is_known(source->memo, number, " ", &is, error)); // all, which no predicted text is
     }
-    const char *context = source->example->context;
-    answer->begin = utf8_count(context, context_place(source, first, part.begin, 0));
-    answer->end = utf8_count(context, context_place(source, first, part.end, 1));
-    return BERTH_OK;
+    if (is) {
+        return BERTH_OK;
+    }
+    answer->text = memory_string_of(words->text + part.begin, part.end - part.begin);
+    answer->begin = context_place(source, first, part.begin, 0);
+    answer->end = context_place(source, first, part.end, 1);
+    return answer->text != NULL ? BERTH_OK
+                                : error_no_memory(error, part.end - part.begin, "an answer");
 }
 
 // Keras's rules: the context between two tokens, with white space collapsed.
 static enum berth_status slice(const struct squad_text_source *source, size_t first, size_t last,
                                struct squad_text *answer, struct berth_error *error) {
-    const char *context = source->example->context;
-    size_t from = source->set->word_begin[first], to = source->set->word_end[last];
-    answer->text = memory_string_of(context + from, to - from);
+    answer->begin = source->set->word_begin[first];
+    answer->end = source->set->word_end[last];
+    const size_t length = answer->end - answer->begin;
+    answer->text = memory_string_of(source->example->context + answer->begin, length);
     if (answer->text == NULL) {
-        return error_no_memory(error, to - from, "an answer");
+        return error_no_memory(error, length, "an answer");
     }
-    answer->text[white_space_squeeze(answer->text, to - from)] = '\0';
-    answer->begin = utf8_count(context, from);
-    answer->end = utf8_count(context, to);
+    answer->text[white_space_squeeze(answer->text, length)] = '\0';
     return BERTH_OK;
 }
 
@@ -209,24 +271,30 @@ enum berth_status squad_text_of_span(const struct squad_text_source *source,
                                      int32_t end, struct squad_text *answer,
                                      struct berth_error *error) {
     const int32_t *rows = source->set->words + feature->first;
-    size_t base = source->set->example_words[feature->example], length = 0;
+    size_t base = source->set->example_words[feature->example];
     size_t first = base + (size_t)rows[start], last = base + (size_t)rows[end];
+    *answer = (struct squad_text){.text = NULL};
     if (source->set->rules == SQUAD_RULES_KERAS) {
         return slice(source, first, last, answer, error);
     }
     char *predicted = joined_pieces(source, feature, start, end);
-    char *original = joined_words(source, first, last, &length);
-    const struct text words = {original, length};
-    enum berth_status status;
-    if (predicted == NULL || original == NULL) {
-        status = error_no_memory(error, length, "an answer");
-    } else {
-        remove_all(predicted, " ##");
-        remove_all(predicted, "##");
-        predicted[white_space_squeeze(predicted, strlen(predicted))] = '\0';
-        status = cut(source, predicted, &words, first, answer, error);
+    if (predicted == NULL) {
+        return error_no_memory(error, 1, "an answer");
     }
+    remove_all(predicted, " ##");
+    remove_all(predicted, "##");
+    predicted[white_space_squeeze(predicted, strlen(predicted))] = '\0';
+    enum berth_status status = cut(source, predicted, first, last, answer, error);
     memory_free(predicted);
-    memory_free(original);
     return status;
+}
+
+void squad_text_memo_done(struct squad_text_memo *memo) {
+    for (size_t i = 0; i < memo->ranges.count; i++) {
+        memory_free(memo->words[i].text);
+        memory_free(memo->words[i].basic);
+    }
+    memory_free(memo->words);
+    string_index_done(&memo->ranges);
+    string_index_done(&memo->spans);
 }

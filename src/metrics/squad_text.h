@@ -4,25 +4,41 @@
 #define BERTH_METRICS_SQUAD_TEXT_H
 
 #include "core/error.h"
+#include "core/string_index.h"
 #include "data/squad/squad.h"
 #include "data/squad/squad_features.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
+struct squad_words;
+
+// What was cut for one question. A text without spaces is one long word, which is read once, not
+// for each of many spans. Zero-initialise.
+struct squad_text_memo {
+    struct string_index ranges; // of words
+    struct squad_words *words;  // [ranges.count]
+    size_t capacity;
+    struct string_index spans; // a range and the pieces within it
+};
+
+void squad_text_memo_done(struct squad_text_memo *memo);
+
 struct squad_text_source {
     const struct squad_example *example;
     const struct squad_feature_set *set;
     const struct tokenizer *tokenizer;
+    struct squad_text_memo *memo; // of this example
 };
 
 // An answer as spelled in the context.
 struct squad_text {
-    char *text;         // newly allocated (memory_free)
-    int64_t begin, end; // characters of the context, end exclusive
+    char *text;        // newly allocated (memory_free)
+    size_t begin, end; // bytes of the context, end exclusive
 };
 
-// Cuts the answer for rows [start, end] (both within the document part) of `feature`.
+// Cuts the answer for rows [start, end] (both within the document part) of `feature`. The text is
+// NULL where the memo knows that an earlier span had the same.
 enum berth_status squad_text_of_span(const struct squad_text_source *source,
                                      const struct squad_feature *feature, int32_t start,
                                      int32_t end, struct squad_text *answer,

@@ -139,7 +139,9 @@ static void test_reads_after_a_user_block(void **state) {
         {"segment_ids", TENSOR_I8, 2, {5, 16}},   {"masked_lm_positions", TENSOR_I32, 2, {5, 4}},
         {"masked_lm_ids", TENSOR_I32, 2, {5, 4}}, {"next_sentence_labels", TENSOR_I8, 1, {5}}};
     check_sets(DATA "user-block.hdf5", sets, 6);
-    assert_true(hdf5_recognise(DATA "user-block.hdf5"));
+    int is;
+    assert_int_equal(hdf5_recognise(DATA "user-block.hdf5", &is, NULL), BERTH_OK);
+    assert_true(is);
 }
 
 static void test_names_data_that_was_never_written(void **state) {

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs verbs of the program one after another in one process, for dev/mutate-files: a start of the
-// sanitizers costs a hundred times what a verb on a small file does. A line of standard input holds
-// a verb and its words, separated by tabs; the answer, a line of standard output, is its exit code.
+// Runs verbs of the program one after another in one process, for dev/mutate-files and
+// dev/fail-calls: a start of the sanitizers costs a hundred times what a verb on a small file does.
+// A line of standard input holds a verb and its words, separated by tabs. The answer, a line of
+// standard output, is its exit code and the numbers of allocations and of calls for files that it
+// made. The first word may name one to fail: "@memory:N", with "@memory:N+" all later ones as well,
+// or "@file:N:ERRNO" (memory_fail_at, file_fail_at).
 // An empty line asks for what was lost since the start; the answer is 1 where memory was or a
 // descriptor is still open. Standard error is emptied before each verb, so that it is best a file;
 // what a verb prints is lost.
+#include "core/file.h"
+#include "core/memory.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +37,34 @@ static int split(char *line, char **words) {
     return count;
 }
 
-static int run_verb(int count, char **words) {
+// Whether the word names a call to fail.
+static int plan_failure(const char *word) {
+    uint64_t number;
+    int errno_value;
+    char ever = '\0';
+    memory_fail_at(0, 0);
+    file_fail_at(0, 0);
+    if (sscanf(word, "@memory:%" SCNu64 "%c", &number, &ever) >= 1) {
+        memory_fail_at(number, ever == '+');
+        return 1;
+    }
+    if (sscanf(word, "@file:%" SCNu64 ":%d", &number, &errno_value) == 2) {
+        file_fail_at(number, errno_value);
+        return 1;
+    }
+    return 0;
+}
+
+static void run_verb(int count, char **words, FILE *answers) {
     if (lseek(STDERR_FILENO, 0, SEEK_SET) == 0 && ftruncate(STDERR_FILENO, 0) != 0) {
         perror("standard error");
     }
-    int code = cli_main(count, words);
+    const int planned = plan_failure(words[1]);
+    words[planned] = words[0];
+    const int code = cli_main(count - planned, words + planned);
+    const uint64_t allocations = memory_fail_at(0, 0), calls = file_fail_at(0, 0);
     fflush(stdout);
-    return code;
+    fprintf(answers, "%d %" PRIu64 " %" PRIu64 "\n", code, allocations, calls);
 }
 
 static int lowest_free_descriptor(void) {
@@ -79,9 +107,11 @@ int main(void) {
     while (getline(&line, &capacity, requests) > 0) {
         char name[] = "berth", *words[WORDS_MOST + 2] = {name};
         int count = 1 + split(line, words + 1);
-        fprintf(answers, "%d\n",
-                count > 1 ? run_verb(count, words)
-                          : descriptors_are_open(free_before) || memory_is_lost());
+        if (count > 1) {
+            run_verb(count, words, answers);
+        } else {
+            fprintf(answers, "%d\n", descriptors_are_open(free_before) || memory_is_lost());
+        }
         fflush(answers);
     }
     free(line);

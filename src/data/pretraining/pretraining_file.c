@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const struct container {
-    int (*recognise)(const char *path);
+    enum berth_status (*recognise)(const char *path, int *is, struct berth_error *error);
     enum berth_status (*measure)(const char *path, int max_seq_length,
                                  struct pretraining_size *size, struct berth_error *error);
     enum berth_status (*read)(const char *path, int32_t vocab_size, int max_seq_length,
@@ -21,23 +21,29 @@ static const struct container {
 };
 
 // Any other file gets the error of the first container.
-static const struct container *container_of(const char *path) {
-    for (size_t i = 0; i < sizeof containers / sizeof *containers; i++) {
-        if (containers[i].recognise(path)) {
-            return &containers[i];
-        }
+static enum berth_status find_container(const char *path, const struct container **found,
+                                        struct berth_error *error) {
+    int is = 0;
+    *found = &containers[0];
+    for (size_t i = 0; i < sizeof containers / sizeof *containers && !is; i++) {
+        TRY(containers[i].recognise(path, &is, error));
+        *found = is ? &containers[i] : *found;
     }
-    return &containers[0];
+    return BERTH_OK;
 }
 
 enum berth_status pretraining_measure(const char *path, int max_seq_length,
                                       struct pretraining_size *size, struct berth_error *error) {
-    return container_of(path)->measure(path, max_seq_length, size, error);
+    const struct container *container;
+    TRY(find_container(path, &container, error));
+    return container->measure(path, max_seq_length, size, error);
 }
 
 enum berth_status pretraining_read(const char *path, int32_t vocab_size, int max_seq_length,
                                    struct instances *instances, struct berth_error *error) {
-    return container_of(path)->read(path, vocab_size, max_seq_length, instances, error);
+    const struct container *container;
+    TRY(find_container(path, &container, error));
+    return container->read(path, vocab_size, max_seq_length, instances, error);
 }
 
 // Whether the name is a TensorFlow shard, part-00000-of-00500, but not a checkpoint's:

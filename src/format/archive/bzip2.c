@@ -432,17 +432,16 @@ enum berth_status bzip2_next(struct bzip2_reader *reader, const char **bytes, si
 
 // --- opening ------------------------------------------------------------------------------------
 
-int bzip2_is(const char *path) {
+enum berth_status bzip2_is(const char *path, int *is, struct berth_error *error) {
     struct file_reader file;
     char head[3] = "";
-    int is = 0;
-    if (file_reader_open(&file, path, NULL) == BERTH_OK) {
-        is = file.size >= sizeof head &&
-             file_reader_at(&file, 0, head, sizeof head, NULL) == BERTH_OK &&
-             memcmp(head, "BZh", sizeof head) == 0;
-        file_reader_close(&file);
-    }
-    return is;
+    *is = 0;
+    TRY(file_reader_open(&file, path, error));
+    const enum berth_status status =
+        file.size >= sizeof head ? file_reader_at(&file, 0, head, sizeof head, error) : BERTH_OK;
+    file_reader_close(&file);
+    *is = status == BERTH_OK && memcmp(head, "BZh", sizeof head) == 0;
+    return status;
 }
 
 enum berth_status bzip2_open(const char *path, uint64_t bit, int threads,

@@ -22,8 +22,8 @@
 
 struct bzip2_reader;
 
-// 1 when the file at `path` begins with a bzip2 stream; 0 otherwise, also when it cannot be read.
-int bzip2_is(const char *path);
+// Sets *is to whether the file at `path` begins with a bzip2 stream. Errors as file_reader_open.
+enum berth_status bzip2_is(const char *path, int *is, struct berth_error *error);
 
 // Opens the file for reading from bit offset `bit`: 0, or that of a block (bzip2_next).
 // Decompresses `threads` (at least 1) blocks at a time.

@@ -291,15 +291,17 @@ static enum berth_status read_root(struct hdf5_file *file, struct hdf5_links *li
     return add_all(file, links, error);
 }
 
-int hdf5_recognise(const char *path) {
+enum berth_status hdf5_recognise(const char *path, int *is, struct berth_error *error) {
     struct file_reader file;
+    struct berth_error own = {0};
     uint64_t base;
-    if (file_reader_open(&file, path, NULL) != BERTH_OK) {
-        return 0;
+    enum berth_status status = file_reader_open(&file, path, &own);
+    if (status == BERTH_OK) {
+        status = find_signature(&file, &base, &own);
+        file_reader_close(&file);
     }
-    const enum berth_status found = find_signature(&file, &base, NULL);
-    file_reader_close(&file);
-    return found == BERTH_OK;
+    *is = status == BERTH_OK;
+    return file_probe(status, &own, error);
 }
 
 enum berth_status hdf5_open(struct hdf5_file *file, const char *path, struct berth_error *error) {

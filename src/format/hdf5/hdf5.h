@@ -59,9 +59,9 @@ struct hdf5_file {
     size_t readers;                       // total number of their readers
 };
 
-// Whether the file has HDF5's signature, at its start or after a user block; 0 when it cannot be
-// read.
-int hdf5_recognise(const char *path);
+// Sets *is to whether there is such a file with HDF5's signature, at its start or after a user
+// block. A read error is BERTH_IO.
+enum berth_status hdf5_recognise(const char *path, int *is, struct berth_error *error);
 // Reads the metadata of every data set. A file that is not HDF5, unsupported (see above),
 // inconsistent or truncated is BERTH_BAD_DATA. After a failure there is nothing to close; closing
 // twice is allowed.

@@ -132,16 +132,18 @@ enum berth_status tfrecord_skip(struct tfrecord_reader *reader, int *more,
     return BERTH_OK;
 }
 
-int tfrecord_recognise(const char *path) {
+enum berth_status tfrecord_recognise(const char *path, int *is, struct berth_error *error) {
     struct tfrecord_reader reader;
+    struct berth_error own = {0};
     uint64_t size;
     int more = 0;
-    enum berth_status status = tfrecord_open(&reader, path, NULL);
+    enum berth_status status = tfrecord_open(&reader, path, &own);
     if (status == BERTH_OK) {
-        status = next_frame(&reader, &size, &more, NULL);
+        status = next_frame(&reader, &size, &more, &own);
     }
     tfrecord_close(&reader);
-    return status == BERTH_OK && more;
+    *is = status == BERTH_OK && more;
+    return file_probe(status, &own, error);
 }
 
 // --- writing ------------------------------------------------------------------------------------
