@@ -35,8 +35,7 @@ def header_version(header: pathlib.Path, pattern: str) -> str:
 def versions(cache: dict) -> dict:
     """Those of the libraries that the build found."""
     found = {name: cache[key] for name, (_, key) in LIBRARIES.items() if key is not None and cache.get(key)}
-    headers = [pathlib.Path(cache["DNNL_INCLUDE_DIR"]) / name for name in ("dnnl_version.h", "oneapi/dnnl/dnnl_version.h")]
-    found["oneDNN"] = header_version([header for header in headers if header.exists()][-1],
+    found["oneDNN"] = header_version(pathlib.Path(cache["ONEDNN_INCLUDE_DIR"]) / "oneapi/dnnl/dnnl_version.h",
                                      r"define DNNL_VERSION_(?:MAJOR|MINOR|PATCH)\s+(\d+)")
     if cache.get("BZIP2_INCLUDE_DIR"):
         found["bzip2"] = "1.0"

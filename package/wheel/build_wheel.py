@@ -35,7 +35,7 @@ def one(prefix: pathlib.Path, pattern: str) -> pathlib.Path:
 def contents(prefix: pathlib.Path, name: str) -> list:
     """(name in the wheel, bytes, whether it is a program)"""
     package = pathlib.Path(__file__).parent / "berth"
-    # The program looks for its modules beside itself and in ../lib: so it is inside the package, and a small script runs it.
+    # The program looks for its modules beside itself and in ../lib. So it is in the package, and a small script runs it.
     start = "\n".join(["#!python", "import os, sys, berth",
                        "path = os.path.join(os.path.dirname(berth.__file__), 'bin', 'berth')",
                        "os.execv(path, ['berth', *sys.argv[1:]])", ""])
