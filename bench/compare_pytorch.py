@@ -209,7 +209,11 @@ def show(rows, a):
             cells += [f"{r['berth']:.2f}", f"{r['mfu']:.3f}", f"{r['ratio']:.2f}",
                       f"{r['tokens_ratio']:.2f}", str(r["target"]), "yes" if r["met"] else "NO"]
         print("| " + " | ".join(cells + [""] * (len(head) - len(cells))) + " |")
-    print(json.dumps({"config": a.config, "threads": a.threads, "rounds": a.rounds, "results": rows}))
+    line = json.dumps({"config": a.config, "threads": a.threads, "rounds": a.rounds, "results": rows})
+    print(line)
+    if a.json:
+        with open(a.json, "w") as stream:
+            print(line, file=stream)
 
 
 def main():
@@ -249,10 +253,6 @@ def main():
             sys.exit(f"unknown setting {setting}")
     rows = [compare(mode, a.settings.split(","), a) for mode in modes]
     show(rows, a)
-    if a.json:
-        with open(a.json, "w") as stream:
-            json.dump(rows, stream)
-            stream.write("\n")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,9 @@ static enum berth_status inspect_hdf5(const char *path, visitor *visit, void *co
 static enum berth_status inspect_file(const char *path, visitor *visit, void *context,
                                       struct berth_error *error) {
     struct tensor_file file;
-    if (hdf5_recognise(path)) {
+    int is_hdf5;
+    TRY(hdf5_recognise(path, &is_hdf5, error));
+    if (is_hdf5) {
         return inspect_hdf5(path, visit, context, error);
     }
     TRY(tensor_file_open(&file, path, error));

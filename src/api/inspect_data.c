@@ -68,7 +68,9 @@ static enum berth_status add_tfrecord(const char *path, struct berth_data_info *
 
 static enum berth_status add_file(const char *path, struct berth_data_info *info,
                                   struct berth_error *error) {
-    if (hdf5_recognise(path) || tensor_path_ends(path, ".hdf5") || tensor_path_ends(path, ".h5")) {
+    int is_hdf5;
+    TRY(hdf5_recognise(path, &is_hdf5, error));
+    if (is_hdf5 || tensor_path_ends(path, ".hdf5") || tensor_path_ends(path, ".h5")) {
         return add_hdf5(path, info, error);
     }
     const char *slash = strrchr(path, '/');

@@ -98,6 +98,8 @@ READERS = {
     ("attention_probs_dropout_prob", "bench"): ("src/train/engine/update.c", r"config->attention_probs_dropout_prob"),
     # Answers without their scores.
     ("doc_stride", "show squad"): ("src/train/tasks/squad_input.c", r"config->doc_stride"),
+    # Its losses fall so evenly that no factor finds a spike.
+    ("spike_factor", TOKENS): ("src/train/job/training_loop.c", r"loop->config->spike_factor"),
     # No model here has a head for tokens and tensors beside it.
     ("strict", "predict tokens"): ("src/train/engine/inputs.c", r"\.strict = config->strict"),
     # Words, without their scores.
@@ -106,7 +108,7 @@ READERS = {
     # It has no output to suppress.
     ("quiet", "tokenize"): ("cli/messages.c", r"config.quiet"),
     "no_progress": ("src/report/reporter.c", r"config->no_progress"),  # of a terminal
-    "on_save_error": ("src/train/job/training_loop.c", r"config->on_save_error"),   # of a disk that is full
+    "on_save_error": ("src/train/job/loop_saving.c", r"config->on_save_error"),   # of a disk that is full
 }
 
 CASES = {
@@ -264,6 +266,8 @@ CASES = {
                           "other": ("true", "--eval_steps 1 --metric_for_best_model loss"),
                           EMBED: ("false", "--eval_steps 1")},
     "early_stopping_patience": "1",
+    "spike_policy": ("warn", "--spike_factor 1 --max_steps 16"),
+    "spike_factor": ("1", "--spike_policy skip --max_steps 16"),
     "early_stopping_threshold": {SQUAD: ("1000", "--eval_steps 1 --early_stopping_patience 1"), "other": "1000"},
     "do_predict": {"other": on(MRPC, None), TOKENS: (None, "--input ../tags.txt --do_predict false")},
     # checkpoints
@@ -296,6 +300,8 @@ CASES = {
     "logging_axis": ("steps", "--logging_dir scalars"),
     "loss_plot_alpha": ("0.9", "--json_summary summary.jsonl"),
     "wall_clock_breakdown": None,
+    "profile": "1:1",
+    "profile_output": ("profile.json", "--profile 1:1"),
     "quiet": {"other": None, "features squad": on("features squad --model ../model2 --input ../data.json --count", None)},
     "dry_run": None,
 }
