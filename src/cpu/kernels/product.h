@@ -25,6 +25,7 @@ struct block {
     const float *panel;            // of b
     int64_t steps;
     int64_t rows, columns; // of c
+    int64_t ahead; // bytes from what is read of a to what is fetched for the next block of rows
 };
 
 ALWAYS __m512 multiply_add(__m512 sum, __m512 a, __m512 b, int pairs) {
@@ -54,18 +55,26 @@ ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *bl
             sum[i][j] = _mm512_setzero_ps();
         }
     }
-    for (int64_t at = 0; b < end; at += block->step, b += vectors * VECTOR) {
-        __m512 columns[VECTORS];
-#pragma GCC unroll 3
-        for (int j = 0; j < vectors; j++) {
-            columns[j] = _mm512_loadu_ps(b + j * VECTOR);
-        }
+    for (int64_t at = 0; b < end;) {
+        const float *stop =
+            end - b > VECTOR * vectors * VECTOR ? b + VECTOR * vectors * VECTOR : end;
 #pragma GCC unroll 8
         for (int i = 0; i < PRODUCT_ROWS; i++) {
-            const __m512 word = word_of(row[i] + at);
+            _mm_prefetch(row[i] + at + block->ahead, _MM_HINT_T1);
+        }
+        for (; b < stop; at += block->step, b += vectors * VECTOR) {
+            __m512 columns[VECTORS];
 #pragma GCC unroll 3
             for (int j = 0; j < vectors; j++) {
-                sum[i][j] = multiply_add(sum[i][j], word, columns[j], pairs);
+                columns[j] = _mm512_loadu_ps(b + j * VECTOR);
+            }
+#pragma GCC unroll 8
+            for (int i = 0; i < PRODUCT_ROWS; i++) {
+                const __m512 word = word_of(row[i] + at);
+#pragma GCC unroll 3
+                for (int j = 0; j < vectors; j++) {
+                    sum[i][j] = multiply_add(sum[i][j], word, columns[j], pairs);
+                }
             }
         }
     }
@@ -115,6 +124,7 @@ ALWAYS void panel_of(const struct product *p, int64_t column, int vectors, int p
                           .steps = p->last - p->first,
                           .columns = piece(column, p->c.cols, p->panel)};
     for (int64_t row = 0; row < p->c.rows; row += PRODUCT_ROWS) {
+        block.ahead = column == 0 && row + PRODUCT_ROWS < p->c.rows ? p->a_strip : 0;
         const char *strip =
             (const char *)p->a + row / PRODUCT_ROWS * p->a_strip + p->first * p->a_step;
         block.rows = piece(row, p->c.rows, PRODUCT_ROWS);
