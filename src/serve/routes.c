@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define NAME_SIZE 256
-#define NO_NAME "several models are served, and the request names none; use /models/NAME"
+#define NO_NAME "several models are served, and the request names none; /v1/models lists them"
 #define NO_MODEL "there is no such model; /v1/models lists them"
 
 struct route {

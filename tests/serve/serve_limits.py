@@ -130,17 +130,17 @@ class Framing(unittest.TestCase):
         """Nothing is computed for those who have left while they waited."""
         one = {"question": "Who?", "context": CONTEXT * 100}
         tokens, left = 'berth_tokens_total{model="qa"}', 'berth_requests_total{model="qa",code="499"}'
-        with Server(models=["qa=qa"]) as server:
+        with Server("--max_body_bytes", "8000000", models=["qa=qa"]) as server:
             server.json("/", {"inputs": one})
             each, descriptors, found = server.metric(tokens), server.metric("process_open_fds"), []
-            patient = threading.Thread(target=lambda: found.append(server.status("/", {"inputs": [one] * 200})))
+            patient = threading.Thread(target=lambda: found.append(server.status("/", {"inputs": [one] * 1000})))
             patient.start()
-            while server.metric('berth_queue_length{model="qa"}') < 150:
+            while server.metric('berth_queue_length{model="qa"}') < 750:
                 time.sleep(0.005)
             leaving = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(10)]
             for connection in leaving:
                 connection.sendall(post(ASK, length(ASK)))
-            time.sleep(0.3)
+            time.sleep(0.1)
             for connection in leaving:
                 connection.close()
             patient.join()
@@ -148,7 +148,7 @@ class Framing(unittest.TestCase):
             while server.metric(left) < 1 and time.monotonic() < end:
                 time.sleep(0.01)
             self.assertGreater(server.metric(left), 0)
-            self.assertEqual((found, server.metric(tokens)), ([200], 201 * each))
+            self.assertEqual((found, server.metric(tokens)), ([200], 1001 * each))
             self.assertLessEqual(server.metric("process_open_fds"), descriptors)
             self.assertEqual(server.status("/", ASK), 200)
 
@@ -351,6 +351,7 @@ class LargeBodies(unittest.TestCase):
         for thread in threads:
             thread.start()
         while self.server.metric('berth_queue_length{model="qa"}') < 3:
+            self.assertTrue(all(thread.is_alive() for thread in threads))
             time.sleep(0.01)
         for _ in range(4):
             self.assertEqual(self.server.status("/models/qa", ASK), 200)
