@@ -6,9 +6,11 @@
 
 Starts `berth serve` with the models, asks --rate requests a second (questions short and long, lists, every API, wrong
 requests, clients that leave), loads the models again every --reload_seconds, and prints one JSON object each 10 seconds:
-resident memory, descriptors, threads, replies by status. The last object has the slope of the memory after the first
-sixth of the time (of the highest points between two reloads, the median of the slopes of all pairs), the range of the descriptors and what was unexpected. The
-exit code is 1 if the slope is 1 MiB an hour or more, if descriptors remain, or if a reply was unexpected. Connections
+resident memory, descriptors, threads, replies by status. After each loading every model is asked a batch as large as
+the server makes: memory for a batch becomes resident, in steps of 2 MiB, when a batch needs it. The last object has the
+slope of the memory after the first sixth of the time (of the highest points between two reloads, the median of the slopes
+of all pairs; while models are loaded, old and new are in memory, so nothing is measured), the range of the
+descriptors and what was unexpected. The exit code is 1 if the slope is 1 MiB an hour or more, if descriptors remain, or if a reply was unexpected. Connections
 that were cut while the machine was stopped are counted, not judged.
 """
 import argparse
@@ -52,6 +54,13 @@ class Process:
                 return found[1]
             time.sleep(0.05)
         sys.exit(pathlib.Path(self.log.name).read_text(encoding="utf-8"))
+
+    def wait_for_loading(self, number: int):
+        """Until the models have been loaded again so often."""
+        while (log := pathlib.Path(self.log.name).read_text(encoding="utf-8")).count("were loaded again") < number:
+            if self.process.poll() is not None or "were not loaded again" in log:
+                sys.exit(log)
+            time.sleep(0.1)
 
     def state(self) -> dict:
         folder = f"/proc/{self.process.pid}"
@@ -108,7 +117,7 @@ class Load:
         return self.to_model("token-classification", {"inputs": self.some()["context"]})
 
     def words(self):
-        return self.to_model("fill-mask", {"inputs": f"{self.some()['question']} [MASK]."})
+        return self.to_model("fill-mask", {"inputs": "[MASK] " + self.some()["question"]})
 
     def infer(self):
         name = self.name("question-answering")
@@ -177,6 +186,20 @@ def tasks_of(server: Process) -> dict:
     return {model["id"]: model["task"] for model in json.loads(connection.getresponse().read())["data"]}
 
 
+def warm(server: Process, models: dict, questions: list):
+    """Asks every model a batch as large as the server makes."""
+    words = [question["context"] * 3 for question in questions[:64]]
+    for name, task in models.items():
+        inputs = {"question-answering": [{"question": "Who?", "context": text} for text in words],
+                  "fill-mask": ["[MASK] " + text for text in words]}.get(task, words)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)
+        connection.request("POST", "/models/" + name, json.dumps({"inputs": inputs}), {"Content-Type": "application/json"})
+        reply = connection.getresponse()
+        if reply.status != 200:
+            sys.exit(f"{name}: {reply.status} {reply.read()[:200]}")
+        connection.close()
+
+
 def peaks(points: list, seconds: float) -> list:
     """The highest point between two reloads: a loaded model's buffers become resident only when they are first used."""
     periods = {}
@@ -200,11 +223,14 @@ def settle(server: Process, descriptors: int):
 
 
 def watch(server: Process, loads: list, args: argparse.Namespace) -> list:
-    begin, points, reloaded = time.monotonic(), [], 0.0
+    begin, points, reloaded, loadings, models = time.monotonic(), [], 0.0, 0, loads[0].models
+    warm(server, models, loads[0].questions)
     while (now := time.monotonic() - begin) < 60 * args.minutes:
         if args.reload_seconds and now - reloaded > args.reload_seconds:
             server.process.send_signal(signal.SIGHUP)
-            reloaded = now
+            reloaded, loadings = now, loadings + 1
+            server.wait_for_loading(loadings)
+            warm(server, models, loads[0].questions)
         points.append({"seconds": round(now, 1), **server.state(),
                        "requests": sum(sum(load.counts.values()) for load in loads), "cut": sum(load.cut for load in loads)})
         print(json.dumps(points[-1]), flush=True)

@@ -32,6 +32,7 @@ struct call {
     int is_base64; // embeddings as base64 of their floats
     int64_t tokens;
     size_t taken, done; // items, by the queue and by the worker
+    int is_left;        // the client has gone, so that items were not computed
     struct call *next;  // of the same client (turns.h)
 };
 

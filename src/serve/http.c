@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@
 #define TARGET_MOST 8192
 #define CONNECTION_MEMORY ((size_t)32 << 10) // libmicrohttpd's, which holds the headers
 #define BODIES_MOST ((size_t)512 << 20)      // of all requests
+#define DISCARDED_MOST (64 << 20)            // of a request that is refused
 #define NEVER 1e300
 
 struct connection {
@@ -53,8 +55,9 @@ struct exchange {
     struct MHD_Connection *mhd;
     struct connection *connection;
     struct buffer body;
-    int begun;   // the headers are complete
-    int refusal; // the status that it will get, when it has been read; 0: none
+    int begun;      // the headers are complete
+    int is_refused; // `reply` is for when it has been read
+    int refusal;    // the status that it will get, when it has been read; 0: none
     int is_busy;
     int answered;
     struct http_reply reply;
@@ -167,12 +170,36 @@ static enum MHD_Result send_reply(struct exchange *exchange, struct http_reply *
     return result;
 }
 
-static enum MHD_Result refuse(struct exchange *exchange, int status, const char *message) {
+// The reply that was made before it could be sent.
+static enum MHD_Result send_kept(struct exchange *exchange) {
+    struct http_reply reply = exchange->reply;
+    exchange->reply.body = NULL;
+    reply.closes |= exchange->is_refused;
+    return send_reply(exchange, &reply);
+}
+
+static struct http_reply make_refusal(const struct exchange *exchange, int status,
+                                      const char *message) {
     const struct http_application *application = &exchange->server->application;
     struct http_reply reply =
         application->refuse(application->context, &exchange->request, status, message);
     reply.closes = 1;
+    return reply;
+}
+
+static enum MHD_Result refuse(struct exchange *exchange, int status, const char *message) {
+    struct http_reply reply = make_refusal(exchange, status, message);
     return send_reply(exchange, &reply);
+}
+
+int http_has_left(const struct http_request *request) {
+    const struct exchange *exchange = (const struct exchange *)request;
+    struct pollfd socket = {.events = POLLRDHUP};
+    if (exchange->connection == NULL) {
+        return 0;
+    }
+    socket.fd = exchange->connection->socket;
+    return poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 void http_answer(struct http_request *request, struct http_reply reply) {
@@ -268,26 +295,37 @@ static int check_headers(struct exchange *exchange, const char **message) {
     return length != NULL && (strlen(length) > 18 || strtoull(length, NULL, 10) > most) ? 413 : 0;
 }
 
+// Whether a body follows that is worth reading although the request is refused. A client that
+// finds the connection closed while it sends never sees the reply.
+static int sends_body(const struct exchange *exchange) {
+    const char *length = http_header(&exchange->request, "Content-Length");
+    return http_header(&exchange->request, "Expect") == NULL &&
+           (length != NULL ? strlen(length) <= 18 && strtoull(length, NULL, 10) <= DISCARDED_MOST
+                           : http_header(&exchange->request, "Transfer-Encoding") != NULL);
+}
+
 static enum MHD_Result begin(struct exchange *exchange) {
     struct http_server *server = exchange->server;
     const struct http_application *application = &server->application;
     const char *message;
-    struct http_reply reply = {0};
     int status = check_headers(exchange, &message);
     exchange->begun = 1;
     exchange->is_busy = 1;
     atomic_fetch_add(&server->busy, 1);
     exchange->request.arrived = clock_now();
     exchange->request.client = client_number(exchange->mhd);
-    if (status != 0) {
+    if (status != 0 && status != 413) { // what can be read in two ways is not read on
         return refuse(exchange, status, message);
     }
-    if (!application->admit(application->context, &exchange->request, &reply)) {
-        reply.closes = 1;
-        return send_reply(exchange, &reply);
+    if (status == 413) {
+        exchange->reply = make_refusal(exchange, status, message);
+        exchange->is_refused = 1;
+    } else {
+        exchange->is_refused =
+            !application->admit(application->context, &exchange->request, &exchange->reply);
     }
     set_deadline(server, exchange->connection, server->settings.limits.body_seconds);
-    return MHD_YES;
+    return exchange->is_refused && !sends_body(exchange) ? send_kept(exchange) : MHD_YES;
 }
 
 // libmicrohttpd takes a reply only before or after the body, so one that is too large is read to
@@ -295,6 +333,10 @@ static enum MHD_Result begin(struct exchange *exchange) {
 static enum MHD_Result take_body(struct exchange *exchange, const char *bytes, size_t *length) {
     struct http_server *server = exchange->server;
     const size_t whole = exchange->body.length + *length;
+    if (exchange->is_refused) {
+        *length = 0;
+        return MHD_YES;
+    }
     if (whole > server->settings.limits.body_bytes) {
         exchange->refusal = 413;
     } else if (atomic_fetch_add(&server->body_bytes, *length) + *length > BODIES_MOST) {
@@ -310,6 +352,9 @@ static enum MHD_Result take_body(struct exchange *exchange, const char *bytes, s
 
 static enum MHD_Result hand_over(struct exchange *exchange) {
     struct http_server *server = exchange->server;
+    if (exchange->is_refused) {
+        return send_kept(exchange);
+    }
     if (exchange->refusal != 0) {
         return refuse(exchange, exchange->refusal,
                       exchange->refusal == 413
@@ -338,9 +383,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
     exchange->request.method = method;
     exchange->request.path = target;
     if (exchange->answered) {
-        struct http_reply reply = exchange->reply;
-        exchange->reply.body = NULL;
-        return send_reply(exchange, &reply);
+        return send_kept(exchange);
     }
     return !exchange->begun ? begin(exchange)
            : *length > 0    ? take_body(exchange, bytes, length)

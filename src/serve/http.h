@@ -81,6 +81,9 @@ void http_stop(struct http_server *server);
 
 // A header of the request, or NULL. Only in admit and handle.
 const char *http_header(const struct http_request *request, const char *name);
+// Whether the client has closed the connection, or its sending side; from any thread, before
+// http_answer.
+int http_has_left(const struct http_request *request);
 // Replies, from any thread; each request once. The request is then gone.
 void http_answer(struct http_request *request, struct http_reply reply);
 

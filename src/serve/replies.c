@@ -14,6 +14,7 @@ static const struct {
              {405, "invalid_request_error", "method_not_allowed"},
              {413, "invalid_request_error", "too_large"},
              {415, "invalid_request_error", "unsupported_media_type"},
+             {499, "invalid_request_error", "client_closed_request"},
              {503, "service_unavailable_error", "unavailable"},
              {500, "server_error", "internal"}};
 
@@ -67,6 +68,12 @@ struct http_reply reply_error(const struct http_request *request, int status, co
     struct http_reply reply = reply_json(&line);
     reply.status = status;
     reply.retry_after = status == 503 ? 1 : 0;
+    return reply;
+}
+
+struct http_reply reply_left(const struct http_request *request) {
+    struct http_reply reply = reply_error(request, 499, "the client has closed the connection");
+    reply.closes = 1;
     return reply;
 }
 

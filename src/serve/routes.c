@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define NAME_SIZE 256
+#define NO_NAME "several models are served, and the request names none; /v1/models lists them"
 #define NO_MODEL "there is no such model; /v1/models lists them"
 
 struct route {
@@ -371,6 +372,11 @@ void routes_read(void *context, struct call *call) {
     char name[NAME_SIZE];
     const char *allow;
     const struct route *route = find_route(call->request, name, &allow);
+    if (http_has_left(call->request)) {
+        http_answer(call->request, reply_left(call->request));
+        call_free(call);
+        return;
+    }
     enum berth_status status = call_read(call, &error);
     if (status != BERTH_OK) {
         http_answer(call->request, reply_error(call->request, reply_status(status), error.message));
@@ -379,7 +385,10 @@ void routes_read(void *context, struct call *call) {
     }
     call->model = find_model(server, route, name, call->document);
     if (call->model == models_count(server->models)) {
-        http_answer(call->request, reply_error(call->request, 404, NO_MODEL));
+        const int is_named = *name != '\0' || json_member(call->document, "model") != NULL;
+        const int is_any = route->shape->only == NULL;
+        http_answer(call->request,
+                    reply_error(call->request, 404, is_named || !is_any ? NO_MODEL : NO_NAME));
         call_free(call);
     } else {
         ask_model(server, call);

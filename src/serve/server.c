@@ -20,6 +20,7 @@
 #define TICK_NANOSECONDS 100000000
 #define PEM_MOST ((size_t)1 << 20)
 #define LARGE_BLOCK (256 << 10)
+#define RETURN_SECONDS 10
 
 static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
 
@@ -96,9 +97,21 @@ static void allow_descriptors(void) {
 
 // Large blocks go back to the system when they are freed. By default glibc keeps ever larger ones,
 // so that memory would grow with each loading of the models.
-static void return_memory(void) {
+static void return_large_blocks(void) {
 #ifdef __GLIBC__
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+#endif
+}
+
+// Of small blocks glibc gives back only those at the end of a heap, so that each heap would keep
+// the most that it has ever had.
+static void return_small_blocks(struct server *server) {
+#ifdef __GLIBC__
+    const double now = clock_now();
+    if (now > server->returned + RETURN_SECONDS) {
+        (void)malloc_trim(0);
+        server->returned = now;
+    }
 #endif
 }
 
@@ -115,6 +128,7 @@ static int wait_for_signal(struct server *server, const sigset_t *set) {
     const struct timespec tick = {.tv_nsec = TICK_NANOSECONDS};
     const int number = sigtimedwait(set, NULL, &tick);
     http_tick(server->http);
+    return_small_blocks(server);
     return number > 0 ? number : 0;
 }
 
@@ -242,7 +256,7 @@ enum berth_status server_run(const struct server_settings *settings, struct bert
     struct server server = {.settings = settings};
     sigset_t set;
     allow_descriptors();
-    return_memory();
+    return_large_blocks();
     block_signals(&set);
     enum berth_status status = run(&server, &set, error);
     http_stop(server.http);

@@ -244,13 +244,14 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
 }
 
 static void write(struct json_line *line, const struct call *call) {
-    if (call->is_list) {
+    const int is_list = call->is_list || call->instance->task->is_listed;
+    if (is_list) {
         json_line_open(line, NULL, '[');
     }
     for (size_t i = 0; i < call->count; i++) {
         call->instance->task->write(line, call->instance, &call->items[i]);
     }
-    if (call->is_list) {
+    if (is_list) {
         json_line_close(line, ']');
     }
 }

@@ -24,6 +24,7 @@ struct server {
     atomic_int drains;    // after SIGTERM: not ready, but answering
     atomic_int gives_up;  // after the time of grace: what waits is refused
     atomic_int reloads;   // the models are to be loaded again
+    double returned;      // when freed memory was last given back to the system (clock_now)
 };
 
 // What http.h calls (routes.c); the context is the server.
@@ -53,6 +54,8 @@ void call_refuse(struct server *server, struct call *call, const struct berth_er
 
 // Replies (replies.c). An error has KServe's form below /v2, else OpenAI's.
 struct http_reply reply_error(const struct http_request *request, int status, const char *message);
+// For the records: the client has left and will not read it.
+struct http_reply reply_left(const struct http_request *request);
 // Takes the line's text.
 struct http_reply reply_json(struct json_line *line);
 struct http_reply reply_text(int status, const char *type, const char *text);

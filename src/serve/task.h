@@ -66,6 +66,7 @@ struct task {
     const char *architectures[2]; // ends of the name in config.json; "": any model
     unsigned job;                 // whose precision is the default
     int divides;                  // texts that are too long: 1: read in windows; 0: truncated
+    int is_listed;                // Hugging Face's reply to one input is a list, as that to several
     const char *fields[2];        // names of the texts; the second NULL: there is only one
     int is_pair;                  // both texts are required
     enum berth_status (*open)(struct instance *instance, struct berth_log log,

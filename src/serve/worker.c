@@ -41,6 +41,10 @@ void call_answer(struct server *server, struct call *call) {
     struct berth_error error;
     size_t index = 0;
     const struct item *failure = find_failure(call, &index);
+    if (call->is_left) {
+        finish(server, call, reply_left(call->request));
+        return;
+    }
     if (failure == NULL) {
         finish(server, call, make_reply(server, call));
         return;
@@ -61,17 +65,40 @@ static int64_t tokens_read(const struct batch *batch) {
     return tokens;
 }
 
+// Moves the items whose clients wait to the front, and counts them.
+static size_t count_wanted(struct batch *batch) {
+    size_t wanted = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        struct item *item = batch->items[i];
+        struct call *call = batch->calls[i];
+        if (http_has_left(call->request)) {
+            call->is_left = 1;
+            continue;
+        }
+        batch->items[i] = batch->items[wanted];
+        batch->calls[i] = batch->calls[wanted];
+        batch->items[wanted] = item;
+        batch->calls[wanted++] = call;
+    }
+    return wanted;
+}
+
 static void run_batch(struct server *server, struct batch *batch) {
     struct berth_error error = {.status = BERTH_OK};
     const struct instance *instance = batch->calls[0]->instance;
-    enum berth_status status =
-        atomic_load(&server->gives_up)
-            ? error_set(&error, BERTH_UNAVAILABLE, "the server is shutting down")
-            : instance->task->run(instance, batch->items, batch->count, &error);
-    for (size_t i = 0; status != BERTH_OK && i < batch->count; i++) {
+    const size_t wanted = count_wanted(batch);
+    enum berth_status status = BERTH_OK;
+    if (atomic_load(&server->gives_up)) {
+        status = error_set(&error, BERTH_UNAVAILABLE, "the server is shutting down");
+    } else if (wanted > 0) {
+        status = instance->task->run(instance, batch->items, wanted, &error);
+    }
+    for (size_t i = 0; status != BERTH_OK && i < wanted; i++) {
         item_fail(batch->items[i], status, error.message);
     }
-    metrics_batch(server->metrics, batch->model, tokens_read(batch));
+    if (wanted > 0) {
+        metrics_batch(server->metrics, batch->model, tokens_read(batch));
+    }
     for (size_t i = 0; i < batch->count; i++) {
         struct call *call = batch->calls[i];
         if (++call->done == call->count) {

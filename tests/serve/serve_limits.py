@@ -52,7 +52,7 @@ class Framing(unittest.TestCase):
         for request, status in [
                 (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 414),
                 (post(b"", b"X: " + b"a" * 40000), 431), (post(b"", *[b"X: 1"] * 101), 431),
-                (post(b"", b"Content-Length: 20001"), 413), (post(b"", b"Content-Length: 9" + b"9" * 30), 413)]:
+                (post(b" " * 20001, b"Content-Length: 20001"), 413), (post(b"", b"Content-Length: 9" + b"9" * 30), 413)]:
             reply = self.server.raw(request)
             self.assertEqual(statuses(reply)[:1], [status], reply[:200])
         chunk = b"%x\r\n%s\r\n" % (10001, b" " * 10001)
@@ -126,13 +126,31 @@ class Framing(unittest.TestCase):
         for connection in idle:
             connection.close()
 
-    def test_client_that_leaves(self):
-        long = json.dumps({"inputs": {"question": "Who?", "context": CONTEXT * 300}}).encode()
-        for _ in range(10):
-            with socket.create_connection(("127.0.0.1", self.server.port)) as connection:
-                connection.sendall(post(long, length(long)))
-        self.assertEqual(self.server.status("/", ASK), 200)
-
+    def test_clients_that_leave(self):
+        """Nothing is computed for those who have left while they waited."""
+        one = {"question": "Who?", "context": CONTEXT * 100}
+        tokens, left = 'berth_tokens_total{model="qa"}', 'berth_requests_total{model="qa",code="499"}'
+        with Server("--max_body_bytes", "8000000", models=["qa=qa"]) as server:
+            server.json("/", {"inputs": one})
+            each, descriptors, found = server.metric(tokens), server.metric("process_open_fds"), []
+            patient = threading.Thread(target=lambda: found.append(server.status("/", {"inputs": [one] * 1000})))
+            patient.start()
+            while server.metric('berth_queue_length{model="qa"}') < 750:
+                time.sleep(0.005)
+            leaving = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(10)]
+            for connection in leaving:
+                connection.sendall(post(ASK, length(ASK)))
+            time.sleep(0.1)
+            for connection in leaving:
+                connection.close()
+            patient.join()
+            end = time.monotonic() + 10
+            while server.metric(left) < 1 and time.monotonic() < end:
+                time.sleep(0.01)
+            self.assertGreater(server.metric(left), 0)
+            self.assertEqual((found, server.metric(tokens)), ([200], 1001 * each))
+            self.assertLessEqual(server.metric("process_open_fds"), descriptors)
+            self.assertEqual(server.status("/", ASK), 200)
 
 class Overload(unittest.TestCase):
     def test_refused_when_full(self):
@@ -193,6 +211,32 @@ class Overload(unittest.TestCase):
             self.assertLess(max(resident) - resident[0], 2 << 20, resident)
             self.assertLess(slowest, 1)
 
+    @unittest.skipIf(os.environ.get("SANITIZE"), "the address sanitizer keeps what is freed for a while")
+    def test_memory_goes_back(self):
+        """What many clients needed at once is given back, although some of them stay."""
+        part = post(b" " * 120000, b"Content-Length: 120001")  # smaller than what malloc maps
+        with Server(models=["qa=qa"]) as server:
+            def resident():
+                return server.metric("process_resident_memory_bytes")
+            server.json("/", {"inputs": QUESTION})
+            before = resident()
+            connections = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(400)]
+            for connection in connections:
+                connection.sendall(part)
+            end = time.monotonic() + 20
+            while resident() < before + (40 << 20) and time.monotonic() < end:
+                time.sleep(0.1)
+            self.assertGreater(resident(), before + (40 << 20))
+            for i, connection in enumerate(connections):
+                if i % 20 != 19:
+                    connection.sendall(b" ")  # the whole body: the server refuses it and forgets it
+            end = time.monotonic() + 20
+            while resident() > before + (20 << 20) and time.monotonic() < end:
+                time.sleep(0.1)
+            self.assertLess(resident(), before + (20 << 20))
+            for connection in connections:
+                connection.close()
+
     def test_clients_take_turns(self):
         """A client with one question does not wait for the hundred questions of another."""
         with Server("--host", "::", models=["qa=qa"]) as server:
@@ -252,6 +296,16 @@ class LargeBodies(unittest.TestCase):
         self.assertEqual(self.server.status("/models/qa", self.question("hello, [world] {" + "," * 100000)), 200)
         self.assertEqual(self.server.status("/ask", "&".join(["model=qa&question=Who&context=Ada"] + ["b=2"] * 13), headers=form), 200)
 
+    def test_refusals_reach_clients_that_are_still_sending(self):
+        large = b" " * (self.MEBIBYTE - 100)
+        self.assertEqual(self.server.status("/models/qa", large * 4), 413)
+        self.assertEqual(self.server.status("/nothing", large), 404)
+        for headers, status in [({"Origin": "http://evil.example"}, 403), ({"Content-Type": "text/plain"}, 415)]:
+            self.assertEqual(self.server.status("/models/qa", large, headers=headers), status)
+        # Whoever asks first is told at once, and sends nothing.
+        reply = self.server.raw(post(b"", length(large * 4), b"Expect: 100-continue", path=b"/models/qa"))
+        self.assertEqual(statuses(reply), [413])
+
     def test_flood_of_bodies(self):
         texts = {"input": ["Ada lived in Oslo. " * 50] * 1000, "model": "similar"}
         bodies = [("/models/qa", self.question(CONTEXT * 26000)), ("/models/qa", self.question("\u6f22\u5b57" * 170000)),
@@ -297,6 +351,7 @@ class LargeBodies(unittest.TestCase):
         for thread in threads:
             thread.start()
         while self.server.metric('berth_queue_length{model="qa"}') < 3:
+            self.assertTrue(all(thread.is_alive() for thread in threads))
             time.sleep(0.01)
         for _ in range(4):
             self.assertEqual(self.server.status("/models/qa", ASK), 200)
