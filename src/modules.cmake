@@ -4,7 +4,8 @@
 add_library(berth_core_archive STATIC $<TARGET_OBJECTS:berth_core>)
 
 function(berth_module_not_installed module symbol)
-  set(map ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.map)
+  string(MAKE_C_IDENTIFIER "${symbol}" name)
+  set(map ${CMAKE_CURRENT_BINARY_DIR}/${name}.map)
   file(CONFIGURE OUTPUT ${map} CONTENT "{ global: @symbol@; local: *; };\n" @ONLY)
   set_target_properties(${module} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
                                              LINK_DEPENDS ${map})

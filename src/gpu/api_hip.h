@@ -6,6 +6,7 @@
 #include <hip/hip_fp16.h>
 #include <hip/hip_runtime.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define GPU_KIND "hip"
 #define GPU_WARP 64
@@ -52,6 +53,9 @@ static inline void gpu_pinned_free(void *block) {
 // Devices that HIP shows (HIP_VISIBLE_DEVICES).
 static inline gpu_error gpu_count(int *count) {
     *count = 0;
+    if (access("/dev/kfd", F_OK) != 0) {
+        return gpu_error{GPU_NO_DRIVER, "no AMD GPU driver is loaded (/dev/kfd)"};
+    }
     return gpu_error_of(hipGetDeviceCount(count));
 }
 

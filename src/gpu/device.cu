@@ -428,8 +428,10 @@ static enum berth_status open_parts(struct gpu *gpu, const struct device_options
     return failure.code == 0 ? BERTH_OK : report(gpu->description, "opening", failure, error);
 }
 
-static enum berth_status open_device(const struct device_options *options, struct device **device,
-                                     struct berth_error *error) {
+// hipcc's pass for the GPU leaves out the object that has it.
+[[maybe_unused]] static enum berth_status open_device(const struct device_options *options,
+                                                      struct device **device,
+                                                      struct berth_error *error) {
     struct gpu *gpu = (struct gpu *)memory_array_zeroed(1, sizeof *gpu);
     if (gpu == NULL) {
         return error_no_memory(error, sizeof *gpu, "the device");

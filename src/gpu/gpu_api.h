@@ -20,6 +20,7 @@ enum { // of the numbers
     GPU_NO_DRIVER = 35,
     GPU_NO_DEVICE = 100,
     GPU_WRONG_INDEX = 101,
+    GPU_NO_LIBRARY = 303,
     GPU_NOT_SUPPORTED = 801,
     GPU_CAPTURE_FORBIDS = 900
 };

@@ -71,7 +71,18 @@ device=cuda:1
 refused embed --model model texts.txt
 device=hip
 reason="no berth-device-hip.so in"
-[ -e "$BERTH_MODULE_PATH/berth-device-hip.so" ] || refused embed --model model texts.txt
+if [ -e "$BERTH_MODULE_PATH/berth-device-hip.so" ]; then
+    what="what berth-device-hip.so is linked to"
+    readelf -d "$BERTH_MODULE_PATH/berth-device-hip.so" >"$out"
+    expect_out "libamdhip64.so"
+    expect_no "$out" "hipblaslt"
+    reason="device hip: opening: no AMD GPU driver is loaded (/dev/kfd) (error 35): install or update the GPU's driver"
+fi
+if [ -e /dev/kfd ]; then
+    echo "skipped: what happens without AMD's driver; there is one"
+else
+    everything
+fi
 for verb in peak gemm ops; do
     run bench $verb --device cuda --seconds 0.01
     expect_code 69

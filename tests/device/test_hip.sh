@@ -21,7 +21,6 @@ for architecture in gfx90a gfx942; do
         continue
     fi
     for file in "$SOURCE"/src/gpu/*.cu; do
-        case $file in *gemm_cuda.cu) continue ;; esac # calls cuBLASLt
         if ! compile $architecture "$file"; then
             echo "FAILED: $file for $architecture"
             grep -E 'error' "$work/messages" | head -5

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products by cuBLASLt or hipBLASLt, which has the same interface under other names (lt_cuda.h,
+// lt_hip.h). They think in columns: our c[M, N] is their [N, M], so a and b trade places. A plan
+// (descriptors and the algorithm that the heuristic chose) is kept for each shape.
+//
+// A bias is added by the product in the dtype of c; where that is not f32, the bias is rounded into
+// scratch memory first.
+#include "gpu/gemm.h"
+#include "gpu/kernel.h"
+
+#ifdef __CUDACC__
+#include "gpu/lt_cuda.h"
+#else
+#include "gpu/lt_hip.h"
+#endif
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLANS = 256, WORKSPACE_BYTES = 64 << 20, BIAS_MOST = 1 << 20, BIAS_THREADS = 256 };
+
+// What decides which algorithm fits; all of it is compared.
+struct plan_key {
+    int64_t rows, cols, inner, stride_a, stride_b, stride_c;
+    int32_t operands, result; // enum dtype
+    int32_t a_transposed, b_transposed, adds, has_bias;
+};
+
+struct plan {
+    struct plan_key key;
+    LT(MatmulDesc_t) product;
+    LT(MatrixLayout_t) a, b, c;
+    LT(MatmulAlgo_t) algorithm;
+};
+
+struct gemm {
+    LT(Handle_t) library;
+    void *workspace; // device memory
+    void *bias;      // device memory, of BIAS_MOST 2-byte numbers
+    struct plan plans[PLANS];
+    int count, oldest; // where PLANS are in use, the oldest is replaced
+};
+
+static lt_type type_of(enum dtype dtype) {
+    return dtype == DTYPE_F32 ? LT_F32 : dtype == DTYPE_BF16 ? LT_BF16 : LT_F16;
+}
+
+gpu_error gemm_open(struct gemm **gemm) {
+    struct gemm *opened = (struct gemm *)calloc(1, sizeof *opened);
+    if (opened == NULL) {
+        return gpu_error{GPU_OUT_OF_MEMORY, NULL};
+    }
+    gpu_error error = lt_load();
+    if (error.code == 0) {
+        error = lt_error(LT(Create)(&opened->library));
+    }
+    if (error.code == 0) {
+        error = lt_check(opened->library);
+    }
+    if (error.code == 0) {
+        error = gpu_memory_new(&opened->workspace, WORKSPACE_BYTES);
+    }
+    if (error.code == 0) {
+        error = gpu_memory_new(&opened->bias, BIAS_MOST * sizeof(uint16_t));
+    }
+    if (error.code != 0) {
+        gemm_close(opened);
+        return error;
+    }
+    *gemm = opened;
+    return GPU_NO_ERROR;
+}
+
+static void close_plan(struct plan *plan) {
+    LT(MatmulDescDestroy)(plan->product);
+    LT(MatrixLayoutDestroy)(plan->a);
+    LT(MatrixLayoutDestroy)(plan->b);
+    LT(MatrixLayoutDestroy)(plan->c);
+}
+
+void gemm_close(struct gemm *gemm) {
+    for (int i = 0; gemm != NULL && i < gemm->count; i++) {
+        close_plan(&gemm->plans[i]);
+    }
+    if (gemm != NULL && gemm->library != NULL) {
+        LT(Destroy)(gemm->library);
+        gpu_memory_free(gemm->workspace);
+        gpu_memory_free(gemm->bias);
+    }
+    free(gemm);
+}
+
+size_t gemm_workspace_bytes(void) {
+    return WORKSPACE_BYTES + BIAS_MOST * sizeof(uint16_t);
+}
+
+// --- plans --------------------------------------------------------------------------------------
+
+static struct plan_key key_of(const struct gemm_call *call) {
+    struct plan_key key;
+    memset(&key, 0, sizeof key); // padding is compared, too
+    key.rows = call->c.rows;
+    key.cols = call->c.cols;
+    key.inner = call->a_transposed ? call->a.rows : call->a.cols;
+    key.stride_a = call->a.stride;
+    key.stride_b = call->b.stride;
+    key.stride_c = call->c.stride;
+    key.operands = call->a.dtype;
+    key.result = call->c.dtype;
+    key.a_transposed = call->a_transposed;
+    key.b_transposed = call->b_transposed;
+    key.adds = call->adds;
+    key.has_bias = call->bias != NULL;
+    return key;
+}
+
+#define TRY_LT(call)                                                                               \
+    do {                                                                                           \
+        lt_status try_status_ = (call);                                                            \
+        if (try_status_ != LT_SUCCESS) {                                                           \
+            return try_status_;                                                                    \
+        }                                                                                          \
+    } while (0)
+
+static lt_status set_layout(LT(MatrixLayout_t) * layout, struct mat m) {
+    return LT(MatrixLayoutCreate)(layout, type_of(m.dtype), (uint64_t)m.cols, (uint64_t)m.rows,
+                                  m.stride);
+}
+
+static lt_status set_bias(struct plan *plan, const void *bias) {
+    return bias == NULL
+               ? LT_SUCCESS
+               : LT(MatmulDescSetAttribute)(plan->product, LT_NUMBER(MATMUL_DESC_BIAS_POINTER),
+                                            &bias, sizeof bias);
+}
+
+// b is the library's first operand, a its second.
+static lt_status describe(struct plan *plan, const struct gemm_call *call, const void *bias) {
+    const int32_t first = call->b_transposed ? LT_TRANSPOSED : LT_AS_IT_IS;
+    const int32_t second = call->a_transposed ? LT_TRANSPOSED : LT_AS_IT_IS;
+    const uint32_t epilogue =
+        call->bias != NULL ? LT_NUMBER(EPILOGUE_BIAS) : LT_NUMBER(EPILOGUE_DEFAULT);
+    const lt_type bias_type = type_of(call->c.dtype);
+    TRY_LT(LT(MatmulDescCreate)(&plan->product, LT_SUMS_F32, LT_F32));
+    TRY_LT(LT(MatmulDescSetAttribute)(plan->product, LT_NUMBER(MATMUL_DESC_TRANSA), &first,
+                                      sizeof first));
+    TRY_LT(LT(MatmulDescSetAttribute)(plan->product, LT_NUMBER(MATMUL_DESC_TRANSB), &second,
+                                      sizeof second));
+    TRY_LT(LT(MatmulDescSetAttribute)(plan->product, LT_NUMBER(MATMUL_DESC_EPILOGUE), &epilogue,
+                                      sizeof epilogue));
+    TRY_LT(LT(MatmulDescSetAttribute)(plan->product, LT_NUMBER(MATMUL_DESC_BIAS_DATA_TYPE),
+                                      &bias_type, sizeof bias_type));
+    TRY_LT(set_bias(plan, bias));
+    TRY_LT(set_layout(&plan->b, call->b));
+    TRY_LT(set_layout(&plan->a, call->a));
+    return set_layout(&plan->c, call->c);
+}
+
+static lt_status choose_algorithm(struct gemm *gemm, struct plan *plan) {
+    const size_t workspace = WORKSPACE_BYTES;
+    LT(MatmulHeuristicResult_t) result;
+    LT(MatmulPreference_t) preference;
+    int found = 0;
+    TRY_LT(LT(MatmulPreferenceCreate)(&preference));
+    lt_status status = LT(MatmulPreferenceSetAttribute)(
+        preference, LT_NUMBER(MATMUL_PREF_MAX_WORKSPACE_BYTES), &workspace, sizeof workspace);
+    if (status == LT_SUCCESS) {
+        status = lt_want_fixed_sums(preference);
+    }
+    if (status == LT_SUCCESS) {
+        status = LT(MatmulAlgoGetHeuristic)(gemm->library, plan->product, plan->b, plan->a, plan->c,
+                                            plan->c, preference, 1, &result, &found);
+    }
+    LT(MatmulPreferenceDestroy)(preference);
+    TRY_LT(status);
+    if (found == 0) {
+        return LT_NOT_SUPPORTED;
+    }
+    plan->algorithm = result.algo;
+    return LT_SUCCESS;
+}
+
+// bias: in the dtype of the result.
+static struct plan *plan_for(struct gemm *gemm, const struct gemm_call *call, const void *bias,
+                             lt_status *status) {
+    const struct plan_key key = key_of(call);
+    for (int i = 0; i < gemm->count; i++) {
+        if (memcmp(&gemm->plans[i].key, &key, sizeof key) == 0) {
+            return &gemm->plans[i];
+        }
+    }
+    struct plan made;
+    memset(&made, 0, sizeof made);
+    made.key = key;
+    *status = describe(&made, call, bias);
+    if (*status == LT_SUCCESS) {
+        *status = choose_algorithm(gemm, &made);
+    }
+    if (*status != LT_SUCCESS) {
+        close_plan(&made);
+        return NULL;
+    }
+    struct plan *kept = &gemm->plans[gemm->count];
+    if (gemm->count < PLANS) {
+        gemm->count++;
+    } else {
+        kept = &gemm->plans[gemm->oldest];
+        gemm->oldest = (gemm->oldest + 1) % PLANS;
+        close_plan(kept);
+    }
+    *kept = made;
+    return kept;
+}
+
+// --- products -----------------------------------------------------------------------------------
+
+__global__ void __launch_bounds__(BIAS_THREADS)
+    round_bias_kernel(struct mat rounded, const float *bias) {
+    const int64_t column = (int64_t)blockIdx.x * BIAS_THREADS + threadIdx.x;
+    if (column < rounded.cols) {
+        set_number(rounded, 0, column, bias[column]);
+    }
+}
+
+static gpu_cost round_bias_cost(struct mat rounded, const float *bias) {
+    return {cost_words(bias, rounded.cols), cost_of(rounded), 0};
+}
+
+static const void *bias_for(struct gpu *gpu, const struct gemm_call *call) {
+    if (call->bias == NULL || call->c.dtype == DTYPE_F32) {
+        return call->bias;
+    }
+    const struct mat rounded = {gpu->gemm->bias, 1, call->c.cols, call->c.cols, call->c.dtype};
+    gpu_run(gpu, {"round_bias", gpu_blocks(call->c.cols, BIAS_THREADS), BIAS_THREADS},
+            round_bias_kernel, round_bias_cost, rounded, call->bias);
+    return gpu->gemm->bias;
+}
+
+void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
+    const float one = 1.0f, base = call->adds ? 1.0f : 0.0f;
+    struct gemm *gemm = gpu->gemm;
+    lt_status status = LT_SUCCESS;
+    if (gpu->status != BERTH_OK || call->c.rows == 0) {
+        return;
+    }
+    const void *bias = bias_for(gpu, call);
+    struct plan *plan = plan_for(gemm, call, bias, &status);
+    if (plan != NULL) {
+        status = set_bias(plan, bias);
+    }
+    if (status == LT_SUCCESS) {
+        status =
+            LT(Matmul)(gemm->library, plan->product, &one, call->b.data, plan->b, call->a.data,
+                       plan->a, &base, call->c.data, plan->c, call->c.data, plan->c,
+                       &plan->algorithm, gemm->workspace, WORKSPACE_BYTES, lt_stream(gpu->stream));
+    }
+    gpu_fail(gpu, "matrix product", lt_error(status));
+}
