@@ -235,6 +235,9 @@ enum berth_status sentence_read(const char *folder, struct sentence *sentence,
 done:
     json_free(modules);
     memory_free(path);
+    if (status != BERTH_OK) {
+        sentence_done(sentence);
+    }
     return status;
 }
 

@@ -27,7 +27,7 @@ struct sentence {
 extern const char *const sentence_pooling_names[SENTENCE_POOLINGS];
 
 // Reads the files of a folder. BERTH_CONFIG, naming file and module, if the embedding is not
-// supported.
+// supported. sentence_done releases what it read; after an error there is nothing to release.
 enum berth_status sentence_read(const char *folder, struct sentence *sentence,
                                 struct berth_error *error);
 void sentence_done(struct sentence *sentence);

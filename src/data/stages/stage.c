@@ -386,6 +386,7 @@ enum berth_status stage_open(struct stage *stage, const struct stage_place *plac
                             .path = memory_string(place->manifest),
                             .lock.descriptor = -1,
                             .settings = settings,
+                            .existing = length, // until open_first has looked
                             .files = json_new_object()};
     enum berth_status status = BERTH_OK;
     if (stage->folder == NULL || stage->path == NULL || stage->files == NULL) {

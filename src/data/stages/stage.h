@@ -53,7 +53,7 @@ struct stage {
     size_t put;  // entries that this rank has added since they were gathered
     int complete;
     int is_new;      // this run created the manifest
-    size_t existing; // dir_existing(folder), before this run
+    size_t existing; // dir_existing(folder), before this run: what was there stays
 };
 
 // Creates the folder, locks the manifest's folder, reads or creates the manifest, and removes
