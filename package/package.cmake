@@ -9,7 +9,9 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME berth)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_CONTACT "The Berth authors <berth@example.org>")
+# Who answers for a package is whoever builds it. Debian wants an address; no mail reaches one that ends in .invalid.
+set(BERTH_MAINTAINER "The Berth authors <nobody@berth.invalid>" CACHE STRING "Who maintains the packages: NAME <ADDRESS>")
+set(CPACK_PACKAGE_CONTACT "${BERTH_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)

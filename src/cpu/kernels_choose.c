@@ -6,6 +6,7 @@
 #include <string.h>
 
 struct candidate {
+    const char *name;
     const struct kernels *kernels;
     int runs;
 };
@@ -17,17 +18,20 @@ const struct kernels *kernels_choose(const char *instructions, struct berth_erro
     int avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     int bf16 = avx512 && __builtin_cpu_supports("avx512bf16");
-    const struct candidate candidates[] = {{&kernels_avx512bf16, bf16},
-                                           {&kernels_avx512, avx512},
-                                           {&kernels_avx2, avx2},
-                                           {&kernels_generic, 1}};
+    const struct candidate candidates[] = {{"avx512bf16", &kernels_avx512bf16, bf16},
+                                           {"avx512", &kernels_avx512, avx512},
+                                           {"avx2", &kernels_avx2, avx2},
+                                           {"generic", &kernels_generic, 1}};
 #else
-    const struct candidate candidates[] = {{&kernels_generic, 1}};
+    const struct candidate candidates[] = {{"generic", &kernels_generic, 1},
+                                           {.name = "avx2"},
+                                           {.name = "avx512"},
+                                           {.name = "avx512bf16"}};
 #endif
     int automatic = instructions == NULL || strcmp(instructions, "auto") == 0;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
         const struct candidate *c = &candidates[i];
-        if (automatic ? c->runs : strcmp(instructions, c->kernels->name) == 0) {
+        if (automatic ? c->runs : strcmp(instructions, c->name) == 0) {
             if (c->runs) {
                 return c->kernels;
             }

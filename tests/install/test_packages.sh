@@ -24,6 +24,7 @@ done
 
 # --- the same bytes from different folders ---
 packages=${BERTH_PACKAGES:-}
+maintainer="Ada Example <ada@packages.invalid>"
 if [ -z "$packages" ]; then
     packages=$work/one
     for copy in a "b/deeper and with blanks"; do
@@ -31,8 +32,11 @@ if [ -z "$packages" ]; then
         git -C "$SOURCE" ls-files -z --cached --others --exclude-standard | tar -C "$SOURCE" --null -T - -c | tar -C "$work/$copy" -x
     done
     export SOURCE_DATE_EPOCH=1700000000
-    "$work/a/package/build" "$packages" -DBERTH_CUDA=OFF -DBERTH_HIP=OFF >"$work/log" 2>&1 || die "building"
-    "$work/b/deeper and with blanks/package/build" "$work/another folder" -DBERTH_CUDA=OFF -DBERTH_HIP=OFF >"$work/log" 2>&1 || die "building again"
+    "$work/a/package/build" "$packages" -DBERTH_CUDA=OFF -DBERTH_HIP=OFF "-DBERTH_MAINTAINER=$maintainer" >"$work/log" 2>&1 || die "building"
+    "$work/b/deeper and with blanks/package/build" "$work/another folder" -DBERTH_CUDA=OFF -DBERTH_HIP=OFF "-DBERTH_MAINTAINER=$maintainer" >"$work/log" 2>&1 || die "building again"
+    for package in "$packages"/*.deb; do
+        [ "$(dpkg-deb -f "$package" Maintainer)" = "$maintainer" ] || die "$package names another maintainer"
+    done
     diff "$packages/SHA256SUMS" "$work/another folder/SHA256SUMS" >"$work/log" || die "other bytes in another folder"
 fi
 (cd "$packages" && sha256sum --quiet -c SHA256SUMS) >"$work/log" 2>&1 || die "SHA256SUMS"

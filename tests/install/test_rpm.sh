@@ -18,7 +18,7 @@ git -C "$SOURCE" ls-files -z --cached --others --exclude-standard |
     tar -C "$SOURCE" --null -T - --transform "s|^|berth-$version/|" -czf "$work/berth-$version.tar.gz"
 rpmbuild -tb --nodeps --define "_topdir $work/rpm" --define "_lib lib64" --define "_libdir /usr/lib64" --define "debug_package %{nil}" \
     "$work/berth-$version.tar.gz" >"$work/log" 2>&1 || die "rpmbuild"
-! grep -qiE 'unpackaged|File listed twice' "$work/log" || die "files of no package, or of two"
+! grep -qE '\(but unpackaged\)|File listed twice' "$work/log" || die "files of no package, or of two"
 has() { # PACKAGE FILE
     rpm -qpl "$work"/rpm/RPMS/*/"$1-$version"-*.rpm >"$work/log" 2>&1
     grep -qx -- "$2" "$work/log" || die "$1 lacks $2"
