@@ -180,30 +180,22 @@ static struct share share_of(const struct tiles *t, int64_t shares, int64_t inde
     return (struct share){tile, which * parts / shares * part, end < cols ? end : cols};
 }
 
-static void run_share(struct cpu *cpu, const struct tiles *t, const struct share *share) {
-    if (share->end - share->first == t->y.cols) {
+// y = f(u), u = x * op(w) + bias of the tiles; or u alone, where y is empty.
+static void run_share(struct cpu *cpu, const struct tiles *t, const struct share *share,
+                      struct mat y, enum activation activation) {
+    if (mat_is_empty(y) && share->end - share->first == t->y.cols) {
         const struct gemm_operands operands = tile_operands(t, share->tile);
         run(cpu, tile_plan(t, share->tile), &operands);
         return;
     }
     for (struct part p = {.first = share->first}; p.first + p.count < share->end;) {
         p = run_part(cpu, t, share->tile, p.first + p.count);
+        if (!mat_is_empty(y)) {
+            cpu->kernels->activation_forward(part_of(t, y, &p), part_of(t, t->y, &p), activation);
+        }
     }
 }
 
-static void run_tiles(struct cpu *cpu, struct tiles t) {
-    if (!tile_plans(cpu, &t)) {
-        return;
-    }
-    const int64_t shares = shares_of(cpu, &t);
-#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
-    for (int64_t i = 0; i < t.cut.count * shares; i++) {
-        const struct share share = share_of(&t, shares, i);
-        run_share(cpu, &t, &share);
-    }
-}
-
-// y = f(u), u = x * op(w) + bias of the tiles.
 static void run_activated(struct cpu *cpu, struct tiles t, struct mat y,
                           enum activation activation) {
     if (!tile_plans(cpu, &t)) {
@@ -213,11 +205,12 @@ static void run_activated(struct cpu *cpu, struct tiles t, struct mat y,
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
     for (int64_t i = 0; i < t.cut.count * shares; i++) {
         const struct share share = share_of(&t, shares, i);
-        for (struct part p = {.first = share.first}; p.first + p.count < share.end;) {
-            p = run_part(cpu, &t, share.tile, p.first + p.count);
-            cpu->kernels->activation_forward(part_of(&t, y, &p), part_of(&t, t.y, &p), activation);
-        }
+        run_share(cpu, &t, &share, y, activation);
     }
+}
+
+static void run_tiles(struct cpu *cpu, struct tiles t) {
+    run_activated(cpu, t, (struct mat){0}, ACTIVATION_LINEAR);
 }
 
 void cpu_linear_forward(struct device *dev, struct mat y, struct mat x, struct mat w,

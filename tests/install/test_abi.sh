@@ -4,15 +4,9 @@
 # (dev/check-abi), and the check notices planted changes, but not new functions.
 set -u
 command -v abidiff >/dev/null || { echo "skipped: abidiff of abigail-tools is missing"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/lib.sh"
 check=$SOURCE/dev/check-abi
 header=$SOURCE/include/berth.h
-die() {
-    echo "FAILED: $1" >&2
-    cat "$work/log" >&2
-    exit 1
-}
 # plant NAME SED-SCRIPT: a header with that change
 plant() {
     sed -E "$2" "$header" >"$work/planted.h"

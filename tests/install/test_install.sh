@@ -3,14 +3,7 @@
 # Tests that an installed tree is complete, can be moved, and needs only pkg-config. Programs are built
 # against the shared and against the static library, including one that defines all of the library's internal
 # names; the header compiles alone under C11. berth.pc is correct for any folders.
-set -u
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-die() {
-    echo "FAILED: $1" >&2
-    [ ! -s "$work/log" ] || tail -n 20 "$work/log" >&2
-    exit 1
-}
+. "$(dirname "$0")/lib.sh"
 package() { pkg-config "$@" berth; }
 sanitize=${SANITIZE:+-fsanitize=$SANITIZE}
 

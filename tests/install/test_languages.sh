@@ -5,13 +5,7 @@
 # ctypes example. All print the same bits. Another version is refused.
 set -u
 command -v "$CXX" >/dev/null || { echo "skipped: no C++ compiler"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-die() {
-    echo "FAILED: $1" >&2
-    tail -n 20 "$work/log" >&2
-    exit 1
-}
+. "$(dirname "$0")/lib.sh"
 model=$SOURCE/tests/golden/classifier
 root=$work/tree
 "$CMAKE" --install "$BUILD" --prefix "$root" >"$work/log" 2>&1 || die "installing"

@@ -4,14 +4,7 @@
 # installed asks nobody for their libraries. What CMake says where something is missing. Long: a build.
 #
 # BERTH_WITHOUT names the folder of such a build instead.
-set -u
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-die() {
-    echo "FAILED: $1" >&2
-    tail -n 20 "$work/log" >&2
-    exit 1
-}
+. "$(dirname "$0")/lib.sh"
 configure() { # FOLDER OPTIONS...
     local folder=$1
     shift

@@ -1,15 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# package/install-into as a user without root does it: libraries and their headers lie in a folder of his own, where
-# Debian's packages were unpacked, and the program uses those, not the system's. Long: a build.
-set -u
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-die() {
-    echo "FAILED: $1" >&2
-    [ ! -s "$work/log" ] || tail -n 20 "$work/log" >&2
-    exit 1
-}
+# package/install-into, as a user without root calls it. The libraries and their headers are in the user's own folder,
+# where Debian's packages were unpacked, and the program uses those, not the system's. Long: a build.
+. "$(dirname "$0")/lib.sh"
 for tool in dpkg apt-get setpriv git; do
     command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
 done

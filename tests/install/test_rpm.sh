@@ -2,14 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # package/berth.spec builds with rpmbuild, names every file that is installed, and its packages have what Debian's have.
 # Long: a build. It runs on Debian, whose libraries are not RPM packages: what the spec requires is not asked for.
-set -u
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-die() {
-    echo "FAILED: $1" >&2
-    tail -n 20 "$work/log" >&2
-    exit 1
-}
+. "$(dirname "$0")/lib.sh"
 for tool in rpmbuild rpm git mpicc; do
     command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
 done

@@ -6,13 +6,7 @@ set -u
 python=${BERTH_PYTHON:-python3}
 [ -z "$SANITIZE" ] || { echo "skipped: a sanitizer's library would have to be loaded before Python"; exit 77; }
 "$python" -c 'import numpy, ensurepip' 2>/dev/null || { echo "skipped: $python has no numpy or no venv (python3-venv)"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-die() {
-    echo "FAILED: $1" >&2
-    tail -n 20 "$work/log" >&2
-    exit 1
-}
+. "$(dirname "$0")/lib.sh"
 "$CMAKE" --install "$BUILD" --prefix "$work/tree" >"$work/log" 2>&1 || die "installing"
 for turn in first second; do
     "$python" -B "$SOURCE/package/wheel/build_wheel.py" "$work/tree" "$work/$turn" >"$work/path" 2>"$work/log" ||
