@@ -108,13 +108,24 @@ static enum berth_status mpi_test(struct transport *transport, struct transport_
                                : message_failed(code, message, "lost the message with", error);
 }
 
+// Both MPIs first search what they have received, and only if the message is not there receive what
+// has arrived: the second call finds it.
+static int probe(MPI_Comm from, int *is_there, MPI_Status *status) {
+    int code = MPI_SUCCESS;
+    *is_there = 0;
+    for (int call = 0; call < 2 && code == MPI_SUCCESS && !*is_there; call++) {
+        code = MPI_Iprobe(MPI_ANY_SOURCE, 0, from, is_there, status);
+    }
+    return code;
+}
+
 static enum berth_status mpi_look(struct transport *transport, enum transport_channel channel,
                                   void *data, size_t bytes, int *peer, struct berth_error *error) {
     const MPI_Comm from = job_of(transport)->channels[channel];
-    int is_there = 0;
+    int is_there;
     MPI_Status status[1];
     *peer = -1;
-    int code = MPI_Iprobe(MPI_ANY_SOURCE, 0, from, &is_there, status);
+    int code = probe(from, &is_there, status);
     if (code == MPI_SUCCESS && is_there) {
         *peer = status->MPI_SOURCE;
         code = MPI_Recv(data, (int)bytes, MPI_BYTE, *peer, 0, from, status);

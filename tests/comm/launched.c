@@ -6,6 +6,9 @@
 //                                          once from two threads, sizes from nothing to above every
 //                                          MPI's eager limit. stay: leaves as after an error;
 //                                          again: a second time, after closing
+//        launched MODULE letter FILE      two processes of a host: the first sends and then creates
+//                                          FILE, and the second, which waits for FILE, must find
+//                                          the message at its first look
 //        launched NAME ranks ELEMENTS      a communicator: sums, and a range of so many elements
 //                                          reduced and gathered
 #include "comm/mpi.h"
@@ -17,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ROUNDS 3
 #define LARGEST ((size_t)3 << 20)
@@ -162,7 +166,36 @@ static int run_messages(const char *module, int fails) {
     return wrong == 0 ? 0 : 1;
 }
 
+static int run_letter(const char *module, const char *file) {
+    struct launch launch = launch_find();
+    struct transport *transport;
+    struct berth_error error;
+    int64_t letter = 17, found = 0;
+    int peer = -1;
+    must(mpi_transport_open(module, &launch, &transport, &error), &error);
+    if (transport->rank == 0) {
+        struct transport_message message = {
+            .peer = 1, .channel = TRANSPORT_WATCH, .data = &letter, .bytes = sizeof letter};
+        must(transport->send(transport, &message, &error), &error);
+        finish(transport, &message);
+        fclose(fopen(file, "w"));
+    } else {
+        while (access(file, F_OK) != 0) {
+            sched_yield();
+        }
+        must(transport->look(transport, TRANSPORT_WATCH, &found, sizeof found, &peer, &error),
+             &error);
+        printf("from process %d: %d\n", peer, (int)found);
+        fflush(stdout);
+    }
+    transport->close(transport, TRANSPORT_DONE);
+    return 0;
+}
+
 int main(int count, char **words) {
+    if (count > 3 && strcmp(words[2], "letter") == 0) {
+        return run_letter(words[1], words[3]);
+    }
     if (count > 3) {
         return run_ranks(words[1], atoll(words[3]));
     }

@@ -70,14 +70,14 @@ ticks_of_process() { # of processor time
 evaluations() {
     grep -c '^eval:' "$err"
 }
-# Gives the process 80 ms of processor time every second, until there are so many evaluations.
+# Gives the process 30 ms of processor time every second, until there are so many evaluations.
 crawl() { # EVALUATIONS
     local before
     while kill -STOP "$process" 2>/dev/null && [ "$(evaluations)" -lt "$1" ]; do
         sleep 1
         before=$(ticks_of_process)
         kill -CONT "$process"
-        while kill -0 "$process" 2>/dev/null && [ "$(ticks_of_process)" -lt $((before + 8)) ]; do :; done
+        while kill -0 "$process" 2>/dev/null && [ "$(ticks_of_process)" -lt $((before + 3)) ]; do :; done
     done
     kill -CONT "$process"
 }

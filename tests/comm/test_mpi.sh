@@ -29,6 +29,9 @@ for mpi in $mpis; do
     launch_program "$mpi" 2 "$LAUNCHED" "$mpi" again
     expect_code 0
     expect_lines 4 "^$mpi process [0-9] of 2, .*: 0 wrong\$"
+    launch_program "$mpi" 2 "$LAUNCHED" "$mpi" letter "$work/letter-$mpi"
+    expect_code 0
+    expect_lines 1 '^from process 0: 17$'
     # What Open MPI takes from the environment when it is initialized.
     if [ "$mpi" = openmpi ]; then
         seen="--mca mpi_show_mca_params environment $LAUNCHED openmpi"
