@@ -322,6 +322,10 @@ struct berth_config {
     const char *profile;        /* "a:b": record where the time of updates a to b goes; NULL: no */
     const char *profile_output; /* file for that record, in the JSON of Chrome's tracing; NULL:
                                    profile.json in output_dir */
+
+    const char *gpu_exchange; /* of ranks on GPUs: "nccl", "mpi"; "auto": NCCL where it can be */
+
+    int tf32; /* round the operands of fp32 products to TF32, on devices that do */
 };
 
 /* Sets every field to its default; required before a struct is used. `size` is the struct's size in

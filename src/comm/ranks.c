@@ -370,6 +370,7 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
     fill(ranks);
     const struct comm_ranks_memory memory = comm_ranks_memory(
         settings, ranks->comm.size, ranks->comm.local_size, ranks->comm.host_count);
+    ranks->comm.timeout_seconds = settings->timeout_seconds;
     ranks->comm.bytes = memory.own;
     ranks->comm.host_bytes = memory.host;
     ranks->comm.reduce_bytes = memory.reduce;

@@ -51,6 +51,7 @@ struct comm {
     int local_rank, local_size; // among those of this host
     int host, host_count;
     const char *const *host_names; // [size] of each rank's host; NULL where there is one rank
+    double timeout_seconds;        // of each wait for other ranks; 0: there are none
     size_t bytes;                  // of memory that it takes alone
     size_t host_bytes;             // of memory that the ranks of the host share
     // Of these, what this rank uses when it reduces, and when it gathers, values that travel in

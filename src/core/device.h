@@ -259,6 +259,12 @@ struct lamb_args {
     struct lamb_stats *stats; // [tensors] out; not written where the update is skipped
 };
 
+// What the devices of a job's ranks know each other by.
+#define DEVICE_PEERS_ID 128
+
+struct comm;
+struct comm_range;
+
 struct device {
     const char *name; // "cpu"
     void *state;
@@ -268,6 +274,7 @@ struct device {
     void *observer;  // of who put functions of its own in the place of the device's; NULL: nobody
     enum dtype fast_dtype; // the default of training and prediction
     int wants_word_rows;   // 1: embed_backward reads batch.word_rows
+    int tf32;              // 1: products of f32 matrices round their operands to TF32
 
     // Short description for people: instruction set, threads, libraries.
     const char *(*describe)(struct device *dev);
@@ -286,6 +293,18 @@ struct device {
     // returns a number above 0. Until fetch_wait(that number) returns, `from` is not written.
     int64_t (*fetch_begin)(struct device *dev, void *to_pinned, const void *from, size_t bytes);
     void (*fetch_wait)(struct device *dev, int64_t fetch);
+    // Exchanges with the devices of a job's other ranks, beside the operations and without the
+    // host; NULL: the device has none. All ranks open, or none; then each calls the same. Writes an
+    // id, which all ranks get from one of them; returns NULL, or why there is no exchange.
+    const char *(*peers_id)(struct device *dev, char id[DEVICE_PEERS_ID]);
+    enum berth_status (*peers_open)(struct device *dev, struct comm *comm,
+                                    const char id[DEVICE_PEERS_ID], struct berth_error *error);
+    void (*peers_close)(struct device *dev); // harmless when they are not open
+    // As in core/comm.h, of what all earlier calls leave; later ones that read or write the range
+    // follow a wait, which does not keep the host. A rank that is lost is an error of the device.
+    int64_t (*peers_reduce)(struct device *dev, const struct comm_range *range);
+    int64_t (*peers_gather)(struct device *dev, const struct comm_range *range);
+    void (*peers_wait)(struct device *dev, int64_t ticket);
     void (*zero)(struct device *dev, void *block, size_t bytes);
     // As zero; where the device can, the block takes no memory until it is written again.
     void (*discard)(struct device *dev, void *block, size_t bytes);
@@ -493,6 +512,8 @@ struct device_options {
     const char *instructions; // NULL or "auto"; "generic", "avx2", "avx512", "avx512bf16" force one
     int index;      // of the GPU among those of its kind that the process sees; -1: one of them for
     int local_rank; // each rank of the host, in turn
+    int ranks;      // of the job; several: memory to exchange with other ranks' devices is counted
+    int tf32;       // 1: products of f32 matrices in TF32, where the device has it
 };
 
 // What to return after memory_new(bytes) has failed: the device's error, or BERTH_NO_MEMORY with

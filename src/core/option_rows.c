@@ -422,6 +422,10 @@ const struct option_row option_rows[] = {
              "predict, on a CPU",
      .shown = "auto: bf16 if the device has instructions for it, else fp32",
      .job_defaults = {{JOB_EMBED | JOB_FILL, "fp32", NULL}}},
+    {FLAG("precision", tf32, "false"), KEPT, .jobs = MACHINE_JOBS,
+     .help =
+         "round the operands of fp32 matrix products to TF32 (10 bits of fraction), on NVIDIA's "
+         "GPUs; elsewhere it has no effect, which is noted"},
     {TEXT("precision", loss_scale, NULL), NOTED, .jobs = JOB_TRAIN, .unit = "X",
      DEEPSPEED("fp16.loss_scale", NULL),
      .help = "factor of the loss in the backward pass; updates whose gradient overflows are "
@@ -571,6 +575,10 @@ const struct option_row option_rows[] = {
      DEEPSPEED("zero_optimization.overlap_comm", NULL),
      .help = "exchange gradients and weights while computing goes on; false: wait for every "
              "exchange"},
+    {TEXT("ranks", gpu_exchange, "auto"), FREE, .jobs = JOB_TRAIN | JOB_BENCH, .unit = "WAY",
+     .choices = "auto|nccl|mpi",
+     .help = "how processes on GPUs exchange gradients and weights: from GPU to GPU (nccl), or "
+             "through the memory of their hosts (mpi); auto: nccl where all can"},
     {INTEGER("ranks", reduce_bucket_size, "0"), FREE, .jobs = JOB_TRAIN | JOB_BENCH, AT_LEAST(0),
      .unit = "N", DEEPSPEED("zero_optimization.reduce_bucket_size", NULL),
      .help = "maximum number of elements of gradients to exchange at a time",

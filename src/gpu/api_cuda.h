@@ -11,6 +11,7 @@
 
 #define GPU_KIND "cuda"
 #define GPU_WARP 32
+#define GPU_HAS_TF32 1
 #define GPU_CALL(name) cuda##name
 
 static_assert((int)cudaErrorMemoryAllocation == GPU_OUT_OF_MEMORY, "CUDA's number");

@@ -137,6 +137,13 @@ static inline gpu_error gpu_event_wait(const gpu_event *event) {
     return gpu_error_of(GPU_CALL(EventSynchronize)(event->event));
 }
 
+// Whether the stream has come there.
+static inline gpu_error gpu_event_done(const gpu_event *event, bool *done) {
+    const GPU_CALL(Error_t) error = GPU_CALL(EventQuery)(event->event);
+    *done = error == GPU_CALL(Success);
+    return error == GPU_CALL(ErrorNotReady) ? GPU_NO_ERROR : gpu_error_of(error);
+}
+
 // What is added to the stream from now on waits for the event as it was last recorded.
 static inline gpu_error gpu_stream_wait(gpu_stream stream, const gpu_event *event) {
     return gpu_error_of(GPU_CALL(StreamWaitEvent)(stream.stream, event->event, 0));

@@ -10,6 +10,7 @@
 
 #define GPU_KIND "hip"
 #define GPU_WARP 64
+#define GPU_HAS_TF32 0
 #define GPU_CALL(name) hip##name
 
 static_assert((int)hipErrorOutOfMemory == GPU_OUT_OF_MEMORY, "CUDA's number");

@@ -17,6 +17,7 @@
 #include <tuple>
 
 #define GPU_KIND "emulated"
+#define GPU_HAS_TF32 1
 #define GPU_UNROLL
 
 struct gpu_stream {
@@ -181,11 +182,20 @@ static inline gpu_error gpu_event_wait(const gpu_event *event) {
     return GPU_NO_ERROR;
 }
 
+static inline gpu_error gpu_event_done(const gpu_event *event, bool *done) {
+    if (emulated_stream_captures()) {
+        return emulated_forbidden();
+    }
+    *done = event->queue == NULL || emulated_stream_advance(event->queue, event->position);
+    return GPU_NO_ERROR;
+}
+
 static inline gpu_error gpu_stream_wait(gpu_stream stream, const gpu_event *event) {
     struct emulated_stream *other = event->queue;
     const uint64_t position = event->position;
-    emulated_stream_add(stream.queue,
-                        {"event", 0, [=](int) { emulated_stream_wait(other, position); }});
+    emulated_stream_add(
+        stream.queue, {"event", 0, [](int) {},
+                       [=] { return other == NULL || emulated_stream_advance(other, position); }});
     return GPU_NO_ERROR;
 }
 

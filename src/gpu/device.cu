@@ -29,9 +29,17 @@ void gpu_fail(struct gpu *gpu, const char *call, gpu_error error) {
     }
 }
 
-static enum berth_status status(struct device *dev, struct berth_error *error) {
+static void wait(struct gpu *gpu, const char *call) {
+    if (gpu->peers != NULL) {
+        gpu_wait_with_peers(gpu, NULL);
+    } else {
+        gpu_fail(gpu, call, gpu_wait(gpu->stream));
+    }
+}
+
+enum berth_status gpu_status(struct device *dev, struct berth_error *error) {
     struct gpu *gpu = gpu_of(dev);
-    gpu_fail(gpu, "waiting", gpu_wait(gpu->stream));
+    wait(gpu, "waiting");
     const enum berth_status first = gpu->status;
     if (first != BERTH_OK && error != NULL) {
         *error = gpu->error;
@@ -83,7 +91,12 @@ static gpu_error upload_piece(struct gpu *gpu, void *to, const void *from_host, 
     gpu_event *copied = &staging->copied[staging->next];
     unsigned char *half = staging->block + (size_t)staging->next * STAGING_BYTES;
     staging->next = 1 - staging->next;
-    gpu_error error = gpu_event_wait(copied);
+    gpu_error error = GPU_NO_ERROR;
+    if (gpu->peers != NULL) {
+        gpu_wait_with_peers(gpu, copied);
+    } else {
+        error = gpu_event_wait(copied);
+    }
     if (error.code == 0) {
         memcpy(half, from_host, bytes);
         error = gpu_upload(to, half, bytes, gpu->stream);
@@ -103,7 +116,7 @@ static void upload(struct device *dev, void *to, const void *from_host, size_t b
 static void download(struct device *dev, void *to_host, const void *from, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
     gpu_fail(gpu, "download", gpu_download(to_host, from, bytes, gpu->stream));
-    gpu_fail(gpu, "download", gpu_wait(gpu->stream));
+    wait(gpu, "download");
 }
 
 // --- copies beside the operations ---------------------------------------------------------------
@@ -221,13 +234,14 @@ static size_t partial_bytes(const struct device_shape *shape) {
 }
 
 static size_t workspace_bytes(struct device *dev, const struct device_shape *shape) {
-    return partial_bytes(shape) + gemm_workspace_bytes();
+    const size_t peers = gpu_of(dev)->ranks > 1 ? gpu_peers_bytes() : 0;
+    return partial_bytes(shape) + gemm_workspace_bytes() + peers;
 }
 
 static enum berth_status reserve(struct device *dev, const struct device_shape *shape,
                                  struct berth_error *error) {
     (void)gpu_partials(gpu_of(dev), (int64_t)(partial_bytes(shape) / sizeof(float)));
-    return status(dev, error);
+    return gpu_status(dev, error);
 }
 
 // --- graphs -------------------------------------------------------------------------------------
@@ -304,6 +318,7 @@ static void close_device(struct device *dev) {
         return;
     }
     struct gpu *gpu = gpu_of(dev);
+    gpu_peers_close(dev);
     if (gpu->is_open) {
         (void)gpu_wait(gpu->stream);
     }
@@ -335,12 +350,18 @@ static void fill_table(struct device *device) {
     device->pinned_free = pinned_free;
     device->fetch_begin = fetch_begin;
     device->fetch_wait = fetch_wait;
+    device->peers_id = gpu_peers_id;
+    device->peers_open = gpu_peers_open;
+    device->peers_close = gpu_peers_close;
+    device->peers_reduce = gpu_peers_reduce;
+    device->peers_gather = gpu_peers_gather;
+    device->peers_wait = gpu_peers_wait;
     device->zero = zero;
     device->discard = zero;
     device->memory_available = memory_available;
     device->workspace_bytes = workspace_bytes;
     device->reserve = reserve;
-    device->status = status;
+    device->status = gpu_status;
     device->graph_begin = graph_begin;
     device->graph_end = graph_end;
     device->mark = mark;
@@ -423,7 +444,7 @@ static enum berth_status open_parts(struct gpu *gpu, const struct device_options
         failure = open_staging(&gpu->staging);
     }
     if (failure.code == 0) {
-        failure = gemm_open(&gpu->gemm);
+        failure = gemm_open(&gpu->gemm, options->tf32 && GPU_HAS_TF32);
     }
     return failure.code == 0 ? BERTH_OK : report(gpu->description, "opening", failure, error);
 }
@@ -443,6 +464,8 @@ static enum berth_status open_parts(struct gpu *gpu, const struct device_options
         return status;
     }
     fill_table(&gpu->device);
+    gpu->ranks = options->ranks;
+    gpu->device.tf32 = options->tf32 && GPU_HAS_TF32;
     clock_gettime(CLOCK_MONOTONIC, &gpu->marked);
     *device = &gpu->device;
     return BERTH_OK;

@@ -105,6 +105,17 @@ static inline uint32_t gpu_bits(float x) {
 }
 
 // To nearest, ties to even.
+// To TF32, of 10 bits of fraction: to nearest, ties away from zero, as cvt.rna.tf32.f32 does.
+static inline float emulated_tf32(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (isfinite(x)) {
+        bits = (bits + 0x1000u) & ~0x1FFFu;
+    }
+    memcpy(&x, &bits, sizeof bits);
+    return x;
+}
+
 static inline uint16_t gpu_bf16(float x) {
     const uint32_t bits = gpu_bits(x);
     return x != x ? (uint16_t)(bits >> 16 | 0x40u)

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <string.h>
+#include <unistd.h>
 #include <vector>
 
 struct emulated_graph {
@@ -58,12 +59,22 @@ uint64_t emulated_stream_position(const struct emulated_stream *stream) {
     return stream->added;
 }
 
-void emulated_stream_wait(struct emulated_stream *stream, uint64_t position) {
+bool emulated_stream_advance(struct emulated_stream *stream, uint64_t position) {
     while (stream->done < position && !stream->waiting.empty()) {
+        if (stream->waiting.front().may_run && !stream->waiting.front().may_run()) {
+            return false;
+        }
         const struct emulated_task task = std::move(stream->waiting.front());
         stream->waiting.pop_front();
         stream->done++;
         task.run(stream->threads);
+    }
+    return true;
+}
+
+void emulated_stream_wait(struct emulated_stream *stream, uint64_t position) {
+    while (!emulated_stream_advance(stream, position)) {
+        usleep(100);
     }
 }
 

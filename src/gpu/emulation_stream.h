@@ -12,6 +12,8 @@ struct emulated_task {
     const char *name;
     unsigned threads;             // of a block; with the name, what a graph cannot be updated in
     std::function<void(int)> run; // with that many threads of the host
+    // Whether it may run; asked again and again until it may. Empty: always.
+    std::function<bool()> may_run = nullptr;
 };
 
 struct emulated_stream;
@@ -24,6 +26,8 @@ int emulated_stream_threads(const struct emulated_stream *stream);
 void emulated_stream_add(struct emulated_stream *stream, struct emulated_task task);
 // The number of tasks that were added so far.
 uint64_t emulated_stream_position(const struct emulated_stream *stream);
+// Does the tasks up to that position, as far as they may run; true: all of them.
+bool emulated_stream_advance(struct emulated_stream *stream, uint64_t position);
 // Does the tasks up to that position.
 void emulated_stream_wait(struct emulated_stream *stream, uint64_t position);
 void emulated_stream_wait_all(void);

@@ -55,6 +55,9 @@ static const struct fault faults[] = {
      "start the fabric manager, or use --device cpu"},
     {803, BERTH_UNAVAILABLE, "driver and library are of different versions", FAULT_DRIVER},
     {804, BERTH_UNAVAILABLE, "the driver is too old for this GPU", FAULT_DRIVER},
+    {GPU_PEERS, BERTH_UNAVAILABLE, "it failed",
+     "look for the error of another rank, or of the network between GPUs; checkpoints are intact, "
+     "--resume_from_checkpoint auto continues; --gpu_exchange mpi does without NCCL"},
     {0, BERTH_INTERNAL, "unknown error",
      "look for an Xid in the system's log; checkpoints are intact, "
      "--resume_from_checkpoint auto continues"},

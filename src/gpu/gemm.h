@@ -23,7 +23,8 @@ static inline gpu_cost gemm_cost(const struct gemm_call *call) {
             cost_of(call->c), 2 * (uint64_t)(call->c.rows * call->c.cols * inner)};
 }
 
-gpu_error gemm_open(struct gemm **gemm);
+// tf32: operands in f32 are rounded to TF32.
+gpu_error gemm_open(struct gemm **gemm, bool tf32);
 void gemm_close(struct gemm *gemm);
 // Device memory that it keeps.
 size_t gemm_workspace_bytes(void);

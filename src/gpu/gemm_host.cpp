@@ -5,36 +5,42 @@
 
 #include <vector>
 
-gpu_error gemm_open(struct gemm **gemm) {
-    *gemm = NULL;
+struct gemm {
+    bool tf32;
+};
+
+gpu_error gemm_open(struct gemm **opened, bool tf32) {
+    *opened = new gemm{tf32};
     return GPU_NO_ERROR;
 }
 
-void gemm_close(struct gemm *gemm) {
+void gemm_close(struct gemm *opened) {
+    delete opened;
 }
 
 size_t gemm_workspace_bytes(void) {
     return 0;
 }
 
-// [rows, cols] in f32, from a matrix that holds it as it is or transposed.
-static std::vector<float> operand(const struct mat &m, bool transposed, int64_t rows,
-                                  int64_t cols) {
+// [rows, cols] in f32, from a matrix that holds it as it is or transposed; other types than f32
+// have no more bits than TF32.
+static std::vector<float> operand(const struct mat &m, bool transposed, int64_t rows, int64_t cols,
+                                  bool tf32) {
     std::vector<float> x((size_t)(rows * cols));
     for (int64_t row = 0; row < rows; row++) {
         for (int64_t col = 0; col < cols; col++) {
-            x[(size_t)(row * cols + col)] =
-                transposed ? number_at(m, col, row) : number_at(m, row, col);
+            const float own = transposed ? number_at(m, col, row) : number_at(m, row, col);
+            x[(size_t)(row * cols + col)] = tf32 ? emulated_tf32(own) : own;
         }
     }
     return x;
 }
 
-static void multiply(const struct gemm_call &call, int threads) {
+static void multiply(const struct gemm_call &call, bool tf32, int threads) {
     const struct mat c = call.c;
     const int64_t inner = call.a_transposed ? call.a.rows : call.a.cols;
-    const std::vector<float> a = operand(call.a, call.a_transposed, c.rows, inner);
-    const std::vector<float> b = operand(call.b, call.b_transposed, inner, c.cols);
+    const std::vector<float> a = operand(call.a, call.a_transposed, c.rows, inner, tf32);
+    const std::vector<float> b = operand(call.b, call.b_transposed, inner, c.cols, tf32);
 #pragma omp parallel for num_threads(threads)
     for (int64_t row = 0; row < c.rows; row++) {
         std::vector<float> sums((size_t)c.cols, 0.0f);
@@ -56,6 +62,7 @@ static void multiply(const struct gemm_call &call, int threads) {
 
 void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
     const struct gemm_call own = *call;
+    const bool tf32 = gpu->gemm->tf32;
     if (gpu->status != BERTH_OK || call->c.rows == 0) {
         return;
     }
@@ -63,7 +70,7 @@ void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
                                                 emulated_counts_begin("matrix product",
                                                                       gemm_cost(&own));
                                                 if (!emulated_is_dry()) {
-                                                    multiply(own, EMULATION_THREADS(threads));
+                                                    multiply(own, tf32, EMULATION_THREADS(threads));
                                                 }
                                                 emulated_counts_end();
                                             }});

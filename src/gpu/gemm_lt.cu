@@ -37,6 +37,7 @@ struct gemm {
     LT(Handle_t) library;
     void *workspace; // device memory
     void *bias;      // device memory, of BIAS_MOST 2-byte numbers
+    bool tf32;       // for operands in f32
     struct plan plans[PLANS];
     int count, oldest; // where PLANS are in use, the oldest is replaced
 };
@@ -45,11 +46,12 @@ static lt_type type_of(enum dtype dtype) {
     return dtype == DTYPE_F32 ? LT_F32 : dtype == DTYPE_BF16 ? LT_BF16 : LT_F16;
 }
 
-gpu_error gemm_open(struct gemm **gemm) {
+gpu_error gemm_open(struct gemm **gemm, bool tf32) {
     struct gemm *opened = (struct gemm *)calloc(1, sizeof *opened);
     if (opened == NULL) {
         return gpu_error{GPU_OUT_OF_MEMORY, NULL};
     }
+    opened->tf32 = tf32;
     gpu_error error = lt_load();
     if (error.code == 0) {
         error = lt_error(LT(Create)(&opened->library));
@@ -135,13 +137,15 @@ static lt_status set_bias(struct plan *plan, const void *bias) {
 }
 
 // b is the library's first operand, a its second.
-static lt_status describe(struct plan *plan, const struct gemm_call *call, const void *bias) {
+static lt_status describe(struct plan *plan, const struct gemm_call *call, const void *bias,
+                          bool tf32) {
     const int32_t first = call->b_transposed ? LT_TRANSPOSED : LT_AS_IT_IS;
     const int32_t second = call->a_transposed ? LT_TRANSPOSED : LT_AS_IT_IS;
     const uint32_t epilogue =
         call->bias != NULL ? LT_NUMBER(EPILOGUE_BIAS) : LT_NUMBER(EPILOGUE_DEFAULT);
     const lt_type bias_type = type_of(call->c.dtype);
-    TRY_LT(LT(MatmulDescCreate)(&plan->product, LT_SUMS_F32, LT_F32));
+    const auto sums = tf32 && call->a.dtype == DTYPE_F32 ? LT_SUMS_TF32 : LT_SUMS_F32;
+    TRY_LT(LT(MatmulDescCreate)(&plan->product, sums, LT_F32));
     TRY_LT(LT(MatmulDescSetAttribute)(plan->product, LT_NUMBER(MATMUL_DESC_TRANSA), &first,
                                       sizeof first));
     TRY_LT(LT(MatmulDescSetAttribute)(plan->product, LT_NUMBER(MATMUL_DESC_TRANSB), &second,
@@ -192,7 +196,7 @@ static struct plan *plan_for(struct gemm *gemm, const struct gemm_call *call, co
     struct plan made;
     memset(&made, 0, sizeof made);
     made.key = key;
-    *status = describe(&made, call, bias);
+    *status = describe(&made, call, bias, gemm->tf32);
     if (*status == LT_SUCCESS) {
         *status = choose_algorithm(gemm, &made);
     }

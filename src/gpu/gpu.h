@@ -48,6 +48,9 @@ struct gpu {
     uint64_t captures;
     char description[200]; // "cuda:1, NVIDIA H200, ..."
 
+    struct gpu_peers *peers; // NULL: no exchanges with other ranks' GPUs
+    int ranks;
+
     float *partials; // sums of blocks of threads, of the operation that runs
     size_t partial_bytes;
     struct gemm *gemm;
@@ -66,6 +69,8 @@ static inline struct gpu *gpu_of(struct device *dev) {
 
 // Keeps the first error of a call (faults.h), if it is one.
 void gpu_fail(struct gpu *gpu, const char *call, gpu_error error);
+// As the device's status.
+enum berth_status gpu_status(struct device *dev, struct berth_error *error);
 // The same for what the device cannot compute.
 static inline void gpu_fail(struct gpu *gpu, const char *call, const char *unsupported) {
     gpu_fail(gpu, call, gpu_error{GPU_NOT_SUPPORTED, unsupported});
@@ -102,6 +107,21 @@ static inline void gpu_run(struct gpu *gpu, struct gpu_shape shape, void (*kerne
     gpu_fail(gpu, shape.kernel,
              gpu_launch(shape, gpu->stream, kernel, cost, Parameters(arguments)...));
 }
+
+// --- peers.cu -----------------------------------------------------------------------------------
+
+const char *gpu_peers_id(struct device *dev, char id[DEVICE_PEERS_ID]);
+enum berth_status gpu_peers_open(struct device *dev, struct comm *comm,
+                                 const char id[DEVICE_PEERS_ID], struct berth_error *error);
+void gpu_peers_close(struct device *dev);
+int64_t gpu_peers_reduce(struct device *dev, const struct comm_range *range);
+int64_t gpu_peers_gather(struct device *dev, const struct comm_range *range);
+void gpu_peers_wait(struct device *dev, int64_t ticket);
+// Device memory that they take.
+size_t gpu_peers_bytes(void);
+// The host waits for the event, NULL: for all of the device's stream, which may wait for other
+// ranks: ends when one of them is lost, too.
+void gpu_wait_with_peers(struct gpu *gpu, const gpu_event *event);
 
 // --- operations ---------------------------------------------------------------------------------
 

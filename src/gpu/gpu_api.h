@@ -22,7 +22,8 @@ enum { // of the numbers
     GPU_WRONG_INDEX = 101,
     GPU_NO_LIBRARY = 303,
     GPU_NOT_SUPPORTED = 801,
-    GPU_CAPTURE_FORBIDS = 900
+    GPU_CAPTURE_FORBIDS = 900,
+    GPU_PEERS = 10000 // no number of CUDA's: an exchange with other ranks' GPUs
 };
 
 // What a kernel must do, whatever it does it with: the bytes of device memory that it reads and

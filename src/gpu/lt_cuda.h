@@ -16,7 +16,8 @@ typedef cudaDataType_t lt_type;
 static const lt_status LT_SUCCESS = CUBLAS_STATUS_SUCCESS;
 static const lt_status LT_NOT_SUPPORTED = CUBLAS_STATUS_NOT_SUPPORTED;
 static const lt_type LT_F32 = CUDA_R_32F, LT_F16 = CUDA_R_16F, LT_BF16 = CUDA_R_16BF;
-static const cublasComputeType_t LT_SUMS_F32 = CUBLAS_COMPUTE_32F;
+static const cublasComputeType_t LT_SUMS_F32 = CUBLAS_COMPUTE_32F,
+                                 LT_SUMS_TF32 = CUBLAS_COMPUTE_32F_FAST_TF32;
 static const cublasOperation_t LT_AS_IT_IS = CUBLAS_OP_N, LT_TRANSPOSED = CUBLAS_OP_T;
 
 static inline gpu_error lt_error(lt_status status) {

@@ -23,7 +23,7 @@ typedef int32_t lt_type;
 
 enum { LT_SUCCESS = 0, LT_ALLOCATION_FAILED = 2, LT_NOT_SUPPORTED = 7 };
 enum { LT_F32 = 0, LT_F16 = 2, LT_BF16 = 14 };
-enum { LT_SUMS_F32 = 2 };
+enum { LT_SUMS_F32 = 2, LT_SUMS_TF32 = 6 };
 enum { LT_AS_IT_IS = 111, LT_TRANSPOSED = 112 };
 enum { LT_NUMBER(EPILOGUE_DEFAULT) = 1, LT_NUMBER(EPILOGUE_BIAS) = 4 };
 enum {

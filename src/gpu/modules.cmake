@@ -9,7 +9,8 @@ set(BERTH_CUDA_ARCHITECTURES 80 86 89 90 100 CACHE STRING "Compute capabilities 
 # Machine code for those of these that hipcc knows.
 set(BERTH_HIP_ARCHITECTURES gfx90a gfx942 CACHE STRING "AMD's architectures to build for")
 
-set(gpu_sources attention.cu attention_mma.cu device.cu embedding.cu linear.cu loss.cu norm.cu optimizer.cu rows.cu)
+set(gpu_sources attention.cu attention_mma.cu device.cu embedding.cu linear.cu loss.cu norm.cu optimizer.cu
+    peers.cu rows.cu)
 list(TRANSFORM gpu_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
 
 set(gpu_products ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_lt.cu) # by a GPU's library
@@ -52,6 +53,15 @@ if(BERTH_HAS_EMULATED_DEVICE)
       LT_LIBRARIES="${PROJECT_BINARY_DIR}/hipblaslt/berth-device-emulated.so")
     set_target_properties(berth-device-emulated-hipblaslt PROPERTIES OUTPUT_NAME berth-device-emulated
                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/hipblaslt)
+  endif()
+  if(BERTH_HAS_BUILD_TESTS) # with an NCCL of the tests, which is in it
+    add_emulated_device(berth-device-emulated-nccl
+      "${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp;${PROJECT_SOURCE_DIR}/tests/device/emulated_nccl.cpp")
+    berth_module_not_installed(berth-device-emulated-nccl "berth_device_module; nccl*")
+    target_compile_definitions(berth-device-emulated-nccl PRIVATE
+      NCCL_LIBRARY="${PROJECT_BINARY_DIR}/nccl/berth-device-emulated.so")
+    set_target_properties(berth-device-emulated-nccl PROPERTIES OUTPUT_NAME berth-device-emulated
+                          LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/nccl)
   endif()
   # With a call at each load and store of a kernel, which emulation_counts.cpp answers: those that the
   # compiler makes for its thread sanitizer, whose library is not linked.

@@ -233,6 +233,7 @@ CASES = {
     "zero_stage": "1",                   # noted in one process, as is the type of what is exchanged
     "communication_data_type": "bf16",
     "overlap_comm": "false",
+    "gpu_exchange": "mpi",
     "reduce_bucket_size": "1000",
     "allgather_bucket_size": "1000",
     "virtual_ranks": {"other": "4", EMBED: ("4", "--negatives_batch 2")},
@@ -257,6 +258,7 @@ CASES = {
     "loss_average": {SQUAD: ("micro", f"{MICRO} {LONG}"), "other": ("micro", f"{MICRO} --max_steps 20")},
     "seed": {"other": "5", "show squad": ("5", "--random-samples 3")},
     "precision": "bf16",
+    "tf32": None,                        # a CPU notes that it has none
     "do_eval": "false",
     "evaluate_every_epoch": {"other": ("false", "--max_steps 8"), PRETRAIN: (None, "--max_steps 90")},
     "eval_steps": "1",

@@ -14,6 +14,7 @@
 enum { OK, NOT_INITIALIZED, ALLOC_FAILED, INVALID_VALUE };
 enum { FIRST_TRANSPOSED, SECOND_TRANSPOSED, EPILOGUE, BIAS, BIAS_TYPE, ATTRIBUTES };
 enum { AS_IT_IS = 111, TRANSPOSED = 112, NOTHING_MORE = 1, ADD_BIAS = 4, WORKSPACE_BYTES = 1 };
+enum { IN_F32 = 2, BY_TF32 = 6 };
 enum { CHOSEN = 0x5A }; // first byte of an algorithm
 
 struct layout {
@@ -23,7 +24,7 @@ struct layout {
 };
 
 struct product {
-    int32_t first, second, epilogue, bias_type;
+    int32_t sums, first, second, epilogue, bias_type;
     const void *bias;
 };
 
@@ -103,8 +104,8 @@ EXPORTED int hipblasLtMatrixLayoutDestroy(struct layout *layout) {
 }
 
 EXPORTED int hipblasLtMatmulDescCreate(struct product **made, int sums, int scale) {
-    require(sums == 2 && scale == 0, "sums that are not in f32");
-    return make(made, product{AS_IT_IS, AS_IT_IS, NOTHING_MORE, 0, NULL});
+    require((sums == IN_F32 || sums == BY_TF32) && scale == 0, "sums that are not in f32");
+    return make(made, product{sums, AS_IT_IS, AS_IT_IS, NOTHING_MORE, 0, NULL});
 }
 
 EXPORTED int hipblasLtMatmulDescDestroy(struct product *product) {
@@ -159,7 +160,8 @@ static bool fits(const struct product *product, const struct layout *first,
            cols_of(second, product->second) == d->cols &&
            cols_of(first, product->first) == rows_of(second, product->second) &&
            c->rows == d->rows && c->cols == d->cols && first->type == second->type &&
-           c->type == d->type && (d->type == first->type || d->type == 0);
+           c->type == d->type && (d->type == first->type || d->type == 0) &&
+           (product->sums == IN_F32 || first->type == 0);
 }
 
 EXPORTED int hipblasLtMatmulAlgoGetHeuristic(void *library, struct product *product,
@@ -183,6 +185,10 @@ EXPORTED int hipblasLtMatmulAlgoGetHeuristic(void *library, struct product *prod
 static float element(const struct mat &columns, bool transposed, uint64_t row, uint64_t col) {
     return transposed ? number_at(columns, (int64_t)row, (int64_t)col)
                       : number_at(columns, (int64_t)col, (int64_t)row);
+}
+
+static float rounded(const struct product &product, float x) {
+    return product.sums == BY_TF32 ? emulated_tf32(x) : x;
 }
 
 // A row of a mat is a column of the library's.
@@ -212,8 +218,9 @@ static void multiply(const struct call &call) {
         for (int64_t row = 0; row < call.d.cols; row++) {
             float sum = 0;
             for (int64_t k = 0; k < call.inner; k++) {
-                sum += element(call.first, call.product.first == TRANSPOSED, row, k) *
-                       element(call.second, call.product.second == TRANSPOSED, k, col);
+                const float x = element(call.first, call.product.first == TRANSPOSED, row, k);
+                const float y = element(call.second, call.product.second == TRANSPOSED, k, col);
+                sum += rounded(call.product, x) * rounded(call.product, y);
             }
             const float base = call.beta == 0 ? 0 : call.beta * number_at(call.c, col, row);
             set_number(call.d, col, row,

@@ -38,6 +38,10 @@ static int has_numbers(const struct op_operand *o) {
     return o->type <= OP_F64 || o->type == OP_BYTE;
 }
 
+static int is_int8(const struct op_case *c, int i) {
+    return c->call.op->operands[i].type == OP_INT8;
+}
+
 // x NULL: not-a-number.
 static void store(const struct op_case *c, int i, const double *x) {
     const struct mat m = c->call.operands[i];
@@ -47,6 +51,8 @@ static void store(const struct op_case *c, int i, const double *x) {
             const double value = x != NULL ? x[at] : (double)NAN;
             if (type == OP_F64) {
                 ((double *)m.data)[at] = value;
+            } else if (type == OP_CODE) {
+                ((signed char *)m.data)[row * m.stride + col] = (signed char)value;
             } else if (type == OP_BYTE) {
                 ((unsigned char *)m.data)[at] = isnan(value) ? 2 : (unsigned char)value;
             } else {
@@ -62,6 +68,7 @@ static void load(const struct op_case *c, int i, double *x) {
     for (int64_t at = 0, row = 0; row < m.rows; row++) {
         for (int64_t col = 0; col < m.cols; col++, at++) {
             x[at] = type == OP_F64    ? ((const double *)m.data)[at]
+                    : type == OP_CODE ? ((const signed char *)m.data)[row * m.stride + col]
                     : type == OP_BYTE ? ((const unsigned char *)m.data)[at]
                                       : op_number_at(m, row, col);
         }
@@ -74,7 +81,7 @@ static struct mat operand_new(struct op_case *c, int i) {
     if (o->type <= OP_COMPUTE && !o->dense) {
         return op_matrix(c->run, m.rows, m.cols, m.dtype);
     }
-    m.data = op_keep(c->run, (size_t)(m.rows * m.cols) * op_element_bytes(&c->call, i));
+    m.data = op_keep(c->run, op_operand_bytes(c->run->dev, &c->call, i));
     return m;
 }
 
@@ -94,8 +101,10 @@ static void draw(struct op_case *c, int i) {
         const double number = o->shift + (o->size == 0 ? 1 : o->size) * op_random(c->run);
         c->x[i][at] = at < real ? number : slack_number(c, i, at);
     }
-    store(c, i, c->x[i]);
-    load(c, i, c->x[i]); // as rounded
+    if (!is_int8(c, i)) {
+        store(c, i, c->x[i]);
+        load(c, i, c->x[i]); // as rounded
+    }
 }
 
 static void fill(struct op_case *c, int i) {
@@ -128,8 +137,8 @@ static void make_ranges(struct device_range ranges[OP_CASE_RANGES], int64_t coun
     }
 }
 
-void op_case_make(struct op_case *c, struct op_run *run, const struct op *op,
-                  const struct op_use *use, int variant) {
+int op_case_make(struct op_case *c, struct op_run *run, const struct op *op,
+                 const struct op_use *use, int variant) {
     const struct case_shape *shape = run->shape;
     const int64_t masked = run->batch.token_count / 7 + 1;
     *c = (struct op_case){.run = run};
@@ -149,6 +158,9 @@ void op_case_make(struct op_case *c, struct op_run *run, const struct op *op,
     c->call.variant = variant;
     c->call.threshold = run->threshold;
     c->call.activation = run->activation;
+    if (!op_is_offered(run->dev, &c->call)) {
+        return 0;
+    }
     for (int i = 0; i < OP_OPERANDS; i++) {
         if (op_has(&c->call, i)) {
             c->call.operands[i] = operand_new(c, i);
@@ -160,6 +172,7 @@ void op_case_make(struct op_case *c, struct op_run *run, const struct op *op,
             c->call.operands[i] = c->call.operands[op_memory_of(&c->call, i)];
         }
     }
+    return 1;
 }
 
 // --- calls and verdicts -------------------------------------------------------------------------
@@ -168,12 +181,37 @@ static int is_given(const struct op_operand *o) {
     return (o->role & (OP_IN | OP_KEPT)) != 0;
 }
 
+static void store_int8(struct op_case *c, int i) {
+    const struct mat m = c->call.operands[i];
+    float *numbers = malloc((size_t)(m.rows * m.cols) * sizeof *numbers);
+    for (int64_t at = 0; at < m.rows * m.cols; at++) {
+        numbers[at] = (float)c->x[i][at];
+    }
+    memset(m.data, 0, op_operand_bytes(c->run->dev, &c->call, i));
+    op_write_int8(c->run->dev, &c->call, i, numbers);
+    free(numbers);
+}
+
+static void store_given(struct op_case *c, int i) {
+    if (is_int8(c, i)) {
+        store_int8(c, i);
+        return;
+    }
+    store(c, i, c->x[i]);
+    if (c->call.op->operands[i].type == OP_PACKED) {
+        c->run->dev->pack(c->run->dev, c->call.operands[i]);
+    }
+}
+
 void op_case_store(struct op_case *c) {
-    for (int given = 0; given < 2; given++) {
-        for (int i = 0; i < OP_OPERANDS; i++) {
-            if (c->x[i] != NULL && is_given(&c->call.op->operands[i]) == given) {
-                store(c, i, given ? c->x[i] : NULL);
-            }
+    for (int i = 0; i < OP_OPERANDS; i++) {
+        if (c->x[i] != NULL && !is_given(&c->call.op->operands[i])) {
+            store(c, i, NULL);
+        }
+    }
+    for (int i = 0; i < OP_OPERANDS; i++) {
+        if (c->x[i] != NULL && is_given(&c->call.op->operands[i])) {
+            store_given(c, i);
         }
     }
 }

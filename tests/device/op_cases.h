@@ -47,9 +47,10 @@ const struct op *op_find(const char *name);
 const struct op_row *op_row_find(const char *name);
 int op_operand_find(const struct op *op, const char *name); // -1: none
 
-// One variant of the operation with random operands, after op_begin and op_batch.
-void op_case_make(struct op_case *c, struct op_run *run, const struct op *op,
-                  const struct op_use *use, int variant);
+// One variant of the operation with random operands, after op_begin and op_batch; 0: the device
+// has no such operation.
+int op_case_make(struct op_case *c, struct op_run *run, const struct op *op,
+                 const struct op_use *use, int variant);
 // From x to the operands; outputs become not-a-number.
 void op_case_store(struct op_case *c);
 // The operation on the device: from x to x.

@@ -141,12 +141,18 @@ static void check_operand(struct pair *pair, int i) {
     }
 }
 
+// What has its numbers in int8 has no gradient.
+static int forward_variant(const struct op *forward, int variant) {
+    const int own = forward->variants > 0 ? variant % forward->variants : 0;
+    return op_reads_int8(forward, own) ? 0 : own;
+}
+
 void op_gradient_check(struct op_run *run, const struct op_gradient *gradient) {
     const struct op_row *row = gradient->row;
     const struct op *forward = op_find(row->forward), *backward = op_find(row->name);
-    const int variants = forward->variants > 0 ? forward->variants : 1;
     struct pair pair = {.gradient = gradient};
-    op_case_make(&pair.forward, run, forward, gradient->use, gradient->variant % variants);
+    op_case_make(&pair.forward, run, forward, gradient->use,
+                 forward_variant(forward, gradient->variant));
     if (forward == backward) {
         row->prepare != NULL ? row->prepare(&pair.forward, 0) : (void)0;
         pair.backward = pair.forward;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations in double, on the numbers of a case: x[i] is operand i of op_table.
+#include "core/int8.h"
 #include "op_cases.h"
 #include "reference.h"
 #include "reference_activations.h"
@@ -44,6 +45,13 @@ static void copy_to(double *to, const double *from, int64_t count) {
     }
 }
 
+static double word_of(const struct op_case *c, int64_t id, int64_t column) {
+    const int64_t hidden = SIZE(HIDDEN), at = id * hidden + column;
+    return c->x[4] != NULL
+               ? c->x[4][at]
+               : c->x[9][at] * c->x[10][id * int8_groups(hidden) + column / int8_group(hidden)];
+}
+
 static void embed_forward(struct op_case *c) {
     double **x = c->x, *mask = mask_of(c, RNG_SITE_EMBEDDING);
     const struct batch *batch = &c->call.batch;
@@ -51,7 +59,7 @@ static void embed_forward(struct op_case *c) {
     double *s = malloc((size_t)count * sizeof *s);
     for (int64_t i = 0; i < count; i++) {
         const int64_t row = i / hidden, col = i % hidden;
-        s[i] = x[4][batch->ids[row] * hidden + col] + x[5][batch->positions[row] * hidden + col] +
+        s[i] = word_of(c, batch->ids[row], col) + x[5][batch->positions[row] * hidden + col] +
                x[6][batch->type_ids[row] * hidden + col];
     }
     reference_norm(x[0], x[2], x[3], s, x[7], x[8], 1e-5, SIZE(ROWS), hidden);
@@ -134,6 +142,44 @@ static void linear_gelu_forward(struct op_case *c) {
     copy_to(x[1], x[0], SIZE(T) * SIZE(N));
     for (int64_t i = 0; i < SIZE(T) * SIZE(N); i++) {
         x[0][i] = reference_activation(x[0][i], c->call.activation);
+    }
+}
+
+static void linear_int8_forward(struct op_case *c) {
+    multiply(c, c->x[0], c->x[1], c->x[2], c->x[3]);
+    for (int64_t i = 0; i < SIZE(T) * SIZE(N); i++) {
+        c->x[0][i] = reference_activation(c->x[0][i], c->call.activation);
+    }
+}
+
+static void linear_packed_forward(struct op_case *c) {
+    linear_int8_forward(c);
+}
+
+// How many times as large as those of others the numbers of a column are.
+static int64_t times_of(const struct int8_matrix *w, int64_t column) {
+    int64_t times = 1;
+    for (int64_t i = 0; i < w->wide; i++) {
+        times = op_wide_column(w, i) == column ? 4 : times;
+    }
+    return times;
+}
+
+// Numbers that int8 has exactly: of a row of x from -128 to 127 steps, four times as many in wide
+// columns; of a group of w from -127. The ends of the range occur; the others are positive, because
+// an activation of sums far below 0 has fewer digits than the tolerance.
+static void prepare_int8(struct op_case *c, int mode) {
+    const struct int8_matrix w = op_int8_matrix(&c->call, 2);
+    const int64_t columns = SIZE(K), group = int8_group(columns);
+    for (int64_t i = 0; i < op_real_rows(&c->call, OP_T) * columns; i++) {
+        const int64_t column = i % columns;
+        const double steps = column == 0             ? -128
+                             : column == columns - 1 ? 127
+                                                     : floor(127 * fabs(c->x[1][i]));
+        c->x[1][i] = steps * (double)times_of(&w, column) / 128;
+    }
+    for (int64_t i = 0; i < SIZE(N) * columns; i++) {
+        c->x[2][i] = (i % columns % group == 0 ? -127 : floor(254 * fabs(c->x[2][i]))) / 512;
     }
 }
 
@@ -796,5 +842,8 @@ const struct op_row op_rows[] = {
     {ROW(lamb_apply), .prepare = prepare_lamb_apply, .modes = LAMB_MODES},
     {ROW(add), .f32 = OP_EXACTLY},
     {ROW(convert), .f32 = OP_EXACTLY, .half = OP_EXACTLY},
+    {ROW(linear_int8_forward), .prepare = prepare_int8, .activates = 1, .f32 = 6e-6,
+     .half = 7.5e-3},
+    {ROW(linear_packed_forward), .activates = 1, .f32 = 6e-6, .half = 7.5e-3},
 };
 const int op_row_count = sizeof op_rows / sizeof *op_rows;

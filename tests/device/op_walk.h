@@ -17,8 +17,8 @@ struct variant {
 typedef void each_function(struct op_run *run, const struct variant *variant, void *context);
 
 // "Several tiles" has three pieces of columns in attention and tiles of all three sizes in dw; the
-// full block has neither slack nor a short piece. The depth of the last is multiplied in pieces.
-enum { SHAPE_ONE_BLOCK = 2, SHAPE_SEVERAL_TILES = 3, SHAPE_DEEP = 4, SHAPES };
+// full block has neither slack nor a short piece. The depth of the fifth is multiplied in pieces.
+enum { SHAPE_ONE_BLOCK = 2, SHAPE_SEVERAL_TILES = 3, SHAPE_DEEP = 4, SHAPE_PACKED = 5, SHAPES };
 extern const struct case_shape shapes[SHAPES];
 
 // A batch for the run's shape.

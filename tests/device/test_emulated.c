@@ -24,8 +24,8 @@ static const struct case_shape attention_shapes[] = {
 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static struct device *open_emulated(void) {
-    const struct device_options options = {.threads = 2};
+static struct device *open_with(int tf32) {
+    const struct device_options options = {.threads = 2, .tf32 = tf32};
     const struct device_shape most = {
         .batch = {.tokens = 576, .sequences = 4, .masked = 128, .max_length = 260},
         .hidden = 1104,
@@ -42,6 +42,10 @@ static struct device *open_emulated(void) {
     }
     assert_int_equal(dev->reserve(dev, &most, &error), BERTH_OK);
     return dev;
+}
+
+static struct device *open_emulated(void) {
+    return open_with(0);
 }
 
 static void walk(const struct case_shape *first, size_t count) {
@@ -103,6 +107,66 @@ static void graphs(void **state) {
     dev->close(dev);
 }
 
+// y = x w^T of numbers that TF32 has and of some that it has not; dx = y w and dw += y^T x alike.
+static void products_in_tf32(void **state) {
+    const float fine = 1.0f + 0x1p-12f, kept = 1.0f + 0x1p-10f;
+    for (int tf32 = 0; tf32 < 2; tf32++) {
+        struct device *dev = open_with(tf32);
+        float numbers[] = {fine, kept, 0.5f, fine, 0, 0};
+        float *data = dev->memory_new(dev, sizeof numbers);
+        const struct mat x = {data, 1, 1, 1, DTYPE_F32}, w = {data + 1, 1, 1, 1, DTYPE_F32};
+        const struct mat dw = {data + 2, 1, 1, 1, DTYPE_F32}, y = {data + 4, 1, 1, 1, DTYPE_F32};
+        const struct mat dx = {data + 5, 1, 1, 1, DTYPE_F32};
+        dev->upload(dev, data, numbers, sizeof numbers);
+        dev->linear_forward(dev, y, x, w, data + 3);
+        dev->linear_backward_input(dev, dx, x, w);
+        dev->linear_backward_weight(dev, dw, NULL, x, w);
+        dev->download(dev, numbers, data, sizeof numbers);
+        const float product = tf32 ? kept : fine * kept;
+        assert_float_equal(numbers[4], product + fine, 0);
+        assert_float_equal(numbers[5], product, 0);
+        assert_float_equal(numbers[2], 0.5f + product, 0);
+        assert_int_equal(dev->tf32, tf32);
+        dev->memory_free(dev, data, sizeof numbers);
+        dev->close(dev);
+    }
+}
+
+// y = x w^T of one shape, [2, 3] by [2, 3], where one of the three has another stride than before:
+// a library's plan of the first product does not fit the others.
+static void products_of_one_shape(void **state) {
+    static const int64_t strides[][3] = {{2, 3, 3}, {5, 3, 3}, {2, 4, 3}, {2, 3, 5}, {2, 3, 3}};
+    enum { ROOM = 16 };
+    struct device *dev = open_emulated();
+    float *data = dev->memory_new(dev, 3 * ROOM * sizeof *data);
+    for (size_t i = 0; i < COUNT(strides); i++) {
+        const int64_t *own = strides[i];
+        float numbers[3 * ROOM];
+        for (int k = 0; k < 3 * ROOM; k++) {
+            numbers[k] = (float)(k % 7 - 3);
+        }
+        const struct mat y = {data, 2, 2, own[0], DTYPE_F32};
+        const struct mat x = {data + ROOM, 2, 3, own[1], DTYPE_F32};
+        const struct mat w = {data + (ptrdiff_t)2 * ROOM, 2, 3, own[2], DTYPE_F32};
+        dev->upload(dev, data, numbers, sizeof numbers);
+        dev->linear_forward(dev, y, x, w, NULL);
+        float found[ROOM];
+        dev->download(dev, found, data, sizeof found);
+        for (int64_t row = 0; row < 2; row++) {
+            for (int64_t col = 0; col < 2; col++) {
+                float sum = 0;
+                for (int64_t k = 0; k < 3; k++) {
+                    sum += numbers[ROOM + row * own[1] + k] * numbers[2 * ROOM + col * own[2] + k];
+                }
+                numbers[row * own[0] + col] = sum;
+            }
+        }
+        assert_memory_equal(found, numbers, sizeof found); // and nothing between the rows
+    }
+    dev->memory_free(dev, data, 3 * ROOM * sizeof *data);
+    dev->close(dev);
+}
+
 // With an argument, only the tests whose names it matches.
 int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
@@ -111,6 +175,8 @@ int main(int count, char **arguments) {
         cmocka_unit_test(operations_have_their_gradients),
         cmocka_unit_test(attention),
         cmocka_unit_test(graphs),
+        cmocka_unit_test(products_in_tf32),
+        cmocka_unit_test(products_of_one_shape),
     };
     cmocka_set_test_filter(count > 1 ? arguments[1] : NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);

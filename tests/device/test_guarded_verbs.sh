@@ -69,6 +69,13 @@ done
 what="files that were compared"
 [ "$compared" -ge 40 ] || fail "$compared"
 
+# Weights in int8 are made by the host in its own memory.
+what="berth embed --precision int8"
+"$GUARDED" embed --model model texts.txt $small --precision int8 --device cuda >"$out" 2>"$err" </dev/null
+code=$?
+expect_code 78
+expect_err 'the device guarded does not support it'
+
 # Of benchmarks the lines, not their numbers.
 bench() { # EXPECTED ARGUMENT...
     what="berth bench ${*:2}"

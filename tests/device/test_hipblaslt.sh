@@ -4,13 +4,18 @@
 # right; a library that is too old or has no memory is refused with a reason. BERTH: the program; OPERATIONS: the test
 # of the emulated device.
 . "$(dirname "$0")/../cli/lib.sh"
-what="operations"
-"$OPERATIONS" operations >"$out" 2>"$err" || fail "operations: $(grep -v '^\[' "$err" | tail -5)"
+for what in operations products_in_tf32 products_of_one_shape; do
+    "$OPERATIONS" $what >"$out" 2>"$err" || fail "$what: $(grep -v '^\[' "$err" | tail -5)"
+done
 cd "$work" || exit 1
 make_model model 64
 printf 'ada lived in oslo\n' >texts.txt
 run embed --model model texts.txt --device emulated
 expect_code 0
+mv "$out" exact
+run embed --model model texts.txt --device emulated --tf32
+expect_code 0
+cmp -s exact "$out" && fail "--tf32 changes nothing"
 BERTH_TEST_HIPBLASLT_VERSION=599 run embed --model model texts.txt --device emulated
 expect_code 69
 expect_err "libhipblaslt.so is older than 0.6, that of ROCm 6.0 (error 303): install it"

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "translated_device.h"
 
+#include "core/int8.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const char *const device_operation_names[OPERATION_COUNT] = {
 #define OPERATION(name, ...) #name,
+#define OPTIONAL OPERATION
 #include "translated_operations.inc"
+#undef OPTIONAL
 #undef OPERATION
 };
 _Static_assert(offsetof(struct device, measure_peak) ==
-                   offsetof(struct device, embed_forward) + OPERATION_COUNT * sizeof(void *),
+                   offsetof(struct device, embed_forward) + OPERATION_EVERYWHERE * sizeof(void *),
                "translated_operations.inc has every operation");
 
 // --- blocks -------------------------------------------------------------------------------------
@@ -94,6 +98,12 @@ static void *mat_memory(const struct call *call, const char *operand, struct mat
         abort();
     }
     return memory_of(call, operand, m.data, (size_t)reach * dtype_size(m.dtype));
+}
+
+static struct int8_matrix int8_memory(const struct call *call, const struct int8_matrix *matrix) {
+    struct int8_matrix own = *matrix;
+    own.data = memory_of(call, "matrix", own.data, call->inner->int8_bytes(call->inner, matrix));
+    return own;
 }
 
 // Each replaces an operand of the operation `call`.
@@ -187,7 +197,9 @@ static struct adamw_args adamw_args_of(struct call call, const struct adamw_args
         call.inner->name(call.inner, LIST arguments);                                              \
         call_end(&call);                                                                           \
     }
+#define OPTIONAL OPERATION
 #include "translated_operations.inc"
+#undef OPTIONAL
 #undef OPERATION
 
 // --- forwarded operations ------------------------------------------------------------------------
@@ -225,6 +237,14 @@ static double measure_peak(struct device *dev, enum dtype dtype, double seconds)
     return inner_of(dev)->measure_peak(inner_of(dev), dtype, seconds);
 }
 
+static size_t int8_bytes(struct device *dev, const struct int8_matrix *shape) {
+    return inner_of(dev)->int8_bytes(inner_of(dev), shape);
+}
+
+static int packs(struct device *dev, struct mat w) {
+    return inner_of(dev)->packs(inner_of(dev), w);
+}
+
 void translated_init(struct translated_device *translated, struct device *inner) {
     *translated = (struct translated_device){
         .inner = inner,
@@ -236,12 +256,16 @@ void translated_init(struct translated_device *translated, struct device *inner)
             .status = status,
             .mark = mark,
             .times = times,
-            .dtypes = inner->dtypes & ~(1u << DTYPE_I8),
+            .dtypes = inner->dtypes,
             .fast_dtype = inner->fast_dtype,
             .wants_word_rows = inner->wants_word_rows,
             .measure_peak = inner->measure_peak == NULL ? NULL : measure_peak,
+            .int8_bytes = inner->int8_bytes == NULL ? NULL : int8_bytes,
+            .packs = inner->packs == NULL ? NULL : packs,
 #define OPERATION(name, ...) .name = name,
+#define OPTIONAL(name, ...) .name = inner->name == NULL ? NULL : name,
 #include "translated_operations.inc"
+#undef OPTIONAL
 #undef OPERATION
         }};
     translated->device.state = translated;

@@ -13,9 +13,13 @@
 
 enum device_operation {
 #define OPERATION(name, ...) OPERATION_##name,
+#define OPTIONAL OPERATION
 #include "translated_operations.inc"
+#undef OPTIONAL
 #undef OPERATION
-    OPERATION_COUNT
+    OPERATION_COUNT,
+    OPERATION_EVERYWHERE = OPERATION_linear_int8_forward, // so many every device has
+    OPERATION_ROWS = OPERATION_int8_pack                  // and so many compute something
 };
 
 extern const char *const device_operation_names[OPERATION_COUNT];

@@ -9,6 +9,7 @@
 #include "core/options.h"
 #include "core/rng.h"
 #include "train/bench/recorder.h"
+#include "train/engine/blame.h"
 #include "train/engine/update.h"
 
 #include <math.h>
@@ -166,8 +167,10 @@ static void rank_open(struct rank *rank, const struct setting *setting, struct c
     CHECK(optimizer_settle(&config, NULL) == BERTH_OK);
     struct update_rules rules = update_rules_of(&config, &shape, DTYPE_F32);
     rules.parts = setting->parts;
-    rules.exchange =
-        (struct all_reduce_rules){setting->wire, setting->waits, setting->bucket, setting->bucket};
+    rules.exchange = (struct all_reduce_rules){.wire = setting->wire,
+                                               .waits = setting->waits,
+                                               .gradient_bucket = setting->bucket,
+                                               .weight_bucket = setting->bucket};
     rules.check_every = setting->checks;
     const struct state_share share = {comm->rank, comm->size, setting->stage,
                                       optimizer_is_by_tensor(&rules.optimizer)};
@@ -537,8 +540,7 @@ static void test_all_ranks_name_what_is_not_finite(void **state) {
     job_run(&job);
 }
 
-// --- numbers that change by themselves
-// ------------------------------------------------------------
+// --- numbers that change by themselves -----------------------------------------------------------
 
 enum { FIRST_BITS = 16 }; // of a number, which is at least as wide
 

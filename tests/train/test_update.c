@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/options.h"
 #include "format/safetensors/safetensors.h"
+#include "train/engine/blame.h"
 #include "train/engine/update.h"
 #include "train/optimizer/learning_rate.h"
 

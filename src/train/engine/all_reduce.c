@@ -72,7 +72,8 @@ static void list_pieces(struct all_reduce *all_reduce) {
 // Settings that have no effect with so many processes or in this stage are noted.
 static void note_unused(const struct berth_config *config, const struct state_share *share,
                         const struct berth_log *log) {
-    static const char *const names[] = {"zero_stage", "communication_data_type", "overlap_comm",
+    static const char *const names[] = {"zero_stage",         "communication_data_type",
+                                        "overlap_comm",       "gpu_exchange",
                                         "reduce_bucket_size", "allgather_bucket_size"};
     const char *where =
         option_is_independent(config) ? "with independent workers" : "in one process";
@@ -135,7 +136,7 @@ enum berth_status all_reduce_init(struct all_reduce *all_reduce, struct comm *co
     }
     list_pieces(all_reduce);
     return range_exchange_init(&all_reduce->exchange, comm, state->device, state->table->total,
-                               (int64_t)(EXCHANGES * most), error);
+                               (int64_t)(EXCHANGES * most), rules->way, error);
 }
 
 void all_reduce_end(struct all_reduce *all_reduce) {

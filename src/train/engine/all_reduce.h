@@ -26,8 +26,9 @@ struct all_reduce_piece {
 };
 
 struct all_reduce_rules {
-    enum dtype wire; // of gradients
-    int waits;       // 1: computing waits for every exchange; 0: it goes on
+    enum dtype wire;             // of gradients
+    int waits;                   // 1: computing waits for every exchange; 0: it goes on
+    enum range_exchange_way way; // on GPUs
     // Most elements to exchange at a time; 0: as many as the communicator's memory holds.
     int64_t gradient_bucket, weight_bucket;
 };

@@ -4,6 +4,7 @@
 #include "core/memory.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 enum kind { REDUCE, GATHER };
 
@@ -17,32 +18,96 @@ struct mirrored_range {
 // Elements of the mirror have room for the widest type of the table.
 static const size_t element_bytes = sizeof(float);
 
-static int needs_mirror(const struct comm *comm, const struct device *device) {
+static int is_of_gpu(const struct comm *comm, const struct device *device) {
     return comm->size > 1 && !device->is_host;
 }
 
 size_t range_exchange_bytes(const struct comm *comm, const struct device *device,
                             int64_t elements) {
-    return needs_mirror(comm, device) ? (size_t)elements * element_bytes : 0;
+    return is_of_gpu(comm, device) ? (size_t)elements * element_bytes : 0;
 }
 
-enum berth_status range_exchange_init(struct range_exchange *exchange, struct comm *comm,
-                                      struct device *device, int64_t elements, int64_t most,
-                                      struct berth_error *error) {
-    *exchange = (struct range_exchange){.comm = comm, .device = device, .most = most};
-    if (!needs_mirror(comm, device)) {
-        return BERTH_OK;
-    }
-    exchange->mirror_bytes = range_exchange_bytes(comm, device, elements);
+// --- opening ------------------------------------------------------------------------------------
+
+static enum berth_status open_mirror(struct range_exchange *exchange, int64_t elements,
+                                     struct berth_error *error) {
+    struct device *device = exchange->device;
+    exchange->mirror_bytes = range_exchange_bytes(exchange->comm, device, elements);
     exchange->mirror = device->pinned_new(device, exchange->mirror_bytes);
-    exchange->ranges = memory_array((size_t)most, sizeof *exchange->ranges);
+    exchange->ranges = memory_array((size_t)exchange->most, sizeof *exchange->ranges);
     return exchange->mirror != NULL && exchange->ranges != NULL
                ? BERTH_OK
                : error_no_memory(error, exchange->mirror_bytes,
                                  "the copy of gradients and weights that is exchanged");
 }
 
+// Each rank says why its device cannot, "" if it can; all get the first reason.
+static void agree_on_reason(struct range_exchange *exchange, const char *own) {
+    struct comm *comm = exchange->comm;
+    const size_t size = sizeof exchange->why_not;
+    for (int rank = 0; rank < comm->size && exchange->why_not[0] == '\0'; rank++) {
+        if (rank == comm->rank && own != NULL) {
+            (void)snprintf(exchange->why_not, size, "rank %d: %.480s", rank, own);
+        }
+        comm->broadcast(comm, exchange->why_not, size, rank);
+    }
+}
+
+// Whether the devices exchange; all ranks find the same.
+static int open_peers(struct range_exchange *exchange) {
+    struct comm *comm = exchange->comm;
+    struct device *device = exchange->device;
+    char id[DEVICE_PEERS_ID] = {0};
+    struct berth_error met;
+    const char *own =
+        device->peers_id == NULL ? "the device has none" : device->peers_id(device, id);
+    agree_on_reason(exchange, own);
+    if (exchange->why_not[0] != '\0') {
+        return 0;
+    }
+    comm->broadcast(comm, id, sizeof id, 0);
+    const enum berth_status status = device->peers_open(device, comm, id, &met);
+    agree_on_reason(exchange, status == BERTH_OK ? NULL : met.message);
+    if (exchange->why_not[0] != '\0' && status == BERTH_OK) {
+        device->peers_close(device);
+    }
+    return exchange->why_not[0] == '\0';
+}
+
+enum berth_status range_exchange_init(struct range_exchange *exchange, struct comm *comm,
+                                      struct device *device, int64_t elements, int64_t most,
+                                      enum range_exchange_way way, struct berth_error *error) {
+    *exchange = (struct range_exchange){.comm = comm, .device = device, .most = most};
+    if (!is_of_gpu(comm, device)) {
+        return BERTH_OK;
+    }
+    if (way == RANGE_EXCHANGE_MIRRORED) {
+        (void)snprintf(exchange->why_not, sizeof exchange->why_not, "as --gpu_exchange says");
+    } else {
+        exchange->is_direct = open_peers(exchange);
+    }
+    if (way == RANGE_EXCHANGE_DIRECT && !exchange->is_direct) {
+        return error_set(error, BERTH_UNAVAILABLE,
+                         "--gpu_exchange nccl: %s: install it, give each rank a GPU of its own, or "
+                         "use --gpu_exchange auto",
+                         exchange->why_not);
+    }
+    return exchange->is_direct ? BERTH_OK : open_mirror(exchange, elements, error);
+}
+
+void range_exchange_note(const struct range_exchange *exchange, const struct berth_log *log) {
+    if (exchange->is_direct) {
+        log_note(log, "ranks: the GPUs exchange gradients and weights by NCCL");
+    } else if (exchange->mirror != NULL) {
+        log_note(log, "ranks: gradients and weights are exchanged through the hosts' memory (%s)",
+                 exchange->why_not);
+    }
+}
+
 void range_exchange_done(struct range_exchange *exchange) {
+    if (exchange->is_direct) {
+        exchange->device->peers_close(exchange->device);
+    }
     if (exchange->mirror != NULL) {
         exchange->device->pinned_free(exchange->device, exchange->mirror, exchange->mirror_bytes);
     }
@@ -139,16 +204,26 @@ static void finish(struct range_exchange *exchange, int64_t ticket) {
 // --- what callers see ---------------------------------------------------------------------------
 
 int64_t range_exchange_reduce(struct range_exchange *exchange, const struct comm_range *range) {
+    if (exchange->is_direct) {
+        return exchange->device->peers_reduce(exchange->device, range);
+    }
     return exchange->mirror == NULL ? exchange->comm->reduce_begin(exchange->comm, range)
                                     : begin(exchange, REDUCE, range);
 }
 
 int64_t range_exchange_gather(struct range_exchange *exchange, const struct comm_range *range) {
+    if (exchange->is_direct) {
+        return exchange->device->peers_gather(exchange->device, range);
+    }
     return exchange->mirror == NULL ? exchange->comm->gather_begin(exchange->comm, range)
                                     : begin(exchange, GATHER, range);
 }
 
 void range_exchange_wait(struct range_exchange *exchange, int64_t ticket) {
+    if (exchange->is_direct) {
+        exchange->device->peers_wait(exchange->device, ticket);
+        return;
+    }
     if (exchange->mirror == NULL) {
         exchange->comm->wait(exchange->comm, ticket);
         return;

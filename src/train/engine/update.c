@@ -2,11 +2,9 @@
 #include "train/engine/update.h"
 
 #include "core/memory.h"
+#include "train/engine/update_cut.h"
 
-#include <inttypes.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 // Messages have no f16: a sum over ranks overflows it where no rank's gradient does.
@@ -14,6 +12,13 @@ static enum dtype wire_of(const struct berth_config *config, enum dtype compute)
     const char *name = config->communication_data_type;
     const int is_bf16 = name == NULL ? compute == DTYPE_BF16 : strcmp(name, "bf16") == 0;
     return is_bf16 ? DTYPE_BF16 : DTYPE_F32;
+}
+
+static enum range_exchange_way way_of(const struct berth_config *config) {
+    const char *name = config->gpu_exchange;
+    return name == NULL || strcmp(name, "auto") == 0 ? RANGE_EXCHANGE_AUTO
+           : strcmp(name, "nccl") == 0               ? RANGE_EXCHANGE_DIRECT
+                                                     : RANGE_EXCHANGE_MIRRORED;
 }
 
 struct update_rules update_rules_of(const struct berth_config *config,
@@ -33,6 +38,7 @@ struct update_rules update_rules_of(const struct berth_config *config,
         .parts = (int)config->virtual_ranks,
         .exchange = {.wire = wire_of(config, compute),
                      .waits = !config->overlap_comm,
+                     .way = way_of(config),
                      .gradient_bucket = config->reduce_bucket_size,
                      .weight_bucket = config->allgather_bucket_size},
         .check_every = config->replica_check_steps,
@@ -168,168 +174,10 @@ void updater_done(struct updater *updater) {
     *updater = (struct updater){0};
 }
 
-// The state of one update.
-struct run {
-    struct updater *updater;
-    struct engine *engine;
-    const struct update_args *args;
-    struct bert_dropout dropout;
-    // What the means divide by: the update's sequences and masked tokens, over all parts, each with
-    // the weight of its class; 0: those
-    // of each micro-batch, whose means are averaged over `micro_batches`, else 1.
-    double sequences, masked, micro_batches;
-    size_t most_micro; // micro-batches of a part, at most
-};
-
-// Sequences [first, first + count) of the division.
-struct micro {
-    size_t first, count;
-    // The weight of a sequence's loss and of a masked token's loss in the update's loss.
-    double sequence_weight, masked_weight;
-};
-
-// --- divisors of the means -----------------------------------------------------------------------
-
-static size_t cut_at(const struct run *run, size_t first, size_t end) {
-    const struct update_args *args = run->args;
-    return batching_cut(args->batching, args->source, run->updater->division.order + first,
-                        end - first);
-}
-
-static size_t count_micro(const struct run *run, size_t part) {
-    const struct division *division = &run->updater->division;
-    size_t micro_batches = 0;
-    for (size_t done = division->starts[part]; done < division->starts[part + 1]; micro_batches++) {
-        done += cut_at(run, done, division->starts[part + 1]);
-    }
-    return micro_batches;
-}
-
-struct divisors {
-    double sequences, masked;
-};
-
-// The weight of a class; that of one that is ignored is 0, because its loss is.
-static double class_weight(const struct run *run, int32_t label) {
-    const double *weights = run->updater->rules.class_weights;
-    return label >= 0 && label < run->engine->model.config->num_labels ? weights[label] : 0;
-}
-
-static struct divisors divisors_of(const struct run *run, const uint32_t *order, size_t count) {
-    const struct packer_source *source = run->args->source;
-    struct divisors sums = {.sequences = (double)count};
-    const enum param_head head = run->engine->model.table->head;
-    const int per_token = head == PARAM_HEAD_TOKEN;
-    if (run->updater->rules.class_weights == NULL) {
-        sums.masked = per_token || param_head_decodes(head)
-                          ? (double)packer_extent(source, order, count).masked
-                          : 0;
-        return sums;
-    }
-    sums.sequences = per_token ? (double)count : 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct packer_sequence sequence = source->get(source->data, order[i]);
-        sums.sequences += per_token ? 0 : class_weight(run, sequence.label);
-        for (int32_t k = 0; k < sequence.masked_count; k++) {
-            sums.masked += class_weight(run, sequence.masked_labels[k]);
-        }
-    }
-    return sums;
-}
-
-// Counts what this rank knows: all of the update, or its own part.
-static void count_parts(const struct run *run) {
-    const struct update_args *args = run->args;
-    const struct division *division = &run->updater->division;
-    double *counts = run->updater->counts;
-    for (size_t part = 0; part < division->parts; part++) {
-        counts[part] = division->loads[part];
-        counts[division->parts + part] = (double)count_micro(run, part);
-    }
-    counts[2 * division->parts] = divisors_of(run, args->order, args->count).masked;
-}
-
-// Where each rank knows its own part, all get the sums before the first micro-batch, so that its
-// loss is divided by the counts of the whole update.
-static void share_counts(const struct run *run) {
-    struct comm *comm = run->engine->comm;
-    struct division *division = &run->updater->division;
-    if (run->args->others > 0) {
-        comm->sum(comm, run->updater->counts, 2 * division->parts + 1);
-        memcpy(division->loads, run->updater->counts, division->parts * sizeof(double));
-    }
-}
-
-static void find_divisors(struct run *run) {
-    const struct update_args *args = run->args;
-    const size_t parts = run->updater->division.parts;
-    const double *micro = run->updater->counts + parts;
-    double micro_batches = 0;
-    for (size_t part = 0; part < parts; part++) {
-        const size_t own = (size_t)micro[part];
-        micro_batches += micro[part];
-        run->most_micro = own > run->most_micro ? own : run->most_micro;
-    }
-    if (run->updater->rules.micro_average) {
-        run->micro_batches = micro_batches;
-        return;
-    }
-    run->micro_batches = 1;
-    run->sequences = divisors_of(run, args->order, args->count).sequences + (double)args->others;
-    run->masked = micro[parts];
-}
-
-static struct run run_of(struct updater *updater, const struct update_args *args) {
-    const struct update_rules *rules = &updater->rules;
-    struct division *division = &updater->division;
-    struct run run = {.updater = updater,
-                      .engine = updater->engine,
-                      .args = args,
-                      .dropout = {.seed = rules->seed,
-                                  .step = (uint32_t)args->step,
-                                  .hidden_probability = rules->hidden_dropout,
-                                  .attention_probability = rules->attention_dropout,
-                                  .head_probability = rules->head_dropout}};
-    if (args->others > 0) {
-        division_take(division, args->source, args->order, args->count,
-                      updater->engine->model.config, (size_t)updater->engine->comm->rank);
-    } else {
-        division_make(division, args->source, args->order, args->count,
-                      updater->engine->model.config,
-                      batching_most_sequences(args->batching, args->count, division->parts));
-    }
-    count_parts(&run);
-    return run;
-}
-
-static struct micro micro_at(const struct run *run, size_t first, size_t end) {
-    const int own = run->sequences <= 0;
-    struct micro micro = {.first = first, .count = cut_at(run, first, end)};
-    struct divisors sums = {run->sequences, run->masked};
-    if (own) {
-        sums = divisors_of(run, run->updater->division.order + first, micro.count);
-    }
-    micro.sequence_weight = 1 / (sums.sequences * run->micro_batches);
-    micro.masked_weight = sums.masked > 0 ? 1 / (sums.masked * run->micro_batches) : 0;
-    return micro;
-}
-
 // --- forward and backward -----------------------------------------------------------------------
 
 static double loss_scale_of(const struct update_args *args) {
     return args->loss_scale > 0 ? args->loss_scale : 1;
-}
-
-static const struct batch *load(const struct run *run, const struct micro *micro) {
-    struct engine *engine = run->engine;
-    const struct division *division = &run->updater->division;
-    const struct engine_load load = {.source = run->args->source,
-                                     .order = division->order + micro->first,
-                                     .places = division->places + micro->first,
-                                     .count = micro->count,
-                                     .masked_weight =
-                                         (float)(micro->masked_weight / micro->sequence_weight)};
-    return engine_load(engine, &load);
 }
 
 enum graph_part { GRAPH_FORWARD, GRAPH_BACKWARD, GRAPH_ANNOUNCING_BACKWARD, GRAPH_PARTS };
@@ -346,9 +194,10 @@ static uint64_t size_class(int64_t rows) {
 
 // Only of a rank that is alone: where others exchange what it computes, it begins that between two
 // operations.
-static int begin_graph(const struct run *run, const struct batch *batch, enum graph_part part) {
-    struct device *device = run->engine->state->device;
-    if (device->graph_begin == NULL || run->engine->comm->size > 1) {
+static int begin_graph(const struct update_cut *cut, const struct batch *batch,
+                       enum graph_part part) {
+    struct device *device = cut->engine->state->device;
+    if (device->graph_begin == NULL || cut->engine->comm->size > 1) {
         return 0;
     }
     const uint64_t has_slack = batch->row_count > batch->token_count;
@@ -357,18 +206,18 @@ static int begin_graph(const struct run *run, const struct batch *batch, enum gr
     return 1;
 }
 
-static void end_graph(const struct run *run, int begun) {
-    struct device *device = run->engine->state->device;
+static void end_graph(const struct update_cut *cut, int begun) {
+    struct device *device = cut->engine->state->device;
     if (begun) {
         device->graph_end(device);
     }
 }
 
-static void forward(const struct run *run, const struct batch *batch) {
-    struct engine *engine = run->engine;
-    const int begun = begin_graph(run, batch, GRAPH_FORWARD);
-    bert_forward(&engine->model, engine->training, batch, &run->dropout);
-    end_graph(run, begun);
+static void forward(const struct update_cut *cut, const struct batch *batch) {
+    struct engine *engine = cut->engine;
+    const int begun = begin_graph(cut, batch, GRAPH_FORWARD);
+    bert_forward(&engine->model, engine->training, batch, &cut->dropout);
+    end_graph(cut, begun);
 }
 
 static void add_losses(struct engine *engine, const struct micro *micro) {
@@ -475,34 +324,34 @@ struct part {
     size_t announced; // of these
 };
 
-static struct part part_of(const struct run *run, int index) {
-    const struct updater *updater = run->updater;
+static struct part part_of(const struct update_cut *cut, int index) {
+    const struct updater *updater = cut->updater;
     const int is_last = index + 1 == updater->own_parts;
-    return (struct part){.announces = !is_last ? 0 : reduces_each(updater) ? run->most_micro : 1};
+    return (struct part){.announces = !is_last ? 0 : reduces_each(updater) ? cut->most_micro : 1};
 }
 
-static void run_micro(const struct run *run, const struct micro *micro, struct part *part,
+static void run_micro(const struct update_cut *cut, const struct micro *micro, struct part *part,
                       struct update_result *result) {
-    struct engine *engine = run->engine;
+    struct engine *engine = cut->engine;
     struct device *device = engine->state->device;
-    const struct bert_sink sink = {.ready = range_ready, .context = run->updater};
+    const struct bert_sink sink = {.ready = range_ready, .context = cut->updater};
     const int announces =
         part->announces > 1 || (part->announces == 1 && micro->first + micro->count == part->end);
     device->mark(device, DEVICE_PHASE_FORWARD);
-    const struct batch *batch = load(run, micro);
-    forward(run, batch);
+    const struct batch *batch = update_cut_load(cut, micro);
+    forward(cut, batch);
     device->mark(device, DEVICE_PHASE_BACKWARD);
     if (part->announced > 0) {
-        drop_all_foreign(run->updater);
+        drop_all_foreign(cut->updater);
     }
     const int begun =
-        begin_graph(run, batch, announces ? GRAPH_ANNOUNCING_BACKWARD : GRAPH_BACKWARD);
-    bert_backward(&engine->model, engine->training, batch, &run->dropout,
-                  (float)(micro->sequence_weight * loss_scale_of(run->args)),
+        begin_graph(cut, batch, announces ? GRAPH_ANNOUNCING_BACKWARD : GRAPH_BACKWARD);
+    bert_backward(&engine->model, engine->training, batch, &cut->dropout,
+                  (float)(micro->sequence_weight * loss_scale_of(cut->args)),
                   announces ? &sink : NULL);
     part->announced += (size_t)announces;
     add_losses(engine, micro);
-    end_graph(run, begun);
+    end_graph(cut, begun);
     device->mark(device, DEVICE_PHASE_OTHER);
     result->tokens += batch->token_count;
     result->masked += batch->masked_count;
@@ -511,20 +360,20 @@ static void run_micro(const struct run *run, const struct micro *micro, struct p
 }
 
 // 0 when it was left at once.
-static int run_part(const struct run *run, int index, struct update_result *result) {
-    struct updater *updater = run->updater;
-    const struct update_args *args = run->args;
-    const size_t number = (size_t)(run->engine->comm->rank * updater->own_parts + index);
+static int run_part(const struct update_cut *cut, int index, struct update_result *result) {
+    struct updater *updater = cut->updater;
+    const struct update_args *args = cut->args;
+    const size_t number = (size_t)(cut->engine->comm->rank * updater->own_parts + index);
     const size_t *starts = updater->division.starts + number;
-    struct part part = part_of(run, index);
+    struct part part = part_of(cut, index);
     part.end = starts[1];
     for (size_t done = starts[0]; done < part.end;) {
         if (args->stop != NULL && *args->stop >= 2) {
             result->left = 1;
             return 0;
         }
-        const struct micro micro = micro_at(run, done, part.end);
-        run_micro(run, &micro, &part, result);
+        const struct micro micro = update_cut_at(cut, done, part.end);
+        run_micro(cut, &micro, &part, result);
         done += micro.count;
     }
     for (; part.announced < part.announces; part.announced++) {
@@ -537,13 +386,13 @@ static int run_part(const struct run *run, int index, struct update_result *resu
 }
 
 // 0 when it was left at once.
-static int run_backward(const struct run *run, struct update_result *result) {
-    struct updater *updater = run->updater;
-    struct device *device = run->engine->state->device;
+static int run_backward(const struct update_cut *cut, struct update_result *result) {
+    struct updater *updater = cut->updater;
+    struct device *device = cut->engine->state->device;
     updater->announced = 0;
-    device->zero(device, run->engine->sums, sizeof *run->engine->sums);
+    device->zero(device, cut->engine->sums, sizeof *cut->engine->sums);
     for (int i = 0; i < updater->own_parts; i++) {
-        if (!run_part(run, i, result)) {
+        if (!run_part(cut, i, result)) {
             return 0;
         }
         if (i + 1 < updater->own_parts) {
@@ -557,25 +406,28 @@ static int run_backward(const struct run *run, struct update_result *result) {
 // --- waiting and the step ------------------------------------------------------------------------
 
 // The only place where an update waits for the device and for the other ranks.
-static enum berth_status ask(const struct run *run, struct update_result *result,
+static enum berth_status ask(const struct update_cut *cut, struct update_result *result,
                              struct berth_error *error) {
-    const struct engine *engine = run->engine;
+    const struct engine *engine = cut->engine;
     struct device *device = engine->state->device;
     struct comm *comm = engine->comm;
     double sums[ENGINE_LOSSES + 2] = {[ENGINE_LOSSES] = (double)result->tokens,
                                       (double)result->masked};
     struct engine_sums own;
-    optimizer_norm(&run->updater->plan, 1 / loss_scale_of(run->args));
+    optimizer_norm(&cut->updater->plan, 1 / loss_scale_of(cut->args));
     device->download(device, &own, engine->sums, sizeof own);
     memcpy(sums, own.losses, sizeof own.losses);
-    comm->sum(comm, sums, ENGINE_LOSSES + 2);
+    const enum berth_status status = device->status(device, error);
+    if (status == BERTH_OK) { // else the others need not come here to learn of it
+        comm->sum(comm, sums, ENGINE_LOSSES + 2);
+    }
     result->loss = sums[ENGINE_SEQUENCE_LOSS] + sums[ENGINE_MASKED_LOSS];
     result->masked_loss = sums[ENGINE_MASKED_LOSS];
     result->tokens = (int64_t)sums[ENGINE_LOSSES];
     result->masked = (int64_t)sums[ENGINE_LOSSES + 1];
     result->grad_norm = sqrt(own.norm.sum_squares);
-    result->stop = run->args->stop != NULL ? *run->args->stop : 0;
-    return comm->agree(comm, device->status(device, error), &result->stop, error);
+    result->stop = cut->args->stop != NULL ? *cut->args->stop : 0;
+    return comm->agree(comm, status, &result->stop, error);
 }
 
 // This rank's part of a range has its new weights.
@@ -590,36 +442,34 @@ static int is_above(double value, double limit) {
     return limit > 0 && value > limit;
 }
 
-static void take_step(const struct run *run, struct update_result *result) {
-    const struct update_args *args = run->args;
+static void take_step(const struct update_cut *cut, struct update_result *result) {
+    const struct update_args *args = cut->args;
     const struct optimizer_step step = {.number = args->step - args->skipped,
                                         .learning_rate = args->learning_rate,
                                         .gradient_scale = 1 / loss_scale_of(args),
                                         .grad_norm = result->grad_norm,
                                         .updated = range_updated,
-                                        .context = run->updater};
+                                        .context = cut->updater};
     result->is_held = is_above(result->loss, args->most_loss) ||
                       is_above(result->grad_norm, args->most_grad_norm);
     if (isfinite(result->grad_norm) && isfinite(result->loss) && !result->is_held) {
-        optimizer_step(&run->updater->plan, &step);
+        optimizer_step(&cut->updater->plan, &step);
     }
 }
 
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error) {
     struct device *device = updater->engine->state->device;
-    struct run run = run_of(updater, args);
+    struct update_cut cut = update_cut_make(updater, args);
     double seconds[DEVICE_PHASES];
-    share_counts(&run);
-    find_divisors(&run);
     *result = (struct update_result){.imbalance = division_imbalance(&updater->division)};
-    if (!run_backward(&run, result)) {
+    if (!run_backward(&cut, result)) {
         return device->status(device, error);
     }
     TRY(replica_check_run(&updater->check, args->step, 0, error));
     device->mark(device, DEVICE_PHASE_STEP);
-    TRY(ask(&run, result, error));
-    take_step(&run, result);
+    TRY(ask(&cut, result, error));
+    take_step(&cut, result);
     device->mark(device, DEVICE_PHASE_OTHER);
     device->times(device, seconds);
     result->forward_seconds = seconds[DEVICE_PHASE_FORWARD];
@@ -652,171 +502,4 @@ enum berth_status update_resume(struct updater *updater, struct berth_error *err
     replica_check_done(&updater->check);
     return replica_check_init(&updater->check, updater->rules.check_every, &updater->all_reduce,
                               error);
-}
-
-// --- finding numbers that are not finite ---------------------------------------------------------
-
-// Whether all numbers of a parameter that this rank owns are finite.
-static int is_finite(const struct state *state, const float *values, const struct param *param) {
-    for (size_t i = 0; i < state->own.count; i++) {
-        const struct partition_span own =
-            partition_part(&state->own, i, param->offset, param->rows * param->cols);
-        for (int64_t k = own.first; k < own.first + own.count; k++) {
-            if (!isfinite(values[k])) {
-                return 0;
-            }
-        }
-    }
-    return 1;
-}
-
-// affected[i] becomes the number of ranks that own a number of parameter i that is not finite.
-// affected NULL: out of memory.
-static enum berth_status count_not_finite(const struct engine *engine, const float *buffer,
-                                          double *affected, struct berth_error *error) {
-    const struct state *state = engine->state;
-    struct comm *comm = engine->comm;
-    float *values = NULL;
-    int none = 0;
-    enum berth_status status = affected != NULL
-                                   ? state_borrow(state, buffer, 1, &values, error)
-                                   : error_no_memory(error, state->table->count * sizeof *affected,
-                                                     "a number for each parameter");
-    for (size_t i = 0; i < state->table->count && status == BERTH_OK; i++) {
-        affected[i] = !is_finite(state, values, &state->table->params[i]);
-    }
-    if (status == BERTH_OK) {
-        state_release(state, buffer, values);
-    }
-    TRY(comm->agree(comm, status, &none, error));
-    comm->sum(comm, affected, state->table->count);
-    return BERTH_OK;
-}
-
-// The order in which the backward pass reaches a parameter: head and final norm first, the
-// embeddings last.
-static int64_t backward_rank(const struct param *param, int64_t layers) {
-    int layer;
-    if (sscanf(param->name, "bert.encoder.layer.%d.", &layer) == 1) {
-        return layers - layer;
-    }
-    int is_embedding = strncmp(param->name, "bert.embeddings.", 16) == 0;
-    return is_embedding ? layers + 1 : 0;
-}
-
-// The sentence being written.
-struct sentence {
-    char *text;
-    size_t size;
-};
-
-static int describe_affected(const struct engine *engine, const double *affected, const char *kind,
-                             const struct sentence *out) {
-    const struct param_table *table = engine->state->table;
-    const int64_t layers = engine->model.config->num_hidden_layers;
-    const struct param *first = NULL;
-    size_t count = 0;
-    for (size_t i = 0; i < table->count; i++) {
-        const struct param *param = &table->params[i];
-        if (affected[i] > 0) {
-            count++;
-            first = first == NULL || backward_rank(param, layers) < backward_rank(first, layers)
-                        ? param
-                        : first;
-        }
-    }
-    if (first != NULL) {
-        snprintf(out->text, out->size,
-                 "the %s of %s is not finite (%zu of %zu parameters are affected)", kind,
-                 first->name, count, table->count);
-    }
-    return first != NULL;
-}
-
-// Sets *found to whether a number in `buffer` is not finite, on any rank, and describes it.
-static enum berth_status describe_not_finite(const struct engine *engine, const float *buffer,
-                                             const char *kind, const struct sentence *out,
-                                             int *found, struct berth_error *error) {
-    const size_t count = engine->state->table->count;
-    double *affected = memory_array_zeroed(count, sizeof *affected);
-    const enum berth_status status = count_not_finite(engine, buffer, affected, error);
-    *found = status == BERTH_OK && describe_affected(engine, affected, kind, out);
-    memory_free(affected);
-    return status;
-}
-
-static void name_place(const struct engine *engine, int64_t place, int64_t micro_batch,
-                       const struct sentence *out) {
-    char name[64] = "bert.embeddings";
-    if (place > engine->model.config->num_hidden_layers) {
-        snprintf(name, sizeof name, "%s", param_head_row(engine->model.table->head)->name);
-    } else if (place > 0) {
-        snprintf(name, sizeof name, "bert.encoder.layer.%" PRId64, place - 1);
-    }
-    snprintf(out->text, out->size,
-             "the output of %s is the first that is not finite (micro-batch %" PRId64
-             " of the update; all weights are finite)",
-             name, micro_batch + 1);
-}
-
-// Computes this rank's micro-batches again until an output is not finite: at `places` times the
-// micro-batch plus the place; -1: nowhere.
-static int64_t find_output(struct updater *updater, const struct update_args *args,
-                           int64_t places) {
-    struct engine *engine = updater->engine;
-    struct run run = run_of(updater, args);
-    find_divisors(&run);
-    const size_t *starts = updater->division.starts + engine->comm->rank * updater->own_parts;
-    int64_t micro_batch = 0;
-    for (size_t done = starts[0]; done < starts[updater->own_parts]; micro_batch++) {
-        size_t part = 0;
-        while (done >= starts[part + 1]) {
-            part++;
-        }
-        const struct micro micro = micro_at(&run, done, starts[part + 1]);
-        const struct batch *batch = load(&run, &micro);
-        bert_forward(&engine->model, engine->training, batch, &run.dropout);
-        const int64_t place = bert_first_nonfinite(&engine->model, engine->training, batch);
-        if (place >= 0) {
-            return micro_batch * places + place;
-        }
-        done += micro.count;
-    }
-    return -1;
-}
-
-// Sets *found to whether an output is not finite, on any rank, and names the first.
-static enum berth_status blame_forward(struct updater *updater, const struct update_args *args,
-                                       const struct sentence *out, int *found,
-                                       struct berth_error *error) {
-    const struct engine *engine = updater->engine;
-    struct comm *comm = engine->comm;
-    const int64_t places = engine->model.config->num_hidden_layers + 2;
-    const int64_t own = find_output(updater, args, places);
-    *found = own >= 0 ? INT_MAX - (int)own : 0; // the largest of all ranks' is the first output's
-    TRY(comm->agree(comm, BERTH_OK, found, error));
-    if (*found) {
-        const int64_t first = INT_MAX - *found;
-        name_place(engine, first % places, first / places, out);
-    }
-    return BERTH_OK;
-}
-
-enum berth_status update_blame(struct updater *updater, const struct update_args *args, char *text,
-                               size_t size, struct berth_error *error) {
-    const struct engine *engine = updater->engine;
-    const struct state *state = engine->state;
-    const struct sentence out = {text, size};
-    int found;
-    TRY(describe_not_finite(engine, state->master, "value", &out, &found, error));
-    if (!found) {
-        TRY(blame_forward(updater, args, &out, &found, error));
-    }
-    if (!found) {
-        TRY(describe_not_finite(engine, state->gradients, "gradient", &out, &found, error));
-    }
-    if (!found) {
-        snprintf(text, size, "the sum of the gradient's squares is too large for a double");
-    }
-    return BERTH_OK;
 }

@@ -105,7 +105,7 @@ struct update_result {
 };
 
 // A gradient or loss that is not finite is not an error: the weights stay unchanged and the caller
-// decides (update_blame finds the cause). Errors are those of the device and the ranks.
+// decides (blame.h finds the cause). Errors are those of the device and the ranks.
 enum berth_status update_run(struct updater *updater, const struct update_args *args,
                              struct update_result *result, struct berth_error *error);
 
@@ -121,12 +121,5 @@ void update_discard(struct updater *updater);
 // waits for weights that are on their way.
 void update_suspend(struct updater *updater);
 enum berth_status update_resume(struct updater *updater, struct berth_error *error);
-
-// Finds where numbers stopped being finite in the update that was just run with `args` and not
-// discarded. That is the first weight that is not finite; else the first part of the model with
-// such an output in the forward pass, which is recomputed; else the first gradient in the order of
-// the backward pass (head, last layer, ...). Writes a sentence to text[size].
-enum berth_status update_blame(struct updater *updater, const struct update_args *args, char *text,
-                               size_t size, struct berth_error *error);
 
 #endif

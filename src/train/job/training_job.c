@@ -458,6 +458,7 @@ static enum berth_status fill_state(struct training_job *job, struct berth_error
     log_event(&job->log, "loaded_checkpoint");
     TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
     TRY(updater_init(&job->updater, &job->engine, &rules, job->batching.update_sequences, error));
+    range_exchange_note(&job->updater.all_reduce.exchange, &job->log);
     return takes_copy(job) ? saver_init(&job->saver, &job->content, job->config.output_dir, error)
                            : BERTH_OK;
 }

@@ -5,6 +5,7 @@
 #include "core/number.h"
 #include "core/options.h"
 #include "train/checkpoint/original_write.h"
+#include "train/engine/blame.h"
 #include "train/job/loop_run.h"
 #include "train/machine/machine.h"
 

@@ -194,6 +194,19 @@ static const char *gpu_kind_of(const char *name, int *index) {
     return *kind;
 }
 
+static enum berth_status open_named(const char *name, struct device_options *options,
+                                    const struct berth_log *log, struct device **device,
+                                    struct berth_error *error) {
+    const char *kind = gpu_kind_of(name, &options->index);
+    if (kind != NULL) {
+        TRY(device_gpu_open(kind, options, device, error));
+    } else {
+        TRY(device_cpu_open(options, device, error));
+    }
+    log_note(log, "device: %s", (*device)->describe(*device));
+    return BERTH_OK;
+}
+
 enum berth_status machine_device_open(const struct berth_config *config, const struct comm *comm,
                                       const struct berth_log *log, struct device **device,
                                       struct berth_error *error) {
@@ -201,18 +214,18 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
     struct device_options options = {.threads = machine_threads(config),
                                      .instructions = config->instructions,
                                      .index = -1,
-                                     .local_rank = comm->local_rank};
+                                     .local_rank = comm->local_rank,
+                                     .ranks = comm->size,
+                                     .tf32 = config->tf32};
     TRY(option_check_choice(config, "device", error));
     if (strcmp(name, "auto") == 0) {
-        return open_best(&options, log, device, error);
-    }
-    const char *kind = gpu_kind_of(name, &options.index);
-    if (kind != NULL) {
-        TRY(device_gpu_open(kind, &options, device, error));
+        TRY(open_best(&options, log, device, error));
     } else {
-        TRY(device_cpu_open(&options, device, error));
+        TRY(open_named(name, &options, log, device, error));
     }
-    log_note(log, "device: %s", (*device)->describe(*device));
+    if (config->tf32 && !(*device)->tf32) {
+        log_note(log, "tf32: no effect, the device %s has no such products", (*device)->name);
+    }
     return BERTH_OK;
 }
 
@@ -304,5 +317,9 @@ enum berth_status machine_inference_dtype(struct berth_config *config, const str
         return machine_compute_dtype(config, device, log, compute, error);
     }
     *compute = device->fast_dtype;
-    return check_dtype(config, device, DTYPE_I8, error);
+    // The host quantizes words and chooses wide columns where the weights are (model/int8.c).
+    return device->is_host
+               ? check_dtype(config, device, DTYPE_I8, error)
+               : error_set(error, BERTH_CONFIG,
+                           "--precision int8: the device %s does not support it", device->name);
 }

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/engine/blame.h"
+
+#include "core/memory.h"
+#include "train/engine/update_cut.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// Whether all numbers of a parameter that this rank owns are finite.
+static int is_finite(const struct state *state, const float *values, const struct param *param) {
+    for (size_t i = 0; i < state->own.count; i++) {
+        const struct partition_span own =
+            partition_part(&state->own, i, param->offset, param->rows * param->cols);
+        for (int64_t k = own.first; k < own.first + own.count; k++) {
+            if (!isfinite(values[k])) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+// affected[i] becomes the number of ranks that own a number of parameter i that is not finite.
+// affected NULL: out of memory.
+static enum berth_status count_not_finite(const struct engine *engine, const float *buffer,
+                                          double *affected, struct berth_error *error) {
+    const struct state *state = engine->state;
+    struct comm *comm = engine->comm;
+    float *values = NULL;
+    int none = 0;
+    enum berth_status status = affected != NULL
+                                   ? state_borrow(state, buffer, 1, &values, error)
+                                   : error_no_memory(error, state->table->count * sizeof *affected,
+                                                     "a number for each parameter");
+    for (size_t i = 0; i < state->table->count && status == BERTH_OK; i++) {
+        affected[i] = !is_finite(state, values, &state->table->params[i]);
+    }
+    if (status == BERTH_OK) {
+        state_release(state, buffer, values);
+    }
+    TRY(comm->agree(comm, status, &none, error));
+    comm->sum(comm, affected, state->table->count);
+    return BERTH_OK;
+}
+
+// The order in which the backward pass reaches a parameter: head and final norm first, the
+// embeddings last.
+static int64_t backward_rank(const struct param *param, int64_t layers) {
+    int layer;
+    if (sscanf(param->name, "bert.encoder.layer.%d.", &layer) == 1) {
+        return layers - layer;
+    }
+    int is_embedding = strncmp(param->name, "bert.embeddings.", 16) == 0;
+    return is_embedding ? layers + 1 : 0;
+}
+
+// The sentence being written.
+struct sentence {
+    char *text;
+    size_t size;
+};
+
+static int describe_affected(const struct engine *engine, const double *affected, const char *kind,
+                             const struct sentence *out) {
+    const struct param_table *table = engine->state->table;
+    const int64_t layers = engine->model.config->num_hidden_layers;
+    const struct param *first = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct param *param = &table->params[i];
+        if (affected[i] > 0) {
+            count++;
+            first = first == NULL || backward_rank(param, layers) < backward_rank(first, layers)
+                        ? param
+                        : first;
+        }
+    }
+    if (first != NULL) {
+        snprintf(out->text, out->size,
+                 "the %s of %s is not finite (%zu of %zu parameters are affected)", kind,
+                 first->name, count, table->count);
+    }
+    return first != NULL;
+}
+
+// Sets *found to whether a number in `buffer` is not finite, on any rank, and describes it.
+static enum berth_status describe_not_finite(const struct engine *engine, const float *buffer,
+                                             const char *kind, const struct sentence *out,
+                                             int *found, struct berth_error *error) {
+    const size_t count = engine->state->table->count;
+    double *affected = memory_array_zeroed(count, sizeof *affected);
+    const enum berth_status status = count_not_finite(engine, buffer, affected, error);
+    *found = status == BERTH_OK && describe_affected(engine, affected, kind, out);
+    memory_free(affected);
+    return status;
+}
+
+static void name_place(const struct engine *engine, int64_t place, int64_t micro_batch,
+                       const struct sentence *out) {
+    char name[64] = "bert.embeddings";
+    if (place > engine->model.config->num_hidden_layers) {
+        snprintf(name, sizeof name, "%s", param_head_row(engine->model.table->head)->name);
+    } else if (place > 0) {
+        snprintf(name, sizeof name, "bert.encoder.layer.%" PRId64, place - 1);
+    }
+    snprintf(out->text, out->size,
+             "the output of %s is the first that is not finite (micro-batch %" PRId64
+             " of the update; all weights are finite)",
+             name, micro_batch + 1);
+}
+
+// Computes this rank's micro-batches again until an output is not finite: at `places` times the
+// micro-batch plus the place; -1: nowhere.
+static int64_t find_output(struct updater *updater, const struct update_args *args,
+                           int64_t places) {
+    struct engine *engine = updater->engine;
+    struct update_cut cut = update_cut_make(updater, args);
+    const size_t *starts = updater->division.starts + engine->comm->rank * updater->own_parts;
+    int64_t micro_batch = 0;
+    for (size_t done = starts[0]; done < starts[updater->own_parts]; micro_batch++) {
+        size_t part = 0;
+        while (done >= starts[part + 1]) {
+            part++;
+        }
+        const struct micro micro = update_cut_at(&cut, done, starts[part + 1]);
+        const struct batch *batch = update_cut_load(&cut, &micro);
+        bert_forward(&engine->model, engine->training, batch, &cut.dropout);
+        const int64_t place = bert_first_nonfinite(&engine->model, engine->training, batch);
+        if (place >= 0) {
+            return micro_batch * places + place;
+        }
+        done += micro.count;
+    }
+    return -1;
+}
+
+// Sets *found to whether an output is not finite, on any rank, and names the first.
+static enum berth_status blame_forward(struct updater *updater, const struct update_args *args,
+                                       const struct sentence *out, int *found,
+                                       struct berth_error *error) {
+    const struct engine *engine = updater->engine;
+    struct comm *comm = engine->comm;
+    const int64_t places = engine->model.config->num_hidden_layers + 2;
+    const int64_t own = find_output(updater, args, places);
+    *found = own >= 0 ? INT_MAX - (int)own : 0; // the largest of all ranks' is the first output's
+    TRY(comm->agree(comm, BERTH_OK, found, error));
+    if (*found) {
+        const int64_t first = INT_MAX - *found;
+        name_place(engine, first % places, first / places, out);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status update_blame(struct updater *updater, const struct update_args *args, char *text,
+                               size_t size, struct berth_error *error) {
+    const struct engine *engine = updater->engine;
+    const struct state *state = engine->state;
+    const struct sentence out = {text, size};
+    int found;
+    TRY(describe_not_finite(engine, state->master, "value", &out, &found, error));
+    if (!found) {
+        TRY(blame_forward(updater, args, &out, &found, error));
+    }
+    if (!found) {
+        TRY(describe_not_finite(engine, state->gradients, "gradient", &out, &found, error));
+    }
+    if (!found) {
+        snprintf(text, size, "the sum of the gradient's squares is too large for a double");
+    }
+    return BERTH_OK;
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// What peers.cu uses of NCCL, for emulated GPUs: messages between processes through shared memory,
+// in the emulation's streams, which go on while a message waits. It stands for the library, which
+// needs GPUs, so it declares what the library's header does by itself. A message of another size or
+// type than its receiver expects, which would hang or go unnoticed in NCCL, ends the process.
+//
+// BERTH_TEST_NCCL=FAULT:RANK makes one rank fail: `old` (its version), `refused` (it has no
+// communicator; -1: no rank has one), `alone` (it never joins),
+// `silent` (its tenth group never goes on), `broken` (an error is found at its tenth group).
+#include "gpu/emulation_stream.h"
+
+#include <atomic>
+#include <fcntl.h>
+#include <memory>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+enum { OK, SYSTEM_ERROR = 2, INVALID_ARGUMENT = 4, INVALID_USAGE, REMOTE_ERROR, IN_PROGRESS };
+enum { RING_BYTES = 1 << 14, FAULTY_GROUP = 10, VERSION = 22707 };
+
+// Bytes from one rank to another: messages, each after its greeting.
+struct ring {
+    std::atomic<uint64_t> written, read;
+    unsigned char bytes[RING_BYTES];
+};
+
+struct greeting {
+    uint64_t count;
+    int32_t type;
+};
+
+struct shared {
+    std::atomic<int> joined;
+    struct ring rings[]; // [to][from]
+};
+
+struct id {
+    char bytes[128];
+};
+
+struct settings {
+    size_t size;
+    unsigned magic, version;
+    int blocking;
+};
+
+struct comm {
+    struct shared *shared;
+    size_t bytes;
+    int rank, size, groups;
+    std::atomic<bool> ended;
+    ~comm() {
+        munmap(shared, bytes);
+    }
+};
+
+// What the caller holds.
+struct handle {
+    std::shared_ptr<struct comm> comm;
+};
+
+struct message {
+    bool is_sent;
+    unsigned char *data;
+    struct greeting greeting;
+    struct ring *ring;
+    uint64_t done; // bytes, of greeting and data
+};
+
+static bool has_fault(const char *name, int rank) {
+    char own[32];
+    const char *asked = getenv("BERTH_TEST_NCCL");
+    snprintf(own, sizeof own, "%s:%d", name, rank);
+    return asked != NULL && strcmp(asked, own) == 0;
+}
+
+// Before a communicator knows it.
+static int launched_rank(void) {
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    rank = rank != NULL ? rank : getenv("PMI_RANK");
+    return rank != NULL ? atoi(rank) : 0;
+}
+
+static void require(bool holds, const char *what) {
+    if (!holds) {
+        fprintf(stderr, "NCCL of the tests: %s\n", what);
+        abort();
+    }
+}
+
+EXPORTED int ncclGetVersion(int *version) {
+    *version = has_fault("old", launched_rank()) ? 21399 : VERSION;
+    return OK;
+}
+
+EXPORTED const char *ncclGetErrorString(int result) {
+    return result == REMOTE_ERROR ? "remote process exited or there was a network error"
+                                  : "unhandled system error";
+}
+
+// --- communicators ------------------------------------------------------------------------------
+
+EXPORTED int ncclGetUniqueId(struct id *id) {
+    memset(id, 0, sizeof *id);
+    FILE *random = fopen("/dev/urandom", "rb");
+    const bool done = random != NULL && fread(id->bytes, 16, 1, random) == 1;
+    if (random != NULL) {
+        fclose(random);
+    }
+    return done ? OK : SYSTEM_ERROR;
+}
+
+static void name_of(const struct id &id, char name[64]) {
+    char *end = name + sprintf(name, "/berth-nccl-");
+    for (int i = 0; i < 16; i++) {
+        end += sprintf(end, "%02x", (unsigned char)id.bytes[i]);
+    }
+}
+
+static struct shared *share(const struct id &id, size_t bytes) {
+    char name[64];
+    name_of(id, name);
+    const int file = shm_open(name, O_RDWR | O_CREAT, 0600);
+    void *memory = MAP_FAILED;
+    if (file >= 0 && ftruncate(file, (off_t)bytes) == 0) {
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    }
+    close(file);
+    return memory == MAP_FAILED ? NULL : (struct shared *)memory;
+}
+
+EXPORTED int ncclCommInitRankConfig(struct handle **made, int size, struct id id, int rank,
+                                    const struct settings *settings) {
+    char name[64];
+    require(settings->magic == 0xcafebeef && settings->version == 21400 && settings->blocking == 0,
+            "settings of another version, or calls that block");
+    if (rank < 0 || rank >= size) {
+        return INVALID_ARGUMENT;
+    }
+    if (has_fault("refused", rank) || has_fault("refused", -1)) {
+        return SYSTEM_ERROR;
+    }
+    const size_t bytes = sizeof(struct shared) + (size_t)(size * size) * sizeof(struct ring);
+    struct shared *memory = share(id, bytes);
+    if (memory == NULL) {
+        return SYSTEM_ERROR;
+    }
+    *made = new handle{std::shared_ptr<comm>(new comm{memory, bytes, rank, size, 0, {false}})};
+    if (!has_fault("alone", rank) && memory->joined.fetch_add(1) + 1 == size) {
+        name_of(id, name);
+        shm_unlink(name); // all have it
+    }
+    return IN_PROGRESS;
+}
+
+EXPORTED int ncclCommGetAsyncError(struct handle *handle, int *result) {
+    const struct comm &comm = *handle->comm;
+    *result = comm.shared->joined < comm.size                                 ? IN_PROGRESS
+              : comm.groups >= FAULTY_GROUP && has_fault("broken", comm.rank) ? REMOTE_ERROR
+                                                                              : OK;
+    return OK;
+}
+
+EXPORTED int ncclCommAbort(struct handle *handle) {
+    handle->comm->ended = true;
+    delete handle;
+    return OK;
+}
+
+EXPORTED int ncclCommDestroy(struct handle *handle) {
+    require(handle->comm.use_count() == 1, "closed while messages are under way");
+    return ncclCommAbort(handle);
+}
+
+// --- messages -----------------------------------------------------------------------------------
+
+static bool is_in_group;
+static std::vector<struct message> group;
+static struct handle *group_comm;
+static struct emulated_stream *group_stream;
+
+static uint64_t bytes_of(const struct greeting &greeting) {
+    require(greeting.type == 6 || greeting.type == 7 || greeting.type == 9,
+            "a type that is not f16, f32 or bf16");
+    return greeting.count * (greeting.type == 7 ? 4 : 2);
+}
+
+// The next bytes of a message, as many as the ring has or has room for.
+static void copy(struct ring *ring, bool to_ring, unsigned char *data, uint64_t bytes) {
+    std::atomic<uint64_t> &own = to_ring ? ring->written : ring->read;
+    const uint64_t at = own;
+    for (uint64_t i = 0; i < bytes; i++) {
+        unsigned char *place = &ring->bytes[(at + i) % RING_BYTES];
+        *(to_ring ? place : &data[i]) = *(to_ring ? &data[i] : place);
+    }
+    own = at + bytes;
+}
+
+static uint64_t most_now(const struct ring *ring, bool to_ring) {
+    const uint64_t held = ring->written - ring->read;
+    return to_ring ? RING_BYTES - held : held;
+}
+
+// True: all of it has gone or come.
+static bool go_on(struct message *message) {
+    const uint64_t first = sizeof message->greeting, all = first + bytes_of(message->greeting);
+    if (message->done == 0) {
+        struct greeting other = message->greeting;
+        if (most_now(message->ring, message->is_sent) < first) {
+            return false;
+        }
+        copy(message->ring, message->is_sent, (unsigned char *)&other, first);
+        require(other.count == message->greeting.count && other.type == message->greeting.type,
+                "a message of another size or type than is received");
+        message->done = first;
+    }
+    const uint64_t left = all - message->done, room = most_now(message->ring, message->is_sent);
+    const uint64_t bytes = left < room ? left : room;
+    copy(message->ring, message->is_sent, message->data + message->done - first, bytes);
+    message->done += bytes;
+    return message->done == all;
+}
+
+static int add(bool is_sent, void *data, uint64_t count, int type, int peer, struct handle *handle,
+               struct emulated_stream *stream) {
+    struct comm &comm = *handle->comm;
+    if (peer < 0 || peer >= comm.size || peer == comm.rank) {
+        return INVALID_ARGUMENT;
+    }
+    require(is_in_group && count > 0, "a message alone, or an empty one");
+    require(group.empty() || (group_comm == handle && group_stream == stream), "two streams");
+    const int to = is_sent ? peer : comm.rank, from = is_sent ? comm.rank : peer;
+    struct greeting greeting;
+    memset(&greeting, 0, sizeof greeting);
+    greeting.count = count;
+    greeting.type = type;
+    group.push_back(
+        {is_sent, (unsigned char *)data, greeting, &comm.shared->rings[to * comm.size + from], 0});
+    group_comm = handle;
+    group_stream = stream;
+    return OK;
+}
+
+EXPORTED int ncclSend(const void *data, size_t count, int type, int peer, struct handle *handle,
+                      struct emulated_stream *stream) {
+    return add(true, (void *)data, count, type, peer, handle, stream);
+}
+
+EXPORTED int ncclRecv(void *data, size_t count, int type, int peer, struct handle *handle,
+                      struct emulated_stream *stream) {
+    return add(false, data, count, type, peer, handle, stream);
+}
+
+EXPORTED int ncclGroupStart(void) {
+    require(!is_in_group, "a group in a group");
+    is_in_group = true;
+    group.clear();
+    return OK;
+}
+
+EXPORTED int ncclGroupEnd(void) {
+    require(is_in_group, "the end of no group");
+    is_in_group = false;
+    if (group.empty()) {
+        return OK;
+    }
+    const std::shared_ptr<struct comm> comm = group_comm->comm;
+    const std::shared_ptr<std::vector<struct message>> messages(
+        new std::vector<struct message>(group));
+    const bool is_silent = ++comm->groups == FAULTY_GROUP && has_fault("silent", comm->rank);
+    emulated_stream_add(group_stream, {"messages", 0, [](int) {},
+                                       [=] {
+                                           bool all = !is_silent;
+                                           for (struct message &each : *messages) {
+                                               all = !is_silent && !comm->ended && go_on(&each) &&
+                                                     all;
+                                           }
+                                           return all || comm->ended;
+                                       }});
+    return IN_PROGRESS;
+}

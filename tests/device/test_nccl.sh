@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Ranks on GPUs that exchange by NCCL, by the emulation with an NCCL of the tests: several ranks give the bytes of one
+# process, whatever they divide and in whatever type gradients travel; where a rank has no NCCL all go through their
+# hosts' memory; a rank that is lost ends the job before the deadline, and checkpoints stay. MODULES: the folder of
+# that module; BERTH_MPIS: the modules that were built.
+. "$(dirname "$0")/../cli/lib.sh"
+. "$(dirname "$0")/../comm/launch.sh"
+export BERTH_MODULE_PATH=$MODULES
+make_model "$work/small"
+make_questions "$work/data.json" 40
+settings="finetune squad --model $work/small --train $work/data.json --max_seq_length 32 --doc_stride 16
+    --max_query_length 8 --train_batch_size 8 --max_steps 2 --learning_rate 1e-3 --logging_steps 1 --threads 1
+    --device emulated"
+mpi=$(find_mpis | head -n 1)
+
+# Every stage; weights travel in f32 and in bf16.
+for precision in fp32 bf16; do
+    run $settings --precision $precision --virtual_ranks 4 --output "$work/alone-$precision"
+    expect_code 0
+done
+stage=0
+for ranks in 2 4; do
+    for precision in bf16 fp32; do
+        stage=$(((stage + 1) % 3))
+        launch "$mpi" $ranks $settings --precision $precision --virtual_ranks 4 --zero_stage $stage \
+            --reduce_bucket_size 700 --output "$work/nccl-$ranks-$precision"
+        expect_code 0
+        expect_err "the GPUs exchange gradients and weights by NCCL"
+        cmp "$work/alone-$precision/model.safetensors" "$work/nccl-$ranks-$precision/model.safetensors" ||
+            fail "other bytes than those of one process"
+    done
+done
+
+# Gradients in bf16, of three ranks, whose tree is not even: what the exchange through the hosts' memory gives.
+for stage in 0 2; do
+    for way in mpi nccl; do
+        launch "$mpi" 3 $settings --precision bf16 --train_batch_size 6 --zero_stage $stage --gpu_exchange $way \
+            --output "$work/$way-bf16-$stage"
+        expect_code 0
+        [ $way = nccl ] || expect_err "through the hosts' memory (as --gpu_exchange says)"
+    done
+    cmp "$work/mpi-bf16-$stage/model.safetensors" "$work/nccl-bf16-$stage/model.safetensors" ||
+        fail "other bytes than those of the exchange through the hosts' memory"
+done
+
+# A library that cannot be used by one of the ranks.
+export BERTH_TEST_NCCL
+BERTH_TEST_NCCL=old:1 launch "$mpi" 2 $settings --precision fp32 --virtual_ranks 4 --zero_stage 1 --output "$work/old"
+expect_code 0
+expect_err "through the hosts' memory (rank 1: "
+expect_err "is older than 2.14)"
+cmp "$work/alone-fp32/model.safetensors" "$work/old/model.safetensors" || fail "other bytes by the other way"
+BERTH_TEST_NCCL=old:1 launch "$mpi" 2 $settings --precision fp32 --gpu_exchange nccl --output "$work/none"
+[ $code -ne 0 ] || fail "nccl is asked for and missing, and it trains"
+expect_err "--gpu_exchange nccl: rank 1: "
+
+# Ranks that are lost: while the library opens, in a group, and by an error that the library finds.
+for fault in refused:1 refused:-1 alone:1; do
+    BERTH_TEST_NCCL=$fault launch "$mpi" 2 $settings --precision fp32 --virtual_ranks 4 --comm_timeout 5 \
+        --output "$work/$fault"
+    expect_code 0
+    expect_err "through the hosts' memory (rank 0: "
+    cmp "$work/alone-fp32/model.safetensors" "$work/$fault/model.safetensors" || fail "other bytes by the other way"
+done
+for fault in silent broken; do
+    began=$SECONDS
+    BERTH_TEST_NCCL=$fault:1 launch "$mpi" 2 $settings --precision fp32 --comm_timeout 5 --output "$work/$fault"
+    [ $code -ne 0 ] || fail "it trains on"
+    [ $((SECONDS - began)) -lt 60 ] || fail "it took $((SECONDS - began)) seconds to end"
+    case $fault in
+    silent) expect_err "did not get here before the deadline" ;;
+    broken) expect_err "remote process exited or there was a network error" ;;
+    esac
+    expect_err "exchange with other ranks"
+done
+finish
