@@ -158,12 +158,14 @@ static enum berth_status make_geometry(const struct cli_call *call, struct bench
 
 struct table {
     struct bench_lines lines;
-    double peak, bandwidth; // FLOP/s, bytes/s
+    double peaks[DTYPE_I8 + 1]; // FLOP/s in each type that products have; else 0
+    double bandwidth;           // bytes/s
 };
 
 // A lower bound of the time that the machine needs.
 static double floor_seconds(const struct table *table, const struct bench_line *line) {
-    double compute = table->peak > 0 ? line->flops / table->peak : 0.0;
+    const double peak = table->peaks[line->products];
+    double compute = peak > 0 ? line->flops / peak : 0.0;
     double memory = table->bandwidth > 0 ? line->bytes / table->bandwidth : 0.0;
     return compute > memory ? compute : memory;
 }
@@ -197,18 +199,30 @@ static void add_table(struct json_line *out, const struct table *table) {
 
 #define PEAK_READINGS 5 // on a shared machine a measurement can only be too low
 
+static void read_peak(struct device *device, enum dtype dtype, struct table *table) {
+    const double peak = machine_peak_flops(device, dtype, PEAK_READINGS);
+    table->peaks[dtype] = peak > table->peaks[dtype] ? peak : table->peaks[dtype];
+}
+
+// Keeps the best of all readings so far.
+static void read_peaks(struct device *device, enum dtype compute, struct table *table) {
+    read_peak(device, compute, table);
+    if (device->dtypes >> DTYPE_I8 & 1) {
+        read_peak(device, DTYPE_I8, table);
+    }
+}
+
 static enum berth_status measure_on(struct cli_call *call, struct device *device, int products_only,
                                     struct bench_geometry *geometry, struct table *table,
                                     struct berth_error *error) {
     TRY(machine_compute_dtype(&call->config, device, NULL, &geometry->compute, error));
     const struct bench_timing timing = {bench_clock(device, machine_threads(&call->config)),
                                         (int)cli_integer(call, "repeats")};
-    table->peak = machine_peak_flops(device, geometry->compute, PEAK_READINGS);
+    read_peaks(device, geometry->compute, table);
     table->bandwidth = bandwidth_of(call, device, 0.5);
     enum berth_status status =
         bench_ops(device, geometry, products_only, timing, &table->lines, error);
-    double again = machine_peak_flops(device, geometry->compute, PEAK_READINGS);
-    table->peak = again > table->peak ? again : table->peak;
+    read_peaks(device, geometry->compute, table);
     return status;
 }
 
@@ -232,7 +246,11 @@ static enum berth_status run_table(struct cli_call *call, int products_only,
     TRY(measure_table(call, products_only, &geometry, &table, error));
     json_line_open(&line, NULL, '{');
     put_words(&line, as_json, "precision", machine_precision_name(call->config.precision));
-    put_number(&line, as_json, "peak_gflops", table.peak / 1e9, "GFLOP/s");
+    const double peak = table.peaks[geometry.compute];
+    put_number(&line, as_json, "peak_gflops", peak > 0 ? peak / 1e9 : (double)NAN, "GFLOP/s");
+    if (table.peaks[DTYPE_I8] > 0) {
+        put_number(&line, as_json, "int8_peak_gops", table.peaks[DTYPE_I8] / 1e9, "GOP/s");
+    }
     put_number(&line, as_json, "bandwidth_gigabytes", table.bandwidth / 1e9, "GB/s");
     add_table(&line, &table);
     if (!as_json) {

@@ -17,21 +17,30 @@ static float short_scale(float scale) {
     return scale;
 }
 
-static float quantize_group(const float *row, int64_t count, signed char *q) {
-    float most = 0.0f;
-    int is_finite = 1;
+// The largest absolute value; one that is not finite is larger than all others, because bits of
+// positive numbers are ordered as the numbers are.
+static float largest_of(const float *row, int64_t count) {
+    int32_t most = 0;
+    float largest;
     for (int64_t i = 0; i < count; i++) {
-        const float size = fabsf(row[i]);
-        most = size > most ? size : most;
-        is_finite &= isfinite(row[i]) != 0;
+        int32_t bits;
+        memcpy(&bits, &row[i], sizeof bits);
+        bits &= 0x7FFFFFFF;
+        most = bits > most ? bits : most;
     }
-    const float scale = short_scale(most / LARGEST);
+    memcpy(&largest, &most, sizeof largest);
+    return largest;
+}
+
+static float quantize_group(const float *row, int64_t count, signed char *q) {
+    const float most = largest_of(row, count), scale = short_scale(most / LARGEST);
+    const int is_finite = isfinite(most) != 0;
     if (!is_finite || scale < SCALE_LEAST) {
         memset(q, 0, (size_t)count);
         return is_finite ? 0.0f : NAN;
     }
     for (int64_t i = 0; i < count; i++) {
-        q[i] = (signed char)rintf(row[i] / scale);
+        q[i] = (signed char)int8_round(row[i] / scale);
     }
     return scale;
 }

@@ -6,8 +6,19 @@
 #define BERTH_CORE_INT8_H
 
 #include <stdint.h>
+#include <string.h>
 
 #define INT8_GROUP 64
+
+// Rounds to the nearest integer, ties to even; |x| must be below 2^22. Compilers make vectors of
+// it.
+static inline int32_t int8_round(float x) {
+    const float magic = 12582912.0f, sum = x + magic; // 1.5 * 2^23: sums with it are integers
+    int32_t bits, zero;
+    memcpy(&bits, &sum, sizeof bits);
+    memcpy(&zero, &magic, sizeof zero);
+    return bits - zero;
+}
 
 // The columns of a group, in rows of so many columns.
 static inline int64_t int8_group(int64_t columns) {

@@ -93,10 +93,16 @@ static void pack_row(const struct int8_matrix *m, const struct parts *parts, int
     const int64_t group = int8_group(m->cols);
     double sum = 0;
     int8_quantize(w, m->cols, to->q, to->scales);
+    const int64_t whole = m->cols / INT8_STEP * INT8_STEP;
+    for (int64_t k = 0; k < whole; k += INT8_STEP) {
+        memcpy(weight_at(&panel, row, k), to->q + k, INT8_STEP);
+    }
+    if (whole < m->cols) {
+        memcpy(weight_at(&panel, row, whole), to->q + whole, (size_t)(m->cols - whole));
+    }
     for (int64_t g = 0; g < parts->groups; g++) {
         int32_t group_sum = 0;
         for (int64_t k = g * group; k < (g + 1) * group; k++) {
-            *weight_at(&panel, row, k) = to->q[k];
             group_sum += to->q[k];
         }
         panel.scales[g * panel.width + row - panel.first] = to->scales[g];

@@ -13,6 +13,10 @@ set(kernel_flags ${BERTH_KERNEL_OPTIMIZATION} -ffp-contract=fast -fno-math-errno
 set(kernel_avx2_flags -mavx2 -mfma)
 set(kernel_avx512_flags -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512)
 set(kernel_dir ${CMAKE_CURRENT_SOURCE_DIR}/cpu)
+# This pass of clang 16 and 17 does not end where a word is spread over a vector of bf16.
+if(CMAKE_C_COMPILER_ID STREQUAL "Clang" AND CMAKE_C_COMPILER_VERSION MATCHES "^1[67]\\.")
+  set(kernel_bf16_flags -mllvm -disable-vector-combine)
+endif()
 set_source_files_properties(${kernel_dir}/kernels_generic.c PROPERTIES
   COMPILE_OPTIONS "${kernel_flags}")
 # The same numbers with every instruction set.
@@ -25,7 +29,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${kernel_dir}/kernels_avx512.c PROPERTIES
     COMPILE_OPTIONS "${kernel_flags};${kernel_avx512_flags}")
   set_source_files_properties(${kernel_dir}/kernels_avx512bf16.c PROPERTIES
-    COMPILE_OPTIONS "${kernel_flags};${kernel_avx512_flags};-mavx512bf16")
+    COMPILE_OPTIONS "${kernel_flags};${kernel_avx512_flags};-mavx512bf16;${kernel_bf16_flags}")
   foreach(row "avx2;${kernel_avx2_flags}" "avxvnni;${kernel_avx2_flags};-mavxvnni"
       "avx512vnni;${kernel_avx512_flags};-mavx512vnni"
       "avx512bf16;${kernel_avx512_flags};-mavx512vnni;-mavx512bf16")

@@ -186,24 +186,23 @@ static const char *const problem_names[] = {[BERT_CLASSES] = "single_label_class
 
 static enum berth_status read_problem(const json *object, const char *path,
                                       struct bert_config *config, struct berth_error *error) {
-    const char *name = NULL;
+    const json *value = json_member(object, "problem_type");
+    const char *name;
     config->problem = config->num_labels == 1 ? BERT_REGRESSION : BERT_CLASSES;
-    if (json_is_null_value(json_member(object, "problem_type"))) {
+    if (value == NULL || json_is_null_value(value)) {
         return BERTH_OK;
     }
     TRY(json_get_text(object, path, "problem_type", &name, error));
-    for (size_t i = 0; name != NULL && i < LENGTH(problem_names); i++) {
+    for (size_t i = 0; i < LENGTH(problem_names); i++) {
         if (strcmp(problem_names[i], name) == 0) {
             config->problem = (enum bert_problem)i;
             return BERTH_OK;
         }
     }
-    return name == NULL
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "%s: key \"problem_type\": expected single_label_classification, "
-                           "multi_label_classification or regression, found \"%s\"",
-                           path, name);
+    return error_set(error, BERTH_CONFIG,
+                     "%s: key \"problem_type\": expected single_label_classification, "
+                     "multi_label_classification or regression, found \"%s\"",
+                     path, name);
 }
 
 // Hugging Face writes the classes by name, and "num_labels" only if it was set by hand.
@@ -307,6 +306,10 @@ static enum berth_status read_object(json *object, const char *path, struct bert
 // decides its own size, whatever the file says.
 static enum berth_status read_experiment(const json *geometry, const char *name,
                                          struct bert_config *config, struct berth_error *error) {
+    if (!json_is_object_value(geometry)) {
+        return error_set(error, BERTH_CONFIG, "%s: key \"bert_model_config\": expected an object",
+                         name);
+    }
     json *object = json_copy_deep(geometry);
     int failed = object == NULL || json_set(object, "pre_layer_norm", json_new_boolean(1));
     if (failed == 0) {

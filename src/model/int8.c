@@ -184,13 +184,16 @@ static void embed(const struct embeddings *e, int64_t word, float *to) {
     const int64_t group = int8_group(words.cols);
     const float *position = e->position + word % e->positions * words.cols;
     double sum = 0, squares = 0;
-    for (int64_t c = 0; c < words.cols; c++) {
-        to[c] = scales[c / group] * (float)q[c] + position[c] + e->type[c];
-        sum += to[c];
-        squares += (double)to[c] * to[c];
+    for (int64_t g = 0; g < words.cols / group; g++) {
+        for (int64_t c = g * group; c < (g + 1) * group; c++) {
+            to[c] = scales[g] * (float)q[c] + position[c] + e->type[c];
+            sum += to[c];
+            squares += (double)to[c] * to[c];
+        }
     }
     const double mean = sum / (double)words.cols;
     const double deviation = sqrt(fmax(squares / (double)words.cols - mean * mean, 1e-12));
+#pragma omp simd
     for (int64_t c = 0; c < words.cols; c++) {
         to[c] = (float)((to[c] - mean) / deviation) * e->gamma[c] + e->beta[c];
     }
@@ -200,6 +203,7 @@ static void find_sizes(const struct embeddings *e, float *row, float *sizes) {
     const struct mat words = e->weights->words;
     for (int64_t word = 0; word < words.rows; word++) {
         embed(e, word, row);
+#pragma omp simd
         for (int64_t c = 0; c < words.cols; c++) {
             const float size = fabsf(row[c]);
             sizes[c] = size > sizes[c] ? size : sizes[c];

@@ -172,27 +172,16 @@ const struct param_head_row *param_head_row(enum param_head head) {
 }
 
 static int64_t size_of(const struct bert_config *config, enum size_letter letter) {
-    switch (letter) {
-    case NOTHING:
-        return 0;
-    case ONE:
-        return 1;
-    case TWO:
-        return 2;
-    case H:
-        return config->hidden_size;
-    case I:
-        return config->intermediate_size;
-    case V:
-        return config->vocab_size;
-    case P:
-        return config->max_position_embeddings;
-    case TYPES:
-        return config->type_vocab_size;
-    case LABELS:
-        return config->num_labels;
-    }
-    return 0;
+    const int64_t sizes[] = {[NOTHING] = 0,
+                             [ONE] = 1,
+                             [TWO] = 2,
+                             [H] = config->hidden_size,
+                             [I] = config->intermediate_size,
+                             [V] = config->vocab_size,
+                             [P] = config->max_position_embeddings,
+                             [TYPES] = config->type_vocab_size,
+                             [LABELS] = config->num_labels};
+    return sizes[letter];
 }
 
 int64_t param_head_outputs(enum param_head head, const struct bert_config *config) {

@@ -53,15 +53,14 @@ static double peak_f32(int64_t rounds) {
 #if defined(__AVX512BF16__)
 static double peak_bf16(int64_t rounds) {
     __m512 sum[PEAK_CHAINS];
-    __m512i pattern = _mm512_set1_epi32(0x3C003C00);
-    __m512bh x = (__m512bh)pattern;
+    __m512i x = _mm512_set1_epi32(0x3C003C00);
     for (int i = 0; i < PEAK_CHAINS; i++) {
         sum[i] = _mm512_set1_ps((float)i);
     }
     for (int64_t round = 0; round < rounds; round++) {
 #pragma GCC unroll 16
         for (int i = 0; i < PEAK_CHAINS; i++) {
-            sum[i] = _mm512_dpbf16_ps(sum[i], x, x);
+            sum[i] = _mm512_dpbf16_ps(sum[i], (__m512bh)x, (__m512bh)x);
         }
         __asm__ volatile("" : "+v"(x));
     }

@@ -83,11 +83,6 @@ static enum berth_status make_batch(struct bench_operands *b, struct berth_error
 
 enum { PATTERN = 4096 }; // numbers that repeat in every operand
 
-static size_t operand_bytes(const struct op_call *call, int operand) {
-    const struct mat shape = op_shape(call, operand);
-    return (size_t)(shape.rows * shape.cols) * op_element_bytes(call, operand);
-}
-
 // Also measures, where the arena has no memory yet.
 static void carve(struct bench_operands *b, struct op_call *call) {
     b->memory.used = 0;
@@ -95,7 +90,7 @@ static void carve(struct bench_operands *b, struct op_call *call) {
     for (int i = 0; i < OP_OPERANDS; i++) {
         if (op_has(call, i) && op_memory_of(call, i) == i) {
             call->operands[i] = op_shape(call, i);
-            call->operands[i].data = arena_take(&b->memory, operand_bytes(call, i));
+            call->operands[i].data = arena_take(&b->memory, op_operand_bytes(b->dev, call, i));
         }
     }
     for (int i = 0; i < OP_OPERANDS; i++) {
@@ -131,17 +126,38 @@ static void fill_numbers(struct bench_operands *b, const struct op_operand *o, s
     }
 }
 
+static enum berth_status fill_int8(struct bench_operands *b, const struct op_call *call,
+                                   int operand, struct berth_error *error) {
+    const struct mat m = call->operands[operand];
+    const size_t count = (size_t)(m.rows * m.cols);
+    float pattern[PATTERN], *numbers = memory_array(count, sizeof *numbers);
+    if (numbers == NULL) {
+        return error_no_memory(error, count * sizeof *numbers, "the benchmark's operands");
+    }
+    draw(pattern, &call->op->operands[operand]);
+    for (size_t i = 0; i < count; i++) {
+        numbers[i] = pattern[i % PATTERN];
+    }
+    b->dev->zero(b->dev, m.data, op_operand_bytes(b->dev, call, operand));
+    op_write_int8(b->dev, call, operand, numbers);
+    memory_free(numbers);
+    return BERTH_OK;
+}
+
 // Other elements than those of matrices.
 static enum berth_status fill_elements(struct bench_operands *b, const struct op_call *call,
                                        int operand, struct berth_error *error) {
     const struct op_operand *o = &call->op->operands[operand];
-    const size_t bytes = operand_bytes(call, operand);
+    const size_t bytes = op_operand_bytes(b->dev, call, operand);
     void *host = memory_array_zeroed(1, bytes);
     if (host == NULL) {
         return error_no_memory(error, bytes, "the benchmark's operands");
     }
     for (size_t i = 0; o->type == OP_F64 && i < bytes / sizeof(double); i++) {
         ((double *)host)[i] = o->shift;
+    }
+    for (size_t i = 0; o->type == OP_CODE && i < bytes; i++) {
+        ((signed char *)host)[i] = (signed char)(i * 7 % 255 - 127);
     }
     if (o->set != NULL) {
         o->set(call, host);
@@ -151,21 +167,39 @@ static enum berth_status fill_elements(struct bench_operands *b, const struct op
     return BERTH_OK;
 }
 
+static enum berth_status fill(struct bench_operands *b, const struct op_call *call, int operand,
+                              struct berth_error *error) {
+    const struct op_operand *o = &call->op->operands[operand];
+    if (o->type == OP_INT8) {
+        return fill_int8(b, call, operand, error);
+    }
+    if (o->type > OP_PACKED) {
+        return fill_elements(b, call, operand, error);
+    }
+    fill_numbers(b, o, call->operands[operand]);
+    if (o->type == OP_PACKED) {
+        b->dev->pack(b->dev, call->operands[operand]);
+    }
+    return BERTH_OK;
+}
+
+int bench_operands_offer(const struct bench_operands *b, const struct op *op,
+                         const struct op_use *use) {
+    struct op_call call;
+    call_init(b, op, use, &call);
+    return op_is_offered(b->dev, &call);
+}
+
 enum berth_status bench_operands_make(struct bench_operands *b, const struct op *op,
                                       const struct op_use *use, struct op_call *call,
                                       struct berth_error *error) {
     call_init(b, op, use, call);
     carve(b, call);
     for (int i = 0; i < OP_OPERANDS; i++) {
-        const struct op_operand *o = &op->operands[i];
         if (mat_is_empty(call->operands[i])) {
             continue;
         }
-        if (o->type <= OP_COMPUTE) {
-            fill_numbers(b, o, call->operands[i]);
-        } else {
-            TRY(fill_elements(b, call, i, error));
-        }
+        TRY(fill(b, call, i, error));
     }
     return BERTH_OK;
 }
@@ -177,6 +211,9 @@ static size_t largest_bytes(struct bench_operands *b) {
     for (int i = 0; i < op_count; i++) {
         for (const struct op_use *use = op_table[i].uses; use->name != NULL; use++) {
             struct op_call call;
+            if (!bench_operands_offer(b, &op_table[i], use)) {
+                continue;
+            }
             call_init(b, &op_table[i], use, &call);
             carve(b, &call);
             most = b->memory.used > most ? b->memory.used : most;
@@ -218,7 +255,8 @@ enum berth_status bench_operands_open(struct bench_operands *b, struct device *d
         .vocabulary = g->vocabulary,
         .decoder_rows = b->geometry.masked_rows,
         .compute = g->compute,
-        .training = 1};
+        .training = 1,
+        .int8 = (dev->dtypes >> DTYPE_I8 & 1) != 0};
     TRY(make_memory(b, error));
     return b->dev->reserve(b->dev, &shape, error);
 }

@@ -28,6 +28,9 @@ enum berth_status bench_operands_open(struct bench_operands *b, struct device *d
                                       struct berth_error *error);
 void bench_operands_close(struct bench_operands *b);
 
+// Whether the device has the operation.
+int bench_operands_offer(const struct bench_operands *b, const struct op *op,
+                         const struct op_use *use);
 // A call of the operation on random numbers; its operands are good until the next one.
 enum berth_status bench_operands_make(struct bench_operands *b, const struct op *op,
                                       const struct op_use *use, struct op_call *call,

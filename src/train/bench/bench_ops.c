@@ -64,7 +64,10 @@ static enum berth_status measure(struct bench_operands *b, const struct op *op,
     struct op_call call;
     TRY(bench_operands_make(b, op, use, &call, error));
     *line =
-        (struct bench_line){.name = use->name, .flops = op_flops(&call), .bytes = op_bytes(&call)};
+        (struct bench_line){.name = use->name,
+                            .flops = op_flops(&call),
+                            .bytes = op_bytes(&call),
+                            .products = op_reads_int8(op, call.variant) ? DTYPE_I8 : b->g->compute};
     return time_call(b->dev, &call, timing, &line->seconds, error);
 }
 
@@ -75,7 +78,8 @@ static enum berth_status measure_table(struct bench_operands *b, int products_on
     for (int i = 0; i < op_count; i++) {
         const struct op *op = &op_table[i];
         for (int u = 0; u < OP_USES && op->uses[u].name != NULL; u++) {
-            if (op_is_product(op) || !products_only) {
+            if ((op_is_product(op) || !products_only) &&
+                bench_operands_offer(b, op, &op->uses[u])) {
                 struct bench_line *line = &lines->line[lines->count++];
                 TRY(measure(b, op, &op->uses[u], timing, line, error));
             }

@@ -13,11 +13,12 @@
 struct bench_line {
     const char *name;
     double seconds;
-    double flops; // of the matrix products; 0 without any
-    double bytes; // memory traffic if nothing is in a cache
+    double flops;        // of the matrix products; 0 without any
+    double bytes;        // memory traffic if nothing is in a cache
+    enum dtype products; // what they multiply
 };
 
-#define BENCH_LINES 60
+#define BENCH_LINES 70
 
 struct bench_lines {
     struct bench_line line[BENCH_LINES];
@@ -44,8 +45,8 @@ clockid_t bench_clock(const struct device *dev, int threads);
 // memory.
 double bench_bandwidth(struct device *dev, clockid_t clock, double seconds);
 
-// Runs every use of every operation in op_table.h, or of the matrix products only, each once before
-// its time is taken. Errors: memory, the device's.
+// Runs every use of every operation in op_table.h that the device has, or of the matrix products
+// only, each once before its time is taken. Errors: memory, the device's.
 enum berth_status bench_ops(struct device *dev, const struct bench_geometry *geometry,
                             int products_only, struct bench_timing timing,
                             struct bench_lines *lines, struct berth_error *error);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/bench/op_table.h"
 
+#include "core/int8.h"
+
 #include <string.h>
 
 // --- calls --------------------------------------------------------------------------------------
@@ -15,7 +17,8 @@ static void embed_forward(struct device *dev, const struct op_call *c) {
                                     .y_compute = m[1],
                                     .xhat = m[2],
                                     .rstd = m[3].data,
-                                    .word = m[4],
+                                    .word = mat_is_empty(m[4]) ? m[9] : m[4],
+                                    .word_scales = m[10].data,
                                     .position = m[5],
                                     .type = m[6],
                                     .gamma = m[7].data,
@@ -78,6 +81,17 @@ static void norm_backward(struct device *dev, const struct op_call *c) {
 static void linear_forward(struct device *dev, const struct op_call *c) {
     const struct mat *m = c->operands;
     dev->linear_forward(dev, m[0], m[1], m[2], m[3].data);
+}
+
+static void linear_int8_forward(struct device *dev, const struct op_call *c) {
+    const struct mat *m = c->operands;
+    const struct int8_matrix w = op_int8_matrix(c, 2);
+    dev->linear_int8_forward(dev, m[0], m[1], &w, m[3].data, c->activation);
+}
+
+static void linear_packed_forward(struct device *dev, const struct op_call *c) {
+    const struct mat *m = c->operands;
+    dev->linear_packed_forward(dev, m[0], m[1], m[2], m[3].data, c->activation);
 }
 
 static void linear_gelu_forward(struct device *dev, const struct op_call *c) {
@@ -276,8 +290,7 @@ static void convert(struct device *dev, const struct op_call *c) {
     dev->convert(dev, c->operands[0], c->operands[1].data);
 }
 
-// --- operands that are no random numbers
-// ----------------------------------------------------------
+// --- operands that are no random numbers ---------------------------------------------------------
 
 // Distinct rows of the batch, the last one first.
 static void set_rows(const struct op_call *c, void *host) {
@@ -317,6 +330,8 @@ static void set_tensor_blocks(const struct op_call *c, void *host) {
 #define PRODUCT .flops = 2, .flop_sizes = {OP_T, OP_N, OP_K}
 #define USE(name_, t_, n_, k_, ...)                                                                \
     { .name = name_, .t = OP_##t_, .n = OP_##n_, .k = OP_##k_, __VA_ARGS__ }
+#define PLAIN .activation = ACTIVATION_LINEAR
+#define WIDE_COLUMNS .variant = 1 // as op_int8_matrix says
 #define RANGES X(ranges, IN, RANGE, ONE, RANGES, .set = set_ranges)
 #define TENSOR_BLOCKS X(blocks, IN, INT64, ONE, TENSOR_BOUNDS, .set = set_tensor_blocks)
 #define STATS                                                                                      \
@@ -327,12 +342,18 @@ const struct op op_table[] = {
     {OP(embed_forward),
      .operands = {X(y, OUT, F32, ROWS, HIDDEN), X(y_compute, OUT, COMPUTE, ROWS, HIDDEN, .copy = 1),
                   X(xhat, OUT, COMPUTE, ROWS, HIDDEN), X(rstd, OUT, F32, ROWS, ONE, .dense = 1),
-                  X(word, IN, F32, VOCABULARY, HIDDEN, .reached = OP_ROWS),
+                  X(word, IN, F32, VOCABULARY, HIDDEN, .reached = OP_ROWS, .only = V(0)),
                   X(position, IN, F32, LENGTH, HIDDEN, .reached = OP_ROWS),
                   X(type, IN, F32, TWO, HIDDEN, .reached = OP_ROWS),
                   X(gamma, IN, F32, ONE, HIDDEN, .size = 0.3, .shift = 1),
-                  X(beta, IN, F32, ONE, HIDDEN, .size = 0.3)},
-     .uses = {USE("embed forward", NONE, NONE, NONE)}},
+                  X(beta, IN, F32, ONE, HIDDEN, .size = 0.3),
+                  X(codes, IN, CODE, VOCABULARY, HIDDEN, .size = 127, .reached = OP_ROWS,
+                    .only = V(1)),
+                  X(scales, IN, F32, VOCABULARY, GROUPS, .size = 0.005, .shift = 0.006, .dense = 1,
+                    .reached = OP_ROWS, .only = V(1))},
+     .variants = 2,
+     .uses = {USE("embed forward", NONE, NONE, NONE),
+              USE("embed forward in int8", NONE, NONE, NONE, .variant = 1)}},
     {OP(embed_backward),
      .operands = {X(dy, GRADIENT, F32, ROWS, HIDDEN), X(dy2, GRADIENT, COMPUTE, ROWS, HIDDEN),
                   X(xhat, IN, COMPUTE, ROWS, HIDDEN, .size = 1.5),
@@ -544,6 +565,23 @@ const struct op op_table[] = {
     {OP(convert),
      .operands = {X(to, OUT, COMPUTE, ONE, TABLE), X(from, IN, F32, ONE, TABLE, .size = 100)},
      .uses = {USE("convert (one layer)", NONE, NONE, NONE)}},
+    {OP(linear_int8_forward),
+     .operands = {X(y, OUT, COMPUTE, T, N, .f32 = V(2)), X(x, IN, COMPUTE, T, K),
+                  X(w, IN, INT8, N, K, .size = 0.5), X(bias, IN, F32, ONE, N, .only = V(0) | V(1))},
+     .variants = 3, PRODUCT,
+     .uses = {USE("qkv forward in int8", ROWS, QKV, HIDDEN, WIDE_COLUMNS, PLAIN),
+              USE("projection forward in int8", ROWS, HIDDEN, HIDDEN, PLAIN),
+              USE("inner + GELU forward in int8", ROWS, WIDE, HIDDEN, WIDE_COLUMNS),
+              USE("output forward in int8", ROWS, HIDDEN, WIDE, PLAIN)}},
+    {OP(linear_packed_forward),
+     .operands = {X(y, OUT, COMPUTE, T, N, .f32 = V(1)), X(x, IN, COMPUTE, T, K),
+                  X(w, IN, PACKED, N, K, .size = 0.5, .dense = 1),
+                  X(bias, IN, F32, ONE, N, .only = V(0))},
+     .variants = 2, PRODUCT,
+     .uses = {USE("qkv forward, packed", ROWS, QKV, HIDDEN, PLAIN),
+              USE("projection forward, packed", ROWS, HIDDEN, HIDDEN, PLAIN),
+              USE("inner + GELU forward, packed", ROWS, WIDE, HIDDEN),
+              USE("output forward, packed", ROWS, HIDDEN, WIDE, PLAIN)}},
 };
 const int op_count = sizeof op_table / sizeof *op_table;
 
@@ -578,6 +616,7 @@ void op_call_init(struct op_call *call, const struct op *op, const struct op_use
                   [OP_ROWS] = batch->row_count,
                   [OP_HIDDEN] = geometry->hidden,
                   [OP_QKV] = 3 * geometry->hidden,
+                  [OP_GROUPS] = int8_groups(geometry->hidden),
                   [OP_WIDE] = geometry->intermediate,
                   [OP_HEADS] = geometry->heads,
                   [OP_LENGTH] = batch->max_length,
@@ -591,7 +630,7 @@ void op_call_init(struct op_call *call, const struct op *op, const struct op_use
                   [OP_BLOCKS] = last->block + device_sum_blocks(last->count),
                   [OP_TENSORS] = last->tensor + 1,
                   [OP_TENSOR_BOUNDS] = last->tensor + 2},
-        .activation = ACTIVATION_GELU_ERF,
+        .activation = use->activation,
         .scale = 0.25f,
         .adam = {.learning_rate = 0.01,
                  .beta1 = 0.9,
@@ -616,8 +655,10 @@ int op_has(const struct op_call *call, int operand) {
 }
 
 static enum dtype dtype_of(const struct op_call *call, const struct op_operand *o) {
-    return o->type == OP_COMPUTE && !(o->f32 & OP_VARIANT(call->variant)) ? call->geometry->compute
-                                                                          : DTYPE_F32;
+    const int is_compute = o->type == OP_COMPUTE || o->type == OP_PACKED;
+    return o->type == OP_INT8 || o->type == OP_CODE              ? DTYPE_I8
+           : is_compute && !(o->f32 & OP_VARIANT(call->variant)) ? call->geometry->compute
+                                                                 : DTYPE_F32;
 }
 
 int op_memory_of(const struct op_call *call, int operand) {
@@ -639,8 +680,66 @@ size_t op_element_bytes(const struct op_call *call, int operand) {
                                    [OP_INT64] = sizeof(int64_t),
                                    [OP_BYTE] = 1,
                                    [OP_RANGE] = sizeof(struct device_range)};
-    return o->type <= OP_COMPUTE ? dtype_size(dtype_of(call, o)) : bytes[o->type];
+    return o->type <= OP_CODE ? dtype_size(dtype_of(call, o)) : bytes[o->type];
 }
+
+size_t op_operand_bytes(struct device *dev, const struct op_call *call, int operand) {
+    const struct mat shape = op_shape(call, operand);
+    if (call->op->operands[operand].type == OP_INT8) {
+        const struct int8_matrix matrix = op_int8_matrix(call, operand);
+        return dev->int8_bytes(dev, &matrix);
+    }
+    return (size_t)(shape.rows * shape.cols) * op_element_bytes(call, operand);
+}
+
+// --- layouts of the device ----------------------------------------------------------------------
+
+int op_reads_int8(const struct op *op, int variant) {
+    int found = 0;
+    for (int i = 0; i < OP_OPERANDS; i++) {
+        const struct op_operand *o = &op->operands[i];
+        found |= (o->type == OP_INT8 || o->type == OP_CODE) &&
+                 (o->only == 0 || (o->only & OP_VARIANT(variant)));
+    }
+    return found;
+}
+
+static int can_pack(struct device *dev, const struct op_call *call) {
+    for (int i = 0; i < OP_OPERANDS; i++) {
+        if (call->op->operands[i].type == OP_PACKED &&
+            (dev->packs == NULL || !dev->packs(dev, op_shape(call, i)))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int op_is_offered(struct device *dev, const struct op_call *call) {
+    const int has_int8 = (dev->dtypes >> DTYPE_I8 & 1) != 0;
+    return (has_int8 || !op_reads_int8(call->op, call->variant)) && can_pack(dev, call);
+}
+
+struct int8_matrix op_int8_matrix(const struct op_call *call, int operand) {
+    const struct mat shape = op_shape(call, operand);
+    return (struct int8_matrix){.data = call->operands[operand].data,
+                                .rows = shape.rows,
+                                .cols = shape.cols,
+                                .wide = call->variant > 0 ? DEVICE_INT8_WIDE : 0};
+}
+
+void op_write_int8(struct device *dev, const struct op_call *call, int operand,
+                   const float *numbers) {
+    const struct int8_matrix matrix = op_int8_matrix(call, operand);
+    int32_t columns[DEVICE_INT8_WIDE];
+    for (int64_t i = 0; i < matrix.wide; i++) {
+        columns[i] = op_wide_column(&matrix, i);
+    }
+    dev->int8_pack(dev, &matrix, 0,
+                   mat_of((void *)(uintptr_t)numbers, matrix.rows, matrix.cols, DTYPE_F32));
+    dev->int8_finish(dev, &matrix, matrix.wide > 0 ? columns : NULL);
+}
+
+// --- costs --------------------------------------------------------------------------------------
 
 int op_is_product(const struct op *op) {
     return op->flop_sizes[0] == OP_T;

@@ -16,6 +16,7 @@ enum op_size {
     OP_ROWS,   // R
     OP_HIDDEN, // H
     OP_QKV,    // 3H
+    OP_GROUPS, // of H columns in int8
     OP_WIDE,   // I
     OP_HEADS,  // A
     OP_LENGTH, // of the longest sequence
@@ -62,7 +63,18 @@ enum op_role {
     OP_SCRATCH = 16                 // overwritten
 };
 
-enum op_type { OP_F32, OP_COMPUTE, OP_F64, OP_INT32, OP_INT64, OP_BYTE, OP_RANGE };
+enum op_type {
+    OP_F32,
+    OP_COMPUTE,
+    OP_PACKED, // in the compute dtype; device.pack has rearranged it
+    OP_INT8,   // of an int8_matrix, in the device's layout
+    OP_CODE,   // a matrix of integers of 8 bits
+    OP_F64,
+    OP_INT32,
+    OP_INT64,
+    OP_BYTE,
+    OP_RANGE
+};
 
 #define OP_SMOOTHING 0.1f // of weighted_loss
 
@@ -97,6 +109,7 @@ struct op_use {
     const char *name; // of the measurement
     enum op_size t, n, k;
     int variant;
+    enum activation activation;
 };
 
 struct op {
@@ -138,6 +151,20 @@ int op_memory_of(const struct op_call *call, int operand);
 // Its shape without gaps and without data; the dtype only of OP_F32 and OP_COMPUTE.
 struct mat op_shape(const struct op_call *call, int operand);
 size_t op_element_bytes(const struct op_call *call, int operand);
+// What it takes of the device's memory.
+size_t op_operand_bytes(struct device *dev, const struct op_call *call, int operand);
+// Whether the device has the operation, for operands of these shapes.
+int op_is_offered(struct device *dev, const struct op_call *call);
+int op_reads_int8(const struct op *op, int variant);
+struct int8_matrix op_int8_matrix(const struct op_call *call, int operand);
+// The i-th of its wide columns.
+static inline int32_t op_wide_column(const struct int8_matrix *matrix, int64_t i) {
+    return (int32_t)(i * matrix->cols / DEVICE_INT8_WIDE);
+}
+// Writes the weights of an int8_matrix, whose memory is zero; `numbers` are in host memory, without
+// gaps.
+void op_write_int8(struct device *dev, const struct op_call *call, int operand,
+                   const float *numbers);
 // The rows of that size that are no slack.
 int64_t op_real_rows(const struct op_call *call, enum op_size rows);
 
