@@ -110,6 +110,11 @@ class Client:
         found = re.findall(r'^berth_tokens_total\{model="([^"]*)"\} (\d+)', text, re.M)
         return next((int(count) for own, count in found if name in ("", own)), None)
 
+    def batch_tokens(self) -> int:
+        connection = http.client.HTTPConnection(self.host, self.port)
+        connection.request("GET", "/info")
+        return json.loads(connection.getresponse().read())["max_batch_tokens"]
+
     def cpu_since(self, seconds: float) -> float:
         before, self.cpu = self.cpu, time.process_time()
         return round((self.cpu - before) / seconds, 4)
@@ -225,7 +230,7 @@ async def main() -> None:
     parser.add_argument("--rate", type=float, nargs="*")
     parser.add_argument("--seconds", type=float, default=25)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--batch_tokens", type=int, default=4096)
+    parser.add_argument("--batch_tokens", type=int, help="of the simulated queue; default: the server's")
     parser.add_argument("--connections", type=int, default=512)
     args = parser.parse_args()
     client, questions = Client(args.url), read_questions(args.data, args.seed)
@@ -237,6 +242,7 @@ async def main() -> None:
     print(json.dumps(result), flush=True)
     counts = client.tokens() is not None
     if counts:
+        args.batch_tokens = args.batch_tokens or client.batch_tokens()
         service = Service(points, await lists(client, questions, args.batch_tokens))
         print(json.dumps({"phase": "service", "points": [(round(t), round(s, 5)) for t, s in service.points]}), flush=True)
     client.cpu_since(1)

@@ -216,7 +216,7 @@ def slope(points: list) -> float:
 
 
 def settle(server: Process, descriptors: int):
-    """Waits for the clients that left in the middle of a body to be cut off (--body_timeout)."""
+    """Waits until the connections of clients that left are closed."""
     end = time.monotonic() + 60
     while server.state()["descriptors"] > descriptors and time.monotonic() < end:
         time.sleep(0.5)

@@ -5,6 +5,7 @@
 
 #ifdef BERTH_HAS_SERVE
 #include "serve/server.h"
+#include "train/machine/cores.h"
 #endif
 
 #include <stdio.h>
@@ -24,7 +25,8 @@ static const struct option_row options[] = {
     {CLI_TEXT("tls_cert", NULL), .unit = "FILE", .shown = "plain HTTP",
      .help = "certificate in PEM, with those of its issuers; serves TLS"},
     {CLI_TEXT("tls_key", NULL), .unit = "FILE", .help = "private key of --tls_cert in PEM"},
-    {CLI_INTEGER("max_batch_tokens", "4096"), BETWEEN(1, 1 << 20), .unit = "N",
+    {CLI_INTEGER("max_batch_tokens", "0"), BETWEEN(0, 1 << 20), .unit = "N",
+     .shown = "0: 512 for each thread, at most 4096",
      .help = "most tokens of the texts that are run together"},
     {CLI_INTEGER("max_batch_delay_us", "0"), BETWEEN(0, 1000000), .unit = "N",
      .help = "microseconds that an idle worker waits for more texts after the first one"},
@@ -47,6 +49,9 @@ static const struct option_row options[] = {
 };
 
 #ifdef BERTH_HAS_SERVE
+#define THREAD_TOKENS 512
+#define BATCH_TOKENS_MOST 4096
+
 // The folders that the words name, as far as they are names of the hub.
 static enum berth_status find_model(const char *word, const char **found,
                                     struct berth_error *error) {
@@ -78,6 +83,13 @@ static enum berth_status find_models(const struct cli_call *call, struct server_
     return BERTH_OK;
 }
 
+// A larger batch is hardly faster for each token, and all of it waits for its end.
+static int64_t choose_batch_tokens(const struct cli_call *call) {
+    const int64_t asked = cli_integer(call, "max_batch_tokens");
+    const int64_t chosen = THREAD_TOKENS * cores_threads((int)call->config.threads);
+    return asked > 0 ? asked : chosen < BATCH_TOKENS_MOST ? chosen : BATCH_TOKENS_MOST;
+}
+
 static struct server_settings read_options(struct cli_call *call) {
     const struct http_limits limits = {.body_bytes = (size_t)cli_integer(call, "max_body_bytes"),
                                        .header_seconds = cli_real(call, "header_timeout"),
@@ -93,7 +105,7 @@ static struct server_settings read_options(struct cli_call *call) {
         .certificate_file = cli_value(call, "tls_cert"),
         .key_file = cli_value(call, "tls_key"),
         .queue = {.items = (size_t)cli_integer(call, "max_queue"),
-                  .batch_tokens = cli_integer(call, "max_batch_tokens"),
+                  .batch_tokens = choose_batch_tokens(call),
                   .delay_seconds = 1e-6 * (double)cli_integer(call, "max_batch_delay_us")},
         .api_key_file = cli_value(call, "api_key_file"),
         .allowed_hosts = cli_value(call, "allowed_hosts"),

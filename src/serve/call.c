@@ -136,7 +136,7 @@ enum berth_status call_make(struct call *call, struct berth_error *error) {
     const struct task *task = call->instance->task;
     call->wanted = (struct parameters){.normalize = -1, .with_no_answer = -1};
     if (shape->only != NULL && strcmp(shape->only, task->name) != 0) {
-        return error_set(error, BERTH_USAGE, "the model %s is for %s; this path is for %s",
+        return error_set(error, BERTH_NO_INPUT, "the model %s is for %s; this path is for %s",
                          call->model_name, task->name, shape->only);
     }
     TRY(shape->read(call, error));

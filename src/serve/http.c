@@ -3,6 +3,10 @@
 // be further. http_tick shuts the socket of a late one down, which libmicrohttpd then notices as
 // the client's end. Its own timeout is one of inactivity, which a slow client never meets.
 //
+// libmicrohttpd misses the client's end when it arrives together with the last bytes: its epoll
+// reports both once, and a read that finds the bytes is taken for all that there is. So http_tick
+// looks for such connections itself.
+//
 // A complete request is suspended before the application sees it, and resumed by its reply; so it
 // makes no difference which thread replies, and when.
 #include "serve/http.h"
@@ -30,10 +34,13 @@
 #define BODIES_MOST ((size_t)512 << 20)      // of all requests
 #define DISCARDED_MOST (64 << 20)            // of a request that is refused
 #define NEVER 1e300
+#define LOOK_SECONDS 1.0 // between two looks for clients that have left
+#define LEFT_SECONDS 0.5 // what was read last may yet become a whole request
 
 struct connection {
     struct connection *next, **back; // in the server's list
     int socket;
+    int receives; // it is the client's turn to send
     double deadline;
 };
 
@@ -46,6 +53,7 @@ struct http_server {
     atomic_size_t busy, body_bytes;
     atomic_int stops;
     int listener, port;
+    double looked; // when http_tick last looked for clients that have left
 };
 
 // A request from its first line to the end of its reply.
@@ -65,10 +73,11 @@ struct exchange {
 
 // --- connections ---------------------------------------------------------------------------------
 
-static void set_deadline(struct http_server *server, struct connection *connection,
+static void set_deadline(struct http_server *server, struct connection *connection, int receives,
                          double seconds) {
     if (connection != NULL) {
         pthread_mutex_lock(&server->lock);
+        connection->receives = receives;
         connection->deadline = seconds < NEVER ? clock_now() + seconds : NEVER;
         pthread_mutex_unlock(&server->lock);
     }
@@ -85,7 +94,7 @@ static void begin_connection(struct http_server *server, struct MHD_Connection *
         *socket_context = NULL;
         return;
     }
-    *connection = (struct connection){.socket = info->connect_fd};
+    *connection = (struct connection){.socket = info->connect_fd, .receives = 1};
     pthread_mutex_lock(&server->lock);
     connection->deadline = clock_now() + server->settings.limits.header_seconds;
     connection->next = server->connections;
@@ -119,13 +128,25 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **sock
     }
 }
 
+// Nothing is left to be received, now or later.
+static int has_ended(const struct connection *connection) {
+    char byte;
+    const ssize_t length = recv(connection->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return length == 0 || (length < 0 && errno == ECONNRESET);
+}
+
 void http_tick(struct http_server *server) {
     const double now = clock_now();
+    const int looks = now > server->looked + LOOK_SECONDS;
+    server->looked = looks ? now : server->looked;
     pthread_mutex_lock(&server->lock);
     for (struct connection *c = server->connections; c != NULL; c = c->next) {
+        if (looks && c->receives && c->deadline > now + LEFT_SECONDS && has_ended(c)) {
+            c->deadline = now + LEFT_SECONDS;
+        }
         if (c->deadline < now) {
             shutdown(c->socket, SHUT_RDWR);
-            c->deadline = NEVER;
+            c->deadline = now + LOOK_SECONDS; // this, too, may be missed
         }
     }
     pthread_mutex_unlock(&server->lock);
@@ -163,7 +184,7 @@ static enum MHD_Result send_reply(struct exchange *exchange, struct http_reply *
         return MHD_NO;
     }
     add_headers(response, reply, closes);
-    set_deadline(exchange->server, exchange->connection,
+    set_deadline(exchange->server, exchange->connection, 0,
                  exchange->server->settings.limits.body_seconds);
     enum MHD_Result result = MHD_queue_response(exchange->mhd, (unsigned)reply->status, response);
     MHD_destroy_response(response);
@@ -245,7 +266,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     exchange->mhd = mhd;
     exchange->connection = info != NULL ? info->socket_context : NULL;
     exchange->refusal = strlen(target) > TARGET_MOST ? 414 : 0;
-    set_deadline(server, exchange->connection, server->settings.limits.header_seconds);
+    set_deadline(server, exchange->connection, 1, server->settings.limits.header_seconds);
     return exchange;
 }
 
@@ -324,7 +345,7 @@ static enum MHD_Result begin(struct exchange *exchange) {
         exchange->is_refused =
             !application->admit(application->context, &exchange->request, &exchange->reply);
     }
-    set_deadline(server, exchange->connection, server->settings.limits.body_seconds);
+    set_deadline(server, exchange->connection, 1, server->settings.limits.body_seconds);
     return exchange->is_refused && !sends_body(exchange) ? send_kept(exchange) : MHD_YES;
 }
 
@@ -367,7 +388,7 @@ static enum MHD_Result hand_over(struct exchange *exchange) {
     }
     exchange->request.body = exchange->body.bytes;
     exchange->request.body_length = exchange->body.length - 1;
-    set_deadline(server, exchange->connection, NEVER);
+    set_deadline(server, exchange->connection, 0, NEVER);
     MHD_suspend_connection(exchange->mhd);
     server->application.handle(server->application.context, &exchange->request);
     return MHD_YES;
@@ -400,7 +421,7 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
     atomic_fetch_sub(&server->busy, exchange->is_busy);
     atomic_fetch_sub(&server->body_bytes, exchange->body.length - (exchange->request.body != NULL));
     if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
-        set_deadline(server, exchange->connection, server->settings.limits.idle_seconds);
+        set_deadline(server, exchange->connection, 1, server->settings.limits.idle_seconds);
     }
     memory_free(exchange->reply.body);
     buffer_done(&exchange->body);

@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <time.h>
 
+#define LONG_BATCHES 4
+
 // The calls of a model.
 struct line {
     struct turns turns;
@@ -74,10 +76,10 @@ void queue_close(struct queue *queue) {
 
 // --- putting -------------------------------------------------------------------------------------
 
-// Calls with a text that is longer than a batch.
+// Calls with a text of more than so many batches.
 static enum queue_lane lane_of(const struct queue *queue, const struct call *call) {
     size_t i = 0;
-    while (i < call->count && call->items[i].tokens <= queue->limits.batch_tokens) {
+    while (i < call->count && call->items[i].tokens <= LONG_BATCHES * queue->limits.batch_tokens) {
         i++;
     }
     return i < call->count ? QUEUE_LONG : QUEUE_USUAL;

@@ -2,8 +2,8 @@
 // Calls that wait for the workers, and the batches that they take of them.
 //
 // Each model has a line. Batches take turns between models, and within a batch items take turns
-// between clients. A call's items may go into several batches. Calls with a text longer than a
-// batch have a lane and a worker of their own, since such a text is run as a whole, however long
+// between clients. A call's items may go into several batches. Calls with a text longer than four
+// batches have a lane and a worker of their own, since such a text is run as a whole, however long
 // that takes.
 #ifndef BERTH_SERVE_QUEUE_H
 #define BERTH_SERVE_QUEUE_H

@@ -25,6 +25,8 @@ int reply_status(enum berth_status status) {
     case BERTH_USAGE:
     case BERTH_BAD_DATA:
         return 400;
+    case BERTH_NO_INPUT:
+        return 404;
     case BERTH_UNAVAILABLE:
     case BERTH_NO_MEMORY:
         return 503;

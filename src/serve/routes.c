@@ -28,15 +28,22 @@ static int is_ready(struct server *server) {
     return atomic_load(&server->is_loaded) && !atomic_load(&server->drains);
 }
 
-static struct http_reply reply_ready(struct server *server, const struct http_request *request) {
-    return is_ready(server) ? reply_text(200, "application/json", "{\"status\":\"ok\"}\n")
-           : atomic_load(&server->is_loaded) == 0 ? reply_error(request, 503, "loading the models")
-                                                  : reply_error(request, 503, "shutting down");
+static struct http_reply reply_not_ready(struct server *server,
+                                         const struct http_request *request) {
+    return reply_error(request, 503,
+                       atomic_load(&server->is_loaded) ? "shutting down" : "loading the models");
 }
 
 static struct http_reply get_health(struct server *server, const struct http_request *request,
                                     size_t model) {
-    return reply_ready(server, request);
+    return is_ready(server) ? reply_text(200, "application/json", "{\"status\":\"ok\"}\n")
+                            : reply_not_ready(server, request);
+}
+
+static struct http_reply get_ready(struct server *server, const struct http_request *request,
+                                   size_t model) {
+    return is_ready(server) ? reply_text(200, "application/json", "{\"ready\":true}\n")
+                            : reply_not_ready(server, request);
 }
 
 static struct http_reply get_live(struct server *server, const struct http_request *request,
@@ -165,7 +172,15 @@ static struct http_reply get_server(struct server *server, const struct http_req
 
 static struct http_reply get_model_ready(struct server *server, const struct http_request *request,
                                          size_t model) {
-    return reply_ready(server, request);
+    struct json_line line = {0};
+    if (!is_ready(server)) {
+        return reply_not_ready(server, request);
+    }
+    json_line_open(&line, NULL, '{');
+    json_line_text(&line, "name", models_name(server->models, model));
+    json_line_truth(&line, "ready", 1);
+    json_line_close(&line, '}');
+    return reply_json(&line);
 }
 
 static void put_tensor(struct json_line *line, const char *name, const char *type, size_t width) {
@@ -232,7 +247,7 @@ static const struct route routes[] = {
     {"GET", "/v1/models/*", .reply = get_one_model},
     {"GET", "/v2", .reply = get_server},
     {"GET", "/v2/health/live", .reply = get_live, .is_open = 1},
-    {"GET", "/v2/health/ready", .reply = get_health, .is_open = 1},
+    {"GET", "/v2/health/ready", .reply = get_ready, .is_open = 1},
     {"GET", "/info", .reply = get_info},
     {"GET", "/v2/models/*", .reply = get_model},
     {"GET", "/v2/models/*/ready", .reply = get_model_ready, .is_open = 1},

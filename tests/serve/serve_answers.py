@@ -139,7 +139,7 @@ class Answers(unittest.TestCase):
                                                   "encoding_format": "base64"})["data"][0]
         numbers = struct.unpack(f"<{len(expected[0])}f", base64.b64decode(row["embedding"], validate=True))
         self.assertEqual([float(f"{number:.9g}") for number in numbers], expected[0])
-        self.refused("/v1/embeddings", {"input": "x", "model": "qa"}, "feature-extraction")
+        self.refused("/v1/embeddings", {"input": "x", "model": "qa"}, "feature-extraction", 404)
         self.refused("/v1/embeddings", {"input": "x", "model": "similar", "dimensions": 3}, "dimensions")
         self.refused("/v1/embeddings", {"input": "x", "model": "similar", "encoding_format": "hex"}, "base64")
         self.refused("/v1/embeddings", {"input": [[1, 2]], "model": "similar"}, "input[0]")
@@ -155,6 +155,8 @@ class Answers(unittest.TestCase):
         self.refused("/embed", {"inputs": texts, "truncate": False}, "truncate")
         info = self.server.json("/info")
         self.assertEqual((info["model_id"], info["max_input_length"]), ("similar", 128))
+        self.refused("/embed", {"inputs": "hello", "model": "qa"}, "is for question-answering", 404)
+        self.assertEqual(info["max_batch_tokens"], 1024)  # 512 for each of the two threads
         self.refused("/embed", {"inputs": "x", "model": None}, "model")
         self.refused("/predict", {"inputs": "x", "model": "none"}, "no such model", 404)
 
@@ -192,7 +194,7 @@ class Answers(unittest.TestCase):
     def test_kserve(self):
         model = self.server.json("/v2/models/qa")
         self.assertEqual([tensor["name"] for tensor in model["inputs"]], ["question", "context"])
-        self.assertEqual(self.server.status("/v2/models/qa/ready"), 200)
+        self.assertEqual(self.server.json("/v2/models/qa/ready"), {"name": "qa", "ready": True})
         self.refused("/v2/models/none/infer", {"inputs": []}, "no such model", 404)
         status, _, content = self.server.ask("/v2/models/none")
         self.assertEqual((status, type(content["error"])), (404, str))
@@ -248,7 +250,7 @@ class Answers(unittest.TestCase):
     def test_health_and_metrics(self):
         self.assertEqual(self.server.json("/health"), {"status": "ok"})
         self.assertEqual(self.server.json("/v2/health/live"), {"live": True})
-        self.assertEqual(self.server.status("/v2/health/ready"), 200)
+        self.assertEqual(self.server.json("/v2/health/ready"), {"ready": True})
         name = 'berth_requests_total{model="qa",code="%d"}'
         before = [self.server.metric(name % code) for code in (200, 400)]
         tokens = self.server.metric('berth_tokens_total{model="qa"}')

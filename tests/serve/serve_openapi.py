@@ -7,6 +7,7 @@ for each of the three runs.
 """
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -28,8 +29,13 @@ positive_data_acceptance.enabled = false
 def run(*options: str, models=MODELS_OF_ALL_TASKS, words=()) -> int:
     with Server(*options, models=models) as server:
         url = f"http://127.0.0.1:{server.port}/openapi.json"
-        return subprocess.run([PROGRAM, "run", url, "--max-time", os.environ.get("OPENAPI_SECONDS", "30"),
-                               "--seed", "1", *words], cwd=MODELS, check=False).returncode
+        done = subprocess.run([PROGRAM, "run", url, "--max-time", os.environ.get("OPENAPI_SECONDS", "30"), "--seed", "1", *words],
+                              cwd=MODELS, check=False, stdout=subprocess.PIPE, text=True)
+    print(done.stdout)
+    if not re.search(r"\d+ generated", done.stdout):
+        print("failed: no request was made; set OPENAPI_SECONDS to a longer time")
+        return 1
+    return done.returncode
 
 
 def main() -> int:

@@ -14,6 +14,9 @@ import time
 
 BERTH = os.environ["BERTH"]
 MODELS = pathlib.Path(os.environ["MODELS"])
+# With sanitizers the server takes ten times as long: its clients wait longer, and floods are smaller.
+IS_SLOW = bool(os.environ.get("SANITIZE"))
+PATIENCE = 600 if IS_SLOW else 120
 CONTEXT = "Ada lived in Oslo. Hugo lived in Riga."
 QUESTION = {"question": "Where did Ada live?", "context": CONTEXT}
 
@@ -59,7 +62,7 @@ class Server:
             time.sleep(0.02)
         raise AssertionError(f"no {pattern!r} in: {self.messages()}")
 
-    def connect(self, seconds: float = 60) -> http.client.HTTPConnection:
+    def connect(self, seconds: float = PATIENCE) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
 
     def ask(self, path: str, body=None, method=None, headers=None, **more):
@@ -99,6 +102,13 @@ class Server:
     def metric(self, name: str) -> float:
         text = self.ask("/metrics")[2].decode()
         return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M)[1])
+
+    def wait_for_descriptors(self, most: int, seconds: float = 10) -> int:
+        """How many the process has, as soon as they are not more than `most`, or at the end of the time."""
+        end = time.monotonic() + seconds
+        while (count := len(os.listdir(f"/proc/{self.process.pid}/fd"))) > most and time.monotonic() < end:
+            time.sleep(0.02)
+        return count
 
     def stop(self, number=signal.SIGTERM, seconds: float = 60) -> int:
         self.process.send_signal(number)
