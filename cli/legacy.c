@@ -358,10 +358,10 @@ static const struct option_row ignored[] = {
     {SWITCH("use_env"),
      .aliases = "deepspeed_transformer_kernel stochastic_mode hmp_verbose use_habana use_lazy_mode "
                 "use_hpu_graphs "
-                "use_tpu tf32 torch_compile remove_unused_columns",
+                "use_tpu torch_compile remove_unused_columns",
      IGNORED, .help = "it belongs to the framework of the original script"},
     {CLI_TEXT("fp16_opt_level", NULL), .aliases = "fp16_backend", IGNORED,
-     .help = "--precision decides, and nothing runs in fp16"},
+     .help = "--precision decides"},
     {SWITCH("use_fused_adam"), IGNORED, .help = "every optimizer is fused"},
     {SWITCH("verbose_logging"), .aliases = "verbose", IGNORED,
      .help = "--json_summary FILE logs everything"},

@@ -63,9 +63,10 @@ static enum berth_status skip_task(const struct cli_verb *verb, int *count, char
         char tasks[128];
         cli_list_tasks(verb->name, tasks, sizeof tasks);
         return error_set(error, BERTH_USAGE,
-                         "`berth %s` needs a task (%s)%s%.40s%s: berth %s %s %s", verb->name, tasks,
-                         other ? ", found \"" : "", other ? (*words)[0] : "", other ? "\"" : "",
-                         verb->name, verb->task, verb->usage);
+                         "`berth %s` needs a task (%s)%s%.40s%s: berth %s %s %.*s", verb->name,
+                         tasks, other ? ", found \"" : "", other ? (*words)[0] : "",
+                         other ? "\"" : "", verb->name, verb->task, (int)strcspn(verb->usage, "\n"),
+                         verb->usage);
     }
     --*count;
     ++*words;

@@ -333,8 +333,11 @@ static enum berth_status print_page(struct manual *manual, const struct cli_call
         return cli_unknown_verb(name, error);
     }
     end_line(manual);
+    if (manual->text.failed) {
+        return error_no_memory(error, 0, "a manual page");
+    }
     fwrite(manual->text.bytes, 1, manual->text.length, stdout);
-    return manual->text.failed ? error_no_memory(error, 0, "a manual page") : BERTH_OK;
+    return BERTH_OK;
 }
 
 // --- the verb ------------------------------------------------------------------------------------

@@ -60,30 +60,50 @@ void cli_verb_words(const struct cli_verb *verb, const char *between, char *text
 }
 
 void cli_list_tasks(const char *name, char *text, size_t size) {
+    enum { MOST = 16 };
+    const char *tasks[MOST];
     const struct cli_verb *verb;
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
+    size_t count = 0, used = 0;
+    for (size_t i = 0; (verb = cli_verb_at(i)) != NULL && count < MOST; i++) {
         const int is_listed = verb->library_task != NULL; // under its first two words
-        if (strcmp(name, verb->name) == 0 && !is_listed && used < size) {
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? " or " : "",
-                                     verb->task);
+        if (strcmp(name, verb->name) == 0 && !is_listed) {
+            tasks[count++] = verb->task;
         }
+    }
+    text[0] = '\0';
+    for (size_t i = 0; i < count && used < size; i++) {
+        const char *joint = i == 0 ? "" : i + 1 < count ? ", " : " or ";
+        used += (size_t)snprintf(text + used, size - used, "%s%s", joint, tasks[i]);
     }
 }
 
-enum berth_status cli_unknown_verb(const char *name, struct berth_error *error) {
-    const struct cli_verb *verb;
-    const char *best = NULL;
+// The verb that the word is most like, or the first with a task of that name; NULL: none.
+static const struct cli_verb *meant_verb(const char *word, int *is_task) {
+    const struct cli_verb *verb, *best = NULL;
     unsigned best_distance = ~0u;
     for (size_t i = 0; (verb = cli_verb_at(i)) != NULL; i++) {
-        unsigned distance = option_distance(name, verb->name);
+        if (verb->task != NULL && strcmp(word, verb->task) == 0) {
+            *is_task = 1;
+            return verb;
+        }
+        unsigned distance = option_distance(word, verb->name);
         if (distance < best_distance) {
-            best = verb->name;
+            best = verb;
             best_distance = distance;
         }
     }
-    int near = option_is_near(name, best_distance);
-    return error_set(error, BERTH_USAGE, "unknown verb \"%s\"%s%s%s; `berth --help` lists them",
-                     name, near ? "; did you mean \"" : "", near ? best : "", near ? "\"?" : "");
+    *is_task = 0;
+    return option_is_near(word, best_distance) ? best : NULL;
+}
+
+enum berth_status cli_unknown_verb(const char *name, struct berth_error *error) {
+    int is_task;
+    const struct cli_verb *meant = meant_verb(name, &is_task);
+    char hint[96] = "";
+    if (meant != NULL) {
+        snprintf(hint, sizeof hint, "did you mean \"%s%s%s\"? ", meant->name, is_task ? " " : "",
+                 is_task ? meant->task : "");
+    }
+    return error_set(error, BERTH_USAGE, "unknown verb \"%s\"; %s`berth --help` lists the verbs",
+                     name, hint);
 }

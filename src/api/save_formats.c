@@ -119,12 +119,16 @@ static enum berth_status save(const struct format *format, const char *output, c
     return status;
 }
 
-// Whether the last checkpoint was also written in NVIDIA's form.
-static int has_original(const struct berth_config *config, const char *step) {
+// Whether the last checkpoint was also written in NVIDIA's form: the result must not replace it.
+static enum berth_status has_original(const struct berth_config *config, const char *step, int *has,
+                                      struct berth_error *error) {
     char *path = place(config->output_dir, "ckpt_%s.pt", step);
-    const int has = path != NULL && original_is_written(config) && file_exists(path);
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    *has = original_is_written(config) && file_exists(path);
     memory_free(path);
-    return has;
+    return BERTH_OK;
 }
 
 // What is missing beside it.
@@ -152,9 +156,11 @@ enum berth_status save_formats_write(const struct berth_config *config, int64_t 
         if (format->files[0].from == NULL) {
             continue;
         }
-        const int is_nvidia = strcmp(format->name, "nvidia") == 0;
-        TRY(is_nvidia && has_original(config, step)
-                ? save_configuration(config->output_dir, error)
+        int has = 0;
+        if (strcmp(format->name, "nvidia") == 0) {
+            TRY(has_original(config, step, &has, error));
+        }
+        TRY(has ? save_configuration(config->output_dir, error)
                 : save(format, config->output_dir, step, error));
         log_note(log, "%s also contains the result as %s", config->output_dir, format->name);
     }

@@ -105,11 +105,7 @@ enum berth_status dir_make(const char *path, struct berth_error *error) {
     memory_free(prefix);
     TRY(status);
     TRY(make_one(path, error));
-    if (access(path, W_OK | X_OK) < 0) {
-        return error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot write to the folder %s",
-                               path);
-    }
-    return BERTH_OK;
+    return dir_check(path, error);
 }
 
 enum berth_status dir_make_parent(const char *path, struct berth_error *error) {
@@ -218,7 +214,7 @@ static enum berth_status collect_names(DIR *stream, const char *path, struct nam
 enum berth_status dir_list(const char *path, char ***names, struct berth_error *error) {
     *names = NULL;
     int descriptor = file_call_open(path, O_RDONLY | O_DIRECTORY);
-    DIR *stream = descriptor < 0 ? NULL : fdopendir(descriptor);
+    DIR *stream = descriptor < 0 || file_call_fails() ? NULL : fdopendir(descriptor);
     if (stream == NULL) {
         enum berth_status status = file_cannot_read(path, errno, error);
         if (descriptor >= 0) {

@@ -33,6 +33,20 @@ int number_parse_integer(const char *text, int64_t *value) {
     return 1;
 }
 
+int number_parse_digits(const char *text, size_t length, int64_t *value) {
+    enum { MOST = 18 }; // of which every number fits
+    int64_t parsed = 0;
+    size_t i = 0;
+    for (; i < length && i < MOST && is_digit(text[i]); i++) {
+        parsed = parsed * 10 + (text[i] - '0');
+    }
+    if (i < length || length == 0) {
+        return 0;
+    }
+    *value = parsed;
+    return 1;
+}
+
 // strtod would also accept blanks, hexadecimal, infinities and NaN.
 static int is_plain_real(const char *text) {
     const char *first = skip_sign(text);

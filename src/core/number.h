@@ -16,6 +16,9 @@
 int number_parse_integer(const char *text, int64_t *value);
 int number_parse_real(const char *text, double *value);
 
+// The same of `length` bytes, from 1 to 18, that are all digits.
+int number_parse_digits(const char *text, size_t length, int64_t *value);
+
 // Accepts "true", "yes", "on", "1" and "false", "no", "off", "0" in any case. 1 on success.
 int number_parse_truth(const char *text, int *value);
 

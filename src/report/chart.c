@@ -15,6 +15,8 @@ static int ends_with(const char *text, const char *ending) {
 
 // --- axes ----------------------------------------------------------------------------------------
 
+#define LEAST_SPAN 1e-290 // whose tenth has a power of ten
+
 // Bytes have marks at round numbers of KiB, MiB, ...
 static double unit_of(const char *key, double high) {
     double unit = 1;
@@ -25,7 +27,10 @@ static double unit_of(const char *key, double high) {
 }
 
 struct axis axis_of(double low, double high, int intervals) {
-    const double span = high > low ? high - low : fmax(fabs(low), 1e-12);
+    if (!isfinite(high - low)) { // of no values, or of more than a number can span
+        return (struct axis){.low = 0, .step = 1, .intervals = 1};
+    }
+    const double span = high > low ? fmax(high - low, LEAST_SPAN) : fmax(fabs(low), 1e-12);
     const double rough = span / intervals, power = pow(10.0, floor(log10(rough)));
     const double lead = rough / power * (1 - 1e-9); // 5.0000000000000001 is 5
     struct axis axis = {.step = power * (lead <= 1 ? 1 : lead <= 2 ? 2 : lead <= 5 ? 5 : 10)};

@@ -148,7 +148,7 @@ static enum berth_status enter(struct job *job, const char *name, const struct i
         return error_no_memory(error, 0, "a manifest");
     }
     TRY(stage_put(&job->stage, name, facts, error));
-    return stage_save(&job->stage, error);
+    return stage_save_some(&job->stage, error);
 }
 
 static enum berth_status finish_shard(struct job *job, const char *shard,

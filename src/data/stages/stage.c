@@ -423,8 +423,20 @@ enum berth_status stage_save(struct stage *stage, struct berth_error *error) {
         json *object = to_json(stage);
         status = json_write_file(object, JSON_COMPACT_SORTED, stage->path, error);
         json_free(object);
+        stage->unsaved = status == BERTH_OK ? 0 : stage->unsaved;
     }
     return status;
+}
+
+enum berth_status stage_save_some(struct stage *stage, struct berth_error *error) {
+    enum { SHARE = 16 };
+    int is_due;
+#pragma omp critical(stage_files)
+    {
+        stage->unsaved++;
+        is_due = stage->unsaved * SHARE >= json_length(stage->files);
+    }
+    return is_due || stage_ranks(stage->comm) > 1 ? stage_save(stage, error) : BERTH_OK;
 }
 
 // Whether the first rank sees the list of each rank that has one.
@@ -503,6 +515,9 @@ static void remove_manifest(const struct stage *stage) {
 // The ranks have met since they wrote.
 void stage_close(struct stage *stage) {
     const int owns = stage->folder != NULL && stage_rank(stage->comm) == 0;
+    if (owns && stage->unsaved > 0) {
+        (void)stage_save(stage, NULL); // else these files are made again
+    }
     if (owns && stage_ranks(stage->comm) > 1 && stage->lock.descriptor >= 0) {
         (void)absorb_lists(stage, NULL); // else the next run does
     }

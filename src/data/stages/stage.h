@@ -49,8 +49,9 @@ struct stage {
     char *path;   // of the manifest, or of a rank's own list
     struct file_lock lock;
     const struct stage_settings *settings;
-    json *files; // entries by name
-    size_t put;  // entries that this rank has added since they were gathered
+    json *files;    // entries by name
+    size_t put;     // entries that this rank has added since they were gathered
+    size_t unsaved; // entries that stage_save_some has left to a later call
     int complete;
     int is_new;      // this run created the manifest
     size_t existing; // dir_existing(folder), before this run: what was there stays
@@ -74,6 +75,11 @@ const json *stage_find(const struct stage *stage, const char *name);
 enum berth_status stage_put(struct stage *stage, const char *name, json *facts,
                             struct berth_error *error);
 enum berth_status stage_save(struct stage *stage, struct berth_error *error);
+// After stage_put of one file of many: writes the manifest where a sixteenth of its entries is new,
+// so that all calls together write a few times what the last one does. stage_finish and stage_close
+// write the rest; a killed process loses at most that share. Several ranks write each time, because
+// their lists are read by another.
+enum berth_status stage_save_some(struct stage *stage, struct berth_error *error);
 // All ranks call these two. The first one gets the entries of all, and marks the stage as complete.
 // BERTH_CANT_CREATE: it does not see what another rank has written.
 enum berth_status stage_gather(struct stage *stage, struct berth_error *error);

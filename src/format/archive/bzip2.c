@@ -67,7 +67,6 @@ static uint64_t bits_at(const struct bzip2_reader *reader, uint64_t at, unsigned
 static uint64_t find_mark(const struct bzip2_reader *reader, uint64_t from) {
     const unsigned char *bytes = (const unsigned char *)reader->window.bytes;
     const uint64_t mask = (UINT64_C(1) << MARK_BITS) - 1;
-    uint64_t limit = window_bits(reader);
     uint64_t value = 0, filled = 0;
     for (uint64_t i = from / 8 - reader->window_at; i < reader->window.length; i++) {
         value = value << 8 | bytes[i];
@@ -78,8 +77,7 @@ static uint64_t find_mark(const struct bzip2_reader *reader, uint64_t from) {
         for (unsigned shift = 8; shift-- > 0;) {
             uint64_t word = value >> shift & mask;
             uint64_t end = (reader->window_at + i + 1) * 8 - shift;
-            if ((word == BLOCK_MARK || word == END_MARK) && end >= from + MARK_BITS &&
-                end <= limit) {
+            if ((word == BLOCK_MARK || word == END_MARK) && end >= from + MARK_BITS) {
                 return end - MARK_BITS;
             }
         }
@@ -297,11 +295,17 @@ static enum berth_status check_crc(struct bzip2_reader *reader, const struct blo
     return BERTH_OK;
 }
 
-// Skips streams without blocks (empty files) before the next block; *at_end: no block is left.
+// Whether the first mark of a stream that begins at `scan` may not be in the window.
+static int is_near_end(const struct bzip2_reader *reader) {
+    return window_bits(reader) < reader->file.size * 8 && window_bits(reader) - reader->scan < 1024;
+}
+
+// Skips streams without blocks (empty files) before the next block, as far as the window goes;
+// *at_end: no block is left.
 static enum berth_status enter_blocks(struct bzip2_reader *reader, int *at_end,
                                       struct berth_error *error) {
     *at_end = 0;
-    while (!*at_end && reader->at_stream_start) {
+    while (!*at_end && reader->at_stream_start && !is_near_end(reader)) {
         uint32_t crc;
         TRY(enter_stream(reader, at_end, error));
         if (!*at_end && reader->scan + MARK_BITS + CRC_BITS <= window_bits(reader) &&
@@ -320,14 +324,15 @@ static enum berth_status find_blocks(struct bzip2_reader *reader, struct berth_e
     int at_end = 0, taken = 1;
     reader->count = reader->next = 0;
     TRY(fill_window(reader, error));
-    while (reader->count < reader->batch && taken && !at_end) {
-        // A stream whose first mark is not fully in the window waits for the next batch.
-        if (reader->count > 0 && window_bits(reader) < reader->file.size * 8 &&
-            window_bits(reader) - reader->scan < 1024) {
-            break;
+    while (reader->count < reader->batch && !at_end) {
+        if (!taken || is_near_end(reader)) {
+            if (reader->count > 0) {
+                break;
+            }
+            TRY(fill_window(reader, error)); // streams without blocks filled it
         }
         TRY(enter_blocks(reader, &at_end, error));
-        if (!at_end) {
+        if (!at_end && !reader->at_stream_start) {
             TRY(take_block(reader, &reader->blocks[reader->count], &taken, error));
             reader->count += (size_t)taken;
         }

@@ -33,42 +33,20 @@ int digest_is_hex(enum digest_kind kind, const char *text) {
            text[digest_length(kind)] == '\0';
 }
 
-static enum berth_status library_failed(enum digest_kind kind, struct berth_error *error) {
-    return error_set(error, BERTH_INTERNAL, "libcrypto cannot compute %s", kinds[kind].name);
+// Whether libcrypto succeeds. `length` is the length of the content.
+static int begin(EVP_MD_CTX *context, enum digest_kind kind, uint64_t length) {
+    char head[32];
+    const int used = snprintf(head, sizeof head, "blob %" PRIu64, length);
+    return EVP_DigestInit_ex(context, kinds[kind].algorithm(), NULL) == 1 &&
+           (kind != DIGEST_GIT_BLOB || EVP_DigestUpdate(context, head, (size_t)used + 1) == 1);
 }
 
-static enum berth_status update(EVP_MD_CTX *context, enum digest_kind kind, const void *bytes,
-                                size_t length, struct berth_error *error) {
-    return EVP_DigestUpdate(context, bytes, length) == 1 ? BERTH_OK : library_failed(kind, error);
-}
-
-// `length` is the length of the content.
-static enum berth_status begin(EVP_MD_CTX **context, enum digest_kind kind, uint64_t length,
-                               struct berth_error *error) {
-    *context = EVP_MD_CTX_new();
-    if (*context == NULL) {
-        return error_set(error, BERTH_NO_MEMORY, "out of memory for a %s digest", kinds[kind].name);
-    }
-    enum berth_status status = EVP_DigestInit_ex(*context, kinds[kind].algorithm(), NULL) == 1
-                                   ? BERTH_OK
-                                   : library_failed(kind, error);
-    if (status == BERTH_OK && kind == DIGEST_GIT_BLOB) {
-        char head[32];
-        int used = snprintf(head, sizeof head, "blob %" PRIu64, length);
-        status = update(*context, kind, head, (size_t)used + 1, error);
-    }
-    if (status != BERTH_OK) {
-        EVP_MD_CTX_free(*context);
-        *context = NULL;
-    }
-    return status;
-}
-
-static enum berth_status finish(EVP_MD_CTX *context, enum digest_kind kind,
+// `good`: whether libcrypto has succeeded so far.
+static enum berth_status finish(EVP_MD_CTX *context, enum digest_kind kind, int good,
                                 char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
     unsigned char digest[EVP_MAX_MD_SIZE];
-    if (EVP_DigestFinal_ex(context, digest, NULL) != 1) {
-        return library_failed(kind, error);
+    if (!good || EVP_DigestFinal_ex(context, digest, NULL) != 1) {
+        return error_set(error, BERTH_INTERNAL, "libcrypto cannot compute %s", kinds[kind].name);
     }
     for (size_t i = 0; i < kinds[kind].bytes; i++) {
         snprintf(hex + 2 * i, 3, "%02x", digest[i]);
@@ -76,46 +54,46 @@ static enum berth_status finish(EVP_MD_CTX *context, enum digest_kind kind,
     return BERTH_OK;
 }
 
+static enum berth_status no_memory(enum digest_kind kind, struct berth_error *error) {
+    return error_set(error, BERTH_NO_MEMORY, "out of memory for a %s digest", kinds[kind].name);
+}
+
 enum berth_status digest_memory(enum digest_kind kind, const void *bytes, size_t length,
                                 char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
-    EVP_MD_CTX *context;
-    TRY(begin(&context, kind, length, error));
-    enum berth_status status = update(context, kind, bytes, length, error);
-    status = status == BERTH_OK ? finish(context, kind, hex, error) : status;
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    if (context == NULL) {
+        return no_memory(kind, error);
+    }
+    const int good = begin(context, kind, length) && EVP_DigestUpdate(context, bytes, length) == 1;
+    const enum berth_status status = finish(context, kind, good, hex, error);
     EVP_MD_CTX_free(context);
     return status;
 }
 
-static enum berth_status update_from_file(EVP_MD_CTX *context, enum digest_kind kind,
-                                          const struct file_reader *reader, char *piece,
-                                          struct berth_error *error) {
+static enum berth_status digest_open(EVP_MD_CTX *context, enum digest_kind kind,
+                                     const struct file_reader *reader, char *piece,
+                                     char hex[DIGEST_HEX_SIZE], struct berth_error *error) {
+    int good = begin(context, kind, reader->size);
     for (uint64_t at = 0; at < reader->size; at += PIECE_SIZE) {
         uint64_t rest = reader->size - at;
         size_t bytes = rest < PIECE_SIZE ? (size_t)rest : PIECE_SIZE;
         TRY(file_reader_at(reader, at, piece, bytes, error));
-        TRY(update(context, kind, piece, bytes, error));
+        good = good && EVP_DigestUpdate(context, piece, bytes) == 1;
     }
-    return BERTH_OK;
+    return finish(context, kind, good, hex, error);
 }
 
 enum berth_status digest_file(enum digest_kind kind, const char *path, char hex[DIGEST_HEX_SIZE],
                               struct berth_error *error) {
     struct file_reader reader;
     TRY(file_reader_open(&reader, path, error));
-    EVP_MD_CTX *context = NULL;
-    enum berth_status status;
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
     char *piece = memory_new(PIECE_SIZE);
-    if (piece == NULL) {
-        status = error_no_memory(error, PIECE_SIZE, path);
-    } else {
-        status = begin(&context, kind, reader.size, error);
-    }
-    if (status == BERTH_OK) {
-        status = update_from_file(context, kind, &reader, piece, error);
-        status = status == BERTH_OK ? finish(context, kind, hex, error) : status;
-        EVP_MD_CTX_free(context);
-    }
+    const enum berth_status status = piece != NULL && context != NULL
+                                         ? digest_open(context, kind, &reader, piece, hex, error)
+                                         : no_memory(kind, error);
     memory_free(piece);
+    EVP_MD_CTX_free(context);
     file_reader_close(&reader);
     return status;
 }

@@ -28,21 +28,17 @@ const char *deepspeed_file_name(const char *path) {
 }
 
 int64_t deepspeed_rank_of(const char *name) {
-    char digits[12];
-    int64_t rank;
+    int64_t rank = -1;
     const char *begin = strstr(name, SHARD_MARK);
     if (begin == NULL || !tensor_path_ends(name, SHARD_ENDING)) {
         return -1;
     }
     begin += strlen(SHARD_MARK);
     const char *end = name + strlen(name) - strlen(SHARD_ENDING);
-    if (end <= begin || (size_t)(end - begin) >= sizeof digits) {
-        return -1;
+    if (end > begin) {
+        (void)number_parse_digits(begin, (size_t)(end - begin), &rank);
     }
-    memcpy(digits, begin, (size_t)(end - begin));
-    digits[end - begin] = '\0';
-    int plain = strspn(digits, "0123456789") == strlen(digits);
-    return plain && number_parse_integer(digits, &rank) ? rank : -1;
+    return rank;
 }
 
 static int compare_ranks(const void *a, const void *b) {

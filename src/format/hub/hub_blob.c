@@ -80,7 +80,9 @@ enum berth_status hub_blob_check(const char *repo, const char *path, struct bert
     static const enum digest_kind kinds[] = {DIGEST_SHA256, DIGEST_GIT_BLOB};
     char *blob = file_resolve(path);
     if (blob == NULL) {
-        return error_set(error, BERTH_NO_INPUT, "%s: cannot find the file that it links to", path);
+        return file_exists(path) ? file_no_path(error)
+                                 : error_set(error, BERTH_NO_INPUT,
+                                             "%s: cannot find the file that it links to", path);
     }
     const char *name = strrchr(blob, '/') + 1;
     enum berth_status status = BERTH_OK;

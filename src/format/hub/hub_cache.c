@@ -175,12 +175,20 @@ static enum berth_status read_ref(const char *repo, const char *revision,
     return status;
 }
 
-// Whether the path is inside the repository, or in ROOT/blobs, which holds blobs shared by several.
-static int stays_inside(const char *path, const char *repo) {
+// Refuses a path outside the repository and outside ROOT/blobs, which holds blobs shared by
+// several.
+static enum berth_status check_inside(const char *path, const char *repo,
+                                      struct berth_error *error) {
     char *parent = below(path_join(repo, ".."), "blobs");
-    int inside = file_lies_in(path, repo) || (parent != NULL && file_lies_in(path, parent));
+    if (parent == NULL) {
+        return file_no_path(error);
+    }
+    const int inside = file_lies_in(path, repo) || file_lies_in(path, parent);
     memory_free(parent);
-    return inside;
+    return inside ? BERTH_OK
+                  : error_set(error, BERTH_BAD_DATA,
+                              "%s: a link to a file outside the cache's folder %s: refused", path,
+                              repo);
 }
 
 static enum berth_status check_entry(const char *path, const char *repo,
@@ -190,10 +198,7 @@ static enum berth_status check_entry(const char *path, const char *repo,
             error, BERTH_NO_INPUT,
             "%s: broken link: the snapshot is incomplete; complete it with `berth fetch`", path);
     }
-    if (!stays_inside(path, repo)) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: a link to a file outside the cache's folder %s: refused", path, repo);
-    }
+    TRY(check_inside(path, repo, error));
     return file_exists(path) ? hub_blob_check(repo, path, error) : BERTH_OK;
 }
 

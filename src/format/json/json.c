@@ -64,7 +64,7 @@ static enum berth_status parse(const char *name, const char *bytes, size_t lengt
                          JSON_DEPTH_LIMIT);
     }
     size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
-    json_error_t problem;
+    json_error_t problem = {0};
     *value = json_loadb(bytes, length, flags, &problem);
     if (*value == NULL && json_error_code(&problem) == json_error_numeric_overflow) {
         // Tokenizer settings use integers such as 1000000000000000019884624838656 for "no limit".
@@ -73,7 +73,7 @@ static enum berth_status parse(const char *name, const char *bytes, size_t lengt
     if (*value != NULL) {
         return BERTH_OK;
     }
-    if (json_error_code(&problem) == json_error_out_of_memory) {
+    if (problem.text[0] == '\0') { // jansson tells no reason where an allocation fails
         return error_no_memory(error, length, name);
     }
     return error_set(error, BERTH_BAD_DATA, "%s: line %d, column %d (byte %d): not valid JSON: %s",
@@ -200,24 +200,12 @@ void json_remove(json *object, const char *key) {
 // --- typed members ------------------------------------------------------------------------------
 
 static const char *type_name(const json *value) {
-    switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        return "an object";
-    case JSON_ARRAY:
-        return "an array";
-    case JSON_STRING:
-        return "a string";
-    case JSON_INTEGER:
-        return "an integer";
-    case JSON_REAL:
-        return "a real number";
-    case JSON_TRUE:
-    case JSON_FALSE:
-        return "true or false";
-    case JSON_NULL:
-        return "null";
-    }
-    return "an unknown type";
+    static const char *const names[] = {
+        [JSON_OBJECT] = "an object",    [JSON_ARRAY] = "an array",
+        [JSON_STRING] = "a string",     [JSON_INTEGER] = "an integer",
+        [JSON_REAL] = "a real number",  [JSON_TRUE] = "true or false",
+        [JSON_FALSE] = "true or false", [JSON_NULL] = "null"};
+    return names[json_typeof(value)];
 }
 
 static enum berth_status wrong_type(const char *name, const char *key, const char *expected,

@@ -9,21 +9,15 @@
 
 #define PREFIX "ckpt_"
 #define ENDING ".pt"
-#define STEP_DIGITS ((size_t)18)
 
 int64_t torch_find_step(const char *name) {
-    char digits[STEP_DIGITS + 1];
-    int64_t step;
-    size_t length = strlen(name), around = strlen(PREFIX) + strlen(ENDING);
-    if (length <= around || length > around + STEP_DIGITS ||
-        strncmp(name, PREFIX, strlen(PREFIX)) != 0 || !tensor_path_ends(name, ENDING)) {
-        return -1;
+    int64_t step = -1;
+    const size_t length = strlen(name), around = strlen(PREFIX) + strlen(ENDING);
+    if (length > around && strncmp(name, PREFIX, strlen(PREFIX)) == 0 &&
+        tensor_path_ends(name, ENDING)) {
+        (void)number_parse_digits(name + strlen(PREFIX), length - around, &step);
     }
-    length -= around;
-    memcpy(digits, name + strlen(PREFIX), length);
-    digits[length] = '\0';
-    return strspn(digits, "0123456789") == length && number_parse_integer(digits, &step) ? step
-                                                                                         : -1;
+    return step;
 }
 
 enum berth_status torch_find(const char *folder, char **path, struct berth_error *error) {

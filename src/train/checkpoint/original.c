@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define STEP_DIGITS ((size_t)18)
 
 // The parts of a checkpoint's name before and after the step.
 static const struct form {
@@ -20,18 +19,14 @@ static const struct form {
 
 // The step in a name of that form; -1: another form.
 static int64_t step_of(const struct form *form, const char *name) {
-    char digits[STEP_DIGITS + 1];
     const size_t prefix = strlen(form->prefix), ending = strlen(form->ending);
-    const size_t length = strlen(name), count = length - prefix - ending;
-    int64_t step;
-    if (length <= prefix + ending || count > STEP_DIGITS ||
-        strncmp(name, form->prefix, prefix) != 0 ||
-        strcmp(name + length - ending, form->ending) != 0) {
-        return -1;
+    const size_t length = strlen(name);
+    int64_t step = -1;
+    if (length > prefix + ending && strncmp(name, form->prefix, prefix) == 0 &&
+        strcmp(name + length - ending, form->ending) == 0) {
+        (void)number_parse_digits(name + prefix, length - prefix - ending, &step);
     }
-    memcpy(digits, name + prefix, count);
-    digits[count] = '\0';
-    return strspn(digits, "0123456789") == count && number_parse_integer(digits, &step) ? step : -1;
+    return step;
 }
 
 static int64_t step_of_any(const char *name) {

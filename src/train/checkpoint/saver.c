@@ -77,19 +77,15 @@ enum berth_status saver_init(struct saver *saver, const struct checkpoint_conten
 // --- the thread ---------------------------------------------------------------------------------
 
 static enum berth_status do_phase(struct saver *saver, struct berth_error *error) {
-    switch (saver->phase) {
-    case SAVER_IDLE:
-        break;
-    case SAVER_FILLING:
+    if (saver->phase == SAVER_FILLING) {
         return checkpoint_fill(saver->writing, &saver->copy, error);
-    case SAVER_PUBLISHING:
-        return checkpoint_publish(saver->writing, error);
-    case SAVER_ROTATING:
-        return saver->content->comm->rank == 0
-                   ? checkpoint_rotate(saver->output_dir, &saver->limits, error)
-                   : BERTH_OK;
     }
-    return BERTH_OK;
+    if (saver->phase == SAVER_PUBLISHING) {
+        return checkpoint_publish(saver->writing, error);
+    }
+    return saver->content->comm->rank == 0
+               ? checkpoint_rotate(saver->output_dir, &saver->limits, error)
+               : BERTH_OK;
 }
 
 static void *run(void *context) {

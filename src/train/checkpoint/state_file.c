@@ -160,7 +160,7 @@ static enum berth_status find_tensor(const struct moving *moving, size_t buffer,
                                "%s: tensor %s: expected F32 with %" PRId64 " x %" PRId64
                                " elements, found %s of rank %d with %" PRId64 " rows",
                                moving->path, name, param->rows, param->cols, entry->dtype_name,
-                               entry->rank, entry->rank > 0 ? entry->shape[0] : 0);
+                               entry->rank, entry->shape[0]);
 }
 
 static float *buffer_of(const struct moving *moving, size_t buffer) {

@@ -67,8 +67,7 @@ static enum berth_status settle(struct berth_config *config, enum task_use use,
     return use == TASK_TRAIN && task_predicts(config) ? check_prediction(config, error) : BERTH_OK;
 }
 
-// --- which files
-// --------------------------------------------------------------------------------
+// --- which files ---------------------------------------------------------------------------------
 
 static enum glue_split split_of(const struct berth_config *config, enum task_use use) {
     const char *split = use == TASK_TRAIN ? "train" : use == TASK_VALIDATE ? "dev" : config->split;
@@ -141,8 +140,7 @@ static enum berth_status find_parts(struct classify *own, const struct task_open
     return status == BERTH_OK ? add_mismatched(own, config, split, error) : status;
 }
 
-// --- reading
-// ------------------------------------------------------------------------------------
+// --- reading -------------------------------------------------------------------------------------
 
 static enum pair_target target_of(const struct task_open *args) {
     const char *type = args->config->problem_type;
@@ -199,8 +197,7 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     return BERTH_OK;
 }
 
-// --- the set
-// ------------------------------------------------------------------------------------
+// --- the set -------------------------------------------------------------------------------------
 
 static const struct classify_part *part_of(const struct classify *own, size_t index) {
     return &own->parts[own->part_count > 1 && index >= own->parts[1].first];
@@ -295,8 +292,7 @@ static void close_set(struct task_set *set) {
     *set = (struct task_set){0};
 }
 
-// --- predictions
-// --------------------------------------------------------------------------------
+// --- predictions ---------------------------------------------------------------------------------
 
 static void take(void *set, size_t index, const float *logits, int64_t count) {
     struct classify *own = ((struct task_set *)set)->own;
