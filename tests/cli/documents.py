@@ -94,19 +94,40 @@ def wrong_commands(text: str, program: Program, elsewhere: set):
             yield f"no --{option} anywhere"
 
 
-def missing_tests(text: str, tests: set):
-    """Names in a column called "test" of a table."""
+def rows_of(text: str, title: str):
+    """The first cell of each row of the tables with a column of this title, and the cell below the title."""
     column = None
     for line in text.split("\n"):
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if not line.startswith("|"):
             column = None
-        elif "test" in cells:
-            column = cells.index("test")
-        elif column is not None and column < len(cells):
-            for name in re.findall(r"`([a-z]\w*)`", cells[column]):
-                if name not in tests and not any(name.endswith("_") and test.startswith(name) for test in tests):
-                    yield f"no test {name}"
+        elif title in cells:
+            column = cells.index(title)
+        elif column is not None and column < len(cells) and not set(line) <= set("|- :"):
+            yield cells[0], cells[column]
+
+
+def missing_tests(text: str, tests: set, functions: set):
+    """Each row of a table with a column "test" names one, or a program of dev/ or bench/. A part of a test has the
+    name of its function, or is quoted with that name's words."""
+    for first, cell in rows_of(text, "test"):
+        names = re.findall(r"`([a-z]\w*)`", cell)
+        for name in names:
+            if name not in tests and not any(name.endswith("_") and test.startswith(name) for test in tests):
+                yield f"no test {name}"
+        if not names and not re.search(r"`(?:dev|bench)/", cell) and cell != "see below":
+            yield f"no test in the row \"{first}\""
+        for part in re.findall(r'"([^"]+)"|\btest_(\w+)', cell):
+            if max(part).replace(" ", "_") not in functions:
+                yield f"no part of a test is called {max(part)}"
+
+
+def incomplete_table(text: str, heading: str, title: str, names: set):
+    """The rows of the table below a heading are those names, of which what follows a comma does not count."""
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    found = {re.match(r"`?([^`,]*)", first)[1] for first, _ in rows_of(section, title)}
+    for name in sorted(found ^ {name.partition(",")[0] for name in names}):
+        yield f"{heading}: {name}: the rows and the program must agree"
 
 
 def main(berth: str, build: str, source: str) -> int:
@@ -122,15 +143,24 @@ def main(berth: str, build: str, source: str) -> int:
                                         "examples/*", "CMakeLists.txt", "package/*", "src/**/*.cmake")
                         for path in root.glob(pattern) if path.is_file())
     elsewhere = FOREIGN_OPTIONS | options_in(sources) | {normal(name) for name in re.findall(r"[a-z][\w-]*", originals)}
+    functions = set(re.findall(r"\b(?:test_)?(\w+)\(", sources)) | tests | {
+        pathlib.PurePath(name).stem.removeprefix("test_") for name in names}
     problems = []
     for page in [root / "README.md", *sorted(root.glob("doc/*.md"))]:
         text = page.read_text(encoding="utf-8")
         wrong = [*missing_files(text, root, names), *wrong_commands(text, program, elsewhere),
-                 *missing_tests(text, tests)]
+                 *missing_tests(text, tests, functions)]
         wrong += [f"no variable {name}" for name in sorted(set(re.findall(r"\bBERTH_[A-Z_]+\b", text)))
                   if name not in sources]
         wrong += [f"unfinished: {mark}" for mark in re.findall(r"@@\w+@@|TODO", text)]
         problems += [f"{page.name}: {problem}" for problem in wrong]
+    testing = (root / "doc/testing.md").read_text(encoding="utf-8")
+    targets = {path.stem.removeprefix("fuzz_") for path in (root / "fuzz").glob("fuzz_*.c")}
+    kinds = set(re.findall(r"^([\w-]+):?", run(sys.executable, "-B", str(root / "dev/mutate-files"), build, "--list"), re.M))
+    verbs = set(run(sys.executable, "-B", str(root / "dev/fail-calls"), build, "--list").strip().split("\n"))
+    problems += incomplete_table(testing, "Fuzzing", "target", targets)
+    problems += incomplete_table(testing, "Damaged files", "kind", kinds)
+    problems += incomplete_table(testing, "Every verb, and a call that fails", "verb", verbs)
     design = (root / "doc/design.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\| `((?:data|format|train)/\w+)` \|", design, re.M))
     folders = {f"{path.parent.name}/{path.name}" for room in ("data", "format", "train")

@@ -85,6 +85,9 @@ make_dataset() { # FILE, SQuAD 1.1 with eight questions
 ]}]}
 END
 }
+losses_of() { # CHECKPOINT, whose run logged each update: a line for each
+    grep -oE '"loss": [0-9.e-]+' "$1/trainer_state.json" | cut -d ' ' -f 2
+}
 # The commands of a document, in order: its "```sh" blocks, and the lines of its "```console" blocks that
 # begin with "$ ", with their continuation lines.
 commands_of() { # DOCUMENT

@@ -22,9 +22,13 @@ base="finetune squad --model $work/model --train $work/data.json --output $work/
 # Unknown names, and the nearest known.
 refused 'did you mean "finetune"' finetun squad
 refused 'did you mean "help"' hlep
-refused 'needs a task (squad or classify' finetune --model x
+refused 'did you mean "finetune classify"? `berth --help` lists the verbs' classify
+refused 'unknown verb "xylophone"; `berth --help` lists the verbs' xylophone
+refused 'needs a task (squad, classify, tokens or embed)' finetune --model x
 refused ', found "squat": berth finetune squad' finetune squat --model x
 refused 'needs a task' evaluate a b
+refused 'needs a task (squad): berth show squad --model DIR' show
+expect_no "$err" '\x0a'
 refused 'did you mean --learning_rate' finetune squad --lerning_rate 3
 refused 'did you mean --learning_rate' finetune squad --lerning-rate=3
 refused 'did you mean --max_seq_length' predict squad --max-sequence-length 3

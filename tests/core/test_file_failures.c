@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every system call of a job fails once, with a full disk, an interrupt and a kill: afterwards the
 // file is the old one or the complete new one, never a mix; temporary files stay only after a kill.
+#include "core/file_partial.h"
 #include "core/scratch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { CALL_LIMIT = 1000 }; // more calls than any job below makes
 
@@ -171,8 +175,247 @@ static void test_every_put_after_a_failure_fails(void **state) {
     assert_int_equal(scratch_count(), 1);
 }
 
+// --- other jobs ---------------------------------------------------------------------------------
+
+// File systems that cannot sync a folder, or rename only to a new name, are no failure.
+static void test_calls_that_file_systems_lack(void **state) {
+    (void)state;
+    static const int lacks[] = {EINVAL, ENOSYS, ENOTSUP};
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
+        int succeeded = 0;
+        for (uint64_t call = 1; call <= 40; call++) {
+            prepare();
+            file_fail_at(call, lacks[i]);
+            succeeded += job(NULL) == BERTH_OK;
+            assert_old_or_new();
+        }
+        assert_true(succeeded > 0);
+    }
+    // The check for a folder of that name is then made apart.
+    uint64_t calls, call = 0;
+    do {
+        struct berth_error error;
+        call++;
+        prepare();
+        assert_int_equal(dir_make(scratch("t"), NULL), BERTH_OK);
+        assert_int_equal(dir_make(scratch("final/sub"), NULL), BERTH_OK);
+        scratch_write("final/sub/b", "b");
+        file_fail_at(call, ENOSYS);
+        assert_int_not_equal(dir_publish(scratch("t"), scratch("final"), &error), BERTH_OK);
+        calls = file_fail_at(0, 0);
+        assert_file_holds(scratch("final/sub/b"), "b");
+    } while (calls >= call);
+}
+
+static enum berth_status partial_job(struct berth_error *error) {
+    struct file_partial partial;
+    TRY(file_partial_open(&partial, scratch("part"), error));
+    enum berth_status status = file_partial_put(&partial, "half", 4, error);
+    status = status == BERTH_OK ? file_partial_restart(&partial, error) : status;
+    status = status == BERTH_OK ? file_partial_put(&partial, "whole", 5, error) : status;
+    status = status == BERTH_OK ? file_partial_publish(&partial, scratch("final"), error) : status;
+    file_partial_close(&partial);
+    return status;
+}
+
+static enum berth_status link_job(struct berth_error *error) {
+    return file_link("a", scratch("final"), error);
+}
+
+static enum berth_status copy_job(struct berth_error *error) {
+    return file_copy(scratch("a"), scratch("final"), error);
+}
+
+static enum berth_status try_lock_job(struct berth_error *error) {
+    struct file_lock lock;
+    int taken;
+    const enum berth_status status = file_lock_try(&lock, scratch("lock"), &taken, error);
+    assert_int_equal(taken, status == BERTH_OK);
+    file_lock_let_go(&lock);
+    return status;
+}
+
+static enum berth_status lock_job(struct berth_error *error) {
+    struct file_lock lock;
+    TRY(file_lock_take(&lock, scratch_folder, error));
+    const enum berth_status status = file_lock_check(&lock, error);
+    file_lock_release(&lock);
+    return status;
+}
+
+static enum berth_status list_job(struct berth_error *error) {
+    char **names = NULL;
+    const enum berth_status status = dir_list(scratch_folder, &names, error);
+    assert_true((names != NULL) == (status == BERTH_OK));
+    memory_free(names);
+    return status;
+}
+
+static enum berth_status remove_job(struct berth_error *error) {
+    TRY(dir_make(scratch("t"), error));
+    TRY(file_write(scratch("t/b"), "b", 1, error));
+    TRY(file_remove(scratch("t/b"), error));
+    return dir_remove_empty(scratch("t"), error);
+}
+
+// Every call of a job fails once: its error is told with a path, or the job succeeds; an
+// interrupted call is repeated.
+static void fail_everywhere(enum berth_status (*act)(struct berth_error *error), int errno_value) {
+    uint64_t calls, call = 0;
+    do {
+        struct berth_error error = {0};
+        call++;
+        (void)unlink(scratch("final"));
+        (void)unlink(scratch("part"));
+        prepare();
+        file_fail_at(call, errno_value);
+        const enum berth_status status = act(&error);
+        calls = file_fail_at(0, 0);
+        if (status != BERTH_OK) {
+            assert_message_has(&error, strerror(errno_value));
+            assert_message_has(&error, scratch_folder);
+        }
+        assert_no_temporary(scratch_folder);
+    } while (calls >= call);
+    (void)unlink(scratch("final"));
+    prepare();
+    assert_int_equal(act(NULL), BERTH_OK);
+    (void)unlink(scratch("final"));
+}
+
+static void test_every_other_job(void **state) {
+    (void)state;
+    static enum berth_status (*const jobs[])(struct berth_error * error) = {
+        partial_job, link_job, copy_job, try_lock_job, lock_job, list_job, remove_job};
+    static const int errors[] = {EIO, EINTR, ENOSPC, EEXIST};
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        for (size_t k = 0; k < sizeof errors / sizeof *errors; k++) {
+            if (errors[k] != EEXIST || jobs[i] == link_job) {
+                fail_everywhere(jobs[i], errors[k]);
+            }
+        }
+    }
+}
+
+// A pipe with a name whose writer is this process.
+static void test_a_pipe_at_every_call(void **state) {
+    (void)state;
+    enum berth_status status = BERTH_IO;
+    assert_int_equal(mkfifo(scratch("fifo"), 0600), 0);
+    for (uint64_t call = 1; call < 20 && status != BERTH_OK; call++) {
+        struct berth_error error = {0};
+        char *bytes = NULL;
+        size_t length;
+        const int ends = open(scratch("fifo"), O_RDWR | O_NONBLOCK);
+        assert_int_equal(write(ends, "text", 4), 4);
+        const pid_t child = fork();
+        if (child == 0) { // holds the pipe until there is a reader, then ends it
+            usleep(200000);
+            _exit(0);
+        }
+        close(ends);
+        file_fail_at(call, EIO);
+        status = file_read(scratch("fifo"), 99, &bytes, &length, &error);
+        file_fail_at(0, 0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        if (status == BERTH_OK) {
+            assert_string_equal(bytes, "text");
+        } else {
+            assert_message_has(&error, scratch("fifo"));
+        }
+        memory_free(bytes);
+    }
+    assert_int_equal(status, BERTH_OK);
+}
+
+// What is read from a pipe is limited, too.
+static void test_a_pipe_that_is_too_long(void **state) {
+    (void)state;
+    struct berth_error error;
+    char *bytes;
+    size_t length;
+    for (int kind = 0; kind < 2; kind++) {
+        int ends[2];
+        assert_int_equal(pipe(ends), 0);
+        assert_int_equal(write(ends[1], "0123456789", 10), 10);
+        close(ends[1]);
+        const enum berth_status status = file_read_stream(
+            ends[0], "standard input", kind == 0 ? 9 : 10, &bytes, &length, &error);
+        close(ends[0]);
+        assert_int_equal(status, kind == 0 ? BERTH_BAD_DATA : BERTH_OK);
+        if (kind == 0) {
+            assert_message_has(&error, "standard input: larger than the limit of 9 bytes");
+        } else {
+            assert_int_equal(length, 10);
+            memory_free(bytes);
+        }
+    }
+}
+
+// After an open that failed everything else fails with it, and does no harm.
+static void test_a_writer_that_did_not_open(void **state) {
+    (void)state;
+    struct file_writer writer;
+    assert_int_equal(file_writer_open(&writer, scratch("none/a"), NULL), BERTH_CANT_CREATE);
+    assert_int_not_equal(file_writer_put(&writer, "x", 1, NULL), BERTH_OK);
+    assert_int_not_equal(file_writer_printf(&writer, NULL, "x"), BERTH_OK);
+    assert_int_not_equal(file_writer_commit(&writer, NULL), BERTH_OK);
+    file_writer_abort(&writer);
+    assert_int_equal(scratch_count(), 0);
+}
+
+static void test_a_long_line_without_memory(void **state) {
+    (void)state;
+    struct file_writer writer;
+    struct berth_error error;
+    assert_int_equal(file_writer_open(&writer, scratch("a"), NULL), BERTH_OK);
+    memory_fail_at(1, 0);
+    assert_int_equal(file_writer_printf(&writer, NULL, "%01000d", 1), BERTH_NO_MEMORY);
+    memory_fail_at(0, 0);
+    assert_int_equal(file_writer_commit(&writer, &error), BERTH_NO_MEMORY);
+    assert_message_has(&error, "out of memory while writing");
+    assert_int_equal(scratch_count(), 0);
+}
+
+static void test_what_is_no_file_or_folder(void **state) {
+    (void)state;
+    struct file_partial partial;
+    struct file_stamp stamp;
+    struct berth_error error;
+    char path[5001];
+    scratch_write("a", "old");
+    assert_int_equal(mkfifo(scratch("fifo"), 0600), 0);
+    const int reader = open(scratch("fifo"), O_RDONLY | O_NONBLOCK);
+    assert_int_equal(file_partial_open(&partial, scratch("fifo"), &error), BERTH_CANT_CREATE);
+    assert_message_has(&error, "not a regular file");
+    close(reader);
+    assert_int_equal(file_stamp_of(scratch("fifo"), &stamp, &error), BERTH_NO_INPUT);
+    assert_int_equal(file_stamp_of(scratch("none"), &stamp, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "expected a file");
+    assert_int_not_equal(dir_remove(scratch("a/b"), &error), BERTH_OK);
+    assert_message_has(&error, strerror(ENOTDIR));
+    assert_int_equal(dir_remove_empty(scratch("a"), &error), BERTH_CANT_CREATE);
+    assert_int_equal(dir_remove_empty(scratch("none"), &error), BERTH_OK);
+    memset(path, 'a', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    assert_int_equal(dir_remove(path, &error), BERTH_USAGE);
+    assert_message_has(&error, "cannot remove aaa");
+    assert_null(file_resolve(scratch("none")));
+    file_fail_at(1, EIO);
+    assert_false(dir_is_empty(scratch_folder));
+    file_fail_at(0, 0);
+    assert_true(dir_free_bytes(scratch("none")) == UINT64_MAX);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_calls_that_file_systems_lack),
+        SCRATCH_TEST(test_every_other_job),
+        SCRATCH_TEST(test_a_pipe_at_every_call),
+        SCRATCH_TEST(test_a_pipe_that_is_too_long),
+        SCRATCH_TEST(test_a_writer_that_did_not_open),
+        SCRATCH_TEST(test_a_long_line_without_memory),
+        SCRATCH_TEST(test_what_is_no_file_or_folder),
         SCRATCH_TEST(test_full_disk_at_every_call),
         SCRATCH_TEST(test_interrupt_at_every_call),
         SCRATCH_TEST(test_kill_at_every_call),

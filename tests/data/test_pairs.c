@@ -6,6 +6,7 @@
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/pairs/glue_tasks.h"
+#include "data/pairs/pair_labels.h"
 #include "data/pairs/pairs.h"
 #include "data/squad_fixture.h"
 
@@ -303,6 +304,71 @@ static void names_what_is_wrong(void **state) {
                 "t: line 1, column \"a\": expected a string");
 }
 
+// Several labels of one text: lists, or texts with commas; each once, in the order of their names.
+static void takes_several_labels(void **state) {
+    const struct pair_settings settings = {
+        .table = {.format = TABLE_JSON_LINES}, .text_column = "a", .label_column = "l"};
+    struct pair_dataset set = read_text("{\"a\":\"x\",\"l\":[\"q\",\"p\",\"q\"]}\n"
+                                        "{\"a\":\"y\",\"l\":\" r , p,, \"}\n"
+                                        "{\"a\":\"z\",\"l\":[]}\n{\"a\":\"z\",\"l\":\"\"}\n",
+                                        &settings);
+    static const int32_t labels[][2] = {{1, 0}, {2, 0}};
+    assert_int_equal(set.target, PAIR_LABELS);
+    assert_int_equal(set.label_count, 3);
+    assert_string_equal(set.labels[2], "r");
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(set.examples[i].label_count, i < 2 ? 2 : 0);
+        for (int32_t k = 0; k < set.examples[i].label_count; k++) {
+            assert_int_equal(set.examples[i].labels[k], labels[i][k]);
+        }
+    }
+    pair_dataset_done(&set);
+    assert_says(failure("{\"a\":\"x\",\"l\":[\"q\",\"\"]}\n", &settings),
+                "t: line 1, column \"l\": expected an array of strings or numbers");
+    assert_says(failure("{\"a\":\"x\",\"l\":[\"q\",null]}\n", &settings),
+                "expected an array of strings or numbers");
+    assert_says(failure("{\"a\":\"x\",\"l\":[]}\n", &settings), "t: no example has a label");
+}
+
+// Without names the texts are the columns beside the label, except numbers of rows.
+static void guesses_columns(void **state) {
+    static const struct {
+        const char *head, *text, *pair;
+    } cases[] = {{"id\tfirst\tlabel\tsecond\n", "1", "3"},
+                 {"label\tidx\tonly\tid\n", "2", NULL},
+                 {"sentence2\tlabel\tsentence1\tid\n", "2", "0"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128];
+        const struct pair_settings settings = {.target = PAIR_CLASS};
+        snprintf(text, sizeof text, "%s0\t1\t2\t3\n", cases[i].head);
+        struct pair_dataset set = read_text(text, &settings);
+        assert_string_equal(set.examples[0].text, cases[i].text);
+        assert_true((set.examples[0].pair != NULL) == (cases[i].pair != NULL));
+        if (cases[i].pair != NULL) {
+            assert_string_equal(set.examples[0].pair, cases[i].pair);
+        }
+        pair_dataset_done(&set);
+    }
+    const struct pair_settings settings = {.target = PAIR_CLASS};
+    assert_says(failure("label\tid\n0\t1\n", &settings), "no column of texts beside the label");
+    assert_says(failure("a\tb\n0\t1\n", &settings), "label_column: no column \"label\"");
+}
+
+// Of many known labels the first are named.
+static void shortens_lists_of_labels(void **state) {
+    const char *names[30];
+    char text[2048];
+    for (size_t i = 0; i < 30; i++) {
+        names[i] = "label";
+    }
+    pair_labels_list(names, 20, text, sizeof text);
+    assert_null(strstr(text, "..."));
+    pair_labels_list(names, 30, text, sizeof text);
+    assert_string_equal(text + strlen(text) - 5, ", ...");
+    pair_labels_list(names, 20, text, 128);
+    assert_non_null(strstr(text, "..."));
+}
+
 static void knows_its_tasks(void **state) {
     const struct glue_task *task;
     struct pair_settings settings;
@@ -524,12 +590,15 @@ static void survives_missing_memory(void **state) {
     struct pair_settings task;
     glue_task_settings(task_of("rte"), GLUE_DEV, NULL, &task, NULL);
     static const char rte[] = "sentence1\tsentence2\tlabel\na\tb\tentailment\n";
-    const struct pair_settings *const settings[] = {&plain, &task};
-    const char *const texts[] = {three, rte};
-    for (size_t i = 0; i < 2; i++) {
-        enum berth_status status = BERTH_NO_MEMORY;
-        uint64_t n = 0;
-        while (status == BERTH_NO_MEMORY) {
+    static const struct pair_settings several = {
+        .table = {.format = TABLE_JSON_LINES}, .text_column = "a", .label_column = "l"};
+    static const char lists[] = "{\"a\":\"x\",\"l\":[\"p\",\"q\"]}\n{\"a\":\"y\",\"l\":\"q, p\"}\n";
+    const struct pair_settings *const settings[] = {&plain, &task, &several};
+    const char *const texts[] = {three, rte, lists};
+    for (size_t i = 0; i < 3; i++) {
+        enum berth_status status;
+        uint64_t n = 0, made;
+        do {
             struct pair_dataset set;
             struct berth_error error = {0};
             memory_fail_at(++n, 0);
@@ -537,9 +606,10 @@ static void survives_missing_memory(void **state) {
             if (status == BERTH_OK && i == 0) {
                 status = pairs_relabel(&set, order, 3, &error);
             }
+            made = memory_fail_at(0, 0);
+            assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
             pair_dataset_done(&set);
-        }
-        memory_fail_at(0, 0);
+        } while (made >= n);
         assert_int_equal(status, BERTH_OK);
         assert_true(n > 8);
     }
@@ -553,6 +623,9 @@ int main(void) {
         cmocka_unit_test(reads_columns_of_ones_own),
         cmocka_unit_test(sorts_labels),
         cmocka_unit_test(names_what_is_wrong),
+        cmocka_unit_test(takes_several_labels),
+        cmocka_unit_test(guesses_columns),
+        cmocka_unit_test(shortens_lists_of_labels),
         cmocka_unit_test(knows_its_tasks),
         cmocka_unit_test(finds_files_in_folders),
         cmocka_unit_test(reads_the_real_mrpc),

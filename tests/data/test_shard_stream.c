@@ -387,6 +387,38 @@ static void expect_list_error(const char *path, enum berth_status expected, cons
     shard_list_done(&list);
 }
 
+// Files, patterns and folders, separated by commas; out of memory nothing of it is kept.
+static void test_lists_with_commas(void **state) {
+    (void)state;
+    char path[4096];
+    uint64_t n = 0, made;
+    put_shard("a_training.hdf5", 0, 3);
+    put_shard("b_training.tfrecord", 3, 4);
+    put_shard("c_training.hdf5", 7, 5);
+    char *a = memory_string(scratch("a_training.hdf5")), *b = memory_string(scratch("b*"));
+    snprintf(path, sizeof path, "%s,%s,%s", a, b, scratch("c_training.hdf5"));
+    struct shard_list list = open_list(path, SHARD_TRAIN);
+    assert_int_equal(list.count, 3);
+    assert_int_equal(list.sequences, 12);
+    assert_string_equal(list.items[1].name, "b_training.tfrecord");
+    shard_list_done(&list);
+    do {
+        memory_fail_at(++n, 0);
+        const enum berth_status status = shard_list_open(&list, path, SHARD_TRAIN, 0, NULL);
+        made = memory_fail_at(0, 0);
+        assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
+        shard_list_done(&list);
+    } while (made >= n);
+    assert_true(n > 6);
+    struct berth_error error;
+    snprintf(path, sizeof path, "%s,%s", a, scratch("none"));
+    assert_int_equal(shard_list_open(&list, path, SHARD_TRAIN, 0, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, scratch("none"));
+    shard_list_done(&list);
+    memory_free(a);
+    memory_free(b);
+}
+
 static void test_lists_that_cannot_be(void **state) {
     assert_int_equal(dir_make(scratch("empty"), NULL), BERTH_OK);
     expect_list_error(scratch("empty"), BERTH_NO_INPUT, "no shards found");
@@ -495,6 +527,7 @@ int main(void) {
         SCRATCH_TEST(test_packed_rows_count_as_sequences),
         SCRATCH_TEST(test_one_large_chunk),
         SCRATCH_TEST(test_patterns),
+        SCRATCH_TEST(test_lists_with_commas),
         SCRATCH_TEST(test_lists_that_cannot_be),
         SCRATCH_TEST(test_damage_is_told_when_needed),
         SCRATCH_TEST(test_ids_and_changes_are_told),

@@ -3,6 +3,7 @@
 // of memory.
 #include "core/file.h"
 #include "core/harness.h"
+#include "core/json_memory.h"
 #include "core/memory.h"
 #include "data/tables/table.h"
 
@@ -256,6 +257,54 @@ static void refuses_endless_lines_and_files(void **state) {
     unlink(path);
 }
 
+// A list that has a list or an object in it is none.
+static void knows_lists(void **state) {
+    struct table table =
+        read_text("{\"a\":[\"x\",2]}\n{\"a\":[\"x\",[2]]}\n{\"a\":[{}]}\n{\"a\":1}\n", &json_lines);
+    assert_int_equal(json_length(table_list(&table, 0, 0)), 2);
+    assert_int_equal(json_length(table_list(&table, 1, 0)), 0);
+    assert_int_equal(json_length(table_list(&table, 2, 0)), 0);
+    assert_null(table_list(&table, 3, 0));
+    table_done(&table);
+}
+
+static enum berth_status read_lines(void) {
+    static const char text[] = "{\"a\":[1,\"y\",true],\"b\":{\"c\":2}}\n{\"a\":null,\"b\":\"z\"}\n";
+    struct table table;
+    const enum berth_status status =
+        table_read_memory("t", text, sizeof text - 1, &json_lines, &table, NULL);
+    if (status == BERTH_OK) {
+        assert_int_equal(table.row_count, 2);
+        assert_int_equal(json_length(table_list(&table, 0, 0)), 3);
+    }
+    table_done(&table);
+    return status;
+}
+
+static void reads_json_without_memory(void **state) {
+    assert_true(json_memory_fail_each(read_lines) > 20);
+}
+
+// UTF-16 is converted; out of memory that is an error, too.
+static void converts_without_memory(void **state) {
+    static const char text[] = "\xff\xfe"
+                               "a\0\t\0b\0\n\0"
+                               "1\0\t\0"
+                               "2\0\n";
+    uint64_t n = 0, made;
+    do {
+        struct table table;
+        memory_fail_at(++n, 0);
+        const enum berth_status status =
+            table_read_memory("t", text, sizeof text, &tsv, &table, NULL);
+        made = memory_fail_at(0, 0);
+        assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
+        assert_true(status == BERTH_OK || made >= n);
+        table_done(&table);
+    } while (made >= n);
+    assert_true(n > 4);
+}
+
 static void refuses_nul_bytes(void **state) {
     static const struct table_options *const all[] = {&tsv, &csv, &json_lines};
     static const char text[] = "{\"a\":\"b\"}\n{\"a\":\"\0\"}\n";
@@ -386,23 +435,30 @@ static void survives_missing_memory(void **state) {
         const char *text;
         const struct table_options *options;
         uint64_t least;
-    } cases[] = {{"a\tb\n1\t2\n", &tsv, 6},
-                 {"1\t2\n", &named, 6},
-                 {"a,b\n\"1\",2\n", &csv, 6},
-                 {"{\"a\":1,\"b\":\"x\"}\n", &json_lines, 6}};
+    } cases[] = {
+        {"a\tb\n1\t2\n", &tsv, 6},
+        {"1\t2\n", &named, 6},
+        {"a,b\n\"1\",2\n", &csv, 6},
+        {"{\"a\":1,\"b\":\"x\"}\n", &json_lines, 6},
+        {"{\"a\":[1,\"y\",true],\"b\":{\"c\":2}}\n{\"a\":null,\"b\":\"z\"}\n", &json_lines, 6},
+        {"\xef\xbb\xbf"
+         "a\tb\n1\t2\n",
+         &tsv, 6}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum berth_status status = BERTH_NO_MEMORY;
         uint64_t n = 0;
-        while (status == BERTH_NO_MEMORY) {
+        uint64_t made;
+        do {
             struct table table;
             struct berth_error error = {0};
             memory_fail_at(++n, 0);
             status = table_read_memory("t", cases[i].text, strlen(cases[i].text), cases[i].options,
                                        &table, &error);
+            made = memory_fail_at(0, 0);
+            assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
             assert_true((status == BERTH_OK) == (table.storage != NULL));
             table_done(&table);
-        }
-        memory_fail_at(0, 0);
+        } while (made >= n);
         assert_int_equal(status, BERTH_OK);
         assert_true(n >= cases[i].least);
     }
@@ -432,6 +488,9 @@ int main(void) {
         cmocka_unit_test(takes_names_of_columns),
         cmocka_unit_test(leaves_ragged_rows_out),
         cmocka_unit_test(names_what_is_wrong),
+        cmocka_unit_test(knows_lists),
+        cmocka_unit_test(converts_without_memory),
+        cmocka_unit_test(reads_json_without_memory),
         cmocka_unit_test(refuses_nul_bytes),
         cmocka_unit_test(reads_other_encodings),
         cmocka_unit_test(refuses_endless_lines_and_files),

@@ -127,6 +127,25 @@ static void refuses_what_is_wrong(void **state) {
     }
 }
 
+// Of many known tags the first are named.
+static void shortens_lists_of_tags(void **state) {
+    const char *names[60];
+    char numbers[60][8];
+    struct tagged_dataset dataset;
+    struct berth_error error;
+    for (size_t i = 0; i < 60; i++) {
+        snprintf(numbers[i], sizeof numbers[i], "T%zu", i);
+        names[i] = numbers[i];
+    }
+    write_file("a.txt", conll);
+    assert_int_equal(tagged_read(path, &(struct tagged_settings){0}, &dataset, NULL), BERTH_OK);
+    assert_int_equal(tagged_renumber(&dataset, names, 60, &error), BERTH_BAD_DATA);
+    assert_non_null(strstr(error.message, "expected one of T0, T1, "));
+    assert_non_null(strstr(error.message, ", ...;"));
+    assert_null(strstr(error.message, "T50"));
+    tagged_done(&dataset);
+}
+
 static void renumbers_tags(void **state) {
     static const char *const model[] = {"O", "B-PER", "I-PER", "B-LOC", "I-LOC"};
     static const char *const lacking[] = {"O", "B-PER", "B-LOC"};
@@ -287,6 +306,7 @@ int main(void) {
         cmocka_unit_test(reads_columns),
         cmocka_unit_test(reads_json_lines),
         cmocka_unit_test(refuses_what_is_wrong),
+        cmocka_unit_test(shortens_lists_of_tags),
         cmocka_unit_test(renumbers_tags),
         cmocka_unit_test(labels_each_word_once),
         cmocka_unit_test(cuts_long_words_and_counts),

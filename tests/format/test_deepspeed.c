@@ -4,10 +4,13 @@
 #include "core/scratch.h"
 #include "format/containers/containers.h"
 #include "format/deepspeed/deepspeed.h"
+#include "format/deepspeed/deepspeed_parts.h"
 #include "format/safetensors/safetensors.h"
 #include "format/torch/torch.h"
+#include "format/torch/torch_nodes.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 #define DATA BERTH_TEST_SOURCE_DIR "/tests/format/data/deepspeed/"
 #define SHARD "zero_pp_rank_%zu_mp_rank_00_optim_states.pt"
@@ -227,11 +230,14 @@ static void test_memory_and_calls_fail(void **state) {
 
 // A checkpoint of two ranks that a test changes before it is written: "a" [3, 2] and "b" [5] in one
 // group of 11 numbers, padded to 12.
+enum counts { ONE_COUNT, LIST_OF_COUNTS, LIST_OF_TEXTS, NO_COUNTS };
 struct small {
     int64_t stage, partitions, parallel, a_rows, paddings[2];
     size_t ranks, groups, numbers; // in each shard
     int has_shapes, has_paddings;
     enum tensor_dtype dtype;
+    enum counts counts; // how the shards give `partitions`
+    int odd_stage, odd_groups, no_shape_groups, two_rows;
     const char *b_name, *copy; // "b" in param_shapes; what "c" is shared with
 };
 
@@ -265,7 +271,10 @@ static void write_states(const struct small *small) {
         {.key = "module", .kind = TORCH_TENSORS, .count = 4, .tensors = tensors},
         {.key = "mp_world_size", .kind = TORCH_INTEGER, .integer = small->parallel},
         {.key = "shared_params", .kind = TORCH_DICT, .count = 1, .children = &shared},
-        {.key = "param_shapes", .kind = TORCH_LIST, .count = 1, .children = &group},
+        {.key = "param_shapes",
+         .kind = TORCH_LIST,
+         .count = small->no_shape_groups ? 0 : 1,
+         .children = &group},
     };
     const struct torch_node root = {
         .kind = TORCH_DICT, .count = small->has_shapes ? 4 : 3, .children = parts};
@@ -278,18 +287,32 @@ static void write_shard(const struct small *small, size_t rank) {
     for (size_t i = 0; i < 64; i++) {
         numbers[i] = (float)(rank * small->numbers + i);
     }
-    const struct tensor_out row = {
-        .dtype = small->dtype, .rank = 1, .shape = {(int64_t)small->numbers}, .data = numbers};
+    const struct tensor_out row = {.dtype = small->dtype,
+                                   .rank = small->two_rows ? 2 : 1,
+                                   .shape = {(int64_t)small->numbers, 1},
+                                   .data = numbers};
+    const struct torch_node counts[] = {node_integer(NULL, 1),
+                                        small->counts == LIST_OF_TEXTS
+                                            ? node_text(NULL, "2")
+                                            : node_integer(NULL, small->partitions)};
     struct torch_node groups[2], paddings[2], optimizer[4];
     for (size_t i = 0; i < 2; i++) {
         paddings[i] = (struct torch_node){.kind = TORCH_INTEGER, .integer = small->paddings[i]};
-        groups[i] = (struct torch_node){.kind = TORCH_TENSOR, .tensors = &row};
+        groups[i] = small->odd_groups ? node_text(NULL, "row")
+                                      : (struct torch_node){.kind = TORCH_TENSOR, .tensors = &row};
     }
     const struct torch_node group = {.kind = TORCH_LIST, .count = 2, .children = paddings};
     optimizer[0] =
         (struct torch_node){.key = "zero_stage", .kind = TORCH_INTEGER, .integer = small->stage};
     optimizer[1] = (struct torch_node){
         .key = "partition_count", .kind = TORCH_INTEGER, .integer = small->partitions};
+    if (small->counts != ONE_COUNT) {
+        optimizer[1] =
+            node_many("partition_count", TORCH_LIST, counts, small->counts == NO_COUNTS ? 0 : 2);
+    }
+    if (small->odd_stage) {
+        optimizer[0] = node_text("zero_stage", "2");
+    }
     optimizer[2] = (struct torch_node){.key = "single_partition_of_fp32_groups",
                                        .kind = TORCH_LIST,
                                        .count = small->groups,
@@ -357,6 +380,57 @@ static void test_places(void **state) {
     expect_numbers("module.b", 6, 5);
 }
 
+// A list of the ranks of each group; a folder without a name.
+static void test_other_forms(void **state) {
+    (void)state;
+    struct small small = usual;
+    struct tensor_file file;
+    char before[4096];
+    small.counts = LIST_OF_COUNTS;
+    small.copy = "none";
+    write_small(&small);
+    expect_numbers("module.b", 6, 5);
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(scratch_folder), 0);
+    assert_int_equal(tensor_file_open(&file, DEEPSPEED_STATES, NULL), BERTH_OK);
+    assert_int_equal(chdir(before), 0);
+    tensor_file_close(&file);
+}
+
+// The ranks in the names of shards; -1: another file.
+static void test_names_of_shards(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t rank;
+    } cases[] = {{"zero_pp_rank_7_mp_rank_00_optim_states.pt", 7},
+                 {"bf16_zero_pp_rank_10_mp_rank_00_optim_states.pt", 10},
+                 {"zero_pp_rank_7_mp_rank_00_optim_states.pth", -1},
+                 {"zero_pp_rank__mp_rank_00_optim_states.pt", -1},
+                 {"zero_pp_rank_mp_rank_00_optim_states.pt", -1},
+                 {"zero_pp_rank_x_mp_rank_00_optim_states.pt", -1},
+                 {"zero_pp_rank_-1_mp_rank_00_optim_states.pt", -1},
+                 {"zero_pp_rank_123456789012_mp_rank_00_optim_states.pt", -1},
+                 {"mp_rank_00_optim_states.pt", -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(deepspeed_rank_of(cases[i].name), cases[i].rank);
+    }
+}
+
+static void test_too_many_shards(void **state) {
+    (void)state;
+    char name[128];
+    struct tensor_file file;
+    struct berth_error error;
+    write_small(&usual);
+    for (size_t rank = 2; rank <= DEEPSPEED_MAX_RANKS; rank++) {
+        snprintf(name, sizeof name, SHARD, rank);
+        scratch_write(name, "");
+    }
+    assert_int_equal(tensor_file_open(&file, scratch(DEEPSPEED_STATES), &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "1001 ZeRO shards; the limit is 1000");
+}
+
 static void test_module_alone(void **state) {
     (void)state;
     struct tensor_file file;
@@ -413,6 +487,25 @@ static void test_what_does_not_fit(void **state) {
     small = usual;
     small.b_name = "other";
     expect_refused(&small, "\"other\"");
+    small.b_name = NULL;
+    expect_refused(&small, "\"(no text)\"");
+    small = usual;
+    small.odd_stage = 1;
+    expect_refused(&small, "zero_stage");
+    small = usual;
+    small.odd_groups = 1;
+    expect_refused(&small, "a row of F32");
+    small = usual;
+    small.two_rows = 1;
+    expect_refused(&small, "a row of F32");
+    small = usual;
+    small.no_shape_groups = 1;
+    expect_refused(&small, "param_shapes");
+    small = usual;
+    small.counts = LIST_OF_TEXTS;
+    expect_refused(&small, "partition_count");
+    small.counts = NO_COUNTS;
+    expect_refused(&small, "partition_count");
     small = usual;
     small.copy = "a";
     expect_refused(&small, "shared_params");
@@ -494,6 +587,9 @@ int main(void) {
         SCRATCH_TEST(test_memory_and_calls_fail),
         SCRATCH_TEST(test_places),
         SCRATCH_TEST(test_module_alone),
+        SCRATCH_TEST(test_other_forms),
+        cmocka_unit_test(test_names_of_shards),
+        SCRATCH_TEST(test_too_many_shards),
         SCRATCH_TEST(test_what_does_not_fit),
         SCRATCH_TEST(test_ranks),
         SCRATCH_TEST(test_tag),

@@ -3,6 +3,9 @@
 #include "core/scratch.h"
 #include "format/checksum/digest.h"
 
+#include <openssl/crypto.h>
+#include <stdlib.h>
+
 static const char *const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 static const char *const nothing =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -40,7 +43,61 @@ static void test_file(void **state) {
     assert_message_has(&error, scratch("none"));
 }
 
+// --- libcrypto without memory -------------------------------------------------------------------
+
+static long allocations_left = -1; // -1: no limit
+
+static int may_allocate(void) {
+    return allocations_left < 0 || allocations_left-- > 0;
+}
+
+static void *limited_malloc(size_t size, const char *file, int line) {
+    return may_allocate() ? malloc(size) : NULL;
+}
+
+static void *limited_realloc(void *old, size_t size, const char *file, int line) {
+    return may_allocate() ? realloc(old, size) : NULL;
+}
+
+static void free_any(void *block, const char *file, int line) {
+    free(block);
+}
+
+static enum berth_status with_allocations(long count, int of_file, struct berth_error *error) {
+    char hex[DIGEST_HEX_SIZE];
+    allocations_left = count;
+    const enum berth_status status = of_file
+                                         ? digest_file(DIGEST_GIT_BLOB, scratch("a"), hex, error)
+                                         : digest_memory(DIGEST_GIT_BLOB, "abc", 3, hex, error);
+    allocations_left = -1;
+    return status;
+}
+
+static void test_without_memory(void **state) {
+    (void)state;
+    struct berth_error error;
+    scratch_write("a", "abc");
+    for (int of_file = 0; of_file < 2; of_file++) {
+        int internal = 0;
+        assert_int_equal(with_allocations(-1, of_file, NULL), BERTH_OK);
+        assert_int_equal(with_allocations(0, of_file, &error), BERTH_NO_MEMORY);
+        assert_message_has(&error, "out of memory for a git's SHA-1 digest");
+        for (long count = 1; count < 20; count++) {
+            if (with_allocations(count, of_file, &error) == BERTH_INTERNAL) {
+                assert_message_has(&error, "libcrypto cannot compute git's SHA-1");
+                internal++;
+            }
+        }
+        assert_true(internal > 0);
+        assert_int_equal(with_allocations(-1, of_file, NULL), BERTH_OK);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_memory), SCRATCH_TEST(test_file)};
+    if (CRYPTO_set_mem_functions(limited_malloc, limited_realloc, free_any) != 1) {
+        return 1; // libcrypto has allocated already
+    }
+    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_memory), SCRATCH_TEST(test_file),
+                                       SCRATCH_TEST(test_without_memory)};
     return cmocka_run_group_tests_name("digest", tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ PATH=$work/tools "$SOURCE/dev/install-dependencies" test >"$work/log" 2>&1 || di
 says "this is not Debian, so nothing is installed; the build needs what these packages have: gcc"
 
 # --- everything left out ---
-parts="BUILD_TESTS CURL EXPAT BZIP2 SERVE MPI CUDA EMULATED_DEVICE"
+parts="BUILD_TESTS CURL EXPAT BZIP2 SERVE MPI CUDA HIP EMULATED_DEVICE"
 build=${BERTH_WITHOUT:-$work/build}
 if [ -z "${BERTH_WITHOUT:-}" ]; then
     options=()

@@ -102,6 +102,25 @@ static void test_refused_values(void **state) {
         {"{" MINIMAL ", \"is_decoder\": true}", BERTH_CONFIG, "only encoders"},
         {"{" MINIMAL ", \"pre_layer_norm\": \"yes\"}", BERTH_CONFIG,
          "key \"pre_layer_norm\": expected"},
+        {"{" MINIMAL ", \"model_type\": 1}", BERTH_CONFIG, "key \"model_type\": expected a string"},
+        {"{" MINIMAL ", \"position_embedding_type\": 1}", BERTH_CONFIG,
+         "key \"position_embedding_type\": expected a string"},
+        {"{" MINIMAL ", \"is_decoder\": 1}", BERTH_CONFIG, "key \"is_decoder\": expected"},
+        {"{" MINIMAL ", \"num_labels\": \"2\"}", BERTH_CONFIG,
+         "key \"num_labels\": expected an integer"},
+        {"{" MINIMAL ", \"num_labels\": 0}", BERTH_CONFIG, "key \"num_labels\": expected 1 to"},
+        {"{" MINIMAL ", \"num_labels\": 1048577}", BERTH_CONFIG, "found 1048577"},
+        {"{" MINIMAL ", \"id2label\": {}}", BERTH_CONFIG, "key \"id2label\": expected 1 to"},
+        {"{" MINIMAL ", \"problem_type\": 1}", BERTH_CONFIG,
+         "key \"problem_type\": expected a string"},
+        {"{" MINIMAL ", \"problem_type\": \"ranking\"}", BERTH_CONFIG,
+         "multi_label_classification or regression, found \"ranking\""},
+        {"{" MINIMAL ", \"classifier_dropout\": \"a\"}", BERTH_CONFIG,
+         "key \"classifier_dropout\": expected a number"},
+        {"{" MINIMAL ", \"classifier_dropout\": 1}", BERTH_CONFIG, "expected less than 1, found 1"},
+        {"{\"bert_model_config\": {" MINIMAL ", \"hidden_act\": \"prelu\"}}", BERTH_CONFIG,
+         "key \"hidden_act\""},
+        {"{\"bert_model_config\": []}", BERTH_CONFIG, "\"bert_model_config\": expected an object"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct bert_config config;
@@ -187,6 +206,51 @@ static void test_pre_layer_norm(void **state) {
     bert_config_done(&config);
 }
 
+static void test_problems(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        enum bert_problem problem;
+    } cases[] = {
+        {", \"num_labels\": 1", BERT_REGRESSION},
+        {", \"num_labels\": 3", BERT_CLASSES},
+        {", \"problem_type\": null", BERT_CLASSES},
+        {", \"problem_type\": \"regression\"", BERT_REGRESSION},
+        {", \"problem_type\": \"multi_label_classification\"", BERT_LABELS},
+        {", \"num_labels\": 1, \"problem_type\": \"single_label_classification\"", BERT_CLASSES}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bert_config config;
+        char text[512];
+        snprintf(text, sizeof text, "{" MINIMAL "%s}", cases[i].text);
+        read_good(text, &config);
+        assert_int_equal(config.problem, cases[i].problem);
+        bert_config_done(&config);
+    }
+}
+
+// The layer norms of BingBert's models come first; the vocabulary decides its own size.
+static void test_experiment(void **state) {
+    (void)state;
+    enum berth_status status = BERTH_NO_MEMORY;
+    scratch_write("config.json", "{\"name\": \"x\", \"bert_model_config\": "
+                                 "{\"vocab_size_or_config_json_file\": 119547, " MINIMAL "}}");
+    for (uint64_t call = 1; call < 100 && status != BERTH_OK; call++) {
+        struct bert_config config;
+        memory_fail_at(call, 0);
+        status = bert_config_read(scratch("config.json"), &config, NULL);
+        memory_fail_at(0, 0);
+        assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
+        if (status == BERTH_OK) {
+            assert_true(config.pre_layer_norm);
+            assert_int_equal(config.vocab_size, 0);
+            assert_int_equal(config.hidden_size, 64);
+            assert_null(strstr(config.source_json, "119547"));
+        }
+        bert_config_done(&config);
+    }
+    assert_int_equal(status, BERTH_OK);
+}
+
 static void test_unknown_keys_are_written_back(void **state) {
     (void)state;
     struct bert_config config;
@@ -238,6 +302,18 @@ static void test_builtin_shapes(void **state) {
     assert_message_has(&error, "minilm");
 }
 
+// All that is done with settings besides writing them as Hugging Face does.
+static enum berth_status use_otherwise(struct bert_config *config) {
+    int is = 0;
+    json *object;
+    TRY(bert_config_is_architecture(config, "BertModel", &is, NULL));
+    TRY(bert_config_write_google(config, scratch("google.json"), NULL));
+    TRY(json_read_memory("more", "{\"zebra\": [1]}", 14, &object, NULL));
+    const enum berth_status status = bert_config_merge(config, object, NULL);
+    json_free(object);
+    return status;
+}
+
 static void test_memory_out_at_every_allocation(void **state) {
     (void)state;
     enum berth_status status = BERTH_NO_MEMORY;
@@ -249,10 +325,13 @@ static void test_memory_out_at_every_allocation(void **state) {
         if (status == BERTH_OK) {
             status = bert_config_write(&config, "BertModel", scratch("out.json"), NULL);
         }
+        if (status == BERTH_OK) {
+            status = use_otherwise(&config);
+        }
         memory_fail_at(0, 0);
         bert_config_done(&config);
         assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
-        assert_int_equal(file_exists(scratch("out.json")), status == BERTH_OK);
+        assert_true(status != BERTH_OK || file_exists(scratch("out.json")));
     }
     assert_int_equal(status, BERTH_OK);
 }
@@ -266,6 +345,8 @@ int main(void) {
         SCRATCH_TEST(test_missing_file),
         SCRATCH_TEST(test_activations),
         SCRATCH_TEST(test_pre_layer_norm),
+        SCRATCH_TEST(test_problems),
+        SCRATCH_TEST(test_experiment),
         SCRATCH_TEST(test_unknown_keys_are_written_back),
         SCRATCH_TEST(test_builtin_shapes),
         SCRATCH_TEST(test_memory_out_at_every_allocation),

@@ -7,6 +7,7 @@
 #include "format/torch/torch.h"
 #include "model/folder.h"
 #include "model/names.h"
+#include "model_io/short_sink.h"
 
 #include <errno.h>
 
@@ -479,6 +480,37 @@ static void test_read_fails_at_every_call(void **state) {
     small_close(&small);
 }
 
+// --- sinks that fail -----------------------------------------------------------------------------
+
+static void test_sinks_that_fail(void **state) {
+    (void)state;
+    static struct short_sink sink;
+    const struct param_sink ends = {begin_some, end_some, &sink};
+    struct small small;
+    struct berth_error error;
+    small_open(&small);
+    assert_int_equal(
+        folder_write_weights(scratch_folder, &small.config, &small.table, small.weights, NULL),
+        BERTH_OK);
+    for (size_t i = 0; i < small.table.count; i++) {
+        sink.begins = i;
+        sink.ends = small.table.count;
+        assert_int_equal(folder_read_weights_into(scratch_folder, &small.config, &small.table, 7,
+                                                  &ends, &small.report, &error),
+                         BERTH_NO_MEMORY);
+        assert_message_has(&error, small.table.params[i].name);
+        folder_report_done(&small.report);
+        sink.begins = small.table.count;
+        sink.ends = i;
+        assert_int_equal(folder_read_weights_into(scratch_folder, &small.config, &small.table, 7,
+                                                  &ends, &small.report, &error),
+                         BERTH_IO);
+        assert_message_has(&error, small.table.params[i].name);
+        folder_report_done(&small.report);
+    }
+    small_close(&small);
+}
+
 // --- a real model -------------------------------------------------------------------------------
 
 static void test_real_folder(void **state) {
@@ -535,6 +567,7 @@ int main(void) {
         SCRATCH_TEST(test_very_many_names),
         SCRATCH_TEST(test_write_fails_at_every_call),
         SCRATCH_TEST(test_read_fails_at_every_call),
+        SCRATCH_TEST(test_sinks_that_fail),
         SCRATCH_TEST(test_real_folder),
     };
     return cmocka_run_group_tests_name("folder", tests, NULL, NULL);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the tokenizer's files of a model folder: they are copied unchanged, created if missing, and
 // never state another vocabulary or casing than was used.
+#include "core/json_memory.h"
 #include "core/scratch.h"
 #include "format/json/json.h"
 #include "model/folder.h"
@@ -252,6 +253,34 @@ static void test_refused_tokenizers(void **state) {
         {WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "word", ", \"normalized\": true")),
          "\"word\" has \"normalized\": true"},
         {WHOLE(NORMALIZER(""), WORDS, "{\"id\": 3}"), "entry 0 has no \"content\""},
+        {WHOLE(NORMALIZER(", \"clean_text\": 1"), WORDS, ""), "key \"clean_text\": expected"},
+        {WHOLE(NORMALIZER(", \"lowercase\": 1"), WORDS, ""), "key \"lowercase\": expected"},
+        {WHOLE(NORMALIZER(", \"handle_chinese_chars\": 1"), WORDS, ""),
+         "key \"handle_chinese_chars\": expected"},
+        {WHOLE(NORMALIZER(", \"strip_accents\": 1"), WORDS, ""), "key \"strip_accents\": expected"},
+        {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"unk_token\": 1}", ""),
+         "key \"unk_token\": expected a string"},
+        {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"continuing_subword_prefix\": 1}", ""),
+         "key \"continuing_subword_prefix\": expected a string"},
+        {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"continuing_subword_prefix\": \"@\"}",
+               ""),
+         "model.continuing_subword_prefix"},
+        {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"max_input_chars_per_word\": \"9\"}",
+               ""),
+         "key \"max_input_chars_per_word\": expected an integer"},
+        {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"vocab\": {}}", ""), "model.vocab"},
+        {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"vocab\": {\"a\": \"0\"}}", ""),
+         "token \"a\": expected an id"},
+        {WHOLE(NORMALIZER(""), "{\"type\": \"WordPiece\", \"vocab\": {\"a\": -1}}", ""),
+         "token \"a\": expected an id"},
+        {WHOLE(NORMALIZER(""), WORDS, TOKEN(9, "word", "")), "token \"word\": expected an id"},
+        {WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "word", "") ", " TOKEN(3, "word", "")),
+         "no token has the id 4 (of 5 tokens)"},
+        {WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "word", ", \"lstrip\": 1")),
+         "key \"lstrip\": expected"},
+        {"{\"model\": " WORDS ", \"pre_tokenizer\": {\"type\": \"ByteLevel\"}}",
+         "expected BertPreTokenizer, found ByteLevel"},
+        {"{", "line 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct vocabulary_file file;
@@ -280,6 +309,66 @@ static void test_memory_out_at_every_allocation(void **state) {
     assert_int_equal(target_lower_case(), 1);
 }
 
+static enum berth_status make_files(void) {
+    return folder_copy_tokenizer(NULL, scratch("mine.txt"), &text_rules_usual, scratch("target"),
+                                 NULL);
+}
+
+static enum berth_status copy_other_rules(void) {
+    return folder_copy_tokenizer(scratch("source"), NULL, &cased, scratch("target"), NULL);
+}
+
+static enum berth_status read_whole(void) {
+    struct vocabulary_file file;
+    const enum berth_status status =
+        vocabulary_file_read(scratch("whole/tokenizer.json"), &file, NULL);
+    if (status == BERTH_OK) {
+        assert_string_equal(file.bytes, "[PAD]\n[UNK]\na\n<q>\n");
+    }
+    vocabulary_file_done(&file);
+    return status;
+}
+
+// Each allocation of each job fails once; a failure that does no harm may be overcome.
+static void test_each_allocation_fails(void **state) {
+    (void)state;
+    static enum berth_status (*const jobs[])(void) = {make_files, copy_other_rules, read_whole};
+    make_source();
+    scratch_write("mine.txt", "[UNK]\n");
+    assert_int_equal(dir_make(scratch("whole"), NULL), BERTH_OK);
+    scratch_write("whole/tokenizer.json", WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "<q>", "")));
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        uint64_t made, call = 0, failed = 0;
+        do {
+            assert_int_equal(dir_remove(scratch("target"), NULL), BERTH_OK);
+            assert_int_equal(dir_make(scratch("target"), NULL), BERTH_OK);
+            memory_fail_at(++call, 0);
+            const enum berth_status status = jobs[i]();
+            made = memory_fail_at(0, 0);
+            assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
+            failed += status != BERTH_OK;
+        } while (made >= call);
+        assert_true(failed > 0);
+    }
+    assert_true(json_memory_fail_each(make_files) > 4);
+}
+
+// The settings of a generic class, whose rules were changed, get BERT's class.
+static void test_generic_class_with_other_rules(void **state) {
+    (void)state;
+    json *settings;
+    make_source();
+    assert_int_equal(file_remove(scratch("source/tokenizer.json"), NULL), BERTH_OK);
+    scratch_write("source/tokenizer_config.json",
+                  "{\"tokenizer_class\": \"PreTrainedTokenizerFast\", \"do_lower_case\": true}");
+    copy(scratch("source"), NULL, &cased);
+    assert_int_equal(json_read_file(scratch("target/tokenizer_config.json"), &settings, NULL),
+                     BERTH_OK);
+    assert_string_equal(json_text(json_member(settings, "tokenizer_class")), "BertTokenizer");
+    json_free(settings);
+    assert_int_equal(target_lower_case(), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_only_tokenizer_json),
@@ -295,6 +384,8 @@ int main(void) {
         SCRATCH_TEST(test_casing_of_a_folder),
         SCRATCH_TEST(test_casing_by_name),
         SCRATCH_TEST(test_memory_out_at_every_allocation),
+        SCRATCH_TEST(test_each_allocation_fails),
+        SCRATCH_TEST(test_generic_class_with_other_rules),
     };
     return cmocka_run_group_tests_name("folder tokenizer", tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 // Tests the layout of the parameter buffer and the initial values.
 #include "core/scratch.h"
 #include "model/params.h"
+#include "model_io/short_sink.h"
 
 #include <math.h>
 
@@ -279,6 +280,38 @@ static void test_streams_are_by_name(void **state) {
     param_table_done(&deeper);
 }
 
+// --- sinks that fail -----------------------------------------------------------------------------
+
+static void test_sinks_that_fail(void **state) {
+    (void)state;
+    static struct short_sink sink;
+    const struct param_sink ends = {begin_some, end_some, &sink};
+    struct bert_config config;
+    struct param_table table;
+    struct berth_error error;
+    builtin("tiny", &config);
+    config.vocab_size = 5;
+    config.hidden_size = 4;
+    config.intermediate_size = 3;
+    config.max_position_embeddings = 6;
+    assert_int_equal(param_table_init(&table, &config, PARAM_HEAD_SPAN, NULL), BERTH_OK);
+    for (size_t i = 0; i <= table.count; i++) {
+        const int is_all = i == table.count;
+        sink.begins = i;
+        sink.ends = table.count;
+        assert_int_equal(param_initialise_into(&table, &config, 1, &ends, &error),
+                         is_all ? BERTH_OK : BERTH_NO_MEMORY);
+        sink.begins = table.count;
+        sink.ends = i;
+        assert_int_equal(param_initialise_into(&table, &config, 1, &ends, &error),
+                         is_all ? BERTH_OK : BERTH_IO);
+        if (!is_all) {
+            assert_message_has(&error, table.params[i].name);
+        }
+    }
+    param_table_done(&table);
+}
+
 static void test_memory_out(void **state) {
     (void)state;
     struct bert_config config;
@@ -299,6 +332,7 @@ int main(void) {
         SCRATCH_TEST(test_offsets_and_names_agree),  SCRATCH_TEST(test_initial_values),
         SCRATCH_TEST(test_streams_are_by_name),      SCRATCH_TEST(test_memory_out),
         SCRATCH_TEST(test_truncated_initial_values), SCRATCH_TEST(test_pre_layer_norm),
+        SCRATCH_TEST(test_sinks_that_fail),
     };
     return cmocka_run_group_tests_name("params", tests, NULL, NULL);
 }

@@ -52,6 +52,9 @@ static void test_kernel_names(void **state) {
             assert_string_equal(part, kernel_names[i].ours);
             assert_int_equal(name_part_of(kernel_names[i].ours), i % 3);
             assert_false(name_part(name, 2, part, strlen(kernel_names[i].ours)));
+            assert_false(name_part(name, 2, part, 4));
+            assert_string_equal(part, "");
+            assert_false(name_part("no place", 2, part, sizeof part));
         } else {
             assert_string_equal(name, kernel_names[i].ours);
         }
@@ -265,6 +268,67 @@ static void test_memory_fails(void **state) {
     }
 }
 
+// --- int8 ----------------------------------------------------------------------------------------
+
+// A matrix of 2 x 4 numbers of 8 bits, and a tensor with its scales.
+static enum berth_status open_scaled(const struct tensor_out *scale, struct weights *weights,
+                                     struct berth_error *error) {
+    static const signed char bytes[] = {1, 2, 3, 4, -1, -2, -3, -4};
+    const struct tensor_out tensors[] = {{.name = "bert.pooler.dense.weight",
+                                          .dtype = TENSOR_I8,
+                                          .rank = 2,
+                                          .shape = {2, 4},
+                                          .data = bytes},
+                                         *scale};
+    assert_int_equal(safetensors_write(scratch("a.safetensors"), tensors, 2, NULL, NULL), BERTH_OK);
+    return weights_open(weights, scratch("a.safetensors"), 0, error);
+}
+
+static void test_scales(void **state) {
+    (void)state;
+    static const float numbers[] = {2, 3, 4, 5, 6, 7, 8, 9};
+    static const char name[] = "bert.pooler.dense.weight_scale";
+    static const struct tensor_out good[] = {
+        {.name = name, .dtype = TENSOR_F32, .rank = 1, .shape = {2}, .data = numbers},
+        {.name = name, .dtype = TENSOR_F32, .rank = 2, .shape = {2, 1}, .data = numbers},
+        {.name = name, .dtype = TENSOR_F32, .rank = 2, .shape = {2, 2}, .data = numbers}};
+    static const struct tensor_out bad[] = {
+        {.name = "other", .dtype = TENSOR_F32, .rank = 1, .shape = {2}, .data = numbers},
+        {.name = name, .dtype = TENSOR_BOOL, .rank = 1, .shape = {2}, .data = numbers},
+        {.name = name, .dtype = TENSOR_F32, .rank = 3, .shape = {2, 1, 1}, .data = numbers},
+        {.name = name, .dtype = TENSOR_F32, .data = numbers},
+        {.name = name, .dtype = TENSOR_F32, .rank = 1, .shape = {3}, .data = numbers},
+        {.name = name, .dtype = TENSOR_F32, .rank = 2, .shape = {2, 0}, .data = numbers},
+        {.name = name, .dtype = TENSOR_F32, .rank = 2, .shape = {2, 3}, .data = numbers}};
+    struct weights weights;
+    float found[8];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_int_equal(open_scaled(&good[i], &weights, NULL), BERTH_OK);
+        const struct weight *weight = weights_find(&weights, "bert.pooler.dense.weight");
+        assert_int_equal(weights_read_f32(&weights, weight, found, NULL), BERTH_OK);
+        assert_true(found[0] == 2 && found[1] == 4 && found[3] == (i == 2 ? 12 : 8));
+        assert_true(found[4] == (i == 2 ? -4 : -3) && found[7] == (i == 2 ? -20 : -12));
+        for (uint64_t n = 1; n <= 2; n++) {
+            memory_fail_at(n, 0);
+            assert_int_equal(weights_read_f32(&weights, weight, found, NULL), BERTH_NO_MEMORY);
+            memory_fail_at(0, 0);
+        }
+        weights_close(&weights);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct berth_error error = {0};
+        enum berth_status status = open_scaled(&bad[i], &weights, &error);
+        if (status == BERTH_OK) {
+            status = weights_read_f32(&weights, weights_find(&weights, "bert.pooler.dense.weight"),
+                                      found, &error);
+            weights_close(&weights);
+        }
+        assert_int_equal(status, BERTH_BAD_DATA);
+        assert_message_has(&error, "\"bert.pooler.dense.weight\" of type I8");
+        assert_message_has(&error, i == 0 ? "no such tensor" : "another shape or type");
+    }
+}
+
 // --- other architectures ------------------------------------------------------------------------
 
 // One tensor of each model that transformers saves, with and without a head.
@@ -335,6 +399,7 @@ int main(void) {
         SCRATCH_TEST(test_padding_rows),
         SCRATCH_TEST(test_turned),
         SCRATCH_TEST(test_memory_fails),
+        SCRATCH_TEST(test_scales),
         SCRATCH_TEST(test_other_architectures),
         cmocka_unit_test(test_other_types),
     };

@@ -2,8 +2,10 @@
 // The cache's paths from the environment, safe names, and refs without a commit.
 #include "core/file_partial.h"
 #include "core/scratch.h"
+#include "format/hub/hub_blob.h"
 #include "format/hub/hub_cache.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -123,6 +125,7 @@ static void test_refs(void **state) {
     assert_int_equal(find("main", &error), BERTH_OK);
     assert_int_equal(find(COMMIT, &error), BERTH_OK);
     assert_int_equal(find("other", &error), BERTH_FAILURE);
+    assert_int_equal(find("ffffffffffffffffffffffffffffffffffffffff", &error), BERTH_FAILURE);
     assert_int_equal(find("../refs/main", &error), BERTH_USAGE);
     static const char *const bad[] = {"", "../../../etc", (COMMIT "\n"), ("x" COMMIT),
                                       "0011223344556677 8899aabbccddeeff0011223"};
@@ -219,6 +222,37 @@ static void test_blobs_are_hashed(void **state) {
     }
 }
 
+// Every allocation and every call for a file fails once: the cache is found, or the reason is told.
+static void test_failures(void **state) {
+    (void)state;
+    static const char blob[] = "models--a--b/blobs/56a6051ca2b02b04ef92d5150c9ef600403cb1de";
+    struct berth_error error;
+    make_snapshot(COMMIT, 40);
+    assert_int_equal(dir_make(scratch("models--a--b/blobs"), NULL), BERTH_OK);
+    assert_int_equal(dir_make(scratch("models--a--b/snapshots/" COMMIT "/sub"), NULL), BERTH_OK);
+    scratch_write(blob, "1");
+    assert_int_equal(symlink("../../../blobs/56a6051ca2b02b04ef92d5150c9ef600403cb1de",
+                             scratch("models--a--b/snapshots/" COMMIT "/sub/file")),
+                     0);
+    assert_int_equal(hub_blob_check(scratch("models--a--b"), scratch("none"), &error),
+                     BERTH_NO_INPUT);
+    for (int is_memory = 0; is_memory < 2; is_memory++) {
+        uint64_t made, call = 0, refused = 0;
+        do {
+            call++;
+            assert_int_equal(dir_remove(scratch("models--a--b/verified"), NULL), BERTH_OK);
+            (void)(is_memory ? memory_fail_at(call, 0) : file_fail_at(call, EIO));
+            const enum berth_status status = find("main", &error);
+            made = is_memory ? memory_fail_at(0, 0) : file_fail_at(0, 0);
+            refused += status != BERTH_OK;
+            if (status != BERTH_OK) {
+                assert_message_has(&error, is_memory ? "memory" : strerror(EIO));
+            }
+        } while (made >= call);
+        assert_true(refused > 2);
+    }
+}
+
 static void test_truth(void **state) {
     (void)state;
     assert_true(hub_is_truthy("1") && hub_is_truthy("ON") && hub_is_truthy("yes") &&
@@ -236,6 +270,7 @@ int main(void) {
         SCRATCH_TEST(test_refs),
         SCRATCH_TEST(test_links),
         SCRATCH_TEST(test_blobs_are_hashed),
+        SCRATCH_TEST(test_failures),
         cmocka_unit_test(test_truth),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

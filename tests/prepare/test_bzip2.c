@@ -265,6 +265,42 @@ static void test_other_files(void **state) {
     buffer_done(&got);
 }
 
+// Half a million empty streams before and between others: more than is searched at a time. The end
+// of a stream lies at every place around the end of what is searched.
+static void test_many_empty_streams(void **state) {
+    (void)state;
+    const size_t searched = (size_t)6 << 20; // by two threads
+    struct buffer empty = {0}, wanted = {0}, file = {0}, last = {0}, got = {0};
+    put_stream(&empty, "", 0, 9);
+    for (size_t before = 0; before < 40; before++) {
+        struct berth_error error = {0};
+        file.length = last.length = wanted.length = 0;
+        put_content(&wanted, before + 200, 0);
+        if (before > 0) {
+            put_stream(&file, wanted.bytes, before, 9);
+        }
+        put_stream(&last, wanted.bytes + before, 200, 9);
+        while (file.length + last.length <= searched) {
+            buffer_put(&file, empty.bytes, empty.length);
+        }
+        buffer_put(&file, last.bytes, last.length);
+        put_stream(&file, wanted.bytes, 100, 9);
+        put_content(&wanted, 100, 0);
+        scratch_write_bytes("x.bz2", file.bytes, file.length);
+        for (int threads = 1; threads <= 2; threads++) {
+            if (read_all(threads, &got, &error) != BERTH_OK) {
+                fail_msg("%zu bytes before, %d threads: %s", before, threads, error.message);
+            }
+            assert_same(&got, &wanted);
+        }
+    }
+    buffer_done(&empty);
+    buffer_done(&wanted);
+    buffer_done(&file);
+    buffer_done(&last);
+    buffer_done(&got);
+}
+
 static void test_without_memory(void **state) {
     (void)state;
     struct buffer wanted = {0}, file = {0}, got = {0};
@@ -290,9 +326,9 @@ static void test_without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(test_reads_streams),     SCRATCH_TEST(test_reads_a_long_run),
-        SCRATCH_TEST(test_marks_by_chance),   SCRATCH_TEST(test_cut_at_every_length),
-        SCRATCH_TEST(test_every_bit_flipped), SCRATCH_TEST(test_other_files),
-        SCRATCH_TEST(test_without_memory)};
+        SCRATCH_TEST(test_reads_streams),      SCRATCH_TEST(test_reads_a_long_run),
+        SCRATCH_TEST(test_marks_by_chance),    SCRATCH_TEST(test_cut_at_every_length),
+        SCRATCH_TEST(test_every_bit_flipped),  SCRATCH_TEST(test_other_files),
+        SCRATCH_TEST(test_many_empty_streams), SCRATCH_TEST(test_without_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -557,6 +557,42 @@ static void test_lost_lock(void **state) {
     assert_file_holds(scratch("made/manifest.json"), "another");
 }
 
+static size_t listed_files(const char *manifest) {
+    json *value;
+    assert_int_equal(json_read_file(manifest, &value, NULL), BERTH_OK);
+    const size_t count = json_length(json_member(value, "files"));
+    json_free(value);
+    return count;
+}
+
+// A manifest of many files is not written for each of them, never lacks more than a sixteenth, and
+// has all when the stage is closed without an end.
+static void test_manifest_of_many_files(void **state) {
+    (void)state;
+    enum { FILES = 100 };
+    struct stage stage;
+    struct stage_settings settings = {0};
+    const struct stage_place place = {scratch("made/files"), scratch("made/manifest.json"), NULL};
+    size_t listed = 0, writes = 0;
+    assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
+    assert_int_equal(stage_open(&stage, &place, &settings, NULL), BERTH_OK);
+    for (size_t i = 1; i <= FILES; i++) {
+        char name[32];
+        json *facts = json_new_object();
+        snprintf(name, sizeof name, "file-%zu", i);
+        assert_int_equal(json_set(facts, "bytes", json_new_null()), 0);
+        assert_int_equal(stage_put(&stage, name, facts, NULL), BERTH_OK);
+        assert_int_equal(stage_save_some(&stage, NULL), BERTH_OK);
+        const size_t now = listed_files(place.manifest);
+        assert_true(16 * (i - now) < i);
+        writes += now != listed;
+        listed = now;
+    }
+    assert_true(listed < FILES && writes < FILES / 2);
+    stage_close(&stage);
+    assert_int_equal(listed_files(place.manifest), FILES);
+}
+
 // Absurd counts in a damaged manifest are refused.
 static void test_absurd_counts(void **state) {
     (void)state;
@@ -902,17 +938,27 @@ static void test_empty_files(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(test_threads),          SCRATCH_TEST(test_goes_on),
-        SCRATCH_TEST(test_full_disk),        SCRATCH_TEST(test_killed),
-        SCRATCH_TEST(test_without_memory),   SCRATCH_TEST(test_stopped),
-        SCRATCH_TEST(test_other_settings),   SCRATCH_TEST(test_variants),
-        SCRATCH_TEST(test_strangers),        SCRATCH_TEST(test_tidies_up),
-        SCRATCH_TEST(test_few_articles),     SCRATCH_TEST(test_instances_need_shards),
-        SCRATCH_TEST(test_packs_hold_all),   SCRATCH_TEST(test_bad_packs),
-        SCRATCH_TEST(test_empty_files),      SCRATCH_TEST(test_lost_lock),
-        SCRATCH_TEST(test_absurd_counts),    SCRATCH_TEST(test_ranks),
-        SCRATCH_TEST(test_killed_ranks),     SCRATCH_TEST(test_ranks_end_together),
-        SCRATCH_TEST(test_failures_of_ranks)};
+    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_threads),
+                                       SCRATCH_TEST(test_goes_on),
+                                       SCRATCH_TEST(test_full_disk),
+                                       SCRATCH_TEST(test_killed),
+                                       SCRATCH_TEST(test_without_memory),
+                                       SCRATCH_TEST(test_stopped),
+                                       SCRATCH_TEST(test_other_settings),
+                                       SCRATCH_TEST(test_variants),
+                                       SCRATCH_TEST(test_strangers),
+                                       SCRATCH_TEST(test_tidies_up),
+                                       SCRATCH_TEST(test_few_articles),
+                                       SCRATCH_TEST(test_instances_need_shards),
+                                       SCRATCH_TEST(test_packs_hold_all),
+                                       SCRATCH_TEST(test_bad_packs),
+                                       SCRATCH_TEST(test_empty_files),
+                                       SCRATCH_TEST(test_lost_lock),
+                                       SCRATCH_TEST(test_manifest_of_many_files),
+                                       SCRATCH_TEST(test_absurd_counts),
+                                       SCRATCH_TEST(test_ranks),
+                                       SCRATCH_TEST(test_killed_ranks),
+                                       SCRATCH_TEST(test_ranks_end_together),
+                                       SCRATCH_TEST(test_failures_of_ranks)};
     return cmocka_run_group_tests_name("stages", tests, NULL, NULL);
 }

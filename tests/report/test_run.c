@@ -168,16 +168,11 @@ static void test_long_line(void **state) {
     struct run run;
     struct berth_error error;
     assert_int_equal(run_init(&run, "long line", &error), BERTH_OK);
-    for (int i = 0; i < 3000; i++) {
-        feed(&run,
-             "{\"kind\":\"step\",\"a\":"
-             "\"0123456789012345678901234567890123456789012345678901234567890"
-             "12345678901234567890123456789012345678901234567890123456789012345678901234567890123"
-             "12345678901234567890123456789012345678901234567890123456789012345678901234567890123"
-             "12345678901234567890123456789012345678901234567890123456789012345678901234567890123"
-             "12345678901234567890123456789012345678901234567890123456789012345678901234567890123");
+    feed(&run, "{\"kind\":\"step\",\"step\":1,\"loss\":1,\"text\":\"");
+    for (int i = 0; i < 1 << 15; i++) {
+        feed(&run, "thirty-two bytes of a long text.");
     }
-    feed(&run, "\n{\"kind\":\"step\",\"step\":2,\"loss\":2}\n");
+    feed(&run, "\"}\n{\"kind\":\"step\",\"step\":2,\"loss\":2}\n");
     assert_int_equal(run_end(&run, &error), BERTH_OK);
     assert_int_equal(run.skipped, 1);
     assert_int_equal(run.records, 1);
@@ -360,6 +355,19 @@ static void test_axes(void **state) {
     }
 }
 
+// Of no values, of more than a number can span, and of next to nothing: still numbers.
+static void test_axes_at_the_limits(void **state) {
+    (void)state;
+    const double ranges[][2] = {
+        {INFINITY, -INFINITY}, {-1.7e308, 1.7e308}, {0, 5e-324}, {0, 1e-300}, {1e300, 1.1e300}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        const struct axis axis = axis_of(ranges[i][0], ranges[i][1], 6);
+        assert_true(isfinite(axis.low) && isfinite(axis.step) && axis.step > 0);
+        assert_in_range(axis.intervals, 1, 12);
+        assert_true(axis_place(&axis, 1) >= 0 && axis_place(&axis, 1) <= 1);
+    }
+}
+
 // The axis of a constant reaches to zero.
 static void test_axes_of_constants(void **state) {
     (void)state;
@@ -519,6 +527,7 @@ int main(void) {
         cmocka_unit_test(test_benchmarks),
         cmocka_unit_test_setup_teardown(test_no_log, scratch_setup, scratch_teardown),
         cmocka_unit_test(test_axes),
+        cmocka_unit_test(test_axes_at_the_limits),
         cmocka_unit_test(test_axes_of_constants),
         cmocka_unit_test(test_braille),
         cmocka_unit_test(test_plots_of_several),

@@ -4,6 +4,7 @@
 // by another version or for another model, they are refused with the file's name, and what was in
 // memory is unchanged. Also tests what a killed run leaves in the checkpoint folder.
 #include "core/device.h"
+#include "core/json_memory.h"
 #include "core/options.h"
 #include "core/scratch.h"
 #include "train/checkpoint/checkpoint.h"
@@ -110,11 +111,18 @@ static void test_cut_manifest(void **state) {
 static const struct batching batching = {
     .features = 7, .update_sequences = 2, .updates_per_epoch = 4, .total_steps = 8};
 
-static enum berth_status read_history(struct berth_error *error) {
+// The settings of the run whose history is written and read.
+static struct berth_config history_settings(void) {
     struct berth_config config;
+    berth_config_init(&config);
+    config.spike_policy = "skip";
+    return config;
+}
+
+static enum berth_status read_history(struct berth_error *error) {
+    const struct berth_config config = history_settings();
     struct berth_log log = {0};
     struct progress progress;
-    berth_config_init(&config);
     assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
     enum berth_status status =
         progress_read(&progress, &config, &batching, &log, scratch("trainer_state.json"), error);
@@ -125,12 +133,18 @@ static enum berth_status read_history(struct berth_error *error) {
 }
 
 static void write_history(void) {
-    struct berth_config config;
+    const struct berth_config config = history_settings();
     struct progress progress;
-    berth_config_init(&config);
     assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
+    progress.jobs = JOB_PRETRAIN;
     progress.step = 3;
     progress.skipped = 1;
+    progress.moments_start = 1;
+    progress.data_shift = 6;
+    progress.spikes = (struct spikes){.loss = 2.5, .grad_norm = 1.5, .updates = 2, .found = 7};
+    progress.loss_sum = 4.5;
+    progress.masked_loss_sum = 3.5;
+    progress.loss_count = 11;
     progress.loss_scale = (struct loss_scale){.kind = LOSS_SCALE_ZERO,
                                               .scale = 8,
                                               .updates = 3,
@@ -201,6 +215,16 @@ static void test_other_manifests(void **state) {
         {"\"bytes\": 4", "\"bytes\": -4", "invalid entry for \"a.txt\""},
         {"\"a.txt\"", "\"../a.txt\"", "invalid entry for \"../a.txt\""},
         {"\"a.txt\"", "\"b/c/a.txt\"", "invalid entry for \"b/c/a.txt\""},
+        {"\"a.txt\"", "\"/a.txt\"", "invalid entry for \"/a.txt\""},
+        {"\"a.txt\"", "\"b/.a.txt\"", "invalid entry for \"b/.a.txt\""},
+        {"\"a.txt\"", "\"b/\"", "invalid entry for \"b/\""},
+        {"\"sha256\"", "\"sha1\"", "invalid entry for \"a.txt\""},
+        {"\"sha256\": \"", "\"sha256\": 1, \"x\": \"",
+         "\"a.txt\": key \"sha256\": expected a string"},
+        {"\"bytes\": 4", "\"bytes\": 4, \"mode\": 4", "invalid entry for \"a.txt\""},
+        {"\"format_version\": 1", "\"format_version\": \"1\"",
+         "key \"format_version\": expected an integer"},
+        {"\"format_version\": 1", "\"format_version\": 1, \"x\": 1", "not a manifest of format 1"},
     };
     write_manifest();
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
@@ -220,11 +244,144 @@ static void test_other_trainer_states(void **state) {
         {"\"global_step\": 3", "\"global_step\": -3", "\"global_step\" is missing or negative"},
         {"\"global_step\": 3", "\"global_stop\": 3", "\"global_step\" is missing or negative"},
         {"\"log_history\": [", "\"log\": [", "\"log_history\": expected an array"},
+        {"\"updates\": 3", "\"updates\": -1", "\"loss_scale\": expected"},
+        {"\"last_overflow\": 1", "\"last_overflow\": -2", "a last overflow from -1"},
+        {"\"phase_start\": 0", "\"phase_start\": -1", "\"phase_start\""},
+        {"\"phase_start\": 0", "\"phase_start\": 3", "\"phase_start\""},
+        {"\"schedule_start\": 0", "\"schedule_start\": -1", "\"schedule_start\""},
+        {"\"moments_start\": 1", "\"moments_start\": -1", "\"moments_start\""},
+        {"\"moments_start\": 1", "\"moments_start\": 4", "that fit global_step 3"},
+        {"\"data_shift\": 6", "\"data_shift\": -6", "\"data_shift\" and \"spikes\""},
+        {"\"loss\": 2.5", "\"loss\": -2.5", "expected no negative numbers"},
+        {"\"grad_norm\": 1.5", "\"grad_norm\": -1.5", "expected no negative numbers"},
+        {"\"updates\": 2", "\"updates\": -2", "expected no negative numbers"},
+        {"\"found\": 7", "\"found\": -7", "expected no negative numbers"},
     };
     write_history();
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         refuse_change("trainer_state.json", changes[i], read_history);
     }
+}
+
+// Each number is refused by its key where it is of another type.
+static void test_trainer_states_of_other_types(void **state) {
+    static const char *const members[] = {"\"format_version\": 2",
+                                          "\"global_step\": 3",
+                                          "\"skipped_steps\": 1",
+                                          "\"schedule_start\": 0",
+                                          "\"phase_start\": 0",
+                                          "\"moments_start\": 1",
+                                          "\"data_shift\": 6",
+                                          "\"loss\": 2.5",
+                                          "\"grad_norm\": 1.5",
+                                          "\"updates\": 2",
+                                          "\"found\": 7",
+                                          "\"scale\": 8.0",
+                                          "\"updates\": 3",
+                                          "\"last_overflow\": 1",
+                                          "\"hysteresis_left\": 2",
+                                          "\"loss_sum\": 4.5",
+                                          "\"masked_loss_sum\": 3.5",
+                                          "\"loss_count\": 11",
+                                          "\"best_global_step\": 3",
+                                          "\"train_batch_size\": 2",
+                                          "\"train_features\": 7",
+                                          "\"early_stopping_patience_counter\": 0"};
+    write_history();
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        struct berth_error error;
+        char changed[64];
+        const char *value = strchr(members[i], ':');
+        const int key = (int)(value - members[i]);
+        snprintf(changed, sizeof changed, "%.*s: true", key, members[i]);
+        replace("trainer_state.json", members[i], changed);
+        assert_int_equal(read_history(&error), BERTH_CONFIG);
+        assert_message_has(&error, "trainer_state.json");
+        changed[key] = '\0';
+        assert_message_has(&error, changed);
+        changed[key] = ':';
+        replace("trainer_state.json", changed, members[i]);
+        assert_int_equal(read_history(NULL), BERTH_OK);
+    }
+}
+
+static void write_phase(int is_second, int64_t start) {
+    struct berth_config config = history_settings();
+    struct progress progress;
+    config.phase2 = is_second;
+    assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
+    progress.jobs = JOB_PRETRAIN;
+    progress.step = 3;
+    progress.phase_start = start;
+    assert_int_equal(
+        progress_write(&progress, &config, &batching, scratch("trainer_state.json"), NULL),
+        BERTH_OK);
+    progress_done(&progress);
+}
+
+// The second phase goes on after the first, and is resumed as such.
+static void test_phases(void **state) {
+    static const struct {
+        int is_second, resumes_second;
+        int64_t first_end, start; // start: of the resumed phase; -1: refused
+        const char *says;
+    } cases[] = {{0, 0, 0, 0, NULL},
+                 {0, 1, 0, 3, NULL},
+                 {0, 1, 3, 3, NULL},
+                 {0, 1, 2, -1, "phase1_end_step is 2, but the first phase ended with update 3"},
+                 {1, 1, 0, 1, NULL},
+                 {1, 1, 1, 1, NULL},
+                 {1, 1, 3, -1, "phase1_end_step is 3, but the first phase ended with update 1"},
+                 {1, 0, 0, -1, "in its second phase; add --phase2"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct berth_log log = {0};
+        struct berth_config config = history_settings();
+        struct berth_error error;
+        struct progress progress;
+        write_phase(cases[i].is_second, cases[i].is_second ? 1 : 0);
+        config.phase2 = cases[i].resumes_second;
+        config.phase1_end_step = cases[i].first_end;
+        assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
+        progress.jobs = JOB_PRETRAIN;
+        const enum berth_status status = progress_read(&progress, &config, &batching, &log,
+                                                       scratch("trainer_state.json"), &error);
+        assert_int_equal(status, cases[i].start < 0 ? BERTH_CONFIG : BERTH_OK);
+        if (status == BERTH_OK) {
+            assert_int_equal(progress.step, 3);
+            assert_int_equal(progress.phase_start, cases[i].start);
+        } else {
+            assert_message_has(&error, cases[i].says);
+        }
+        progress_done(&progress);
+    }
+}
+
+static enum berth_status read_history_again(void) {
+    const struct berth_config config = history_settings();
+    const struct berth_log log = {0};
+    struct progress progress;
+    enum berth_status status = progress_init(&progress, NULL);
+    if (status == BERTH_OK) {
+        status =
+            progress_read(&progress, &config, &batching, &log, scratch("trainer_state.json"), NULL);
+        assert_int_equal(progress.step, status == BERTH_OK ? 3 : 0);
+    }
+    progress_done(&progress);
+    return status;
+}
+
+// Each allocation fails once; the progress in memory is then unchanged.
+static void test_history_without_memory(void **state) {
+    uint64_t made, call = 0;
+    write_history();
+    do {
+        memory_fail_at(++call, 0);
+        const enum berth_status status = read_history(NULL);
+        made = memory_fail_at(0, 0);
+        assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
+    } while (made >= call);
+    assert_true(call > 1);
+    assert_true(json_memory_fail_each(read_history_again) > 10);
 }
 
 // In format 1 Berth's keys are beside the Trainer's.
@@ -339,6 +496,39 @@ static void test_optimizer_of_another_model(void **state) {
     }
 }
 
+// The file's header with as many other bytes in it.
+static void test_optimizer_of_another_shape(void **state) {
+    static const struct {
+        const char *old, *new;
+    } cases[] = {{"\"F32\",\"shape\":[3,4]", "\"I32\",\"shape\":[3,4]"},
+                 {"\"shape\":[3,4]", "\"shape\":[ 12]"},
+                 {"\"shape\":[3,4]", "\"shape\":[4,3]"}};
+    char *bytes;
+    size_t length;
+    fill_moments(0.25f);
+    assert_int_equal(state_file_make(STATE_FILE_MOMENTS, numbers.table, scratch_folder, NULL),
+                     BERTH_OK);
+    assert_int_equal(file_read(scratch("optimizer.safetensors"), 1 << 24, &bytes, &length, NULL),
+                     BERTH_OK);
+    char *name = strstr(bytes + 8, "exp_avg.bert.encoder.layer.0.intermediate.dense.weight");
+    assert_non_null(name);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct berth_error error;
+        char *at = strstr(name, cases[i].old);
+        const size_t size = strlen(cases[i].new);
+        char *kept = memory_string_of(bytes, length);
+        assert_non_null(at);
+        memcpy(at, cases[i].new, size);
+        scratch_write_bytes("optimizer.safetensors", bytes, length);
+        memcpy(bytes, kept, length);
+        memory_free(kept);
+        assert_int_equal(state_file_read_moments(&numbers, scratch_folder, &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "exp_avg.bert.encoder.layer.0.intermediate.dense.weight");
+        assert_message_has(&error, "expected F32 with 3 x 4 elements");
+    }
+    memory_free(bytes);
+}
+
 // --- leftovers ----------------------------------------------------------------------------------
 
 static void test_leftovers_are_removed(void **state) {
@@ -359,6 +549,38 @@ static void test_leftovers_are_removed(void **state) {
     assert_int_equal(scratch_count(), sizeof kept / sizeof kept[0] + 1); // and the log
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
         assert_file_holds(scratch(kept[i]), "mine");
+    }
+}
+
+// A folder with nothing but the files that the settings place there is not in use.
+static void test_logs_do_not_use_a_folder(void **state) {
+    struct berth_config config;
+    char *summary = memory_string(scratch("logs/summary.json"));
+    char *report = memory_string(scratch("report.html"));
+    berth_config_init(&config);
+    assert_int_equal(dir_make(scratch("logs"), NULL), BERTH_OK);
+    scratch_write("logs/summary.json", "{}");
+    assert_true(checkpoint_dir_is_used(scratch_folder, &config));
+    config.json_summary = summary;
+    config.report = report;
+    assert_false(checkpoint_dir_is_used(scratch_folder, &config));
+    scratch_write("report.html", "");
+    assert_false(checkpoint_dir_is_used(scratch_folder, &config));
+    config.report = NULL;
+    assert_true(checkpoint_dir_is_used(scratch_folder, &config));
+    assert_false(checkpoint_dir_is_used(scratch("none"), &config));
+    memory_free(summary);
+    memory_free(report);
+}
+
+static void test_no_output_folder(void **state) {
+    struct berth_config config;
+    struct berth_error error;
+    berth_config_init(&config);
+    for (int i = 0; i < 2; i++) {
+        config.output_dir = i == 0 ? NULL : "";
+        assert_int_equal(output_check(&config, NULL, &error), BERTH_USAGE);
+        assert_message_has(&error, "--output_dir is missing");
     }
 }
 
@@ -412,6 +634,73 @@ static void test_rotation_keeps_the_newest(void **state) {
     assert_int_equal(scratch_count(), 1);
 }
 
+// Folders that only look like checkpoints are neither resumed from nor removed.
+static void test_names_that_are_no_checkpoints(void **state) {
+    static const char *const names[] = {"checkpoint-", "checkpoint-x", "checkpoint-07",
+                                        "checkpoint-99999999999999999999", "checkpoint-9x"};
+    char *found;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(dir_make(scratch(names[i]), NULL), BERTH_OK);
+    }
+    assert_int_equal(checkpoint_find(scratch_folder, NULL, &found, NULL), BERTH_OK);
+    assert_null(found);
+    assert_int_equal(checkpoint_remove_all(scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(scratch_count(), sizeof names / sizeof *names);
+}
+
+// Each allocation fails once: nothing but what was asked for is removed, and no checkpoint is taken
+// for a damaged one.
+static void test_checkpoints_without_memory(void **state) {
+    uint64_t made, call = 0;
+    do {
+        char *found = NULL;
+        make_checkpoints();
+        scratch_write("a.1.2.tmp", "half");
+        memory_fail_at(++call, 0);
+        enum berth_status status = checkpoint_find(scratch_folder, NULL, &found, NULL);
+        if (status == BERTH_OK) {
+            assert_string_equal(strrchr(found, '/'), "/checkpoint-10");
+            status = checkpoint_clean(scratch_folder, NULL);
+        }
+        status = status == BERTH_OK ? rotate(10, 2, NULL) : status;
+        made = memory_fail_at(0, 0);
+        assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
+        assert_true((checkpoints() & 1 << 10) != 0);
+        memory_free(found);
+        assert_int_equal(checkpoint_remove_all(scratch_folder, NULL), BERTH_OK);
+        assert_int_equal(checkpoint_clean(scratch_folder, NULL), BERTH_OK);
+    } while (made >= call);
+    assert_true(call > 10);
+}
+
+static enum berth_status verify_again(void) {
+    return manifest_verify(scratch_folder, NULL, NULL);
+}
+
+static void test_manifest_without_memory(void **state) {
+    uint64_t made, call = 0;
+    write_manifest();
+    do {
+        memory_fail_at(++call, 0);
+        enum berth_status status = manifest_write(scratch_folder, NULL);
+        status = status == BERTH_OK ? manifest_verify(scratch_folder, NULL, NULL) : status;
+        made = memory_fail_at(0, 0);
+        assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
+        assert_int_equal(manifest_verify(scratch_folder, NULL, NULL), BERTH_OK);
+    } while (made >= call);
+    assert_true(json_memory_fail_each(verify_again) > 10);
+}
+
+// A kill while a checkpoint was being removed has left its temporary name.
+static void test_rotation_after_a_kill(void **state) {
+    make_checkpoints();
+    assert_int_equal(dir_make(scratch(".tmp-checkpoint-2-old"), NULL), BERTH_OK);
+    scratch_write(".tmp-checkpoint-2-old/model.safetensors", "half");
+    assert_int_equal(rotate(10, 1, NULL), BERTH_OK);
+    assert_int_equal(checkpoints(), 1 << 10);
+    assert_int_equal(scratch_count(), 1);
+}
+
 // While the newest does not verify, a run would resume from the older ones.
 static void test_rotation_verifies_the_newest(void **state) {
     static const char *const damages[] = {"weightz", "weight", "weights and more"};
@@ -436,11 +725,21 @@ int main(void) {
         STATE_TEST(test_cut_optimizer_file),
         STATE_TEST(test_other_manifests),
         STATE_TEST(test_other_trainer_states),
+        STATE_TEST(test_trainer_states_of_other_types),
+        STATE_TEST(test_phases),
+        STATE_TEST(test_history_without_memory),
         STATE_TEST(test_trainer_state_of_format_1),
         STATE_TEST(test_a_changed_setting_follows_its_rows_rule),
         STATE_TEST(test_optimizer_of_another_model),
+        STATE_TEST(test_optimizer_of_another_shape),
         STATE_TEST(test_leftovers_are_removed),
+        STATE_TEST(test_logs_do_not_use_a_folder),
+        STATE_TEST(test_no_output_folder),
+        STATE_TEST(test_names_that_are_no_checkpoints),
         STATE_TEST(test_rotation_keeps_the_newest),
+        STATE_TEST(test_checkpoints_without_memory),
+        STATE_TEST(test_manifest_without_memory),
+        STATE_TEST(test_rotation_after_a_kill),
         STATE_TEST(test_rotation_verifies_the_newest),
     };
     return cmocka_run_group_tests_name("checkpoint files", tests, NULL, NULL);

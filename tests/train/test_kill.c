@@ -4,7 +4,8 @@
 // checkpoint, at most one update's work is lost, and the resumed run ends with the bytes of a run
 // that was never killed, without half-written files.
 //
-// BERTH_KILLS sets the number of random kills (the long test: 500).
+// BERTH_KILLS sets the number of random kills (the long test: 500), BERTH_TESTS a pattern of the
+// tests' names.
 #include "core/rng.h"
 #include "fixture.h"
 
@@ -179,5 +180,6 @@ int main(void) {
         FIXTURE_TEST(test_sigterm_at_random_moments),
         FIXTURE_TEST(test_every_call_of_a_save),
     };
+    cmocka_set_test_filter(getenv("BERTH_TESTS"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -598,8 +598,7 @@ static void test_locales_change_nothing(void **state) {
     }
 }
 
-// --- numbers that change by themselves
-// ------------------------------------------------------------
+// --- numbers that change by themselves -----------------------------------------------------------
 
 // The numbers of a position that no sequence reaches, so that updates leave them as they are in the
 // model's file; inverted, so that only the model itself has them in memory.

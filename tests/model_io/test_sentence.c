@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests the settings of sentence-transformers folders: every pooling in each of the two layouts,
+// lengths and prompts, what is refused and by which name, and copies of the modules' files.
+#include "core/scratch.h"
+#include "model/sentence.h"
+
+#include <errno.h>
+
+#define TRANSFORMER "{\"path\": \"\", \"type\": \"sentence_transformers.models.Transformer\"}"
+#define POOLING "{\"path\": \"1_Pooling\", \"type\": \"sentence_transformers.models.Pooling\"}"
+#define MODULES(more) "[" TRANSFORMER ", " POOLING more "]"
+#define DEFAULT_PROMPT "{\"prompts\": {\"q\": \"query: \"}, \"default_prompt_name\": \"q\"}"
+
+static void write_folder(const char *modules, const char *pooling) {
+    assert_int_equal(dir_make(scratch("1_Pooling"), NULL), BERTH_OK);
+    scratch_write("modules.json", modules);
+    scratch_write("1_Pooling/config.json", pooling);
+}
+
+static void test_poolings(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        enum berth_pooling pooling;
+    } cases[] = {
+        {"{}", BERTH_POOL_MEAN},
+        {"{\"pooling_mode_cls_token\": true}", BERTH_POOL_CLS},
+        {"{\"pooling_mode_cls_token\": false, \"pooling_mode_max_tokens\": true}", BERTH_POOL_MAX},
+        {"{\"pooling_mode\": \"mean\"}", BERTH_POOL_MEAN},
+        {"{\"pooling_mode\": \"cls\"}", BERTH_POOL_CLS},
+        {"{\"pooling_mode\": [\"max\"]}", BERTH_POOL_MAX},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sentence sentence;
+        write_folder(MODULES(""), cases[i].text);
+        assert_int_equal(sentence_read(scratch_folder, &sentence, NULL), BERTH_OK);
+        assert_true(sentence.found);
+        assert_int_equal(sentence.how.pooling, cases[i].pooling);
+        assert_false(sentence.how.normalize);
+        sentence_done(&sentence);
+    }
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        const char *modules, *pooling, *message;
+    } cases[] = {
+        {MODULES(""), "{\"pooling_mode\": \"median\"}", "lasttoken, found median"},
+        {MODULES(""), "{\"pooling_mode\": [\"mean\", \"max\"]}", "lasttoken, found several"},
+        {MODULES(""), "{\"pooling_mode\": 1}", "lasttoken, found several"},
+        {MODULES(""), "{\"pooling_mode_cls_token\": true, \"pooling_mode_max_tokens\": true}",
+         "found several"},
+        {MODULES(""), "{\"pooling_mode_cls_token\": 1}",
+         "key \"pooling_mode_cls_token\": expected"},
+        {MODULES(""), "{\"include_prompt\": 1}", "key \"include_prompt\": expected"},
+        {MODULES(""), "{\"include_prompt\": false}", "pooling without the default prompt"},
+        {MODULES(""), "[", "1_Pooling/config.json"},
+        {MODULES(", " POOLING), "{}", "entry 2 is a module Pooling in \"1_Pooling\""},
+        {MODULES(", {\"path\": \"2_Dense\", \"type\": \"Dense\"}"), "{}",
+         "entry 2 is a module Dense in \"2_Dense\""},
+        {"[" TRANSFORMER "]", "{}", "expected a Transformer and a Pooling, found 1 modules"},
+        {"[" POOLING ", " TRANSFORMER "]", "{}", "entry 0 is a module Pooling"},
+        {"[{\"path\": \"0_T\", \"type\": \"x.Transformer\"}]", "{}",
+         "entry 0 is a module Transformer in \"0_T\""},
+        {"[" TRANSFORMER ", {\"path\": \"2_Normalize\", \"type\": \"x.Normalize\"}]", "{}",
+         "entry 1 is a module Normalize"},
+        {"[" TRANSFORMER ", {\"path\": \"../1_Pooling\", \"type\": \"x.Pooling\"}]", "{}",
+         "in \"../1_Pooling\""},
+        {"[" TRANSFORMER ", {\"path\": \"a/b\", \"type\": \"x.Pooling\"}]", "{}", "in \"a/b\""},
+        {"[" TRANSFORMER ", {\"path\": \"\", \"type\": \"x.Pooling\"}]", "{}", "in \"\""},
+        {"[" TRANSFORMER ", {\"path\": \"no\", \"type\": \"x.Pooling\"}]", "{}",
+         "no/config.json: no such file"},
+        {"[{\"path\": \"\"}]", "{}", "entry 0 has no \"type\" and \"path\""},
+        {"[{\"type\": \"x.Transformer\"}]", "{}", "entry 0 has no \"type\" and \"path\""},
+        {"[", "{}", "modules.json: line 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sentence sentence;
+        struct berth_error error = {0};
+        write_folder(cases[i].modules, cases[i].pooling);
+        scratch_write("config_sentence_transformers.json", DEFAULT_PROMPT);
+        assert_int_not_equal(sentence_read(scratch_folder, &sentence, &error), BERTH_OK);
+        assert_message_has(&error, cases[i].message);
+    }
+}
+
+static void test_damaged_companions(void **state) {
+    (void)state;
+    static const char *const files[][2] = {
+        {"sentence_bert_config.json", "{\"do_lower_case\": 1}"},
+        {"sentence_bert_config.json", "{"},
+        {"tokenizer_config.json", "{"},
+        {"config_sentence_transformers.json", "{"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct sentence sentence;
+        struct berth_error error = {0};
+        write_folder(MODULES(""), "{}");
+        scratch_write(files[i][0], files[i][1]);
+        assert_int_not_equal(sentence_read(scratch_folder, &sentence, &error), BERTH_OK);
+        assert_message_has(&error, files[i][0]);
+        assert_int_equal(file_remove(scratch(files[i][0]), NULL), BERTH_OK);
+    }
+}
+
+static void test_lengths_and_prompts(void **state) {
+    (void)state;
+    static const struct {
+        const char *own, *tokenizer, *prompts;
+        int64_t length;
+        const char *prompt;
+    } cases[] = {
+        {"{\"max_seq_length\": 32}", "{\"model_max_length\": 64}", DEFAULT_PROMPT, 32, "query: "},
+        {"{}", "{\"model_max_length\": 64}", "{}", 64, NULL},
+        {"{\"max_seq_length\": null}", "{\"model_max_length\": 1e30}",
+         "{\"default_prompt_name\": \"q\"}", 0, NULL},
+        {"{\"max_seq_length\": 0}", "{\"model_max_length\": -1}",
+         "{\"prompts\": {\"q\": \"\"}, \"default_prompt_name\": \"q\"}", 0, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sentence sentence;
+        write_folder(MODULES(", {\"path\": \"2_Normalize\", \"type\": \"x.Normalize\"}"), "{}");
+        scratch_write("sentence_bert_config.json", cases[i].own);
+        scratch_write("tokenizer_config.json", cases[i].tokenizer);
+        scratch_write("config_sentence_transformers.json", cases[i].prompts);
+        assert_int_equal(sentence_read(scratch_folder, &sentence, NULL), BERTH_OK);
+        assert_true(sentence.how.normalize);
+        assert_int_equal(sentence.max_length, cases[i].length);
+        assert_true((sentence.prompt != NULL) == (cases[i].prompt != NULL));
+        if (sentence.prompt != NULL) {
+            assert_string_equal(sentence.prompt, cases[i].prompt);
+        }
+        sentence_done(&sentence);
+    }
+}
+
+// Written and read again, and copied; with and without normalization and prompts, and out of
+// memory and of every call for a file.
+static enum berth_status write_and_copy(const struct sentence *sentence) {
+    struct sentence read;
+    enum berth_status status = dir_make(scratch("made"), NULL);
+    status = status == BERTH_OK ? sentence_write(sentence, 8, scratch("made"), NULL) : status;
+    status = status == BERTH_OK ? dir_make(scratch("copy"), NULL) : status;
+    status = status == BERTH_OK ? sentence_copy(scratch("made"), scratch("copy"), NULL) : status;
+    status = status == BERTH_OK ? sentence_read(scratch("copy"), &read, NULL) : status;
+    if (status == BERTH_OK) {
+        assert_int_equal(read.how.pooling, sentence->how.pooling);
+        assert_int_equal(read.how.normalize, sentence->how.normalize);
+        assert_int_equal(read.max_length, sentence->max_length);
+        assert_int_equal(read.prompts != NULL, sentence->prompts != NULL);
+        sentence_done(&read);
+    }
+    return status;
+}
+
+static void empty(void) {
+    memory_fail_at(0, 0);
+    file_fail_at(0, 0);
+    assert_int_equal(dir_remove(scratch("made"), NULL), BERTH_OK);
+    assert_int_equal(dir_remove(scratch("copy"), NULL), BERTH_OK);
+}
+
+static void test_written_and_copied(void **state) {
+    (void)state;
+    char prompts[] = DEFAULT_PROMPT;
+    for (int kind = 0; kind < 4; kind += 3) {
+        const struct sentence sentence = {
+            .how = {.pooling = BERTH_POOL_MAX, .normalize = kind & 1},
+            .max_length = 24,
+            .prompts = kind & 2 ? prompts : NULL,
+        };
+        assert_int_equal(write_and_copy(&sentence), BERTH_OK);
+        empty();
+        memory_fail_at(0, 0);
+        file_fail_at(0, 0);
+        assert_int_equal(write_and_copy(&sentence), BERTH_OK);
+        const uint64_t allocations = memory_fail_at(0, 0), calls = file_fail_at(0, 0);
+        empty();
+        for (uint64_t i = 1; i <= allocations; i++) {
+            memory_fail_at(i, 0);
+            assert_int_equal(write_and_copy(&sentence), BERTH_NO_MEMORY);
+            empty();
+        }
+        for (uint64_t i = 1; i <= calls; i++) {
+            file_fail_at(i, EIO);
+            assert_true(write_and_copy(&sentence) != BERTH_NO_MEMORY);
+            empty();
+        }
+    }
+}
+
+// A module's folder that is empty, as a repository does not keep it, and one of another name.
+static void test_copies_of_odd_modules(void **state) {
+    (void)state;
+    write_folder("[" TRANSFORMER ", " POOLING
+                 ", {\"path\": \"2_Normalize\", \"type\": \"x.Normalize\"}, {\"path\": 1}]",
+                 "{}");
+    assert_int_equal(dir_make(scratch("copy"), NULL), BERTH_OK);
+    assert_int_equal(sentence_copy(scratch_folder, scratch("copy"), NULL), BERTH_OK);
+    assert_true(file_exists(scratch("copy/1_Pooling/config.json")));
+    assert_true(dir_exists(scratch("copy/2_Normalize")));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(test_poolings),           SCRATCH_TEST(test_refusals),
+        SCRATCH_TEST(test_damaged_companions), SCRATCH_TEST(test_lengths_and_prompts),
+        SCRATCH_TEST(test_written_and_copied), SCRATCH_TEST(test_copies_of_odd_modules),
+    };
+    return cmocka_run_group_tests_name("sentence", tests, NULL, NULL);
+}
