@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/meeting.h"
 
-
 #include <pthread.h>
 #include <time.h>
 

@@ -255,6 +255,31 @@ static void numbers_print_shortest_and_read_back(void **state) {
     }
 }
 
+// Of a text that goes on.
+static void digits_are_read_from_the_middle_of_a_text(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t length;
+        int64_t value; // -1: refused
+    } cases[] = {{"42.pt", 2, 42},
+                 {"42.pt", 1, 4},
+                 {"007", 3, 7},
+                 {"123456789012345678", 18, 123456789012345678},
+                 {"1234567890123456789", 19, -1},
+                 {"42.pt", 3, -1},
+                 {"42", 0, -1},
+                 {"-4", 2, -1},
+                 {"+4", 2, -1},
+                 {" 4", 2, -1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t value = -1;
+        assert_int_equal(number_parse_digits(cases[i].text, cases[i].length, &value),
+                         cases[i].value >= 0);
+        assert_int_equal(value, cases[i].value);
+    }
+}
+
 static void the_locale_changes_nothing(void **state) {
     foreign_locale_set();
     double value = 0.0;
@@ -281,6 +306,7 @@ int main(void) {
         cmocka_unit_test(values_arrive_in_their_fields),
         cmocka_unit_test(the_schedules_offered_are_those_that_exist),
         cmocka_unit_test(numbers_print_shortest_and_read_back),
+        cmocka_unit_test(digits_are_read_from_the_middle_of_a_text),
         cmocka_unit_test(the_locale_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,8 +38,8 @@ enum berth_status tfrecord_next(struct tfrecord_reader *reader, const unsigned c
 enum berth_status tfrecord_skip(struct tfrecord_reader *reader, int *more,
                                 struct berth_error *error);
 void tfrecord_close(struct tfrecord_reader *reader);
-// Sets *is to whether there is such a file that begins with a complete record, by its length and the
-// length's checksum. A read error is BERTH_IO.
+// Sets *is to whether there is such a file that begins with a complete record, by its length and
+// the length's checksum. A read error is BERTH_IO.
 enum berth_status tfrecord_recognise(const char *path, int *is, struct berth_error *error);
 
 // --- writing ------------------------------------------------------------------------------------

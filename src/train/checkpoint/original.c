@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-
 // The parts of a checkpoint's name before and after the step.
 static const struct form {
     const char *prefix, *ending;
