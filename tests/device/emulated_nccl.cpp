@@ -50,13 +50,17 @@ struct settings {
     int blocking;
 };
 
+static void forget(const struct id &id);
+
 struct comm {
+    struct id id;
     struct shared *shared;
     size_t bytes;
     int rank, size, groups;
     std::atomic<bool> ended;
     ~comm() {
         munmap(shared, bytes);
+        forget(id); // if not all ranks joined, it still has its name
     }
 };
 
@@ -123,6 +127,12 @@ static void name_of(const struct id &id, char name[64]) {
     }
 }
 
+static void forget(const struct id &id) {
+    char name[64];
+    name_of(id, name);
+    shm_unlink(name);
+}
+
 static struct shared *share(const struct id &id, size_t bytes) {
     char name[64];
     name_of(id, name);
@@ -137,7 +147,6 @@ static struct shared *share(const struct id &id, size_t bytes) {
 
 EXPORTED int ncclCommInitRankConfig(struct handle **made, int size, struct id id, int rank,
                                     const struct settings *settings) {
-    char name[64];
     require(settings->magic == 0xcafebeef && settings->version == 21400 && settings->blocking == 0,
             "settings of another version, or calls that block");
     if (rank < 0 || rank >= size) {
@@ -151,10 +160,9 @@ EXPORTED int ncclCommInitRankConfig(struct handle **made, int size, struct id id
     if (memory == NULL) {
         return SYSTEM_ERROR;
     }
-    *made = new handle{std::shared_ptr<comm>(new comm{memory, bytes, rank, size, 0, {false}})};
+    *made = new handle{std::shared_ptr<comm>(new comm{id, memory, bytes, rank, size, 0, {false}})};
     if (!has_fault("alone", rank) && memory->joined.fetch_add(1) + 1 == size) {
-        name_of(id, name);
-        shm_unlink(name); // all have it
+        forget(id); // all have it
     }
     return IN_PROGRESS;
 }
