@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Ranks on GPUs that exchange by NCCL, by the emulation with an NCCL of the tests: several ranks give the bytes of one
 # process, whatever they divide and in whatever type gradients travel; where a rank has no NCCL all go through their
-# hosts' memory; a rank that is lost ends the job before the deadline, and checkpoints stay. MODULES: the folder of
+# hosts' memory; a rank that is lost ends the job before the deadline, and checkpoints stay. MODULE: the file of
 # that module; BERTH_MPIS: the modules that were built.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/../comm/launch.sh"
-export BERTH_MODULE_PATH=$MODULES
+export BERTH_MODULE_PATH
+BERTH_MODULE_PATH=$(dirname "$MODULE")
 make_model "$work/small"
 make_questions "$work/data.json" 40
 settings="finetune squad --model $work/small --train $work/data.json --max_seq_length 32 --doc_stride 16
