@@ -94,10 +94,11 @@ static enum berth_status guarded_open(const struct device_options *options, stru
     return device_gpu_open("guarded", options, device, error);
 }
 
-// Products with packed weights are those of some instruction sets only.
+// Weights are packed for some instruction sets only.
 static int offers(struct device *dev, int operation) {
-    return operation != OPERATION_linear_packed_forward ||
-           dev->packs(dev, mat_of(NULL, 64, 64, DTYPE_F32));
+    const int is_packing =
+        operation == OPERATION_pack || operation == OPERATION_linear_packed_forward;
+    return !is_packing || dev->packs(dev, mat_of(NULL, 64, 64, DTYPE_F32));
 }
 
 // Checks that no operand is in the host's memory or exceeds its block, and that no operation that
