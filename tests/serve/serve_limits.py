@@ -78,6 +78,7 @@ class Framing(unittest.TestCase):
         self.assertEqual(self.server.ask("/health", "", method="POST")[1]["Allow"], "GET, HEAD")
         self.assertEqual(self.server.status("/", ASK, headers={"Content-Type": "text/plain"}), 415)
         self.assertEqual(self.server.status("/", ASK, headers={"Content-Type": "application/json; charset=utf-8"}), 200)
+        self.assertEqual(self.server.status("/", ASK, headers={"Content-Type": "application/json-seq"}), 415)
 
     def test_other_sites(self):
         port = self.server.port
