@@ -92,7 +92,11 @@ static enum berth_status read_predict(struct call *call, struct berth_error *err
         if (call->is_list) {
             snprintf(what, sizeof what, "inputs[%zu]", i);
         }
-        TRY(read_texts(&call->items[i], call->is_list ? json_at(inputs, i) : inputs, what, error));
+        const json *input = call->is_list ? json_at(inputs, i) : inputs;
+        if (call->is_list && !json_is_array_value(input)) {
+            return error_set(error, BERTH_USAGE, "%s: expected a list of one text or two", what);
+        }
+        TRY(read_texts(&call->items[i], input, what, error));
     }
     return BERTH_OK;
 }

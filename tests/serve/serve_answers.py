@@ -56,6 +56,7 @@ class Answers(unittest.TestCase):
     def test_one_question(self):
         self.assertEqual(self.server.json("/models/qa", {"inputs": QUESTION}), answers_of_verb(QUESTION)[0])
         self.assertEqual(self.server.json("/models/qa", QUESTION), answers_of_verb(QUESTION)[0])
+        self.assertEqual(self.server.json("/models/qa", {**QUESTION, "model": "qa"}), answers_of_verb(QUESTION)[0])
 
     def test_parameters_in_both_spellings(self):
         expected = answers_of_verb(QUESTION, 3)
@@ -102,6 +103,8 @@ class Answers(unittest.TestCase):
                             ({"inputs": [QUESTION, {"question": "Who?", "context": ""}]}, "inputs[1].context"),
                             ({"inputs": {"question": "?" * 70000, "context": "x"}}, "64 KiB"),
                             ({"inputs": {"question": "Who?", "context": "\u200b"}}, "no words"),
+                            ({"inputs": {**QUESTION, "colour": 1}}, "inputs.colour: unknown in question-answering"),
+                            ({"inputs": [QUESTION, {**QUESTION, "text": "x"}]}, "inputs[1].text: unknown"),
                             ({"inputs": QUESTION, "model": {}}, "model"), ("[1]", "object"), ("{", "JSON"), (b'{"inputs": "\xff"}', "0xff"),
                             ("[" * 10000 + "]" * 10000, "nested"), ('{"inputs": 1, "inputs": 2}', "duplicate")]:
             self.refused("/models/qa", body, words)
@@ -194,6 +197,7 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.server.json("/predict", {"inputs": list(pairs[0]), "raw_scores": True}), found[0])
         self.refused("/predict", {"inputs": [["a", "b", "c"]]}, "one text or two")
         self.refused("/predict", {"inputs": ["a", 1]}, "inputs[1]: expected a text")
+        self.refused("/predict", {"inputs": [["a", "b"], "c"]}, "inputs[1]: expected a list")
         self.refused("/predict", {"inputs": [["a", "b"], ["a", " "]]}, "inputs[1][1]: the text is blank")
         tensors = [{"name": name, "shape": [1, 1], "datatype": "BYTES", "data": [inputs[0][name]]} for name in inputs[0]]
         outputs = self.server.json("/v2/models/kinds/infer", {"inputs": tensors})["outputs"]
