@@ -347,12 +347,12 @@ class LargeBodies(unittest.TestCase):
             rounds += 1
         self.assertEqual(found, [200] * count)
         self.assertGreater(rounds, 5)
-        self.assertLess(slowest, 10 if IS_SLOW else 1)
+        self.assertLess(slowest, 1)
 
     def test_reading_does_not_stop_the_connections(self):
-        """What takes longest to read, a hundred times at once."""
+        """What takes longest to read, many times at once."""
         body = self.question("!" * 10 ** 6)
-        threads = [threading.Thread(target=self.send, args=("/models/none", body)) for _ in range(100)]
+        threads = [threading.Thread(target=self.send, args=("/models/none", body)) for _ in range(20 if IS_SLOW else 100)]
         for thread in threads:
             thread.start()
         slowest = 0.0
@@ -360,7 +360,7 @@ class LargeBodies(unittest.TestCase):
             begin = time.monotonic()
             self.assertEqual(self.server.status("/health"), 200)
             slowest = max(slowest, time.monotonic() - begin)
-        self.assertLess(slowest, 10 if IS_SLOW else 1)
+        self.assertLess(slowest, 1)
 
     def test_long_documents_are_not_waited_for(self):
         """Short questions are answered while documents, each longer than a batch, wait for one another."""
