@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares `berth serve` with servers that pad, at equal p99:
 
-    bench/serve_compare.py BERTH MODEL_FOLDER SQUAD.json [--python PYTHON] [--precision fp32|bf16] [--threads N] ...
+    bench/serve_compare.py BERTH MODEL_FOLDER SQUAD.json [--python PYTHON] [--precision fp32|bf16|int8] [--threads N] ...
 
-Starts one server after the other: PyTorch, ONNX Runtime (only in fp32) and `berth serve`, and asks each the same questions.
+Starts one server after the other: ONNX Runtime (not in bf16, which it does not have on a CPU), PyTorch and `berth serve`, all in
+the same precision, and asks each the same questions.
 
 1. Of each peer: questions a second with 64 always waiting, and the p99 of arrivals at random (open loop, as in
    bench/serve_load.py) at 0.4 and 0.8 of this rate.
@@ -44,9 +45,10 @@ class Server:
     def __init__(self, kind: str, args: argparse.Namespace):
         port, threads = str(free_port()), str(args.threads)
         if kind == "berth":
-            words = [args.berth, "serve", "--model", "qa=" + args.model, "--precision", args.precision, *args.option]
+            words = [args.berth, "serve", "--model", "qa=" + args.model, "--precision", args.precision, "--idle_timeout", "3600",
+                     *args.option]
         else:
-            dtype = {"fp32": "float32", "bf16": "bfloat16"}[args.precision]
+            dtype = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}[args.precision]
             words = [args.python, str(pathlib.Path(__file__).with_name("serve_padded.py")), kind, args.model, "--dtype", dtype]
         self.url = f"http://127.0.0.1:{port}/models/qa"
         self.process = subprocess.Popen([*words, "--port", port, "--threads", threads], stdout=subprocess.DEVNULL,
@@ -123,7 +125,7 @@ async def main() -> None:
     parser.add_argument("model")
     parser.add_argument("data")
     parser.add_argument("--python", default=sys.executable, help="runs the peers")
-    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--precision", choices=["fp32", "bf16", "int8"], default="fp32")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--peers", nargs="*", choices=["torch", "onnx"])
     parser.add_argument("--requests", type=int, default=600, help="of each open loop")
@@ -137,7 +139,7 @@ async def main() -> None:
     questions = [question for question in every if len(question["question"]) + len(question["context"]) <= args.longest]
     args.arrivals = serve_load.make_arrivals(1, 10 * args.requests, args.seed)[:args.requests]
     print(json.dumps({"questions": len(questions), "left_out": len(every) - len(questions), "precision": args.precision}), flush=True)
-    peers = args.peers or (["onnx", "torch"] if args.precision == "fp32" else ["torch"])
+    peers = args.peers or (["torch"] if args.precision == "bf16" else ["onnx", "torch"])
     found = {kind: await measure(kind, PEER_SHARES, questions, args) for kind in peers}
     own_rate, points = await measure("berth", OWN_SHARES, questions, args)
     for kind, (saturated, levels) in found.items():

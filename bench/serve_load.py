@@ -2,18 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads a running server with questions that arrive at random (open loop, Poisson):
 
-    bench/serve_load.py URL SQUAD.json [--offline QUESTIONS_PER_SECOND] [--seconds N] [--seed N] [--batch_tokens N]
+    bench/serve_load.py URL SQUAD.json [--offline QUESTIONS_PER_SECOND] [--seconds N] [--seed N] [--questions N]
 
-URL is that of a model with Hugging Face's API, http://localhost:8080/models/NAME. The phases, each a JSON object on a line:
+URL is that of a model with Hugging Face's API, http://localhost:8080/models/NAME; `berth serve` started with --idle_timeout 3600
+keeps the connections open. All phases ask the same --questions questions. The phases, each a JSON object on a line:
 
-idle       one request at a time
-service    lists of questions, one list at a time: the time of a batch of so many tokens (of `berth serve`, which counts them)
+idle       each question alone, one after the other
+service    lists of questions, one list after the other: the time of a batch of so many tokens (of `berth serve`, which counts them)
 saturated  64 requests are always waiting
 poisson    arrivals at --rate, by default 0.4 and 0.8 of --offline (of the saturated rate if that is not given)
 
 Arrivals do not wait for replies, so a slow server is not spared. Latencies are seconds from the moment a request was due.
-"simulated" are those of a queue with one server that takes what waits up to --batch_tokens, with the same arrivals and
-the service times of the first two phases. "client_cpu" is the share of one core that this program used itself.
+"simulated" is a queue with one server and the same arrivals, which forms batches as `berth serve` does: when it is free it takes
+what waits, in its order, up to the batch's tokens. A question has the tokens that it had alone, a batch takes the
+seconds that the first two phases measured for its tokens. So the simulated rate of "saturated" should be about the measured one,
+and "batch_tokens", the mean of a batch, tells whether batches were formed so. "client_cpu" is the share of one core that
+this program used itself.
 """
 import argparse
 import asyncio
@@ -24,6 +28,7 @@ import json
 import pathlib
 import random
 import re
+import statistics
 import time
 import urllib.parse
 
@@ -73,9 +78,14 @@ class Client:
                 f"Content-Length: {len(body)}\r\n\r\n").encode() + body
 
     async def open(self, count: int):
+        """Connections with a first reply: those that never ask are soon cut."""
         loop = asyncio.get_running_loop()
         for _ in range(count):
-            self.idle.append((await loop.create_connection(Connection, self.host, self.port))[1])
+            connection, future = (await loop.create_connection(Connection, self.host, self.port))[1], loop.create_future()
+            connection.done = future.set_result
+            connection.transport.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await future
+            self.idle.append(connection)
 
     def send(self, request: bytes, done):
         """Calls done(status) with the reply; 0: there is no connection, or it was cut."""
@@ -101,19 +111,26 @@ class Client:
             raise SystemExit(f"status {status}")
         return time.perf_counter() - begin
 
-    def tokens(self):
-        """Tokens that the model has read; None: the server does not count them."""
+    def count(self, metric: str):
+        """The model's metric; None: the server does not have it."""
         connection = http.client.HTTPConnection(self.host, self.port)
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
         name = self.path.rpartition("/")[2]
-        found = re.findall(r'^berth_tokens_total\{model="([^"]*)"\} (\d+)', text, re.M)
+        found = re.findall(rf'^{metric}\{{model="([^"]*)"\}} (\d+)', text, re.M)
         return next((int(count) for own, count in found if name in ("", own)), None)
 
-    def batch_tokens(self) -> int:
+    def tokens(self):
+        return self.count("berth_tokens_total")
+
+    def batches(self) -> tuple:
+        """Tokens and number of all batches."""
+        return self.count("berth_batch_tokens_sum"), self.count("berth_batch_tokens_count")
+
+    def info(self) -> dict:
         connection = http.client.HTTPConnection(self.host, self.port)
         connection.request("GET", "/info")
-        return json.loads(connection.getresponse().read())["max_batch_tokens"]
+        return json.loads(connection.getresponse().read())
 
     def cpu_since(self, seconds: float) -> float:
         before, self.cpu = self.cpu, time.process_time()
@@ -136,19 +153,40 @@ async def idle(client: Client, requests: list) -> tuple:
     return {"phase": "idle", "requests": len(requests), **quantiles(seconds)}, list(zip(tokens, seconds))
 
 
-async def lists(client: Client, questions: list, most_tokens: int) -> list:
-    """(tokens, seconds) of lists up to the size of a batch: the median of five."""
-    points, count = [], 2
-    while points == [] or points[-1][0] < 0.8 * most_tokens and count <= 64:
-        request, seconds = client.encode(questions[:count]), []
-        before = client.tokens()
-        for _ in range(5):
-            seconds.append(await client.ask(request))
-        tokens = (client.tokens() - before) // 5
-        if tokens > most_tokens:
-            break
-        points.append((tokens, sorted(seconds)[2]))
-        count += max(count // 2, 1)
+class Tokens:
+    """Of each question: those that the model read (`read`) and those that the queue counts (`counted`), which are twice the
+    text's if it is read in windows."""
+
+    def __init__(self, points: list, longest: int, stride: int):
+        self.read = [tokens for tokens, _ in points]
+        windows = [-(-tokens // longest) for tokens in self.read]
+        self.counted = [tokens if count == 1 else 2 * (tokens - (count - 1) * (longest - stride))
+                        for tokens, count in zip(self.read, windows)]
+
+    def batch(self, numbers, most: int) -> list:
+        """The first of these questions, up to `most` tokens."""
+        batch, size = [], 0
+        for number in numbers:
+            size += self.counted[number % len(self.counted)]
+            if batch and size > most:
+                break
+            batch.append(number % len(self.counted))
+        return batch
+
+    def sum(self, batch: list) -> int:
+        return sum(self.read[number] for number in batch)
+
+
+async def lists(client: Client, questions: list, tokens: Tokens, most: int) -> list:
+    """(tokens, seconds) of batches of up to 2 to 8 eighths of `most` tokens: the medians of seven lists of each size."""
+    points, first = [], 0
+    for eighths in range(2, 9):
+        found = []
+        for _ in range(7):
+            batch = tokens.batch(range(first, first + len(questions)), most * eighths // 8)
+            first += len(batch)
+            found.append((tokens.sum(batch), await client.ask(client.encode([questions[number] for number in batch]))))
+        points.append((statistics.median(size for size, _ in found), statistics.median(seconds for _, seconds in found)))
     return points
 
 
@@ -181,18 +219,17 @@ class Service:
         return s0 + (s1 - s0) * (tokens - t0) / (t1 - t0) if tokens > t0 else s0
 
 
-def simulate(arrivals: list, tokens: list, service, most: int) -> dict:
-    """Latencies of a queue with one server that takes all that waits, in batches of at most `most` tokens."""
-    free, seconds, first = 0.0, [], 0
+def simulate(arrivals: list, tokens: Tokens, service, most: int) -> dict:
+    """A queue with one server that takes what waits, in batches of at most `most` tokens."""
+    free, seconds, first, batches = 0.0, [], 0, 0
     while first < len(arrivals):
-        start, end, size = max(free, arrivals[first]), first, 0
-        while end < len(arrivals) and arrivals[end] <= start and (end == first or size + tokens[end] <= most):
-            size += tokens[end]
-            end += 1
-        free = start + service(size)
-        seconds += [free - arrival for arrival in arrivals[first:end]]
-        first = end
-    return quantiles(seconds)
+        start = max(free, arrivals[first])
+        batch = tokens.batch(range(first, bisect.bisect(arrivals, start)), most)
+        free = start + service(tokens.sum(batch))
+        seconds += [free - arrival for arrival in arrivals[first:first + len(batch)]]
+        first, batches = first + len(batch), batches + 1
+    return {**quantiles(seconds), "rate": round(len(arrivals) / free, 2),
+            "batch_tokens": round(tokens.sum([i % len(tokens.read) for i in range(len(arrivals))]) / batches)}
 
 
 async def poisson(client: Client, requests: list, arrivals: list) -> dict:
@@ -230,34 +267,41 @@ async def main() -> None:
     parser.add_argument("--rate", type=float, nargs="*")
     parser.add_argument("--seconds", type=float, default=25)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--questions", type=int, default=200)
     parser.add_argument("--batch_tokens", type=int, help="of the simulated queue; default: the server's")
+    parser.add_argument("--stride", type=int, default=128, help="the server's --doc_stride")
     parser.add_argument("--connections", type=int, default=512)
     args = parser.parse_args()
-    client, questions = Client(args.url), read_questions(args.data, args.seed)
+    client, questions = Client(args.url), read_questions(args.data, args.seed)[:args.questions]
     requests = [client.encode(question) for question in questions]
     await client.open(args.connections)
     for request in requests[-20:]:
         await client.ask(request)
-    result, points = await idle(client, requests[:100])
+    result, points = await idle(client, requests)
     print(json.dumps(result), flush=True)
     counts = client.tokens() is not None
     if counts:
-        args.batch_tokens = args.batch_tokens or client.batch_tokens()
-        service = Service(points, await lists(client, questions, args.batch_tokens))
+        info = client.info()
+        most, tokens = args.batch_tokens or info["max_batch_tokens"], Tokens(points, info["max_input_length"], args.stride)
+        service = Service(points, await lists(client, questions, tokens, most))
         print(json.dumps({"phase": "service", "points": [(round(t), round(s, 5)) for t, s in service.points]}), flush=True)
     client.cpu_since(1)
     saturated = await saturate(client, requests, args.seconds / 2)
+    if counts:
+        saturated["simulated"] = simulate([0.0] * saturated["requests"], tokens, service, most)["rate"]
     print(json.dumps(saturated), flush=True)
     whole = args.offline or saturated["rate"]
     for rate in args.rate or (0.4 * whole, 0.8 * whole):
         arrivals = make_arrivals(rate, args.seconds, args.seed)
+        before = client.batches()
         found = {"phase": "poisson", "rate": round(rate, 2), "requests": len(arrivals),
                  **await poisson(client, requests, arrivals)}
-        if counts:
-            per_byte = sum(t for t, _ in points) / sum(map(len, requests[:100]))
-            tokens = [per_byte * len(requests[i % len(requests)]) for i in range(len(arrivals))]
-            found["simulated"] = simulate(arrivals, tokens, service, args.batch_tokens)
         found["p99_by_idle_p50"] = round(found["p99"] / result["p50"], 2)
+        if counts:
+            read, batches = (after - own for after, own in zip(client.batches(), before))
+            found["batch_tokens"] = round(read / batches)
+            found["simulated"] = simulate(arrivals, tokens, service, most)
+            found["p99_by_simulated"] = round(found["p99"] / found["simulated"]["p99"], 2)
         print(json.dumps(found), flush=True)
 
 

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A padding server to compare with: PyTorch or ONNX Runtime behind uvicorn, dynamic batches of 8.
 
-    bench/serve_padded.py torch|onnx MODEL_FOLDER [--port N] [--batch N] [--threads N] [--dtype bfloat16|float32]
+    bench/serve_padded.py torch|onnx MODEL_FOLDER [--port N] [--batch N] [--threads N] [--dtype bfloat16|float32|int8]
 
 Answers Hugging Face's question answering at every path, as `berth serve` does, so that bench/serve_load.py can load both:
 whatever waits, up to --batch questions, is padded to its longest and run together; the best span of up to 30 tokens is
-found for the whole batch at once. `onnx` exports the model first (float32). Needs torch, transformers, uvicorn, and
-onnxruntime for `onnx`.
+found for the whole batch at once. `onnx` exports the model first, in float32 or int8; on a CPU ONNX Runtime has no bfloat16.
+int8 are each one's own dynamic quantization: weights once, activations for each batch. Idle connections are kept open. Needs
+torch, transformers, uvicorn, and onnxruntime and onnx for `onnx`.
 """
 import argparse
 import asyncio
@@ -25,9 +26,11 @@ LENGTH, ANSWER = 384, 30
 
 class Torch:
     def __init__(self, folder: str, args):
-        self.dtype = getattr(torch, args.dtype)
         torch.set_num_threads(args.threads)
-        self.model = transformers.AutoModelForQuestionAnswering.from_pretrained(folder, dtype=self.dtype).eval()
+        dtype = torch.bfloat16 if args.dtype == "bfloat16" else torch.float32
+        self.model = transformers.AutoModelForQuestionAnswering.from_pretrained(folder, dtype=dtype).eval()
+        if args.dtype == "int8":
+            self.model = torch.ao.quantization.quantize_dynamic(self.model, {torch.nn.Linear}, dtype=torch.qint8)
 
     @torch.inference_mode()
     def __call__(self, inputs: dict) -> tuple:
@@ -42,10 +45,15 @@ class Onnx:
         import onnxruntime
         model = transformers.AutoModelForQuestionAnswering.from_pretrained(folder, attn_implementation="eager").eval()
         example = {name: torch.ones(2, 16, dtype=torch.int64) for name in self.NAMES}
-        path = pathlib.Path(tempfile.mkdtemp()) / "model.onnx"
+        own = tempfile.TemporaryDirectory()
+        path = pathlib.Path(own.name) / "model.onnx"
         axes = {name: {0: "batch", 1: "length"} for name in [*self.NAMES, "start", "end"]}
         torch.onnx.export(model, tuple(example[name] for name in self.NAMES), str(path), input_names=self.NAMES,
                           output_names=["start", "end"], dynamic_axes=axes, opset_version=17, dynamo=False)
+        if args.dtype == "int8":
+            from onnxruntime import quantization
+            quantization.quantize_dynamic(path, path.with_suffix(".int8"), per_channel=True)
+            path = path.with_suffix(".int8")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = args.threads
         self.session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -126,13 +134,15 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8081)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--dtype", choices=["bfloat16", "float32", "int8"], default="bfloat16")
     args = parser.parse_args()
+    if args.kind == "onnx" and args.dtype == "bfloat16":
+        parser.error("onnx: only float32 and int8")
     tokenizer = transformers.AutoTokenizer.from_pretrained(args.folder)
     batches = Batches(tokenizer, {"torch": Torch, "onnx": Onnx}[args.kind](args.folder, args), args.batch)
     batches.answer([{"question": "Who?", "context": "Ada lived in Oslo."}] * args.batch)
     print("ready", flush=True)
-    uvicorn.run(application(batches), host="127.0.0.1", port=args.port, log_level="error", access_log=False)
+    uvicorn.run(application(batches), host="127.0.0.1", port=args.port, log_level="error", access_log=False, timeout_keep_alive=3600)
 
 
 if __name__ == "__main__":

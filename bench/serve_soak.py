@@ -249,7 +249,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=4)
     args = parser.parse_args()
     words = [word for model in args.model for word in ("--model", model)]
-    server = Process([args.berth, "serve", *words, "--port", "0"])
+    server = Process([args.berth, "serve", *words, "--port", "0", "--idle_timeout", "3600"])
     questions, models = read_questions(args.data), tasks_of(server)
     before = server.state()["descriptors"]
     loads = [Load(server, models, questions, seed) for seed in range(args.clients)]

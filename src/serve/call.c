@@ -45,6 +45,9 @@ static char *decode(const char *from, size_t length) {
 // "a=1&b=2" as an object of texts.
 static enum berth_status read_form(struct call *call, struct berth_error *error) {
     const char *at = call->request->body;
+    if (strlen(at) != call->request->body_length || strstr(at, "%00") != NULL) {
+        return error_set(error, BERTH_USAGE, "the form contains a NUL character");
+    }
     json *fields = json_new_object();
     for (int i = 0; *at != '\0'; i++) {
         const size_t length = strcspn(at, "&"), name = strcspn(at, "=&");

@@ -12,6 +12,7 @@
 #define NAME_SIZE 256
 #define NO_NAME "several models are served, and the request names none; /v1/models lists them"
 #define NO_MODEL "there is no such model; /v1/models lists them"
+#define NO_TASK "this path is for %s, and no model here is; /v1/models lists them"
 
 struct route {
     const char *method, *path; // one part of the path may be "*", a model's name
@@ -311,11 +312,18 @@ struct http_reply routes_refuse(void *context, const struct http_request *reques
     return reply_error(request, status, message);
 }
 
-static int is_json(const struct http_request *request) {
+// The parameters of a type do not count.
+static int is_type(const char *type, const char *wanted) {
+    const size_t length = strlen(wanted);
+    return strncasecmp(type, wanted, length) == 0 && strchr("; \t", type[length]) != NULL;
+}
+
+static int has_type(const struct http_request *request, const struct shape *shape) {
     const char *type = http_header(request, "Content-Type");
-    return type == NULL || strncasecmp(type, "application/json", 16) == 0 ||
+    return type == NULL ||
            // What curl says of --data unless told otherwise.
-           strcasecmp(type, "application/x-www-form-urlencoded") == 0;
+           is_type(type, "application/x-www-form-urlencoded") ||
+           (!shape->is_form && is_type(type, "application/json"));
 }
 
 static int refuse(const struct http_request *request, struct http_reply *reply, int status,
@@ -346,9 +354,12 @@ int routes_admit(void *context, const struct http_request *request, struct http_
     if (status != 0) {
         return refuse(request, reply, status, message);
     }
-    return route->shape == NULL || is_json(request)
+    return route->shape == NULL || has_type(request, route->shape)
                ? 1
-               : refuse(request, reply, 415, "the Content-Type is not application/json");
+               : refuse(request, reply, 415,
+                        route->shape->is_form
+                            ? "the Content-Type is not application/x-www-form-urlencoded"
+                            : "the Content-Type is not application/json");
 }
 
 // The model that a request means: by its path, by "model" in the body, the first that does what the
@@ -363,6 +374,24 @@ static size_t find_model(struct server *server, const struct route *route, const
     return route->shape->only != NULL ? model_for(server, route->shape->only)
            : count == 1               ? 0
                                       : count;
+}
+
+// Answers a call without a model, and frees it.
+static void refuse_call(struct call *call, const struct berth_error *error) {
+    http_answer(call->request,
+                reply_error(call->request, reply_status(error->status), error->message));
+    call_free(call);
+}
+
+static void refuse_unknown(struct call *call, int is_named) {
+    struct berth_error error;
+    const char *task = call->shape->only;
+    if (is_named || task == NULL) {
+        (void)error_set(&error, BERTH_NO_INPUT, "%s", is_named ? NO_MODEL : NO_NAME);
+    } else {
+        (void)error_set(&error, BERTH_NO_INPUT, NO_TASK, task);
+    }
+    refuse_call(call, &error);
 }
 
 // From the request to the queue. Errors of a request whose model is known are its metrics'.
@@ -392,19 +421,13 @@ void routes_read(void *context, struct call *call) {
         call_free(call);
         return;
     }
-    enum berth_status status = call_read(call, &error);
-    if (status != BERTH_OK) {
-        http_answer(call->request, reply_error(call->request, reply_status(status), error.message));
-        call_free(call);
+    if (call_read(call, &error) != BERTH_OK) {
+        refuse_call(call, &error);
         return;
     }
     call->model = find_model(server, route, name, call->document);
     if (call->model == models_count(server->models)) {
-        const int is_named = *name != '\0' || json_member(call->document, "model") != NULL;
-        const int is_any = route->shape->only == NULL;
-        http_answer(call->request,
-                    reply_error(call->request, 404, is_named || !is_any ? NO_MODEL : NO_NAME));
-        call_free(call);
+        refuse_unknown(call, *name != '\0' || json_member(call->document, "model") != NULL);
     } else {
         ask_model(server, call);
     }

@@ -206,6 +206,20 @@ static enum berth_status read_fields(const struct task *task, struct item *item,
     return BERTH_OK;
 }
 
+// A misspelt name would have no effect.
+static enum berth_status check_fields(const struct task *task, const json *value, const char *what,
+                                      struct berth_error *error) {
+    struct json_walk walk = {.object = value};
+    while (json_walk_next(&walk)) {
+        if (strcmp(walk.key, task->fields[0]) != 0 &&
+            (task->fields[1] == NULL || strcmp(walk.key, task->fields[1]) != 0)) {
+            return error_set(error, BERTH_USAGE, "%s.%.60s: unknown in %s", what, walk.key,
+                             task->name);
+        }
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status read_item(const struct task *task, struct item *item, const json *value,
                                    const char *what, struct berth_error *error) {
     if (json_is_object_value(value)) {
@@ -220,7 +234,8 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     const json *inputs = json_member(call->document, "inputs");
     const struct task *task = call->instance->task;
     char what[64] = "inputs";
-    if (inputs == NULL) { // transformers' pipelines take the fields alone
+    const int is_alone = inputs == NULL; // transformers' pipelines take the fields so
+    if (is_alone) {
         inputs = json_member(call->document, task->fields[0]) != NULL ? call->document : NULL;
     }
     if (inputs == NULL) {
@@ -237,8 +252,11 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
         if (call->is_list) {
             snprintf(what, sizeof what, "inputs[%zu]", i);
         }
-        TRY(read_item(task, &call->items[i], call->is_list ? json_at(inputs, i) : inputs, what,
-                      error));
+        const json *input = call->is_list ? json_at(inputs, i) : inputs;
+        if (!is_alone) {
+            TRY(check_fields(task, input, what, error));
+        }
+        TRY(read_item(task, &call->items[i], input, what, error));
     }
     return BERTH_OK;
 }

@@ -53,14 +53,38 @@ static enum berth_status read_texts(struct call *call, size_t which, const json 
     return BERTH_OK;
 }
 
-static enum berth_status check_names(const struct task *task, const json *inputs,
+static int is_input(const struct task *task, const char *name) {
+    return strcmp(name, task->fields[0]) == 0 ||
+           (task->fields[1] != NULL && strcmp(name, task->fields[1]) == 0);
+}
+
+static int is_output(const struct task *task, const char *name) {
+    const struct task_output *own = task->outputs;
+    while (own->name != NULL && strcmp(own->name, name) != 0) {
+        own++;
+    }
+    return own->name != NULL;
+}
+
+// A list of objects, each with a name of the task's and of its own.
+static enum berth_status check_names(const json *list, const char *what, const struct task *task,
+                                     int (*is_known)(const struct task *task, const char *name),
                                      struct berth_error *error) {
-    for (size_t i = 0; i < json_length(inputs); i++) {
-        const char *name = json_text(json_member(json_at(inputs, i), "name"));
-        if (name == NULL || (strcmp(name, task->fields[0]) != 0 &&
-                             (task->fields[1] == NULL || strcmp(name, task->fields[1]) != 0))) {
-            return error_set(error, BERTH_USAGE, "input \"%.60s\": unknown in %s",
-                             name != NULL ? name : "", task->name);
+    if (!json_is_array_value(list)) {
+        return error_set(error, BERTH_USAGE, "%s: expected a list", what);
+    }
+    for (size_t i = 0; i < json_length(list); i++) {
+        const char *name = json_text(json_member(json_at(list, i), "name"));
+        if (name == NULL) {
+            return error_set(error, BERTH_USAGE, "%s[%zu]: expected an object with a name", what,
+                             i);
+        }
+        if (!is_known(task, name)) {
+            return error_set(error, BERTH_USAGE, "%s[%zu]: \"%.60s\" is unknown in %s", what, i,
+                             name, task->name);
+        }
+        if (find_tensor(list, name) != json_at(list, i)) {
+            return error_set(error, BERTH_USAGE, "%s[%zu]: a second \"%s\"", what, i, name);
         }
     }
     return BERTH_OK;
@@ -72,33 +96,18 @@ static int is_wanted(const struct call *call, const char *name) {
     return json_length(outputs) == 0 || find_tensor(outputs, name) != NULL;
 }
 
-static enum berth_status check_outputs(const struct call *call, struct berth_error *error) {
-    const json *outputs = json_member(call->document, "outputs");
-    for (size_t i = 0; i < json_length(outputs); i++) {
-        const char *name = json_text(json_member(json_at(outputs, i), "name"));
-        const struct task_output *own = call->instance->task->outputs;
-        while (own->name != NULL && (name == NULL || strcmp(own->name, name) != 0)) {
-            own++;
-        }
-        if (own->name == NULL) {
-            return error_set(error, BERTH_USAGE, "output \"%.60s\": unknown in %s",
-                             name != NULL ? name : "", call->instance->task->name);
-        }
-    }
-    return outputs == NULL || json_is_array_value(outputs)
-               ? BERTH_OK
-               : error_set(error, BERTH_USAGE, "outputs: expected a list");
-}
-
 static enum berth_status read(struct call *call, struct berth_error *error) {
     const struct task *task = call->instance->task;
     const json *inputs = json_member(call->document, "inputs"), *texts[2] = {NULL, NULL};
     const json *id = json_member(call->document, "id");
+    const json *outputs = json_member(call->document, "outputs");
     if (id != NULL && !json_is_text(id)) {
         return error_set(error, BERTH_USAGE, "id: expected a text");
     }
-    TRY(check_names(task, inputs, error));
-    TRY(check_outputs(call, error));
+    TRY(check_names(inputs, "inputs", task, is_input, error));
+    if (outputs != NULL) {
+        TRY(check_names(outputs, "outputs", task, is_output, error));
+    }
     for (size_t i = 0; i < 2 && task->fields[i] != NULL; i++) {
         const json *input = find_tensor(inputs, task->fields[i]);
         if (input == NULL && (i == 0 || task->is_pair)) {

@@ -6,8 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+// A member of the request; NULL: there is none, or it is null.
+static const json *find_given(const struct call *call, const char *key) {
+    const json *value = json_member(call->document, key);
+    return json_is_null_value(value) ? NULL : value;
+}
+
 static enum berth_status read_format(struct call *call, struct berth_error *error) {
-    const json *format = json_member(call->document, "encoding_format");
+    const json *format = find_given(call, "encoding_format");
     const char *name = json_text(format);
     if (format == NULL || (name != NULL && strcmp(name, "float") == 0)) {
         return BERTH_OK;
@@ -20,14 +26,18 @@ static enum berth_status read_format(struct call *call, struct berth_error *erro
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
     const json *input = json_member(call->document, "input");
+    const json *user = find_given(call, "user");
     char what[64] = "input";
     TRY(read_format(call, error));
-    if (json_member(call->document, "dimensions") != NULL) {
+    if (find_given(call, "dimensions") != NULL) {
         return error_set(error, BERTH_USAGE,
                          "dimensions: BERT's embeddings cannot be shortened; leave it out");
     }
+    if (user != NULL && !json_is_text(user)) {
+        return error_set(error, BERTH_USAGE, "user: expected a text");
+    }
     call->is_list = json_is_array_value(input);
-    const size_t count = call->is_list ? json_length(input) : 1;
+    const size_t count = call->is_list ? json_length(input) : (size_t)json_is_text(input);
     if (count == 0) {
         return error_set(error, BERTH_USAGE, "input: expected a text or a list of texts");
     }

@@ -23,9 +23,9 @@ static enum berth_status read_truncate(const json *document, struct berth_error 
 
 static enum berth_status count_inputs(struct call *call, const json *inputs,
                                       struct berth_error *error) {
-    const size_t count = call->is_list ? json_length(inputs) : 1;
-    return inputs != NULL && count > 0
-               ? call_make_items(call, count, error)
+    const int is_given = json_is_text(inputs) || json_length(inputs) > 0;
+    return is_given && !json_is_object_value(inputs)
+               ? call_make_items(call, call->is_list ? json_length(inputs) : 1, error)
                : error_set(error, BERTH_USAGE, "inputs: expected a text or a list of texts");
 }
 
@@ -64,6 +64,7 @@ const struct shape shape_tei_embed = {
 // A text, or a list of a text and its pair.
 static enum berth_status read_texts(struct item *item, const json *value, const char *what,
                                     struct berth_error *error) {
+    char part[96];
     if (!json_is_array_value(value)) {
         return call_set_text(item, 0, value, what, error);
     }
@@ -71,7 +72,8 @@ static enum berth_status read_texts(struct item *item, const json *value, const 
         return error_set(error, BERTH_USAGE, "%s: expected one text or two", what);
     }
     for (size_t i = 0; i < json_length(value); i++) {
-        TRY(call_set_text(item, i, json_at(value, i), what, error));
+        snprintf(part, sizeof part, "%s[%zu]", what, i);
+        TRY(call_set_text(item, i, json_at(value, i), part, error));
     }
     return BERTH_OK;
 }
@@ -90,7 +92,11 @@ static enum berth_status read_predict(struct call *call, struct berth_error *err
         if (call->is_list) {
             snprintf(what, sizeof what, "inputs[%zu]", i);
         }
-        TRY(read_texts(&call->items[i], call->is_list ? json_at(inputs, i) : inputs, what, error));
+        const json *input = call->is_list ? json_at(inputs, i) : inputs;
+        if (call->is_list && !json_is_array_value(input)) {
+            return error_set(error, BERTH_USAGE, "%s: expected a list of one text or two", what);
+        }
+        TRY(read_texts(&call->items[i], input, what, error));
     }
     return BERTH_OK;
 }

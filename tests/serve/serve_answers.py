@@ -56,6 +56,7 @@ class Answers(unittest.TestCase):
     def test_one_question(self):
         self.assertEqual(self.server.json("/models/qa", {"inputs": QUESTION}), answers_of_verb(QUESTION)[0])
         self.assertEqual(self.server.json("/models/qa", QUESTION), answers_of_verb(QUESTION)[0])
+        self.assertEqual(self.server.json("/models/qa", {**QUESTION, "model": "qa"}), answers_of_verb(QUESTION)[0])
 
     def test_parameters_in_both_spellings(self):
         expected = answers_of_verb(QUESTION, 3)
@@ -102,6 +103,8 @@ class Answers(unittest.TestCase):
                             ({"inputs": [QUESTION, {"question": "Who?", "context": ""}]}, "inputs[1].context"),
                             ({"inputs": {"question": "?" * 70000, "context": "x"}}, "64 KiB"),
                             ({"inputs": {"question": "Who?", "context": "\u200b"}}, "no words"),
+                            ({"inputs": {**QUESTION, "colour": 1}}, "inputs.colour: unknown in question-answering"),
+                            ({"inputs": [QUESTION, {**QUESTION, "text": "x"}]}, "inputs[1].text: unknown"),
                             ({"inputs": QUESTION, "model": {}}, "model"), ("[1]", "object"), ("{", "JSON"), (b'{"inputs": "\xff"}', "0xff"),
                             ("[" * 10000 + "]" * 10000, "nested"), ('{"inputs": 1, "inputs": 2}', "duplicate")]:
             self.refused("/models/qa", body, words)
@@ -143,6 +146,12 @@ class Answers(unittest.TestCase):
         self.refused("/v1/embeddings", {"input": "x", "model": "similar", "dimensions": 3}, "dimensions")
         self.refused("/v1/embeddings", {"input": "x", "model": "similar", "encoding_format": "hex"}, "base64")
         self.refused("/v1/embeddings", {"input": [[1, 2]], "model": "similar"}, "input[0]")
+        self.refused("/v1/embeddings", {"input": {"text": "x"}}, "or a list of texts")
+        for user in (3, ["me"], {}, False):
+            self.refused("/v1/embeddings", {"input": "x", "user": user}, "user: expected a text")
+        for name, given in (("user", "me"), ("user", None), ("dimensions", None), ("encoding_format", None)):
+            row, = self.server.json("/v1/embeddings", {"input": texts[0], name: given})["data"]
+            self.assertEqual(row["embedding"], expected[0], name)
 
     def test_text_embeddings_inference(self):
         texts = ["hello world", "Ada lived in Oslo."]
@@ -151,6 +160,7 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.server.json("/embed", {"inputs": texts, "normalize": False}),
                          self.server.json("/models/similar", {"inputs": texts, "parameters": {"normalize": False}}))
         self.refused("/embed", {"inputs": []}, "inputs")
+        self.refused("/embed", {"inputs": {"text": "x"}}, "or a list of texts")
         self.refused("/embed", {"inputs": texts, "normalize": 1}, "normalize")
         self.refused("/embed", {"inputs": texts, "truncate": False}, "truncate")
         info = self.server.json("/info")
@@ -186,6 +196,9 @@ class Answers(unittest.TestCase):
                          self.server.json("/models/kinds", {"inputs": pairs[0][0]}))
         self.assertEqual(self.server.json("/predict", {"inputs": list(pairs[0]), "raw_scores": True}), found[0])
         self.refused("/predict", {"inputs": [["a", "b", "c"]]}, "one text or two")
+        self.refused("/predict", {"inputs": ["a", 1]}, "inputs[1]: expected a text")
+        self.refused("/predict", {"inputs": [["a", "b"], "c"]}, "inputs[1]: expected a list")
+        self.refused("/predict", {"inputs": [["a", "b"], ["a", " "]]}, "inputs[1][1]: the text is blank")
         tensors = [{"name": name, "shape": [1, 1], "datatype": "BYTES", "data": [inputs[0][name]]} for name in inputs[0]]
         outputs = self.server.json("/v2/models/kinds/infer", {"inputs": tensors})["outputs"]
         self.assertEqual(outputs[0]["data"], [usual[0][0]["label"]])
@@ -216,15 +229,18 @@ class Answers(unittest.TestCase):
                               ([asked, tensor("context", "x")], "1 texts, expected 2"),
                               ([asked, dict(given, shape=[3])], "shape"), ([asked, dict(given, shape=[2, 2])], "shape"),
                               ([asked, dict(given, shape=[-1, -2])], "shape"), ([], "no input question"),
-                              ([asked, dict(given, datatype="FP32")], "BYTES"), (1, "no input question")]:
+                              ([asked, dict(given, datatype="FP32")], "BYTES"), (1, "inputs: expected a list"),
+                              ([asked, given, tensor("question", "Who?", "What?")], 'inputs[2]: a second "question"'),
+                              ([asked, "context"], "inputs[1]: expected an object"), ([{}], "inputs[0]: expected an object")]:
             self.refused("/v2/models/qa/infer", {"inputs": inputs}, words)
         self.refused("/v2/models/qa/infer", {"id": 7, "inputs": [given, asked]}, "id")
         for names in (["end"], ["score", "answer"]):
             found = self.server.json("/v2/models/qa/infer", {"inputs": [given, asked], "outputs": [{"name": name} for name in names]})
             self.assertEqual({output["name"]: output["data"] for output in found["outputs"]},
                              {name: outputs[name]["data"] for name in names})
-        for asked_for in ([{"name": "other"}], [{}], ["end"], 1):
-            self.refused("/v2/models/qa/infer", {"inputs": [given, asked], "outputs": asked_for}, "output")
+        for asked_for, words in [([{"name": "other"}], "unknown"), ([{}], "outputs[0]"), (["end"], "outputs[0]"), (1, "a list"),
+                                 ([{"name": "end"}, {"name": "end"}], 'a second "end"')]:
+            self.refused("/v2/models/qa/infer", {"inputs": [given, asked], "outputs": asked_for}, words)
         output = self.server.json("/v2/models/similar/infer", {"inputs": [tensor("text", "hello world", "Ada")]})["outputs"][0]
         self.assertEqual(output["shape"], [2, 32])
         self.assertEqual(output["data"], sum(embeddings_of_verb("hello world", "Ada"), []))
@@ -264,6 +280,31 @@ class Answers(unittest.TestCase):
         self.assertGreater(self.server.metric("process_resident_memory_bytes"), 1e6)
 
 
+    def response(self, description: dict, operation: dict, status: int) -> dict:
+        """What the document says of the status."""
+        self.assertIn(str(status), operation["responses"])
+        found = operation["responses"][str(status)]
+        for part in found.get("$ref", "").split("/")[1:]:
+            description = description[part]
+        return description if "$ref" in found else found
+
+    def test_refusals_are_described(self):
+        """Of each path: what its requests may do wrong before the path matters."""
+        description = self.server.json("/openapi.json")
+        wrong = [(b"Host: localhost\r\nHost: localhost\r\n\r\n", 400), (b"Host: evil.example\r\n\r\n", 403),
+                 (b"Host: localhost\r\nContent-Length: 99999999\r\n\r\n", 413), (b"Host: localhost\r\n" + b"X: 1\r\n" * 101 + b"\r\n", 431),
+                 (b"Host: localhost\r\nTransfer-Encoding: other\r\n\r\n", 501)]
+        for path, methods in description["paths"].items():
+            for method, operation in methods.items():
+                line = f"{method.upper()} {path.replace('{name}', 'qa')}".encode()
+                for request in [(line + b" HTTP/1.1\r\n" + rest, status) for rest, status in wrong] + [
+                        (line + b"?" + b"a" * 9000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 414)]:
+                    reply = self.server.raw(request[0])
+                    self.assertEqual(int(reply[9:12]), request[1], reply[:300])
+                    schema = self.response(description, operation, request[1])["content"]["application/json"]["schema"]
+                    jsonschema.Draft7Validator({**schema, "components": description["components"]}).validate(
+                        json.loads(reply.partition(b"\r\n\r\n")[2]))
+
     def test_description(self):
         """openapi.json names every path, and what comes back is as it says."""
         description = self.server.json("/openapi.json")
@@ -282,8 +323,7 @@ class Answers(unittest.TestCase):
                 for body in bodies.get(path, [None]) if method == "post" else [None]:
                     for name in ("similar", "none") if "{name}" in path else ("",):
                         status, headers, content = self.server.ask(path.replace("{name}", name), body, method=method.upper())
-                        self.assertIn(str(status), operation["responses"], (method, path, status, content))
-                        content_types = operation["responses"][str(status)]["content"]
+                        content_types = self.response(description, operation, status)["content"]
                         kind = headers["Content-Type"].partition(";")[0]
                         self.assertIn(kind, content_types, path)
                         if kind == "application/json":
@@ -419,8 +459,10 @@ class OneModel(unittest.TestCase):
     def test_paths_of_other_tasks(self):
         with Server(models=["qa=qa"]) as server:
             self.assertEqual(server.json("/", {"inputs": QUESTION}), answers_of_verb(QUESTION)[0])
-            for path, body in (("/embed", {"inputs": "x"}), ("/predict", {"inputs": "x"}), ("/v1/embeddings", {"input": "x"})):
-                self.assertEqual(server.status(path, body), 404, path)
+            for path, body, task in (("/embed", {"inputs": "x"}, "feature-extraction"), ("/predict", {"inputs": "x"}, "text-classification"),
+                                     ("/v1/embeddings", {"input": "x"}, "feature-extraction")):
+                status, _, content = server.ask(path, body)
+                self.assertEqual((status, task in content["error"]["message"]), (404, True), content)
 
 
 class Int8(unittest.TestCase):

@@ -78,6 +78,7 @@ class Framing(unittest.TestCase):
         self.assertEqual(self.server.ask("/health", "", method="POST")[1]["Allow"], "GET, HEAD")
         self.assertEqual(self.server.status("/", ASK, headers={"Content-Type": "text/plain"}), 415)
         self.assertEqual(self.server.status("/", ASK, headers={"Content-Type": "application/json; charset=utf-8"}), 200)
+        self.assertEqual(self.server.status("/", ASK, headers={"Content-Type": "application/json-seq"}), 415)
 
     def test_other_sites(self):
         port = self.server.port
@@ -346,12 +347,12 @@ class LargeBodies(unittest.TestCase):
             rounds += 1
         self.assertEqual(found, [200] * count)
         self.assertGreater(rounds, 5)
-        self.assertLess(slowest, 10 if IS_SLOW else 1)
+        self.assertLess(slowest, 1)
 
     def test_reading_does_not_stop_the_connections(self):
-        """What takes longest to read, a hundred times at once."""
+        """What takes longest to read, many times at once."""
         body = self.question("!" * 10 ** 6)
-        threads = [threading.Thread(target=self.send, args=("/models/none", body)) for _ in range(100)]
+        threads = [threading.Thread(target=self.send, args=("/models/none", body)) for _ in range(20 if IS_SLOW else 100)]
         for thread in threads:
             thread.start()
         slowest = 0.0
@@ -359,18 +360,18 @@ class LargeBodies(unittest.TestCase):
             begin = time.monotonic()
             self.assertEqual(self.server.status("/health"), 200)
             slowest = max(slowest, time.monotonic() - begin)
-        self.assertLess(slowest, 10 if IS_SLOW else 1)
+        self.assertLess(slowest, 1)
 
     def test_long_documents_are_not_waited_for(self):
         """Short questions are answered while documents, each longer than a batch, wait for one another."""
-        body = self.question(CONTEXT * (5000 if IS_SLOW else 26000))
-        threads = [threading.Thread(target=self.send, args=("/models/qa", body)) for _ in range(4)]
+        body, count = self.question(CONTEXT * (5000 if IS_SLOW else 26000)), 8
+        threads = [threading.Thread(target=self.send, args=("/models/qa", body)) for _ in range(count)]
         for thread in threads:
             thread.start()
         while self.server.metric('berth_queue_length{model="qa"}') < 3:
-            self.assertTrue(all(thread.is_alive() for thread in threads))
+            self.assertTrue(any(thread.is_alive() for thread in threads))
             time.sleep(0.01)
-        for _ in range(4):
+        for _ in range(count):  # in turns with a document each, they would outlast all documents
             self.assertEqual(self.server.status("/models/qa", ASK), 200)
         self.assertGreater(self.server.metric('berth_queue_length{model="qa"}'), 0)
         for thread in threads:

@@ -56,6 +56,16 @@ class PlainForm(unittest.TestCase):
         self.assertIn("good", self.send(model="kinds", question="", context="hello"))
         self.assertRegex(self.send(model="similar", question="", context="hello"), r"<pre>\[-?\d")
 
+    def test_refusals(self):
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        for body, headers, status, words in [
+                ("model=qa&context=a&question=b", {"Content-Type": "application/json"}, 415, "x-www-form-urlencoded"),
+                ("model=qa&context=a&question=b", {"Content-Type": "multipart/form-data"}, 415, "x-www-form-urlencoded"),
+                ("model=qa&question=Who&context=a%00b", form, 400, "NUL"), (b"model=qa&question=Who&context=a\0b", form, 400, "NUL"),
+                ("model=qa&question=Who", form, 400, "context"), ("model=qa&context=a", form, 400, "question")]:
+            found, _, content = self.server.ask("/ask", body, headers=headers)
+            self.assertEqual((found, words in content["error"]["message"]), (status, True), content)
+
     def test_nothing_is_markup(self):
         for text in HOSTILE:
             page = self.send(model="qa", question=text, context=CONTEXT + text)

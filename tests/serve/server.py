@@ -14,9 +14,9 @@ import time
 
 BERTH = os.environ["BERTH"]
 MODELS = pathlib.Path(os.environ["MODELS"])
-# With sanitizers the server takes ten times as long: its clients wait longer, and floods are smaller.
+# With sanitizers the server takes ten times as long, so floods are smaller. All limits are the same.
 IS_SLOW = bool(os.environ.get("SANITIZE"))
-PATIENCE = 600 if IS_SLOW else 120
+PATIENCE = 600
 CONTEXT = "Ada lived in Oslo. Hugo lived in Riga."
 QUESTION = {"question": "Where did Ada live?", "context": CONTEXT}
 
