@@ -99,7 +99,7 @@ static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape
 static size_t plan_count(const struct cpu *cpu, const struct device_shape *shape) {
     const size_t lengths =
         (size_t)(shape->batch.max_length + CPU_ATTENTION_ROUND - 1) / CPU_ATTENTION_ROUND;
-    if (shape->compute == DTYPE_F32 && cpu->kernels->product_f32 != NULL) {
+    if (shape->compute == DTYPE_F32) {
         return LINEAR_PLANS;
     }
     if (shape->compute == DTYPE_BF16 && cpu->kernels->product_bf16 != NULL) {

@@ -5,9 +5,9 @@
 // depend on the number of threads.
 //
 // A plan is a product of one shape, prepared once and kept in a bounded cache. Products run in
-// Berth's kernels where the instruction set has some (AVX-512), and in oneDNN elsewhere and for
-// shapes that fill no block of a kernel. Where the processor multiplies bf16 natively (AVX-512
-// BF16) both do so; elsewhere the operands are converted to f32.
+// Berth's kernels, and in oneDNN where they fill no block of a kernel or a kernel is slower. Where
+// the processor multiplies bf16 natively (AVX-512 BF16) both do so; elsewhere oneDNN multiplies it,
+// converted to f32.
 #ifndef BERTH_CPU_GEMM_H
 #define BERTH_CPU_GEMM_H
 

@@ -148,9 +148,9 @@ struct kernels {
                          int64_t last, double squares[2]);
     void (*lamb_apply)(const struct adamw_range *range, double rate, int64_t first, int64_t last);
 
-    // Products; NULL: this instruction set has none of this type. Packed, an operand takes k words
-    // for each of its columns or rows, whose number is rounded up to 16. The depth of bf16 operands
-    // is even.
+    // Products; NULL: this instruction set has none in bf16. Packed, an operand takes k words for
+    // each of its columns or rows, whose number is rounded up to 16. The depth of bf16 operands is
+    // even.
     void (*product_f32)(const struct product *product);
     void (*product_bf16)(const struct product *product);
     // Panels of the columns [first, last) of x [k, n]; first is a multiple of PRODUCT_COLUMNS, as

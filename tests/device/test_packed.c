@@ -105,7 +105,7 @@ static void check_case(struct device *dev, const struct packed_case *c) {
 
 static void test_bytes(void **state) {
     (void)state;
-    static const char *const instructions[] = {"avx512bf16", "avx512"};
+    static const char *const instructions[] = {"avx512bf16", "avx512", "avx2", "generic"};
     static const int threads[] = {1, 2, 3, 16};
     for (size_t i = 0; i < sizeof instructions / sizeof *instructions; i++) {
         for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
@@ -126,7 +126,7 @@ static void test_bytes(void **state) {
     }
 }
 
-// Shapes that would need more memory, and instructions without such kernels, are left as they are.
+// Shapes that would need more memory, and bf16 without instructions for it, are left as they are.
 static void test_shapes(void **state) {
     (void)state;
     static const char *const instructions[] = {"avx512bf16", "avx512", "avx2", "generic"};
@@ -137,7 +137,7 @@ static void test_shapes(void **state) {
         if (device_cpu_open(&options, &dev, NULL) != BERTH_OK) {
             continue;
         }
-        assert_int_equal(dev->packs(dev, mat_of(data, 64, 33, DTYPE_F32)), i < 2);
+        assert_true(dev->packs(dev, mat_of(data, 64, 33, DTYPE_F32)));
         assert_int_equal(dev->packs(dev, mat_of(data, 64, 34, DTYPE_BF16)), i == 0);
         assert_false(dev->packs(dev, mat_of(data, 60, 34, DTYPE_F32)));
         assert_false(dev->packs(dev, mat_of(data, 64, 33, DTYPE_BF16)));

@@ -4,7 +4,8 @@
 // bf16 neighbours of the depth. b is packed into panels of 48 columns; a is read where it is, or
 // packed in strips of 8 rows. The sums of an element have one order, wherever it is in a block.
 //
-// Leaves out the choice between these and the library's products (gemm.c), and threads.
+// Leaves out other instruction sets (product_lanes.h), the choice between these and the library's
+// products (gemm.c), and threads.
 #ifndef BERTH_CPU_KERNELS_PRODUCT_H
 #define BERTH_CPU_KERNELS_PRODUCT_H
 

@@ -7,6 +7,7 @@
 #include "cpu/kernels/optimizer.h"
 #include "cpu/kernels/peak.h"
 #include "cpu/kernels/product.h"
+#include "cpu/kernels/product_lanes.h"
 #include "cpu/kernels/softmax.h"
 
 const struct kernels KERNELS_TABLE = {
@@ -30,12 +31,10 @@ const struct kernels KERNELS_TABLE = {
     .adamw = adamw,
     .lamb_moments = lamb_moments,
     .lamb_apply = lamb_apply,
-#if defined(__AVX512F__)
     .product_f32 = product_f32,
     .pack_columns = pack_columns,
     .pack_rows = pack_rows,
     .pack_strips = pack_strips,
-#endif
 #if defined(__AVX512BF16__)
     .product_bf16 = product_bf16,
 #endif
