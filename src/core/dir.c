@@ -63,7 +63,7 @@ enum berth_status dir_check(const char *path, struct berth_error *error) {
         return file_no_path(error);
     }
     enum berth_status status = BERTH_OK;
-    if (!dir_exists(at)) {
+    if (file_exists(at)) {
         status =
             error_set(error, BERTH_CANT_CREATE,
                       "cannot create the folder %s: %s is a file; choose another folder", path, at);

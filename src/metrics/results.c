@@ -109,11 +109,7 @@ static json *sort_object(const json *object) {
         failed |= json_set(sorted, keys[i], json_copy_deep(json_member(object, keys[i])));
     }
     memory_free(keys);
-    if (failed) {
-        json_free(sorted);
-        return NULL;
-    }
-    return sorted;
+    return json_if_whole(sorted, failed);
 }
 
 // Merges the fields into `object` and writes it.

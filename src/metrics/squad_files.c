@@ -11,15 +11,10 @@
 #include "metrics/squad_answers.h"
 
 static json *candidate_value(const struct squad_candidate *candidate) {
-    json *value = json_new_object();
-    json_set(value, "text", json_new_text(candidate->text));
-    json_set(value, "probability", json_new_real(candidate->probability));
-    json_set(value, "start_logit", json_new_real((double)candidate->start_logit));
-    if (json_set(value, "end_logit", json_new_real((double)candidate->end_logit)) != 0) {
-        json_free(value);
-        return NULL;
-    }
-    return value;
+    return JSON_OBJECT({"text", json_new_text(candidate->text)},
+                       {"probability", json_new_real(candidate->probability)},
+                       {"start_logit", json_new_real((double)candidate->start_logit)},
+                       {"end_logit", json_new_real((double)candidate->end_logit)});
 }
 
 static json *prediction_value(const struct squad_result *result) {

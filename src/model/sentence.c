@@ -264,37 +264,34 @@ static enum berth_status write_member(const char *folder, const char *name, json
     return status;
 }
 
-static void add_module(json *modules, const char *class, const char *path) {
-    char number[24], type[64];
-    json *module = json_new_object();
-    snprintf(number, sizeof number, "%zu", json_length(modules));
+static json *module_of(int number, const char *class, const char *path) {
+    char name[24], type[64];
+    snprintf(name, sizeof name, "%d", number);
     snprintf(type, sizeof type, "sentence_transformers.models.%s", class);
-    json_set(module, "idx", json_new_integer((int64_t)json_length(modules)));
-    json_set(module, "name", json_new_text(number));
-    json_set(module, "path", json_new_text(path));
-    json_set(module, "type", json_new_text(type));
-    json_append(modules, module);
+    return JSON_OBJECT({"idx", json_new_integer(number)}, {"name", json_new_text(name)},
+                       {"path", json_new_text(path)}, {"type", json_new_text(type)});
 }
 
 static json *modules_of(const struct sentence *sentence) {
     json *modules = json_new_array();
-    add_module(modules, "Transformer", "");
-    add_module(modules, "Pooling", POOLING_FOLDER);
+    int failed = json_append(modules, module_of(0, "Transformer", ""));
+    failed |= json_append(modules, module_of(1, "Pooling", POOLING_FOLDER));
     if (sentence->how.normalize) {
-        add_module(modules, "Normalize", NORMALIZE_FOLDER);
+        failed |= json_append(modules, module_of(2, "Normalize", NORMALIZE_FOLDER));
     }
-    return modules;
+    return json_if_whole(modules, failed);
 }
 
 static enum berth_status write_pooling(const struct sentence *sentence, int64_t size,
                                        const char *folder, struct berth_error *error) {
-    json *pooling = json_new_object();
-    json_set(pooling, "word_embedding_dimension", json_new_integer(size));
+    json *pooling = JSON_OBJECT({"word_embedding_dimension", json_new_integer(size)},
+                                {"include_prompt", json_new_boolean(1)});
+    int failed = 0;
     for (size_t i = 0; i < SENTENCE_POOLINGS; i++) {
-        json_set(pooling, old_names[i], json_new_boolean(i == (size_t)sentence->how.pooling));
+        const int is_on = i == (size_t)sentence->how.pooling;
+        failed |= json_set(pooling, old_names[i], json_new_boolean(is_on));
     }
-    json_set(pooling, "include_prompt", json_new_boolean(1));
-    return write_member(folder, "config.json", pooling, error);
+    return write_member(folder, "config.json", json_if_whole(pooling, failed), error);
 }
 
 // Another run's module of that name is not this model's.
@@ -323,9 +320,8 @@ static enum berth_status write_prompts(const struct sentence *sentence, const ch
 
 enum berth_status sentence_write(const struct sentence *sentence, int64_t size, const char *folder,
                                  struct berth_error *error) {
-    json *lengths = json_new_object();
-    json_set(lengths, "max_seq_length", json_new_integer(sentence->max_length));
-    json_set(lengths, "do_lower_case", json_new_boolean(0));
+    json *lengths = JSON_OBJECT({"max_seq_length", json_new_integer(sentence->max_length)},
+                                {"do_lower_case", json_new_boolean(0)});
     TRY(write_member(folder, LENGTH_FILE, lengths, error));
     TRY(write_prompts(sentence, folder, error));
     char *inside = path_join(folder, POOLING_FOLDER);

@@ -49,6 +49,7 @@ static enum berth_status read_form(struct call *call, struct berth_error *error)
         return error_set(error, BERTH_USAGE, "the form contains a NUL character");
     }
     json *fields = json_new_object();
+    int failed = 0;
     for (int i = 0; *at != '\0'; i++) {
         const size_t length = strcspn(at, "&"), name = strcspn(at, "=&");
         if (i == FIELDS_MOST) {
@@ -59,14 +60,15 @@ static enum berth_status read_form(struct call *call, struct berth_error *error)
         char *value = name < length ? decode(at + name + 1, length - name - 1) : NULL;
         if (key != NULL && value != NULL && utf8_is_valid(key, strlen(key)) &&
             utf8_is_valid(value, strlen(value))) {
-            json_set(fields, key, json_new_text(value));
+            failed |= json_set(fields, key, json_new_text(value));
         }
         memory_free(key);
         memory_free(value);
         at += length + (at[length] == '&');
     }
-    call->document = fields;
-    return fields != NULL ? BERTH_OK : error_no_memory(error, call->request->body_length, "a form");
+    call->document = json_if_whole(fields, failed);
+    return call->document != NULL ? BERTH_OK
+                                  : error_no_memory(error, call->request->body_length, "a form");
 }
 
 // --- JSON ----------------------------------------------------------------------------------------

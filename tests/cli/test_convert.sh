@@ -268,6 +268,12 @@ expect_code 0
 expect_err "13 tensors are narrowed: bert.embeddings.word_embeddings.weight"
 [ "$(stat -c %s narrow/model.gguf)" -lt "$(stat -c %s gguf/model.gguf)" ] || fail "f16 is no smaller"
 grep -qa tokenizer.ggml.tokens gguf/model.gguf || fail "no tokens"
+cp -r squad-minilm relu
+sed -i 's/"hidden_act": *"[a-z]*"/"hidden_act": "relu"/' relu/config.json
+run convert relu other --to gguf --allow-lossy
+expect_code 78
+expect_err "relu as gguf: hidden_act is relu, but llama.cpp's BERT computes gelu"
+rm -r relu
 mv squad-minilm/vocab.txt .
 run convert squad-minilm mute --to gguf --allow-lossy
 expect_code 0

@@ -178,6 +178,15 @@ expect_code 0
 expect_err "resumed from phase1/checkpoint-7"
 expect_err "step 10/10"
 
+# After another program's checkpoint of an earlier update than the first phase's end.
+run convert phase1 theirs --to nvidia
+expect_code 0
+mv theirs/*.pt theirs/ckpt_6.pt
+# shellcheck disable=SC2086
+run pretrain $second --output_dir third --phase1_end_step 7 --resume_from_checkpoint theirs/ckpt_6.pt
+expect_code 78
+expect_err "ckpt_6.pt: its step 6 is before phase1_end_step 7; omit --phase2, or name a later checkpoint"
+
 run finetune squad --model phase1 --train "$work/none.json" --output tuned
 expect_code 66
 make_dataset squad.json

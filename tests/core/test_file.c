@@ -369,6 +369,34 @@ static void test_dir_make_read_only(void **state) {
     assert_message_has(&error, "Permission denied");
 }
 
+// In a process of a user without rights, whose current folder may not even be searched.
+static void refuse_another_user(const char *path, const char *says) {
+    int status;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct berth_error error = {0};
+        const int is_ready = chdir(scratch("closed")) == 0 && chmod(".", 0) == 0 &&
+                             chmod(scratch("read"), 0555) == 0 &&
+                             (geteuid() != 0 || setuid(65534) == 0);
+        const int is_refused = is_ready && dir_check(path, &error) == BERTH_CANT_CREATE;
+        _exit(is_refused && strstr(error.message, says) != NULL ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void test_dir_check_without_rights(void **state) {
+    (void)state;
+    assert_int_equal(chmod(scratch_folder, 0755), 0);
+    assert_int_equal(mkdir(scratch("closed"), 0700), 0);
+    assert_int_equal(mkdir(scratch("read"), 0700), 0);
+    refuse_another_user("a/b", "cannot write to the folder .: Permission denied");
+    assert_int_equal(chmod(scratch("closed"), 0700), 0);
+    refuse_another_user(scratch("read/a"), "read: Permission denied");
+    assert_int_equal(chmod(scratch("closed"), 0700), 0);
+}
+
 static void test_dir_list_is_sorted(void **state) {
     (void)state;
     char **names;
@@ -528,6 +556,7 @@ int main(void) {
         SCRATCH_TEST(test_dir_make),
         SCRATCH_TEST(test_dir_remove_made),
         SCRATCH_TEST(test_dir_make_read_only),
+        SCRATCH_TEST(test_dir_check_without_rights),
         SCRATCH_TEST(test_dir_list_is_sorted),
         SCRATCH_TEST(test_dir_remove_follows_no_link),
         SCRATCH_TEST(test_dir_remove_refuses_roots),

@@ -258,6 +258,24 @@ static enum berth_status remove_job(struct berth_error *error) {
     return dir_remove_empty(scratch("t"), error);
 }
 
+static enum berth_status ranges_job(struct berth_error *error) {
+    struct file_ranges ranges;
+    TRY(file_ranges_make(scratch("part"), "head", 4, 10, error));
+    TRY(file_ranges_open(&ranges, scratch("part"), error));
+    TRY(file_ranges_close(&ranges, file_ranges_put(&ranges, 4, "middle", 6, error), error));
+    return file_publish(scratch("part"), scratch("final"), error);
+}
+
+static enum berth_status stream_job(struct berth_error *error) {
+    int descriptor;
+    (void)symlink("/dev/null", scratch("null"));
+    const enum berth_status status = file_open_stream(scratch("null"), &descriptor, error);
+    if (status == BERTH_OK) {
+        assert_int_equal(close(descriptor), 0);
+    }
+    return status;
+}
+
 // Every call of a job fails once: its error is told with a path, or the job succeeds; an
 // interrupted call is repeated.
 static void fail_everywhere(enum berth_status (*act)(struct berth_error *error), int errno_value) {
@@ -283,10 +301,28 @@ static void fail_everywhere(enum berth_status (*act)(struct berth_error *error),
     (void)unlink(scratch("final"));
 }
 
+static enum berth_status (*const jobs[])(struct berth_error *error) = {
+    partial_job, link_job,   copy_job,   try_lock_job, lock_job,
+    list_job,    remove_job, ranges_job, stream_job};
+
+static void test_every_other_job_without_memory(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        uint64_t made, call = 0;
+        do {
+            (void)unlink(scratch("final"));
+            (void)unlink(scratch("part"));
+            prepare();
+            memory_fail_at(++call, 0);
+            const enum berth_status status = jobs[i](NULL);
+            made = memory_fail_at(0, 0);
+            assert_true(status == (made >= call ? BERTH_NO_MEMORY : BERTH_OK));
+        } while (made >= call);
+    }
+}
+
 static void test_every_other_job(void **state) {
     (void)state;
-    static enum berth_status (*const jobs[])(struct berth_error * error) = {
-        partial_job, link_job, copy_job, try_lock_job, lock_job, list_job, remove_job};
     static const int errors[] = {EIO, EINTR, ENOSPC, EEXIST};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         for (size_t k = 0; k < sizeof errors / sizeof *errors; k++) {
@@ -411,6 +447,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_calls_that_file_systems_lack),
         SCRATCH_TEST(test_every_other_job),
+        SCRATCH_TEST(test_every_other_job_without_memory),
         SCRATCH_TEST(test_a_pipe_at_every_call),
         SCRATCH_TEST(test_a_pipe_that_is_too_long),
         SCRATCH_TEST(test_a_writer_that_did_not_open),

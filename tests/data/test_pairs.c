@@ -585,6 +585,23 @@ static void refuses_broken_configurations(void **state) {
     json_free(config);
 }
 
+static void begins_with_a_prompt(void **state) {
+    struct pair_dataset set;
+    char *texts;
+    assert_int_equal(pairs_read_memory("t", three, strlen(three), &plain, &set, NULL), BERTH_OK);
+    char *before = memory_string(set.examples[1].text);
+    memory_fail_at(1, 0);
+    assert_int_equal(pairs_put_prompt(&set, "query: ", &texts, NULL), BERTH_NO_MEMORY);
+    memory_fail_at(0, 0);
+    assert_string_equal(set.examples[1].text, before);
+    assert_int_equal(pairs_put_prompt(&set, "query: ", &texts, NULL), BERTH_OK);
+    assert_memory_equal(set.examples[1].text, "query: ", 7);
+    assert_string_equal(set.examples[1].text + 7, before);
+    memory_free(before);
+    memory_free(texts);
+    pair_dataset_done(&set);
+}
+
 static void survives_missing_memory(void **state) {
     static const char *const order[] = {"dog", "cat", "ant"};
     struct pair_settings task;
@@ -634,6 +651,7 @@ int main(void) {
         cmocka_unit_test(a_class_without_examples_may_be_unknown),
         cmocka_unit_test(keeps_classes_in_the_configuration),
         cmocka_unit_test(refuses_broken_configurations),
+        cmocka_unit_test(begins_with_a_prompt),
         cmocka_unit_test(survives_missing_memory),
     };
     return cmocka_run_group_tests(tests, open_document, close_document);

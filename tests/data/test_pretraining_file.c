@@ -210,6 +210,8 @@ static void test_reads_its_tfrecord(void **state) {
 
 // --- hand-made records ---------------------------------------------------------------------------
 
+#define CUT INT64_MIN // among floats: one byte
+
 // Appends a feature with a list of numbers, packed or not; kind 2: floats, 3: integers.
 static void put_list(struct protobuf_writer *to, const char *name, uint32_t kind, int packed,
                      const int64_t *numbers, size_t count) {
@@ -218,8 +220,8 @@ static void put_list(struct protobuf_writer *to, const char *name, uint32_t kind
     size_t value = protobuf_begin(to, 2), list = protobuf_begin(to, kind);
     size_t items = packed ? protobuf_begin(to, 1) : 0;
     for (size_t i = 0; i < count; i++) {
-        if (packed && kind == 3) {
-            protobuf_raw_varint(to, (uint64_t)numbers[i]);
+        if (packed && (kind == 3 || numbers[i] == CUT)) {
+            protobuf_raw_varint(to, numbers[i] == CUT ? 1 : (uint64_t)numbers[i]);
         } else if (packed) {
             protobuf_raw_fixed32(to, numbers[i] != 0 ? 0x3f800000u : 0);
         } else if (kind == 3) {
@@ -231,6 +233,7 @@ static void put_list(struct protobuf_writer *to, const char *name, uint32_t kind
     if (packed) {
         protobuf_end(to, items);
     }
+    protobuf_put_varint(to, 2, 7); // a field that lists do not have yet
     protobuf_end(to, list);
     protobuf_end(to, value);
     protobuf_end(to, entry);
@@ -328,6 +331,20 @@ static void test_bad_records(void **state) {
             instances_done(&read);
         }
     }
+}
+
+static void test_cut_floats(void **state) {
+    (void)state;
+    struct record columns[RECORD_COLUMNS];
+    struct instances read = {0};
+    struct berth_error error;
+    memcpy(columns, good_record, sizeof columns);
+    columns[0].numbers[2] = CUT;
+    write_record(columns, 1);
+    assert_int_equal(pretraining_read_tfrecord(scratch("a"), VOCABULARY, 8, &read, &error),
+                     BERTH_BAD_DATA);
+    assert_message_has(&error, "masked_lm_weights, row 0: truncated packed floats");
+    instances_done(&read);
 }
 
 static void test_statistics(void **state) {
@@ -433,7 +450,13 @@ static void test_where_packed_sequences_begin(void **state) {
     struct pretraining_size size;
     struct berth_error error;
     write_packed_row(scratch("a"), 0, 3, 4);
-    assert_int_equal(pretraining_measure_hdf5(scratch("a"), 0, &size, NULL), BERTH_OK);
+    uint64_t made, call = 0;
+    do {
+        memory_fail_at(++call, 0);
+        const enum berth_status status = pretraining_measure_hdf5(scratch("a"), 0, &size, NULL);
+        made = memory_fail_at(0, 0);
+        assert_int_equal(status, made >= call ? BERTH_NO_MEMORY : BERTH_OK);
+    } while (made >= call);
     assert_int_equal(size.sequences, 2); // in three slots
     assert_int_equal(pretraining_read_hdf5(scratch("a"), VOCABULARY, 0, &read, NULL), BERTH_OK);
     assert_int_equal(read.count, 2);
@@ -529,6 +552,7 @@ int main(void) {
         SCRATCH_TEST(test_reads_its_tfrecord),
         SCRATCH_TEST(test_records_of_others),
         SCRATCH_TEST(test_bad_records),
+        SCRATCH_TEST(test_cut_floats),
         SCRATCH_TEST(test_statistics),
         SCRATCH_TEST(test_where_packed_sequences_begin),
         SCRATCH_TEST(test_contradictions),

@@ -256,12 +256,13 @@ static void survives_missing_memory(void **state) {
 }
 
 static enum berth_status read_lines(void) {
-    static const char text[] = FLAT("a") "\n" FLAT("b") "\n";
+    static const char text[] = FLAT("a") "\n" FLAT("b") "\n" FLAT("c") "\n" FLAT("d") "\n" FLAT(
+        "e") "\n" FLAT("f") "\n" FLAT("g") "\n" FLAT("h") "\n" FLAT("i") "\n";
     struct squad_dataset set;
     struct berth_error error;
     const enum berth_status status = squad_read_memory("x", text, sizeof text - 1, 0, &set, &error);
     if (status == BERTH_OK) {
-        assert_int_equal(set.count, 2);
+        assert_int_equal(set.count, 9);
         squad_dataset_done(&set);
     }
     return status;
@@ -294,6 +295,9 @@ static void finds_equal_ids(void **state) {
     struct squad_dataset set =
         fixture_dataset_of("[" FLAT("a") "," FLAT("b") "," FLAT("a") "," FLAT("c") "]");
     struct berth_error error = {0};
+    memory_fail_at(1, 0);
+    assert_int_equal(squad_check_ids(&set, "f.json", &error), BERTH_NO_MEMORY);
+    memory_fail_at(0, 0);
     assert_int_equal(squad_check_ids(&set, "f.json", &error), BERTH_BAD_DATA);
     assert_says(error.message, "f.json: questions 0 and 2 (counted from 0) have the duplicate id "
                                "\"a\"");

@@ -285,24 +285,30 @@ static void reads_json_without_memory(void **state) {
     assert_true(json_memory_fail_each(read_lines) > 20);
 }
 
-// UTF-16 is converted; out of memory that is an error, too.
+// UTF-16 is converted; out of memory that is an error, too, also for the last byte.
 static void converts_without_memory(void **state) {
-    static const char text[] = "\xff\xfe"
+    static const char head[] = "\xff\xfe"
                                "a\0\t\0b\0\n\0"
-                               "1\0\t\0"
-                               "2\0\n";
-    uint64_t n = 0, made;
-    do {
-        struct table table;
-        memory_fail_at(++n, 0);
-        const enum berth_status status =
-            table_read_memory("t", text, sizeof text, &tsv, &table, NULL);
-        made = memory_fail_at(0, 0);
-        assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
-        assert_true(status == BERTH_OK || made >= n);
-        table_done(&table);
-    } while (made >= n);
-    assert_true(n > 4);
+                               "1\0\t\0";
+    for (size_t digits = 1; digits < 150; digits++) {
+        char text[sizeof head + 300];
+        const size_t length = sizeof head - 1 + 2 * digits;
+        uint64_t n = 0, made;
+        memcpy(text, head, sizeof head - 1);
+        for (size_t i = sizeof head - 1; i < length; i += 2) {
+            memcpy(text + i, "2", 2);
+        }
+        do {
+            struct table table;
+            memory_fail_at(++n, 0);
+            const enum berth_status status =
+                table_read_memory("t", text, length, &tsv, &table, NULL);
+            made = memory_fail_at(0, 0);
+            assert_int_equal(status, made >= n ? BERTH_NO_MEMORY : BERTH_OK);
+            table_done(&table);
+        } while (made >= n);
+        assert_true(n > 4);
+    }
 }
 
 static void refuses_nul_bytes(void **state) {

@@ -162,6 +162,9 @@ static void renumbers_tags(void **state) {
     assert_int_equal(dataset.tags[3], 0);
     tagged_done(&dataset);
     assert_int_equal(tagged_read(path, &(struct tagged_settings){0}, &dataset, NULL), BERTH_OK);
+    memory_fail_at(1, 0);
+    assert_int_equal(tagged_renumber(&dataset, model, 5, NULL), BERTH_NO_MEMORY);
+    memory_fail_at(0, 0);
     assert_int_equal(tagged_renumber(&dataset, model, 5, NULL), BERTH_OK);
     assert_int_equal(dataset.tags[3], 3);
     assert_sentences(&dataset, words, entities, 6);

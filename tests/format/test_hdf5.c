@@ -288,6 +288,12 @@ static void test_a_filter_twice(void **state) {
     scratch_write_bytes("a", bytes, length);
     assert_int_equal(hdf5_open(&file, scratch("a"), &error), BERTH_BAD_DATA);
     assert_message_has(&error, "duplicate filter");
+    name = memmem(bytes, length, "deflate", 7);
+    assert_non_null(name);
+    name[-8] = HDF5_SHUFFLE; // of what is compressed
+    scratch_write_bytes("a", bytes, length);
+    assert_int_equal(hdf5_open(&file, scratch("a"), &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "gzip before shuffle");
     memory_free(bytes);
 }
 
@@ -458,6 +464,27 @@ static void test_circles_and_gaps(void **state) {
     put_number(bytes, TREE_AT, length);
     assert_int_equal(hdf5_open(&file, in_memory(bytes, length + more), &error), BERTH_BAD_DATA);
     assert_message_has(&error, "overlaps or forms cycles");
+    bytes[length] = 'F';
+    assert_int_equal(hdf5_open(&file, in_memory(bytes, length + more), &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "expected a B-tree node of a group");
+    memory_free(bytes);
+}
+
+// A soft link in place of the first data set is none.
+static void test_a_soft_link(void **state) {
+    (void)state;
+    enum { ENTRIES = 0x430, KIND = 8 + 16 };
+    struct hdf5_file file;
+    char *bytes;
+    size_t length;
+    open_good(&file, DATA "unpacked.hdf5");
+    const size_t count = file.count;
+    hdf5_close(&file);
+    assert_int_equal(file_read(DATA "unpacked.hdf5", 1 << 20, &bytes, &length, NULL), BERTH_OK);
+    bytes[ENTRIES + KIND] = 2;
+    assert_int_equal(hdf5_open(&file, in_memory(bytes, length), NULL), BERTH_OK);
+    assert_int_equal(file.count, count - 1);
+    hdf5_close(&file);
     memory_free(bytes);
 }
 
@@ -485,6 +512,7 @@ static void test_places_of_chunks(void **state) {
     (void)state;
     enum { USED = 6, KEYS = 24, OFFSETS = 8, ENTRY = 40 };
     const char *damaged = "the chunk index is damaged";
+    refuse_tree(0, 4, 0, "expected a B-tree node of chunks");
     refuse_tree(USED, 2, 2, "missing chunks");
     refuse_tree(KEYS + OFFSETS, 8, 1, damaged);         // within a chunk
     refuse_tree(KEYS + ENTRY + OFFSETS, 8, 0, damaged); // two with the same offset
@@ -532,6 +560,7 @@ static void test_memory_runs_out_within_a_chunk(void **state) {
         static const int64_t firsts[] = {1, 2, 0};
         struct hdf5_file file;
         int64_t row[WIDTH];
+        int32_t small[WIDTH];
         open_good(&file, DATA "kinds.hdf5");
         const struct hdf5_dataset *set = hdf5_find(&file, "shuffled");
         memory_fail_at(at, 0);
@@ -539,6 +568,8 @@ static void test_memory_runs_out_within_a_chunk(void **state) {
         for (size_t i = 0; i < 3 && status == BERTH_OK; i++) {
             status = hdf5_read(&file, set, firsts[i], 1, row, NULL);
         }
+        status = status == BERTH_OK ? hdf5_read_i32(&file, set, 3, 1, small, NULL) : status;
+        status = status == BERTH_OK ? hdf5_read(&file, set, 0, 0, NULL, NULL) : status;
         memory_fail_at(0, 0);
         assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
         for (int64_t i = 0; i < 4; i++) {
@@ -566,6 +597,7 @@ int main(void) {
         SCRATCH_TEST(test_more_data_sets_than_a_node_holds),
         SCRATCH_TEST(test_unequal_columns),
         SCRATCH_TEST(test_every_truncation),
+        SCRATCH_TEST(test_a_soft_link),
         SCRATCH_TEST(test_every_flipped_bit),
         SCRATCH_TEST(test_flipped_bits_of_packed_data),
         SCRATCH_TEST(test_circles_and_gaps),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON: refused input with its position, types in errors, and written text.
 #include "core/foreign_locale.h"
+#include "core/json_memory.h"
 #include "core/scratch.h"
 #include "format/json/json.h"
 
@@ -351,6 +352,28 @@ static void test_missing_memory_passes_through(void **state) {
 }
 
 // A user of the library may have set a locale with a decimal comma.
+static enum berth_status build_and_copy(void) {
+    json *inner = JSON_OBJECT({"one", json_new_integer(1)}, {NULL, json_new_text("left out")});
+    json *built = JSON_OBJECT({"inner", inner}, {"text", json_new_path("a/b")},
+                              {"bytes", json_new_path("\xFF/b")});
+    json *copy = json_copy_deep(built);
+    char *text = json_write(copy, JSON_COMPACT);
+    if (text != NULL) {
+        assert_string_equal(text, "{\"inner\": {\"one\": 1}, \"text\": \"a/b\", \"bytes\": null}");
+    }
+    json_free(built);
+    json_free(copy);
+    const enum berth_status status = text != NULL ? BERTH_OK : BERTH_NO_MEMORY;
+    memory_free(text);
+    return status;
+}
+
+// Where jansson has no memory, nothing is left out.
+static void test_values_are_whole_or_missing(void **state) {
+    assert_int_equal(build_and_copy(), BERTH_OK);
+    assert_true(json_memory_fail_each(build_and_copy) > 15);
+}
+
 static void test_locale_does_not_matter(void **state) {
     (void)state;
     foreign_locale_set();
@@ -378,6 +401,7 @@ int main(void) {
         SCRATCH_TEST(test_reals_are_pythons),
         SCRATCH_TEST(test_built_values),
         SCRATCH_TEST(test_missing_memory_passes_through),
+        SCRATCH_TEST(test_values_are_whole_or_missing),
         SCRATCH_TEST(test_locale_does_not_matter),
     };
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);

@@ -227,6 +227,8 @@ static void test_views_beyond_their_storage(void **state) {
          "more elements than the file has bytes for"},
         {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", "M\xe8\x03\x85", "K\0\x85"))),
          "more elements than the file has bytes for"},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", ALL_ONES "K\2\x86", "K\0K\0\x86"))),
+         "beyond its storage"},
         {RAW(DICT_OF(TENSOR(FLOATS("\5"), "K\0", "K\5\x85", "K\1\x85"))),
          "the size of its storage"},
         {RAW(DICT_OF(TENSOR(FLOATS("\7"), "K\0", "K\5\x85", "K\1\x85"))),
@@ -253,6 +255,9 @@ static void test_views_that_fit(void **state) {
         {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\5", ")", ")"))), 1, {5}},
         {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\6", "K\0\x85", "K\1\x85"))), 0, {0}},
         {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", "K\0K\7\x86", "K\7K\1\x86"))), 0, {0}},
+        {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", "K\0" ALL_ONES "K\2\x87", "K\1K\0K\0\x87"))),
+         0,
+         {0}},
         {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\1", "K\2K\2\x86", "K\2K\2\x86"))), 4, {1, 3, 3, 5}},
         {RAW(DICT_OF(TENSOR(FLOATS("\6"), "K\0", "K\1K\6\x86", ALL_ONES "K\1\x86"))),
          6,
@@ -269,6 +274,9 @@ static void test_views_that_fit(void **state) {
         assert_int_equal(file.entries->end - file.entries->begin, cases[i].count * sizeof(float));
         char *bytes = read_all(&file, file.entries);
         assert_memory_equal(bytes, cases[i].numbers, cases[i].count * sizeof(float));
+        memory_fail_at(1, 0);
+        const enum berth_status status = tensor_file_read(&file, file.entries, bytes, NULL);
+        assert_int_equal(status, memory_fail_at(0, 0) > 0 ? BERTH_NO_MEMORY : BERTH_OK);
         memory_free(bytes);
         tensor_file_close(&file);
     }

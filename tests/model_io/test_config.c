@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests config.json: what is refused, naming key and file, and what is preserved by reading and
 // writing.
+#include "core/json_memory.h"
 #include "core/scratch.h"
 #include "format/json/json.h"
 #include "model/config.h"
@@ -297,6 +298,11 @@ static void test_builtin_shapes(void **state) {
         bert_config_done(&again);
         bert_config_done(&config);
     }
+    int is = 1; // no file, and so no architecture, is named
+    assert_int_equal(bert_config_builtin("minilm", &config, &error), BERTH_OK);
+    assert_int_equal(bert_config_is_architecture(&config, "BertModel", &is, NULL), BERTH_OK);
+    assert_false(is);
+    bert_config_done(&config);
     assert_int_equal(bert_config_builtin("huge", &config, &error), BERTH_USAGE);
     assert_message_has(&error, "\"huge\"");
     assert_message_has(&error, "minilm");
@@ -312,6 +318,29 @@ static enum berth_status use_otherwise(struct bert_config *config) {
     const enum berth_status status = bert_config_merge(config, object, NULL);
     json_free(object);
     return status;
+}
+
+static struct bert_config written;
+
+static enum berth_status write_again(void) {
+    (void)unlink(scratch("out.json"));
+    const enum berth_status status =
+        bert_config_write(&written, "BertModel", scratch("out.json"), NULL);
+    if (status == BERTH_OK) {
+        assert_same_file(scratch("out.json"), scratch("whole.json"));
+    } else {
+        assert_false(file_exists(scratch("out.json")));
+    }
+    return status;
+}
+
+static void test_written_whole_or_not(void **state) {
+    (void)state;
+    assert_int_equal(bert_config_builtin("minilm", &written, NULL), BERTH_OK);
+    assert_int_equal(bert_config_write(&written, "BertModel", scratch("whole.json"), NULL),
+                     BERTH_OK);
+    assert_true(json_memory_fail_each(write_again) > 20);
+    bert_config_done(&written);
 }
 
 static void test_memory_out_at_every_allocation(void **state) {
@@ -349,6 +378,7 @@ int main(void) {
         SCRATCH_TEST(test_experiment),
         SCRATCH_TEST(test_unknown_keys_are_written_back),
         SCRATCH_TEST(test_builtin_shapes),
+        SCRATCH_TEST(test_written_whole_or_not),
         SCRATCH_TEST(test_memory_out_at_every_allocation),
     };
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);

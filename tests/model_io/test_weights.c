@@ -150,6 +150,20 @@ static void test_stack(void **state) {
     weights_close(&weights);
 }
 
+// With our name it would be longer than any of a model.
+static void test_stack_with_a_long_name(void **state) {
+    (void)state;
+    char name[WEIGHT_NAME_SIZE];
+    struct weights weights;
+    struct tensor_out tensor = {.name = name, .rank = 2, .shape = {3 * H, H}};
+    snprintf(name, sizeof name, "%0*d.attn_qkvw", WEIGHT_NAME_SIZE - 12, 0);
+    write_file(&tensor, 1);
+    open_file(&weights, 0);
+    assert_int_equal(weights.count, 3);
+    assert_memory_equal(weights.list[2].name, "2.000", 5);
+    weights_close(&weights);
+}
+
 static void expect_refused(struct tensor_out *tensors, size_t count, const char *part) {
     struct weights weights;
     struct berth_error error = {0};
@@ -394,6 +408,7 @@ int main(void) {
         cmocka_unit_test(test_kernel_names),
         cmocka_unit_test(test_nvidia_names),
         SCRATCH_TEST(test_stack),
+        SCRATCH_TEST(test_stack_with_a_long_name),
         SCRATCH_TEST(test_refusals),
         SCRATCH_TEST(test_pre_norm),
         SCRATCH_TEST(test_padding_rows),

@@ -47,8 +47,9 @@ static struct buffer make_dump(void) {
 // In streams of `step` bytes.
 static void write_bzip2(const char *name, const struct buffer *dump, size_t step) {
     struct buffer file = {0};
-    for (size_t at = 0; at < dump->length; at += step) {
-        size_t length = dump->length - at < step ? dump->length - at : step;
+    for (size_t at = 0, length; at < dump->length; at += length) {
+        const size_t most = at == 0 && step < 2 ? 2 : step; // a byte order mark stays whole
+        length = dump->length - at < most ? dump->length - at : most;
         unsigned size = (unsigned)(length + length / 50 + 700);
         assert_true(buffer_reserve(&file, size));
         assert_int_equal(BZ2_bzBuffToBuffCompress(file.bytes + file.length, &size, dump->bytes + at,
@@ -299,20 +300,37 @@ static void test_utf16(void **state) {
     buffer_done(&wanted);
 }
 
+static void test_utf32(void **state) {
+    (void)state;
+    static const char text[] = "\xFF\xFE\0\0<\0\0\0m\0\0";
+    struct wikipedia_counts counts;
+    struct berth_error error;
+    scratch_write_bytes("x32", text, sizeof text);
+    assert_int_equal(run("x32", "other", 1, NULL, &counts, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "x32: the dump is UTF-32; convert it to UTF-8");
+}
+
 static void test_a_dump_without_articles(void **state) {
     (void)state;
-    static const char *const pages[] = {
-        "", "<page><title>R</title><ns>0</ns><id>2</id><redirect title=\"A\"/><revision>"
-            "<text>x</text></revision></page>"};
-    for (size_t i = 0; i < 2; i++) {
+    static const char redirect[] =
+        "<page><title>R</title><ns>0</ns><id>2</id><redirect title=\"A\"/><revision>"
+        "<text>x</text></revision></page>";
+    static const char *const pages[] = {"", redirect, ""};
+    for (size_t i = 0; i < 3; i++) {
         char text[512];
         struct wikipedia_counts counts;
         struct berth_error error;
         snprintf(text, sizeof text, "<mediawiki>%s</mediawiki>", pages[i]);
         scratch_write("none.xml", text);
+        if (i == 2) { // in halves of characters
+            const struct buffer same = {.bytes = text, .length = strlen(text)};
+            struct buffer other = to_utf16(&same, 0);
+            write_bzip2("none.xml", &other, 1);
+            buffer_done(&other);
+        }
         assert_int_equal(run("none.xml", "other", 1, NULL, &counts, &error), BERTH_BAD_DATA);
         assert_message_has(&error, "none.xml: no articles found; pages: ");
-        assert_message_has(&error, i == 0 ? "pages: 0" : "pages: 1, redirects: 1, ");
+        assert_message_has(&error, i != 1 ? "pages: 0" : "pages: 1, redirects: 1, ");
         assert_false(dir_exists(scratch("other")));
     }
 }
@@ -368,6 +386,7 @@ static struct buffer make_large_dump(void) {
 
 struct team {
     const volatile int *stop; // of the last rank
+    uint64_t failing, made;   // which allocation of all ranks fails, from 1, and their number
     char dump[512], last_dump[512], folder[512];
     enum berth_status status[SOCKET_PROCESSES];
     struct berth_error errors[SOCKET_PROCESSES];
@@ -386,9 +405,13 @@ static void run_rank(struct comm *comm, const struct transport *transport, void 
     struct wikipedia_counts counts;
     (void)transport;
     team->errors[comm->rank].message[0] = '\0';
+    if (comm->rank == 0 && team->failing > 0) {
+        memory_fail_at(team->failing, 0);
+    }
     team->status[comm->rank] = wikipedia_text(&settings, &silent, is_last ? team->stop : NULL,
                                               &counts, &team->errors[comm->rank]);
     if (comm->rank == 0) {
+        team->made = memory_fail_at(0, 0);
         team->counts = counts;
     }
 }
@@ -479,6 +502,26 @@ static void test_ranks_end_together(void **state) {
     assert_int_equal(team_run(&team, "3x1"), BERTH_BAD_DATA);
     assert_message_has(&team.errors[0], "the file is damaged");
     buffer_done(&dump);
+}
+
+static void test_ranks_without_memory(void **state) {
+    (void)state;
+    struct buffer dump, wanted = make_whole(&dump);
+    struct team team = team_of("x.bz2", "other");
+    uint64_t failed = 0;
+    write_bzip2("x.bz2", &dump, 701);
+    do {
+        assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
+        team.failing++;
+        if (team_run(&team, "1x2") != BERTH_OK) {
+            assert_int_equal(team.status[0], BERTH_NO_MEMORY);
+            failed++;
+        }
+    } while (team.made >= team.failing);
+    assert_true(failed > 20);
+    assert_text("other", &wanted);
+    buffer_done(&dump);
+    buffer_done(&wanted);
 }
 
 static void test_tidies_up(void **state) {
@@ -593,10 +636,12 @@ int main(void) {
                                        SCRATCH_TEST(test_without_memory),
                                        SCRATCH_TEST(test_forged_documents),
                                        SCRATCH_TEST(test_utf16),
+                                       SCRATCH_TEST(test_utf32),
                                        SCRATCH_TEST(test_a_dump_without_articles),
                                        SCRATCH_TEST(test_cut_and_stopped),
                                        SCRATCH_TEST(test_ranks),
                                        SCRATCH_TEST(test_ranks_end_together),
+                                       SCRATCH_TEST(test_ranks_without_memory),
                                        SCRATCH_TEST(test_tidies_up),
                                        SCRATCH_TEST(test_other_folders),
                                        SCRATCH_TEST(test_sample)};

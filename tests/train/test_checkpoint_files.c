@@ -132,10 +132,9 @@ static enum berth_status read_history(struct berth_error *error) {
     return status;
 }
 
-static void write_history(void) {
-    const struct berth_config config = history_settings();
+static enum berth_status save_history(const struct berth_config *config) {
     struct progress progress;
-    assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
+    TRY(progress_init(&progress, NULL));
     progress.jobs = JOB_PRETRAIN;
     progress.step = 3;
     progress.skipped = 1;
@@ -155,10 +154,15 @@ static void write_history(void) {
         .items = {{"exact_match", 50.0}, {"f1", 60.0}}, .count = 2, .loss = NAN, .best_by = 1};
     struct best_metric best = {.name = "f1", .value = 60.0};
     progress_add_evaluation(&progress, 1.0, &score, &best);
-    assert_int_equal(
-        progress_write(&progress, &config, &batching, scratch("trainer_state.json"), NULL),
-        BERTH_OK);
+    const enum berth_status status =
+        progress_write(&progress, config, &batching, scratch("trainer_state.json"), NULL);
     progress_done(&progress);
+    return status;
+}
+
+static void write_history(void) {
+    const struct berth_config config = history_settings();
+    assert_int_equal(save_history(&config), BERTH_OK);
 }
 
 static void test_cut_trainer_state(void **state) {
@@ -179,6 +183,32 @@ static void test_cut_optimizer_file(void **state) {
                      BERTH_OK);
     assert_int_equal(state_file_fill(STATE_FILE_MOMENTS, &numbers, scratch_folder, NULL), BERTH_OK);
     refuse_prefixes("optimizer.safetensors", 4096, read_optimizer);
+}
+
+// Also where the numbers are not in the host's memory but pass through a part of it.
+static void test_optimizer_file_without_memory(void **state) {
+    for (int is_host = 0; is_host < 2; is_host++) {
+        uint64_t made, call = 0;
+        device->is_host = is_host;
+        do {
+            (void)unlink(scratch("optimizer.safetensors"));
+            fill_moments(0.25f);
+            memory_fail_at(++call, 0);
+            enum berth_status status =
+                state_file_make(STATE_FILE_MOMENTS, &table, scratch_folder, NULL);
+            status = status == BERTH_OK
+                         ? state_file_fill(STATE_FILE_MOMENTS, &numbers, scratch_folder, NULL)
+                         : status;
+            fill_moments(-1.0f);
+            status = status == BERTH_OK ? state_file_read_moments(&numbers, scratch_folder, NULL)
+                                        : status;
+            made = memory_fail_at(0, 0);
+            assert_int_equal(status, made >= call ? BERTH_NO_MEMORY : BERTH_OK);
+        } while (made >= call);
+        assert_moments(0.25f);
+        assert_true(call > 10);
+        device->is_host = 1;
+    }
 }
 
 // --- files with another meaning ------------------------------------------------------------------
@@ -368,6 +398,42 @@ static enum berth_status read_history_again(void) {
     }
     progress_done(&progress);
     return status;
+}
+
+// Whether the file has all that it had, or is not there.
+static enum berth_status all_or_nothing(const char *name, enum berth_status status) {
+    if (status == BERTH_OK) {
+        assert_same_file(scratch(name), scratch("whole.json"));
+    } else {
+        assert_false(file_exists(scratch(name)));
+    }
+    return status;
+}
+
+static enum berth_status save_history_again(void) {
+    const struct berth_config config = history_settings();
+    unlink(scratch("trainer_state.json"));
+    return all_or_nothing("trainer_state.json", save_history(&config));
+}
+
+// A file that lacked one of its members would be resumed from as if that were 0.
+static void test_history_is_whole_or_not_written(void **state) {
+    write_history();
+    assert_int_equal(rename(scratch("trainer_state.json"), scratch("whole.json")), 0);
+    assert_true(json_memory_fail_each(save_history_again) > 100);
+}
+
+// Names of folders may have any bytes, which JSON has not.
+static void test_history_of_a_folder_that_is_no_text(void **state) {
+    struct berth_config config = history_settings();
+    json *found;
+    config.output_dir = "\xFF/run";
+    assert_int_equal(save_history(&config), BERTH_OK);
+    assert_int_equal(json_read_file(scratch("trainer_state.json"), &found, NULL), BERTH_OK);
+    assert_true(json_is_null_value(json_member(found, "best_model_checkpoint")));
+    assert_int_equal(json_as_integer(json_member(found, "best_global_step")), 3);
+    json_free(found);
+    assert_int_equal(read_history(NULL), BERTH_OK);
 }
 
 // Each allocation fails once; the progress in memory is then unchanged.
@@ -673,6 +739,24 @@ static void test_checkpoints_without_memory(void **state) {
     assert_true(call > 10);
 }
 
+static enum berth_status write_manifest_again(void) {
+    char *folder = memory_string(scratch("folder"));
+    unlink(scratch("folder/manifest.json"));
+    const enum berth_status status = manifest_write(folder, NULL);
+    memory_free(folder);
+    return all_or_nothing("folder/manifest.json", status);
+}
+
+// A file that the manifest lacked would not be verified.
+static void test_manifest_is_whole_or_not_written(void **state) {
+    assert_int_equal(dir_make(scratch("folder"), NULL), BERTH_OK);
+    scratch_write("folder/a.txt", "some");
+    scratch_write("folder/b.txt", "more");
+    assert_int_equal(manifest_write(scratch("folder"), NULL), BERTH_OK);
+    assert_int_equal(rename(scratch("folder/manifest.json"), scratch("whole.json")), 0);
+    assert_true(json_memory_fail_each(write_manifest_again) > 10);
+}
+
 static enum berth_status verify_again(void) {
     return manifest_verify(scratch_folder, NULL, NULL);
 }
@@ -723,11 +807,14 @@ int main(void) {
         STATE_TEST(test_cut_manifest),
         STATE_TEST(test_cut_trainer_state),
         STATE_TEST(test_cut_optimizer_file),
+        STATE_TEST(test_optimizer_file_without_memory),
         STATE_TEST(test_other_manifests),
         STATE_TEST(test_other_trainer_states),
         STATE_TEST(test_trainer_states_of_other_types),
         STATE_TEST(test_phases),
         STATE_TEST(test_history_without_memory),
+        STATE_TEST(test_history_is_whole_or_not_written),
+        STATE_TEST(test_history_of_a_folder_that_is_no_text),
         STATE_TEST(test_trainer_state_of_format_1),
         STATE_TEST(test_a_changed_setting_follows_its_rows_rule),
         STATE_TEST(test_optimizer_of_another_model),
@@ -739,6 +826,7 @@ int main(void) {
         STATE_TEST(test_rotation_keeps_the_newest),
         STATE_TEST(test_checkpoints_without_memory),
         STATE_TEST(test_manifest_without_memory),
+        STATE_TEST(test_manifest_is_whole_or_not_written),
         STATE_TEST(test_rotation_after_a_kill),
         STATE_TEST(test_rotation_verifies_the_newest),
     };

@@ -4,12 +4,15 @@
 // number, and the number of updates, in each of the forms that the scripts write. Where the
 // parameters are numbered otherwise nothing is read, and the reason is told.
 #include "core/device.h"
+#include "core/options.h"
 #include "core/scratch.h"
 #include "format/torch/torch.h"
 #include "format/torch/torch_nodes.h"
 #include "train/checkpoint/original.h"
 #include "train/checkpoint/original_moments.h"
 #include "train/checkpoint/original_write.h"
+#include "train/checkpoint/state_file.h"
+#include "train/progress/progress.h"
 
 #include <string.h>
 
@@ -19,14 +22,15 @@ static struct param_table table;
 static struct device *device;
 static struct state numbers;
 
+static const struct bert_config shape = {.vocab_size = 5,
+                                         .hidden_size = 4,
+                                         .num_hidden_layers = 1,
+                                         .num_attention_heads = 2,
+                                         .intermediate_size = 3,
+                                         .max_position_embeddings = 6,
+                                         .type_vocab_size = 2};
+
 static int setup(void **state) {
-    const struct bert_config shape = {.vocab_size = 5,
-                                      .hidden_size = 4,
-                                      .num_hidden_layers = 1,
-                                      .num_attention_heads = 2,
-                                      .intermediate_size = 3,
-                                      .max_position_embeddings = 6,
-                                      .type_vocab_size = 2};
     const struct device_options options = {.threads = 1};
     assert_int_equal(device_cpu_open(&options, &device, NULL), BERTH_OK);
     assert_int_equal(param_table_init(&table, &shape, PARAM_HEAD_SPAN, NULL), BERTH_OK);
@@ -190,8 +194,14 @@ static void assert_moments(int are_read) {
     }
 }
 
-static void read_form(const struct form *form) {
+static enum berth_status read_moments(const struct weights *weights, int64_t *updates,
+                                      const char **missing) {
     const struct optimizer optimizer = {.no_decay = "bias"};
+    const struct original_moments from = {weights, &optimizer, STEP};
+    return original_moments_read(&from, &numbers, updates, missing, NULL);
+}
+
+static void read_form(const struct form *form) {
     struct weights weights;
     const char *missing;
     int64_t updates;
@@ -199,8 +209,7 @@ static void read_form(const struct form *form) {
         numbers.moment1[i] = numbers.moment2[i] = -1;
     }
     assert_int_equal(weights_open(&weights, scratch("ckpt_9.pt"), 5, NULL), BERTH_OK);
-    const struct original_moments from = {&weights, &optimizer, STEP};
-    assert_int_equal(original_moments_read(&from, &numbers, &updates, &missing, NULL), BERTH_OK);
+    assert_int_equal(read_moments(&weights, &updates, &missing), BERTH_OK);
     weights_close(&weights);
     if (form->missing == NULL) {
         assert_null(missing);
@@ -239,6 +248,84 @@ static void test_moments_of_every_form(void **state) {
         write_form(&forms[i]);
         read_form(&forms[i]);
     }
+}
+
+// A run that goes on without moments, because there was no memory for them, would be another run.
+static void test_moments_without_memory(void **state) {
+    static const struct form form = {"bias", 2, STEP_OF_GROUP, 7, WHOLE, NULL, 7};
+    struct weights weights;
+    uint64_t made, call = 0;
+    int64_t updates;
+    const char *missing;
+    write_form(&form);
+    assert_int_equal(weights_open(&weights, scratch("ckpt_9.pt"), 5, NULL), BERTH_OK);
+    do {
+        memory_fail_at(++call, 0);
+        const enum berth_status status = read_moments(&weights, &updates, &missing);
+        made = memory_fail_at(0, 0);
+        assert_int_equal(status, made >= call ? BERTH_NO_MEMORY : BERTH_OK);
+    } while (made >= call);
+    assert_true(call > 3);
+    assert_int_equal(updates, 7);
+    assert_moments(1);
+    weights_close(&weights);
+}
+
+// --- a checkpoint that is written in the form of the scripts
+// --------------------------------------
+
+static void make_checkpoint(void) {
+    const struct batching batching = {
+        .features = 7, .update_sequences = 2, .updates_per_epoch = 4, .total_steps = 8};
+    struct berth_config config;
+    struct progress progress;
+    berth_config_init(&config);
+    assert_int_equal(progress_init(&progress, NULL), BERTH_OK);
+    progress.jobs = JOB_PRETRAIN;
+    progress.step = STEP;
+    assert_int_equal(
+        progress_write(&progress, &config, &batching, scratch("trainer_state.json"), NULL),
+        BERTH_OK);
+    progress_done(&progress);
+    for (enum state_file f = STATE_FILE_WEIGHTS; f <= STATE_FILE_MOMENTS; f++) {
+        assert_int_equal(state_file_make(f, &table, scratch_folder, NULL), BERTH_OK);
+        assert_int_equal(state_file_fill(f, &numbers, scratch_folder, NULL), BERTH_OK);
+    }
+}
+
+static enum berth_status write_original(struct berth_error *error) {
+    const char *paths[] = {"a.hdf5", "b.hdf5"};
+    const struct feed_files files = {.paths = paths, .count = 2};
+    return original_write(scratch_folder, scratch_folder, &files, error);
+}
+
+static void test_written_without_memory(void **state) {
+    uint64_t made, call = 0;
+    make_checkpoint();
+    assert_int_equal(write_original(NULL), BERTH_OK);
+    assert_int_equal(rename(scratch("ckpt_9.pt"), scratch("whole.pt")), 0);
+    do {
+        memory_fail_at(++call, 0);
+        const enum berth_status status = write_original(NULL);
+        made = memory_fail_at(0, 0);
+        assert_int_equal(status, made >= call ? BERTH_NO_MEMORY : BERTH_OK);
+        assert_int_equal(file_exists(scratch("ckpt_9.pt")), status == BERTH_OK);
+    } while (made >= call);
+    assert_true(call > 20);
+    assert_same_file(scratch("ckpt_9.pt"), scratch("whole.pt"));
+}
+
+static void test_written_without_a_moment(void **state) {
+    struct berth_error error;
+    struct param_table less;
+    make_checkpoint();
+    assert_int_equal(param_table_init(&less, &shape, PARAM_HEAD_PRETRAINING, NULL), BERTH_OK);
+    assert_int_equal(unlink(scratch("model.safetensors")), 0);
+    assert_int_equal(state_file_make(STATE_FILE_WEIGHTS, &less, scratch_folder, NULL), BERTH_OK);
+    param_table_done(&less);
+    assert_int_equal(write_original(&error), BERTH_BAD_DATA);
+    assert_message_has(&error, "optimizer.safetensors: missing tensor exp_avg.");
+    assert_false(file_exists(scratch("ckpt_9.pt")));
 }
 
 static void assert_found(const char *path, const char *file_name, int64_t step) {
@@ -324,6 +411,9 @@ static void test_rotation(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         ORIGINAL_TEST(test_moments_of_every_form),
+        ORIGINAL_TEST(test_moments_without_memory),
+        ORIGINAL_TEST(test_written_without_memory),
+        ORIGINAL_TEST(test_written_without_a_moment),
         ORIGINAL_TEST(test_a_named_file),
         ORIGINAL_TEST(test_the_newest_file),
         ORIGINAL_TEST(test_rotation),

@@ -359,11 +359,7 @@ static json *top_strategies(const struct packing *packing) {
     for (size_t i = 0; i < count; i++) {
         failed |= json_append(list, json_new_integer((int64_t)best[i].number));
     }
-    if (failed) {
-        json_free(list);
-        return NULL;
-    }
-    return list;
+    return json_if_whole(list, failed);
 }
 
 enum berth_status packing_write_metadata(const struct packing *packing, const char *path,
@@ -371,10 +367,7 @@ enum berth_status packing_write_metadata(const struct packing *packing, const ch
     int64_t rows = (int64_t)packing->count, all = (int64_t)packing->sequences;
     int64_t tokens = (int64_t)packing->tokens, length = packing->length;
     double speed_up = packing_speed_up(packing), limit = packing_speed_up_limit(packing);
-    const struct {
-        const char *key;
-        json *value;
-    } members[] = {
+    json *object = JSON_OBJECT(
         {"avg_seq_per_sample", json_new_real(speed_up)},
         {"compression_ratio", json_new_real(1 - (double)rows / (double)all)},
         {"expected_speed_up", json_new_real(speed_up)},
@@ -386,15 +379,8 @@ enum berth_status packing_write_metadata(const struct packing *packing, const ch
         {"padding_tokens_original_dataset", json_new_integer(all * length - tokens)},
         {"padding_tokens_packed_dataset", json_new_integer(rows * length - tokens)},
         {"theoretical_speed_up", json_new_real(limit)},
-        {"top_8_strategies", top_strategies(packing)},
-    };
-    json *object = json_new_object();
-    int failed = 0;
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        failed |= json_set(object, members[i].key, members[i].value);
-    }
-    enum berth_status status = failed ? error_no_memory(error, 0, path)
-                                      : json_write_file(object, JSON_INDENT_2_SORTED, path, error);
+        {"top_8_strategies", top_strategies(packing)});
+    enum berth_status status = json_write_file(object, JSON_INDENT_2_SORTED, path, error);
     json_free(object);
     return status;
 }

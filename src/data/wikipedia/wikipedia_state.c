@@ -49,7 +49,7 @@ char *wikipedia_file_path(const char *folder, size_t index) {
 
 // --- writing ------------------------------------------------------------------------------------
 
-// NULL when out of memory: a manifest with a missing member would be trusted.
+// A manifest with a missing member would be trusted.
 static json *file_to_json(const struct wikipedia_file *file) {
     json *object = json_new_object();
     int failed = 0;
@@ -58,11 +58,7 @@ static json *file_to_json(const struct wikipedia_file *file) {
         memcpy(&value, (const char *)file + fields[i].offset, sizeof value);
         failed |= json_set(object, fields[i].key, json_new_integer(value));
     }
-    if (failed) {
-        json_free(object);
-        return NULL;
-    }
-    return object;
+    return json_if_whole(object, failed);
 }
 
 static enum berth_status save(const struct wikipedia_state *state, struct berth_error *error) {

@@ -124,9 +124,9 @@ static void copy_box(const struct gathering *gathering, const struct box *box,
     } while (next_line(box, index));
 }
 
-// The part of chunk `number` within the rows; 0 when there is none.
-static int box_of(const struct gathering *gathering, size_t number, struct box *box,
-                  struct span *span) {
+// The part of chunk `number` within the rows.
+static void box_of(const struct gathering *gathering, size_t number, struct box *box,
+                   struct span *span) {
     const struct hdf5_dataset *set = gathering->set;
     int64_t left = (int64_t)number;
     box->rank = set->rank;
@@ -143,7 +143,6 @@ static int box_of(const struct gathering *gathering, size_t number, struct box *
     *span = (struct span){from - box->at[0], to - from, to == chunk_end};
     box->at[0] = from;
     box->shape[0] = to - from;
-    return to > from;
 }
 
 static enum berth_status gather_chunk(struct gathering *gathering, size_t number,
@@ -151,9 +150,7 @@ static enum berth_status gather_chunk(struct gathering *gathering, size_t number
     struct box box;
     struct span span;
     const unsigned char *bytes;
-    if (!box_of(gathering, number, &box, &span)) {
-        return BERTH_OK;
-    }
+    box_of(gathering, number, &box, &span);
     TRY(pick(gathering, &gathering->set->chunks[number], &span, &bytes, error));
     copy_box(gathering, &box, bytes);
     return BERTH_OK;

@@ -150,14 +150,11 @@ void hub_listing_done(struct hub_listing *listing) {
 // huggingface_hub stores it.
 
 static json *tree_entry(const struct hub_file *file) {
-    json *entry = json_new_object();
-    json_set(entry, "size", json_new_integer(file->size));
-    json_set(entry, "blob_id", json_new_text(file->blob_id));
-    if (file->kind == DIGEST_SHA256) {
-        json_set(entry, "lfs_sha256", json_new_text(file->etag));
-        json_set(entry, "lfs_size", json_new_integer(file->size));
-    }
-    return entry;
+    const int is_large = file->kind == DIGEST_SHA256;
+    return JSON_OBJECT({"size", json_new_integer(file->size)},
+                       {"blob_id", json_new_text(file->blob_id)},
+                       {is_large ? "lfs_sha256" : NULL, json_new_text(file->etag)},
+                       {is_large ? "lfs_size" : NULL, json_new_integer(file->size)});
 }
 
 enum berth_status hub_listing_write(const struct hub_listing *listing, const char *repo,
@@ -166,12 +163,13 @@ enum berth_status hub_listing_write(const struct hub_listing *listing, const cha
     snprintf(name, sizeof name, "%s.json", listing->commit);
     char *folder = path_join(repo, "trees");
     char *path = folder != NULL ? path_join(folder, name) : NULL;
-    json *tree = json_new_object(), *files = json_new_object();
+    json *files = json_new_object();
+    int failed = 0;
     for (size_t i = 0; i < listing->count; i++) {
-        json_set(files, listing->files[i].path, tree_entry(&listing->files[i]));
+        failed |= json_set(files, listing->files[i].path, tree_entry(&listing->files[i]));
     }
-    json_set(tree, "format_version", json_new_integer(1));
-    json_set(tree, "files", files);
+    json *tree = JSON_OBJECT({"format_version", json_new_integer(1)},
+                             {"files", json_if_whole(files, failed)});
     enum berth_status status = path == NULL ? file_no_path(error) : dir_make(folder, error);
     if (status == BERTH_OK) {
         status = json_write_file(tree, JSON_INDENT_2_SORTED, path, error);

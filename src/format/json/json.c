@@ -7,6 +7,7 @@
 
 #include "core/encoding.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -280,6 +281,10 @@ json *json_new_text(const char *text) {
     return json_string(text);
 }
 
+json *json_new_path(const char *path) {
+    return utf8_is_valid(path, strlen(path)) ? json_string(path) : json_null();
+}
+
 json *json_new_integer(int64_t value) {
     return json_integer(value);
 }
@@ -296,8 +301,10 @@ json *json_new_null(void) {
     return json_null();
 }
 
+// jansson leaves out what it has no memory for.
 json *json_copy_deep(const json *value) {
-    return json_deep_copy(value);
+    json *copy = json_deep_copy(value);
+    return json_if_whole(copy, !json_equal(copy, value));
 }
 
 int json_set(json *object, const char *key, json *value) {
@@ -306,4 +313,25 @@ int json_set(json *object, const char *key, json *value) {
 
 int json_append(json *array, json *value) {
     return json_array_append_new(array, value);
+}
+
+json *json_object_of(const struct json_pair *pairs, size_t count) {
+    json *object = json_object();
+    int failed = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (pairs[i].key == NULL) {
+            json_free(pairs[i].value);
+        } else {
+            failed |= json_set(object, pairs[i].key, pairs[i].value);
+        }
+    }
+    return json_if_whole(object, failed);
+}
+
+json *json_if_whole(json *value, int failed) {
+    if (failed) {
+        json_free(value);
+        return NULL;
+    }
+    return value;
 }

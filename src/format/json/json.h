@@ -68,18 +68,33 @@ enum berth_status json_get_boolean(const json *object, const char *name, const c
 enum berth_status json_get_text(const json *object, const char *name, const char *key,
                                 const char **result, struct berth_error *error); // borrowed
 
-// Building. NULL arguments and results mean "out of memory" and propagate through every call, so
-// only the final write needs a check. `json_set` and `json_append` take ownership of `value`.
+// Building. NULL arguments and results mean "out of memory" and propagate through every call: an
+// object or array that lacks one of its values must not be written. `json_object_of`, `json_set`
+// and `json_append` take ownership of the values, also when they fail.
 json *json_new_object(void);
 json *json_new_array(void);
 json *json_new_text(const char *text);
+json *json_new_path(const char *path); // not UTF-8: null
 json *json_new_integer(int64_t value);
 json *json_new_real(double value); // not finite: null
 json *json_new_boolean(int value);
 json *json_new_null(void);
 json *json_copy_deep(const json *value);
-int json_set(json *object, const char *key, json *value); // 0 on success
-int json_append(json *array, json *value);
+BERTH_MUST_BE_READ int json_set(json *object, const char *key, json *value); // 0 on success
+BERTH_MUST_BE_READ int json_append(json *array, json *value);
+
+// JSON_OBJECT({"key", value}, ...): a new object; a member whose key is NULL is left out.
+struct json_pair {
+    const char *key;
+    json *value;
+};
+json *json_object_of(const struct json_pair *pairs, size_t count);
+#define JSON_OBJECT(...)                                                                           \
+    json_object_of((const struct json_pair[]){__VA_ARGS__},                                        \
+                   sizeof((const struct json_pair[]){__VA_ARGS__}) / sizeof(struct json_pair))
+
+// `value`; where one of the calls that filled it failed, it is freed and the result is NULL.
+json *json_if_whole(json *value, int failed);
 
 enum json_style {
     JSON_COMPACT, // one line

@@ -41,7 +41,7 @@ static void measure_shape(const struct pickle_tensor *tensor, struct torch_view 
         view->stride[i] = tensor->stride[i];
         view->contiguous &= tensor->shape[i] <= 1 || tensor->stride[i] == expected;
         if (__builtin_mul_overflow(expected, tensor->shape[i], &expected)) {
-            expected = 0; // refused later, when the elements are counted
+            expected = 0; // there are no elements
         }
     }
 }

@@ -141,24 +141,23 @@ double rank_load(const struct division *division, int rank, int ranks) {
 // --- the file -----------------------------------------------------------------------------------
 
 static json *moment_json(const struct rank_moment *moment) {
-    json *object = json_new_object();
-    json_set(object, "event", json_new_text(events[moment->event].name));
-    json_set(object, "index", json_new_integer(moment->index));
-    json_set(object, "seconds", json_new_real(moment->seconds));
-    return object;
+    return JSON_OBJECT({"event", json_new_text(events[moment->event].name)},
+                       {"index", json_new_integer(moment->index)},
+                       {"seconds", json_new_real(moment->seconds)});
 }
 
 enum berth_status rank_times_write(const struct rank_times *times, const char *path,
                                    struct berth_error *error) {
-    json *object = json_new_object(), *moments = json_new_array();
-    json_set(object, "ranks", json_new_integer(times->ranks));
-    json_set(object, "zero_stage", json_new_integer(times->zero_stage));
-    json_set(object, "ranges", json_new_integer(times->ranges));
-    json_set(object, "load", json_new_real(times->load));
+    json *moments = json_new_array();
+    int failed = 0;
     for (size_t i = 0; i < times->count; i++) {
-        json_append(moments, moment_json(&times->moments[i]));
+        failed |= json_append(moments, moment_json(&times->moments[i]));
     }
-    json_set(object, "moments", moments);
+    json *object = JSON_OBJECT({"ranks", json_new_integer(times->ranks)},
+                               {"zero_stage", json_new_integer(times->zero_stage)},
+                               {"ranges", json_new_integer(times->ranges)},
+                               {"load", json_new_real(times->load)},
+                               {"moments", json_if_whole(moments, failed)});
     enum berth_status status = json_write_file(object, JSON_COMPACT, path, error);
     json_free(object);
     return status;

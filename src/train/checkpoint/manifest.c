@@ -75,9 +75,8 @@ static enum berth_status add_file(const struct file_visit *visit, const char *na
     enum berth_status status = measure_file(path, &bytes, hex, error);
     memory_free(path);
     if (status == BERTH_OK) {
-        json *entry = json_new_object();
-        json_set(entry, "bytes", json_new_integer((int64_t)bytes));
-        json_set(entry, "sha256", json_new_text(hex));
+        json *entry = JSON_OBJECT({"bytes", json_new_integer((int64_t)bytes)},
+                                  {"sha256", json_new_text(hex)});
         if (json_set(visit->made, name, entry) != 0) {
             status = error_no_memory(error, 0, "the manifest");
         }
@@ -86,12 +85,12 @@ static enum berth_status add_file(const struct file_visit *visit, const char *na
 }
 
 enum berth_status manifest_write(const char *folder, struct berth_error *error) {
-    json *manifest = json_new_object(), *files = json_new_object();
+    json *files = json_new_object();
     char *path = path_join(folder, MANIFEST_NAME);
     const struct file_visit visit = {.folder = folder, .made = files, .file = add_file};
     enum berth_status status = visit_files(&visit, "", error);
-    json_set(manifest, "format_version", json_new_integer(MANIFEST_FORMAT));
-    json_set(manifest, "files", files);
+    json *manifest =
+        JSON_OBJECT({"format_version", json_new_integer(MANIFEST_FORMAT)}, {"files", files});
     if (status == BERTH_OK) {
         status = path != NULL ? json_write_file(manifest, JSON_INDENT_2_SORTED, path, error)
                               : file_no_path(error);

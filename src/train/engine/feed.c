@@ -40,27 +40,8 @@ static enum berth_status take_source(struct feed *feed, const struct batching *b
     return BERTH_OK;
 }
 
-static json *no_record(struct feed *feed, const struct batching *batching, int64_t step) {
-    (void)feed;
-    (void)batching;
-    (void)step;
-    return NULL;
-}
-
-static enum berth_status check_nothing(const struct feed *feed, const json *record,
-                                       const char *path, struct berth_error *error) {
-    (void)feed;
-    (void)record;
-    (void)path;
-    (void)error;
-    return BERTH_OK;
-}
-
-static const struct feed_kind source_kind = {.resolve = resolve_source,
-                                             .find_worst = worst_of_source,
-                                             .take = take_source,
-                                             .record = no_record,
-                                             .check = check_nothing};
+static const struct feed_kind source_kind = {
+    .resolve = resolve_source, .find_worst = worst_of_source, .take = take_source};
 
 enum berth_status feed_open_source(struct feed *feed, const struct packer_source *source,
                                    struct berth_error *error) {
@@ -97,11 +78,8 @@ static enum berth_status take_text(struct feed *feed, const struct batching *bat
     return BERTH_OK;
 }
 
-static const struct feed_kind text_kind = {.resolve = resolve_source,
-                                           .find_worst = worst_of_text,
-                                           .take = take_text,
-                                           .record = no_record,
-                                           .check = check_nothing};
+static const struct feed_kind text_kind = {
+    .resolve = resolve_source, .find_worst = worst_of_text, .take = take_text};
 
 enum berth_status feed_open_text(struct feed *feed, const struct text_sequences *text,
                                  const struct word_mask_rules *rules, int threads,
@@ -223,22 +201,20 @@ static json *record_shards(struct feed *feed, const struct batching *batching, i
     const struct shard_list *shards = feed->shards;
     struct shard_place place =
         shard_stream_place(feed->stream, step * own_sequences(feed, batching));
-    json *record = json_new_object(), *files = json_new_array();
-    if (feed->settings.by_rank) {
-        json_set(record, "ranks", json_new_integer(feed->settings.ranks));
-    }
+    json *files = json_new_array();
+    int failed = 0;
     for (size_t i = 0; i < shards->count; i++) {
-        json *file = json_new_object();
-        json_set(file, "name", json_new_text(shards->items[i].name));
-        json_set(file, "bytes", json_new_integer(shards->items[i].bytes));
-        json_set(file, "sequences", json_new_integer(shards->items[i].sequences));
-        json_append(files, file);
+        const struct shard *shard = &shards->items[i];
+        failed |=
+            json_append(files, JSON_OBJECT({"name", json_new_path(shard->name)},
+                                           {"bytes", json_new_integer(shard->bytes)},
+                                           {"sequences", json_new_integer(shard->sequences)}));
     }
-    json_set(record, "files", files);
-    json_set(record, "next_epoch", json_new_integer(place.epoch));
-    json_set(record, "next_file", json_new_text(shards->items[place.file].name));
-    json_set(record, "next_row", json_new_integer(place.row));
-    return record;
+    return JSON_OBJECT(
+        {feed->settings.by_rank ? "ranks" : NULL, json_new_integer(feed->settings.ranks)},
+        {"files", json_if_whole(files, failed)}, {"next_epoch", json_new_integer(place.epoch)},
+        {"next_file", json_new_path(shards->items[place.file].name)},
+        {"next_row", json_new_integer(place.row)});
 }
 
 static enum berth_status check_file(const struct shard *shard, const json *file, size_t number,

@@ -42,7 +42,8 @@ struct feed_kind {
     enum berth_status (*take)(struct feed *feed, const struct batching *batching, int64_t step,
                               struct feed_update *update, struct berth_error *error);
     // Returns what a resumed run must find unchanged, and the position of update `step`, as a JSON
-    // object that the caller frees; NULL: nothing.
+    // object that the caller frees; NULL: out of memory. The function is NULL where a resumed run
+    // finds its data by itself.
     json *(*record)(struct feed *feed, const struct batching *batching, int64_t step);
     // Compares with a record (NULL: there was none); BERTH_CONFIG names what has changed.
     enum berth_status (*check)(const struct feed *feed, const json *record, const char *path,

@@ -153,22 +153,23 @@ static json *object_of(const struct worker_table *table, int rank) {
     worker_name(rank, folder);
     const size_t count = fields_of(table, rank, folder, fields);
     json *object = json_new_object();
+    int failed = 0;
     for (size_t i = 0; i < count; i++) {
-        (void)json_set(object, fields[i].key, value_of(&fields[i]));
+        failed |= json_set(object, fields[i].key, value_of(&fields[i]));
     }
-    return object;
+    return json_if_whole(object, failed);
 }
 
 static enum berth_status write_table(const struct worker_table *table, struct berth_error *error) {
     char *path = path_join(table->output_dir, "workers.json");
-    json *root = json_new_object(), *workers = json_new_array();
+    json *workers = json_new_array();
+    int failed = 0;
     for (int i = 0; i < table->count; i++) {
-        (void)json_append(workers, object_of(table, i));
+        failed |= json_append(workers, object_of(table, i));
     }
-    (void)json_set(root, "best_worker",
-                   table->best >= 0 ? json_new_integer(table->best) : json_new_null());
-    (void)json_set(root, "metric", json_new_text(score_name(table)));
-    (void)json_set(root, "workers", workers);
+    json *root = JSON_OBJECT(
+        {"best_worker", table->best >= 0 ? json_new_integer(table->best) : json_new_null()},
+        {"metric", json_new_text(score_name(table))}, {"workers", json_if_whole(workers, failed)});
     enum berth_status status = path != NULL
                                    ? json_write_file(root, JSON_INDENT_2_SORTED, path, error)
                                    : file_no_path(error);

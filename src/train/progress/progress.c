@@ -39,23 +39,23 @@ int64_t progress_data_step(const struct progress *progress, const struct batchin
 
 // --- entries ------------------------------------------------------------------------------------
 
-static json *new_entry(const struct progress *progress, double epoch) {
-    json *entry = json_new_object();
-    json_set(entry, "step", json_new_integer(progress->step));
-    json_set(entry, "epoch", json_new_real(epoch));
-    return entry;
+// Without memory for an entry there is no log any more, and so no file of it.
+static void add_entry(struct progress *progress, json *entry) {
+    if (json_append(progress->log, entry) != 0) {
+        json_free(progress->log);
+        progress->log = NULL;
+    }
 }
 
 void progress_add_step(struct progress *progress, double epoch, double loss, double learning_rate,
                        double grad_norm) {
-    json *entry = new_entry(progress, epoch);
-    json_set(entry, "loss", json_new_real(loss));
-    if (!isnan(progress->last_masked_loss)) {
-        json_set(entry, "masked_lm_loss", json_new_real(progress->last_masked_loss));
-    }
-    json_set(entry, "learning_rate", json_new_real(learning_rate));
-    json_set(entry, "grad_norm", json_new_real(grad_norm));
-    json_append(progress->log, entry);
+    const double masked_loss = progress->last_masked_loss;
+    add_entry(progress, JSON_OBJECT({"step", json_new_integer(progress->step)},
+                                    {"epoch", json_new_real(epoch)}, {"loss", json_new_real(loss)},
+                                    {isnan(masked_loss) ? NULL : "masked_lm_loss",
+                                     json_new_real(masked_loss)},
+                                    {"learning_rate", json_new_real(learning_rate)},
+                                    {"grad_norm", json_new_real(grad_norm)}));
 }
 
 static int has_evaluation(const struct progress *progress) {
@@ -91,22 +91,23 @@ void progress_add_evaluation(struct progress *progress, double epoch,
         return;
     }
     compare_with_best(progress, best);
-    json *entry = new_entry(progress, epoch);
+    json *entry =
+        JSON_OBJECT({"step", json_new_integer(progress->step)}, {"epoch", json_new_real(epoch)},
+                    {isnan(score->loss) ? NULL : "eval_loss", json_new_real(score->loss)});
+    int failed = 0;
     for (size_t i = 0; i < score->count; i++) {
         char key[64];
         snprintf(key, sizeof key, "eval_%s", score->items[i].name);
-        json_set(entry, key, json_new_real(score->items[i].value));
+        failed |= json_set(entry, key, json_new_real(score->items[i].value));
     }
-    if (!isnan(score->loss)) {
-        json_set(entry, "eval_loss", json_new_real(score->loss));
-    }
-    json_append(progress->log, entry);
+    add_entry(progress, json_if_whole(entry, failed));
 }
 
 // --- writing ------------------------------------------------------------------------------------
 
 static json *settings_of(const struct berth_config *config, unsigned jobs) {
     json *settings = json_new_object();
+    int failed = 0;
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
         if ((row->jobs & jobs) == 0) {
@@ -114,120 +115,101 @@ static json *settings_of(const struct berth_config *config, unsigned jobs) {
         }
         char text[4096];
         option_print(config, row, text, sizeof text);
-        json_set(settings, row->name, json_new_text(text));
+        failed |= json_set(settings, row->name, json_new_path(text));
     }
-    return settings;
+    return json_if_whole(settings, failed);
 }
 
-// The checkpoint's path is that of the Trainer, which looks for this folder.
-static void set_best(json *state, const struct progress *progress,
-                     const struct berth_config *config) {
+// The path is that of the Trainer, which looks for this folder.
+static json *best_checkpoint(const struct progress *progress, const struct berth_config *config) {
     char folder[4096 + 64];
     const char *output = config->output_dir != NULL ? config->output_dir : ".";
     snprintf(folder, sizeof folder, "%s/checkpoint-%" PRId64, output, progress->best_step);
-    const int known = !isnan(progress->best_metric);
-    json_set(state, "best_metric", json_new_real(progress->best_metric));
-    json_set(state, "best_global_step", json_new_integer(known ? progress->best_step : 0));
-    json_set(state, "best_model_checkpoint", known ? json_new_text(folder) : json_new_real(NAN));
+    return isnan(progress->best_metric) ? json_new_null() : json_new_path(folder);
 }
 
 static json *loss_scale_object(const struct loss_scale *scale) {
-    json *object = json_new_object();
-    json_set(object, "scale", json_new_real(scale->scale));
-    json_set(object, "updates", json_new_integer(scale->updates));
-    json_set(object, "last_overflow", json_new_integer(scale->last_overflow));
-    json_set(object, "hysteresis_left", json_new_integer(scale->hysteresis_left));
-    return object;
+    return JSON_OBJECT({"scale", json_new_real(scale->scale)},
+                       {"updates", json_new_integer(scale->updates)},
+                       {"last_overflow", json_new_integer(scale->last_overflow)},
+                       {"hysteresis_left", json_new_integer(scale->hysteresis_left)});
 }
 
 static json *spikes_object(const struct spikes *spikes) {
-    json *object = json_new_object();
-    json_set(object, "loss", json_new_real(spikes->loss));
-    json_set(object, "grad_norm", json_new_real(spikes->grad_norm));
-    json_set(object, "updates", json_new_integer(spikes->updates));
-    json_set(object, "found", json_new_integer(spikes->found));
-    return object;
+    return JSON_OBJECT(
+        {"loss", json_new_real(spikes->loss)}, {"grad_norm", json_new_real(spikes->grad_norm)},
+        {"updates", json_new_integer(spikes->updates)}, {"found", json_new_integer(spikes->found)});
 }
 
-// Keys that only pre-training has.
-static void set_pretraining(json *own, const struct progress *progress,
-                            const struct batching *batching) {
+// Keys that only pre-training has. 0 on success.
+static int set_pretraining(json *own, const struct progress *progress,
+                           const struct batching *batching) {
     if ((progress->jobs & JOB_PRETRAIN) == 0) {
-        return;
+        return 0;
     }
-    json_set(own, "phase_start", json_new_integer(progress->phase_start));
-    json_set(own, "masked_loss_sum", json_new_real(progress->masked_loss_sum));
-    json_set(own, "last_masked_loss", json_new_real(progress->last_masked_loss));
-    if (progress->feed != NULL) {
+    int failed = json_set(own, "phase_start", json_new_integer(progress->phase_start));
+    failed |= json_set(own, "masked_loss_sum", json_new_real(progress->masked_loss_sum));
+    failed |= json_set(own, "last_masked_loss", json_new_real(progress->last_masked_loss));
+    if (progress->feed != NULL && progress->feed->kind->record != NULL) {
         int64_t updates = progress->step - progress->phase_start;
         const int64_t step = progress_data_step(progress, batching, updates);
-        json_set(own, "data", progress->feed->kind->record(progress->feed, batching, step));
+        failed |=
+            json_set(own, "data", progress->feed->kind->record(progress->feed, batching, step));
     }
+    return failed;
 }
 
 // Berth's own keys. The Trainer accepts no others beside its own, but keeps those of callbacks.
 static json *own_keys(const struct progress *progress, const struct berth_config *config,
                       const struct batching *batching) {
-    json *own = json_new_object();
     const int64_t updates = progress->step - progress->phase_start;
-    json_set(own, "format_version", json_new_integer(HISTORY_FORMAT));
-    json_set(own, "skipped_steps", json_new_integer(progress->skipped));
-    json_set(own, "schedule_start", json_new_integer(progress->schedule_start));
-    if (progress->moments_start > 0) {
-        json_set(own, "moments_start", json_new_integer(progress->moments_start));
-    }
-    if (spike_policy_of(config) != SPIKE_NONE) {
-        json_set(own, "spikes", spikes_object(&progress->spikes));
-    }
-    if (progress->data_shift > 0) {
-        json_set(own, "data_shift", json_new_integer(progress->data_shift));
-    }
-    if (loss_scale_is_dynamic(&progress->loss_scale)) {
-        json_set(own, "loss_scale", loss_scale_object(&progress->loss_scale));
-    }
-    if (!batching->runs_on) {
-        json_set(own, "update_in_epoch", json_new_integer(updates % batching->updates_per_epoch));
-    }
-    json_set(own, "updates_per_epoch", json_new_integer(batching->updates_per_epoch));
-    json_set(own, "train_features", json_new_integer(batching->features));
-    json_set(own, "loss_sum", json_new_real(progress->loss_sum));
-    json_set(own, "loss_count", json_new_integer(progress->loss_count));
-    json_set(own, "last_loss", json_new_real(progress->last_loss));
-    json_set(own, "early_stopping_patience_counter",
-             json_new_integer(progress->evaluations_without_gain));
-    json_set(own, "settings", settings_of(config, progress->jobs));
-    set_pretraining(own, progress, batching);
-    return own;
-}
-
-static json *callbacks(json *own) {
-    json *all = json_new_object(), *berth = json_new_object();
-    json_set(berth, "attributes", own);
-    json_set(all, "Berth", berth);
-    return all;
+    const int has_spikes = spike_policy_of(config) != SPIKE_NONE;
+    const int has_scale = loss_scale_is_dynamic(&progress->loss_scale);
+    const int64_t in_epoch = batching->runs_on ? 0 : updates % batching->updates_per_epoch;
+    json *own = JSON_OBJECT(
+        {"format_version", json_new_integer(HISTORY_FORMAT)},
+        {"skipped_steps", json_new_integer(progress->skipped)},
+        {"schedule_start", json_new_integer(progress->schedule_start)},
+        {progress->moments_start > 0 ? "moments_start" : NULL,
+         json_new_integer(progress->moments_start)},
+        {has_spikes ? "spikes" : NULL, spikes_object(&progress->spikes)},
+        {progress->data_shift > 0 ? "data_shift" : NULL, json_new_integer(progress->data_shift)},
+        {has_scale ? "loss_scale" : NULL, loss_scale_object(&progress->loss_scale)},
+        {batching->runs_on ? NULL : "update_in_epoch", json_new_integer(in_epoch)},
+        {"updates_per_epoch", json_new_integer(batching->updates_per_epoch)},
+        {"train_features", json_new_integer(batching->features)},
+        {"loss_sum", json_new_real(progress->loss_sum)},
+        {"loss_count", json_new_integer(progress->loss_count)},
+        {"last_loss", json_new_real(progress->last_loss)},
+        {"early_stopping_patience_counter", json_new_integer(progress->evaluations_without_gain)},
+        {"settings", settings_of(config, progress->jobs)});
+    return json_if_whole(own, set_pretraining(own, progress, batching));
 }
 
 // An interval in updates; null: none.
 static json *interval(int64_t steps) {
-    return steps > 0 ? json_new_integer(steps) : json_new_real(NAN);
+    return steps > 0 ? json_new_integer(steps) : json_new_null();
 }
 
 enum berth_status progress_write(const struct progress *progress, const struct berth_config *config,
                                  const struct batching *batching, const char *path,
                                  struct berth_error *error) {
-    json *state = json_new_object();
     const int64_t updates = progress->step - progress->phase_start;
-    json_set(state, "global_step", json_new_integer(progress->step));
-    json_set(state, "epoch", json_new_real(batching_epochs(batching, updates)));
-    json_set(state, "max_steps", json_new_integer(batching->total_steps));
-    json_set(state, "num_train_epochs", json_new_real(config->num_train_epochs));
-    json_set(state, "train_batch_size", json_new_integer(batching->update_sequences));
-    json_set(state, "logging_steps", interval(config->logging_steps));
-    json_set(state, "eval_steps", interval(config->eval_steps));
-    json_set(state, "save_steps", interval(config->save_steps));
-    json_set(state, "log_history", json_copy_deep(progress->log));
-    set_best(state, progress, config);
-    json_set(state, "stateful_callbacks", callbacks(own_keys(progress, config, batching)));
+    const int64_t best = isnan(progress->best_metric) ? 0 : progress->best_step;
+    json *berth = JSON_OBJECT({"attributes", own_keys(progress, config, batching)});
+    json *state = JSON_OBJECT({"global_step", json_new_integer(progress->step)},
+                              {"epoch", json_new_real(batching_epochs(batching, updates))},
+                              {"max_steps", json_new_integer(batching->total_steps)},
+                              {"num_train_epochs", json_new_real(config->num_train_epochs)},
+                              {"train_batch_size", json_new_integer(batching->update_sequences)},
+                              {"logging_steps", interval(config->logging_steps)},
+                              {"eval_steps", interval(config->eval_steps)},
+                              {"save_steps", interval(config->save_steps)},
+                              {"log_history", json_copy_deep(progress->log)},
+                              {"best_metric", json_new_real(progress->best_metric)},
+                              {"best_global_step", json_new_integer(best)},
+                              {"best_model_checkpoint", best_checkpoint(progress, config)},
+                              {"stateful_callbacks", JSON_OBJECT({"Berth", berth})});
     enum berth_status status = json_write_file(state, JSON_INDENT_2_SORTED, path, error);
     json_free(state);
     return status;
@@ -391,7 +373,7 @@ static enum berth_status check_same_run(struct progress *found,
     TRY(check_number(progress_own_keys(source->state), path, "train_features", batching->features,
                      error));
     TRY(check_settings(source, error));
-    if (found->feed != NULL) {
+    if (found->feed != NULL && found->feed->kind->record != NULL) {
         const json *record = json_member(progress_own_keys(source->state), "data");
         TRY(found->feed->kind->check(found->feed, record, path, error));
     }

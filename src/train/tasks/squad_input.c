@@ -85,11 +85,10 @@ enum berth_status squad_input_mark_model(struct model_files *files,
     if (!named && !wanted) {
         return BERTH_OK;
     }
-    json *object = json_new_object();
-    json_set(object, FEATURES_KEY, json_new_text(wanted ? "keras" : "google"));
-    int failed = json_set(object, END_KEY, json_new_text(config->keras_end));
-    enum berth_status status = failed != 0 ? error_no_memory(error, 0, "config.json")
-                                           : model_files_merge(files, object, error);
+    json *object = JSON_OBJECT({FEATURES_KEY, json_new_text(wanted ? "keras" : "google")},
+                               {END_KEY, json_new_text(config->keras_end)});
+    enum berth_status status = object == NULL ? error_no_memory(error, 0, "config.json")
+                                              : model_files_merge(files, object, error);
     json_free(object);
     return status;
 }
