@@ -301,10 +301,8 @@ json *json_new_null(void) {
     return json_null();
 }
 
-// jansson leaves out what it has no memory for.
 json *json_copy_deep(const json *value) {
-    json *copy = json_deep_copy(value);
-    return json_if_whole(copy, !json_equal(copy, value));
+    return json_deep_copy(value);
 }
 
 int json_set(json *object, const char *key, json *value) {
