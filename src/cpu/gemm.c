@@ -177,11 +177,14 @@ static size_t sums_bytes(const struct gemm_shape *s) {
     return pieces_of(s) > 1 && s->c_type != DTYPE_F32 ? (size_t)(s->m * s->n) * sizeof(float) : 0;
 }
 
-// The kernel for a shape; NULL: the library multiplies it. Few rows or columns leave most of a
-// block empty, and few rows do not pay for packing b. A transposed a in f32 is packed at twice the
-// cost of bf16 for each multiplication, and the library's product is faster.
+// The kernel for a shape; NULL: the library multiplies it. In AVX-512's, few rows or columns leave
+// most of a block empty, and few rows do not pay for packing b. A transposed a in f32 is packed at
+// twice the cost of bf16 for each multiplication, and the library's product is faster.
 static void (*kernel_of(const struct gemm *gemm,
                         const struct gemm_shape *s))(const struct product *) {
+    if (s->type == DTYPE_F32 && gemm->kernels->multiplies_all_f32) {
+        return gemm->kernels->product_f32;
+    }
     if (!s->packed && (s->m < 2 * PRODUCT_ROWS || s->n < 16)) {
         return NULL;
     }

@@ -153,6 +153,9 @@ struct kernels {
     // even.
     void (*product_f32)(const struct product *product);
     void (*product_bf16)(const struct product *product);
+    // Whether product_f32 multiplies f32 of every shape: the library's kernels for such
+    // instructions have sums that depend on the number of rows and on addresses.
+    int multiplies_all_f32;
     // Panels of the columns [first, last) of x [k, n]; first is a multiple of PRODUCT_COLUMNS, as
     // is last unless it is n.
     void (*pack_columns)(void *packed, struct mat x, int64_t first, int64_t last);

@@ -37,6 +37,8 @@ const struct kernels KERNELS_TABLE = {
     .pack_strips = pack_strips,
 #if defined(__AVX512BF16__)
     .product_bf16 = product_bf16,
+#elif !defined(__AVX512F__)
+    .multiplies_all_f32 = 1,
 #endif
     .peak_f32 = peak_f32,
     .peak_bf16 = peak_bf16,
