@@ -351,7 +351,17 @@ static void test_missing_memory_passes_through(void **state) {
     json_free(value);
 }
 
-// A user of the library may have set a locale with a decimal comma.
+static void test_text_without_memory_is_no_other_text(void **state) {
+    (void)state;
+    json *value;
+    struct berth_error error;
+    memory_fail_at(1, 0);
+    const enum berth_status status = json_read_memory("a.json", "{\"a\": 1}", 8, &value, &error);
+    memory_fail_at(0, 0);
+    assert_int_equal(status, BERTH_NO_MEMORY);
+    assert_non_null(strstr(error.message, "a.json"));
+}
+
 static enum berth_status build_and_copy(void) {
     json *inner = JSON_OBJECT({"one", json_new_integer(1)}, {NULL, json_new_text("left out")});
     json *built = JSON_OBJECT({"inner", inner}, {"text", json_new_path("a/b")},
@@ -374,6 +384,7 @@ static void test_values_are_whole_or_missing(void **state) {
     assert_true(json_memory_fail_each(build_and_copy) > 15);
 }
 
+// A user of the library may have set a locale with a decimal comma.
 static void test_locale_does_not_matter(void **state) {
     (void)state;
     foreign_locale_set();
@@ -401,6 +412,7 @@ int main(void) {
         SCRATCH_TEST(test_reals_are_pythons),
         SCRATCH_TEST(test_built_values),
         SCRATCH_TEST(test_missing_memory_passes_through),
+        cmocka_unit_test(test_text_without_memory_is_no_other_text),
         SCRATCH_TEST(test_values_are_whole_or_missing),
         SCRATCH_TEST(test_locale_does_not_matter),
     };

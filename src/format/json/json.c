@@ -57,12 +57,23 @@ static enum berth_status refuse_nul(const char *name, const char *bytes, size_t 
                      column + 1, (size_t)(nul - bytes));
 }
 
+// Whether the longest name or text would find memory. Where jansson's buffer cannot grow, a byte
+// is missing, and jansson does not say so.
+static int can_hold(size_t length) {
+    void *buffer = memory_array(2, length + 1); // it doubles
+    memory_free(buffer);
+    return buffer != NULL;
+}
+
 static enum berth_status parse(const char *name, const char *bytes, size_t length, json **value,
                                struct berth_error *error) {
     TRY(refuse_nul(name, bytes, length, error));
     if (is_too_deep(bytes, length)) {
         return error_set(error, BERTH_BAD_DATA, "%s: JSON nested deeper than %d levels", name,
                          JSON_DEPTH_LIMIT);
+    }
+    if (!can_hold(length)) {
+        return error_no_memory(error, length, name);
     }
     size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
     json_error_t problem = {0};
