@@ -75,8 +75,12 @@ static int64_t widest(const struct device_shape *shape) {
     return qkv > shape->intermediate ? qkv : shape->intermediate;
 }
 
-// Per thread: oneDNN's scratchpad, and f32 copies of operands where bf16 is converted.
+// Per thread: oneDNN's scratchpad and f32 copies of operands where it converts bf16; or what the
+// kernels pack, at most the tokens that the gradient of a head's few outputs is a product with.
 static size_t product_bytes(const struct cpu *cpu, const struct device_shape *shape) {
+    if (cpu->kernels->multiplies_all) {
+        return PAD_BYTES + (size_t)(CPU_TILE_TOKENS * (shape->hidden + 16)) * sizeof(uint16_t);
+    }
     if (shape->compute == DTYPE_F32 || cpu->kernels == CPU_NATIVE_BF16) {
         return PAD_BYTES;
     }
@@ -89,23 +93,14 @@ static size_t product_bytes(const struct cpu *cpu, const struct device_shape *sh
 
 // Per thread: what oneDNN allocates and frees within a product in f32.
 static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape) {
-    const int converts = shape->compute != DTYPE_F32 && cpu->kernels != CPU_NATIVE_BF16;
-    return shape->training && (shape->compute == DTYPE_F32 || converts)
-               ? gemm_heap_bytes(widest(shape))
-               : 0;
+    const int by_library = !cpu->kernels->multiplies_all &&
+                           (shape->compute == DTYPE_F32 || cpu->kernels != CPU_NATIVE_BF16);
+    return shape->training && by_library ? gemm_heap_bytes(widest(shape)) : 0;
 }
 
 // The library's products.
-static size_t plan_count(const struct cpu *cpu, const struct device_shape *shape) {
-    const size_t lengths =
-        (size_t)(shape->batch.max_length + CPU_ATTENTION_ROUND - 1) / CPU_ATTENTION_ROUND;
-    if (shape->compute == DTYPE_F32) {
-        return LINEAR_PLANS;
-    }
-    if (shape->compute == DTYPE_BF16 && cpu->kernels->product_bf16 != NULL) {
-        return HEAD_PLANS;
-    }
-    return LINEAR_PLANS + lengths * (shape->training ? 3 : 2);
+static size_t plan_count(const struct device_shape *shape) {
+    return shape->compute == DTYPE_F32 ? LINEAR_PLANS : HEAD_PLANS;
 }
 
 static size_t cpu_workspace_bytes(struct device *dev, const struct device_shape *shape) {
@@ -113,7 +108,7 @@ static size_t cpu_workspace_bytes(struct device *dev, const struct device_shape 
     return partial_bytes(shape) + cpu_linear_packed_bytes(shape) + cpu_attention_bytes(cpu, shape) +
            cpu_attention_plan_bytes(shape->batch.max_length) + cpu_quantized_bytes(cpu, shape) +
            (size_t)cpu->threads * (product_bytes(cpu, shape) + heap_bytes(cpu, shape)) +
-           LIBRARY_BYTES_BASE + plan_count(cpu, shape) * LIBRARY_BYTES_PER_PLAN;
+           LIBRARY_BYTES_BASE + plan_count(shape) * LIBRARY_BYTES_PER_PLAN;
 }
 
 static enum berth_status cpu_status(struct device *dev, struct berth_error *error) {

@@ -32,7 +32,6 @@ struct gemm {
     char **scratch; // one per thread
     size_t scratch_bytes;
     int threads;
-    int native_bf16;
     const struct kernels *kernels;
     int plan_count;
     struct gemm_plan *buckets[BUCKETS];
@@ -45,7 +44,6 @@ enum berth_status gemm_open(int threads, int native_bf16, const struct kernels *
         return error_no_memory(error, sizeof *new, "the matrix product cache");
     }
     new->threads = threads;
-    new->native_bf16 = native_bf16;
     new->kernels = kernels;
     new->scratch = memory_array_zeroed((size_t)threads, sizeof *new->scratch);
     enum berth_status status =
@@ -177,21 +175,20 @@ static size_t sums_bytes(const struct gemm_shape *s) {
     return pieces_of(s) > 1 && s->c_type != DTYPE_F32 ? (size_t)(s->m * s->n) * sizeof(float) : 0;
 }
 
-// The kernel for a shape; NULL: the library multiplies it. In AVX-512's, few rows or columns leave
+// The kernel for a shape; NULL: the library multiplies it. With AVX-512, few rows or columns leave
 // most of a block empty, and few rows do not pay for packing b. A transposed a in f32 is packed at
 // twice the cost of bf16 for each multiplication, and the library's product is faster.
 static void (*kernel_of(const struct gemm *gemm,
                         const struct gemm_shape *s))(const struct product *) {
-    if (s->type == DTYPE_F32 && gemm->kernels->multiplies_all_f32) {
-        return gemm->kernels->product_f32;
-    }
-    if (!s->packed && (s->m < 2 * PRODUCT_ROWS || s->n < 16)) {
+    const int is_f32 = s->type == DTYPE_F32;
+    const int is_small = s->m < 2 * PRODUCT_ROWS || s->n < 16;
+    if (!is_f32 && s->k % 2 != 0) {
         return NULL;
     }
-    if (s->type == DTYPE_F32) {
-        return s->a_transposed ? NULL : gemm->kernels->product_f32;
+    if (!gemm->kernels->multiplies_all && !s->packed && (is_small || (is_f32 && s->a_transposed))) {
+        return NULL;
     }
-    return s->k % 2 == 0 && gemm->native_bf16 ? gemm->kernels->product_bf16 : NULL;
+    return is_f32 ? gemm->kernels->product_f32 : gemm->kernels->product_bf16;
 }
 
 static struct gemm_plan *plan_new(struct gemm *gemm, const struct gemm_shape *shape,

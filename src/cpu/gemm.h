@@ -6,8 +6,8 @@
 //
 // A plan is a product of one shape, prepared once and kept in a bounded cache. Products run in
 // Berth's kernels, and in oneDNN where they fill no block of a kernel or a kernel is slower. Where
-// the processor multiplies bf16 natively (AVX-512 BF16) both do so; elsewhere oneDNN multiplies it,
-// converted to f32.
+// the processor multiplies bf16 natively (AVX-512 BF16) both do so; elsewhere its operands become
+// f32 first.
 #ifndef BERTH_CPU_GEMM_H
 #define BERTH_CPU_GEMM_H
 

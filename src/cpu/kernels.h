@@ -148,14 +148,13 @@ struct kernels {
                          int64_t last, double squares[2]);
     void (*lamb_apply)(const struct adamw_range *range, double rate, int64_t first, int64_t last);
 
-    // Products; NULL: this instruction set has none in bf16. Packed, an operand takes k words for
-    // each of its columns or rows, whose number is rounded up to 16. The depth of bf16 operands is
-    // even.
+    // Products. Packed, an operand takes k words for each of its columns or rows, whose number is
+    // rounded up to 16. The depth of bf16 operands is even.
     void (*product_f32)(const struct product *product);
     void (*product_bf16)(const struct product *product);
-    // Whether product_f32 multiplies f32 of every shape: the library's kernels for such
-    // instructions have sums that depend on the number of rows and on addresses.
-    int multiplies_all_f32;
+    // Whether they multiply every shape: the library's kernels for such instructions have sums that
+    // depend on the number of rows and on addresses.
+    int multiplies_all;
     // Panels of the columns [first, last) of x [k, n]; first is a multiple of PRODUCT_COLUMNS, as
     // is last unless it is n.
     void (*pack_columns)(void *packed, struct mat x, int64_t first, int64_t last);

@@ -117,16 +117,14 @@ static void test_bytes(void **state) {
                 break;
             }
             for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-                if (cases[k].type == DTYPE_F32 || i == 0) {
-                    check_case(dev, &cases[k]);
-                }
+                check_case(dev, &cases[k]);
             }
             dev->close(dev);
         }
     }
 }
 
-// Shapes that would need more memory, and bf16 without instructions for it, are left as they are.
+// Shapes that would need more memory, and odd depths of bf16, are left as they are.
 static void test_shapes(void **state) {
     (void)state;
     static const char *const instructions[] = {"avx512bf16", "avx512", "avx2", "generic"};
@@ -138,7 +136,7 @@ static void test_shapes(void **state) {
             continue;
         }
         assert_true(dev->packs(dev, mat_of(data, 64, 33, DTYPE_F32)));
-        assert_int_equal(dev->packs(dev, mat_of(data, 64, 34, DTYPE_BF16)), i == 0);
+        assert_true(dev->packs(dev, mat_of(data, 64, 34, DTYPE_BF16)));
         assert_false(dev->packs(dev, mat_of(data, 60, 34, DTYPE_F32)));
         assert_false(dev->packs(dev, mat_of(data, 64, 33, DTYPE_BF16)));
         assert_false(dev->packs(dev, mat_columns(mat_of(data, 64, 64, DTYPE_F32), 0, 32)));

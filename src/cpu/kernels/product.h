@@ -29,6 +29,23 @@ struct block {
     int64_t ahead; // bytes from what is read of a to what is fetched for the next block of rows
 };
 
+// Without instructions for pairs a step takes two rounds: the first halves of all words, as f32,
+// and then the second ones.
+#if defined(__AVX512BF16__)
+enum { ROUNDS_OF_PAIRS = 1 };
+#else
+enum { ROUNDS_OF_PAIRS = 2 };
+#endif
+
+ALWAYS __m512 operand_of(__m512 word, int rounds, int round) {
+    const __m512i bits = (__m512i)word;
+    if (rounds == 1) {
+        return word;
+    }
+    return (__m512)(round == 0 ? _mm512_slli_epi32(bits, 16)
+                               : _mm512_and_si512(bits, _mm512_set1_epi32((int)0xFFFF0000)));
+}
+
 ALWAYS __m512 multiply_add(__m512 sum, __m512 a, __m512 b, int pairs) {
 #if defined(__AVX512BF16__)
     if (pairs) {
@@ -48,6 +65,7 @@ ALWAYS __m512 word_of(const char *from) {
 ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *block, int vectors,
                        int pairs) {
     const char *const *row = block->row;
+    const int rounds = pairs ? ROUNDS_OF_PAIRS : 1;
     const float *b = block->panel, *end = b + block->steps * vectors * VECTOR;
 #pragma GCC unroll 8
     for (int i = 0; i < PRODUCT_ROWS; i++) {
@@ -64,17 +82,20 @@ ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *bl
             _mm_prefetch(row[i] + at + block->ahead, _MM_HINT_T1);
         }
         for (; b < stop; at += block->step, b += vectors * VECTOR) {
-            __m512 columns[VECTORS];
-#pragma GCC unroll 3
-            for (int j = 0; j < vectors; j++) {
-                columns[j] = _mm512_loadu_ps(b + j * VECTOR);
-            }
-#pragma GCC unroll 8
-            for (int i = 0; i < PRODUCT_ROWS; i++) {
-                const __m512 word = word_of(row[i] + at);
+#pragma GCC unroll 2
+            for (int round = 0; round < rounds; round++) {
+                __m512 columns[VECTORS];
 #pragma GCC unroll 3
                 for (int j = 0; j < vectors; j++) {
-                    sum[i][j] = multiply_add(sum[i][j], word, columns[j], pairs);
+                    columns[j] = operand_of(_mm512_loadu_ps(b + j * VECTOR), rounds, round);
+                }
+#pragma GCC unroll 8
+                for (int i = 0; i < PRODUCT_ROWS; i++) {
+                    const __m512 word = operand_of(word_of(row[i] + at), rounds, round);
+#pragma GCC unroll 3
+                    for (int j = 0; j < vectors; j++) {
+                        sum[i][j] = multiply_add(sum[i][j], word, columns[j], pairs);
+                    }
                 }
             }
         }
@@ -91,6 +112,10 @@ ALWAYS void store_sums(struct mat c, int64_t row, int64_t column, __m512 sum, __
     }
 #if defined(__AVX512BF16__)
     _mm256_mask_storeu_epi16(to, mask, (__m256i)_mm512_cvtneps_pbh(sum));
+#else
+    float lane[VECTOR];
+    _mm512_storeu_ps(lane, sum);
+    store_bf16(to, lane, __builtin_popcount(mask));
 #endif
 }
 
@@ -153,11 +178,9 @@ static void product_f32(const struct product *p) {
     product_of(p, 0);
 }
 
-#if defined(__AVX512BF16__)
 static void product_bf16(const struct product *p) {
     product_of(p, 1);
 }
-#endif
 
 // --- packing ------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of product.h, in f32, for instruction sets with shorter vectors than AVX-512's: in
-// vectors of plain C, so that every instruction set has them. A block of 4 x 24 sums fills the 16
-// registers of AVX2. The layouts and the order of a sum are those of product.h.
+// The products of product.h for instruction sets with shorter vectors than AVX-512's: in vectors of
+// plain C, so that every instruction set has them. A block of 4 x 24 sums, three columns and a word
+// fill the 16 registers of AVX2. The layouts and the order of a sum are those of product.h, and two
+// bf16 are multiplied one after the other, as f32.
 #ifndef BERTH_CPU_KERNELS_PRODUCT_LANES_H
 #define BERTH_CPU_KERNELS_PRODUCT_LANES_H
 
@@ -13,6 +14,7 @@
 enum { EIGHT = 8, BLOCK_ROWS = PRODUCT_ROWS / 2, BLOCK_VECTORS = 3 };
 
 typedef float eight __attribute__((vector_size(32)));
+typedef uint32_t eight_words __attribute__((vector_size(32)));
 
 // --- the product --------------------------------------------------------------------------------
 
@@ -20,21 +22,26 @@ typedef float eight __attribute__((vector_size(32)));
 struct block {
     const char *row[BLOCK_ROWS]; // of a
     int64_t step;                // bytes of a from one step to the next
-    const float *columns;        // of a panel of b
+    const uint32_t *columns;     // of a panel of b
     int64_t width;               // of the panel
     int64_t steps;
 };
 
-ALWAYS eight eight_load(const float *from) {
+ALWAYS eight eight_load(const void *from) {
     eight x;
     memcpy(&x, from, sizeof x);
     return x;
 }
 
-ALWAYS void block_sums(eight sum[BLOCK_ROWS][BLOCK_VECTORS], const struct block *block,
-                       int vectors) {
+// The words as f32, or their first or second halves.
+ALWAYS eight operand_of(eight_words words, int rounds, int round) {
+    return (eight)(rounds == 1 ? words : round == 0 ? words << 16 : words & 0xFFFF0000u);
+}
+
+ALWAYS void block_sums(eight sum[BLOCK_ROWS][BLOCK_VECTORS], const struct block *block, int vectors,
+                       int rounds) {
     const char *const *row = block->row;
-    const float *b = block->columns;
+    const uint32_t *b = block->columns;
     int64_t at = 0;
 #pragma GCC unroll 4
     for (int i = 0; i < BLOCK_ROWS; i++) {
@@ -44,56 +51,62 @@ ALWAYS void block_sums(eight sum[BLOCK_ROWS][BLOCK_VECTORS], const struct block 
         }
     }
     for (int64_t step = 0; step < block->steps; step++, at += block->step, b += block->width) {
-        eight columns[BLOCK_VECTORS];
-#pragma GCC unroll 3
-        for (int j = 0; j < vectors; j++) {
-            columns[j] = eight_load(b + j * EIGHT);
-        }
-#pragma GCC unroll 4
-        for (int i = 0; i < BLOCK_ROWS; i++) {
-            float word;
-            memcpy(&word, row[i] + at, sizeof word);
+#pragma GCC unroll 2
+        for (int round = 0; round < rounds; round++) {
+            eight columns[BLOCK_VECTORS];
 #pragma GCC unroll 3
             for (int j = 0; j < vectors; j++) {
-                sum[i][j] += word * columns[j];
+                columns[j] = operand_of((eight_words)eight_load(b + j * EIGHT), rounds, round);
+            }
+#pragma GCC unroll 4
+            for (int i = 0; i < BLOCK_ROWS; i++) {
+                uint32_t word;
+                memcpy(&word, row[i] + at, sizeof word);
+                const eight all = operand_of(word + (eight_words){0}, rounds, round);
+#pragma GCC unroll 3
+                for (int j = 0; j < vectors; j++) {
+                    sum[i][j] += all * columns[j];
+                }
             }
         }
     }
 }
 
-ALWAYS void store_sums(float *to, eight sum, int64_t count, int accumulate) {
-    if (count >= EIGHT) {
-        sum = accumulate ? sum + eight_load(to) : sum;
-        memcpy(to, &sum, sizeof sum);
-        return;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        to[i] = accumulate ? sum[i] + to[i] : sum[i];
-    }
-}
-
-ALWAYS eight bias_from(const float *bias, int64_t count) {
+// The first `count` of eight numbers, and zeros.
+ALWAYS eight numbers_from(const float *from, int64_t count) {
     eight x = {0};
-    memcpy(&x, bias, (size_t)piece(0, count, EIGHT) * sizeof *bias);
+    memcpy(&x, from, (size_t)piece(0, count, EIGHT) * sizeof *from);
     return x;
 }
 
+ALWAYS void store_sums(void *to, enum dtype dtype, eight sum, int64_t count, int accumulate) {
+    float lane[EIGHT];
+    if (dtype == DTYPE_F32) {
+        sum = accumulate ? sum + numbers_from(to, count) : sum;
+        memcpy(to, &sum, (size_t)piece(0, count, EIGHT) * sizeof(float));
+        return;
+    }
+    memcpy(lane, &sum, sizeof lane);
+    store_bf16(to, lane, piece(0, count, EIGHT));
+}
+
 ALWAYS void block_of(const struct product *p, const struct block *block, int64_t row,
-                     int64_t column, int vectors) {
+                     int64_t column, int vectors, int rounds) {
     eight sum[BLOCK_ROWS][BLOCK_VECTORS];
     const int64_t rows = piece(row, p->c.rows, BLOCK_ROWS);
-    block_sums(sum, block, vectors);
+    block_sums(sum, block, vectors, rounds);
 #pragma GCC unroll 3
     for (int j = 0; j < vectors; j++) {
         const int64_t first = column + j * EIGHT, count = p->c.cols - first;
         if (count <= 0) {
             break;
         }
-        const eight bias = p->bias == NULL ? (eight){0} : bias_from(p->bias + first, count);
+        const eight bias = p->bias == NULL ? (eight){0} : numbers_from(p->bias + first, count);
 #pragma GCC unroll 4
         for (int i = 0; i < BLOCK_ROWS; i++) {
             if (i < rows) {
-                store_sums(row_at(p->c, row + i, first), sum[i][j] + bias, count, p->accumulate);
+                store_sums(row_at(p->c, row + i, first), p->c.dtype, sum[i][j] + bias, count,
+                           p->accumulate);
             }
         }
     }
@@ -101,10 +114,10 @@ ALWAYS void block_of(const struct product *p, const struct block *block, int64_t
 
 // All rows of some columns of a panel. The rows that the last block lacks are read as the last one.
 ALWAYS void multiply_columns(const struct product *p, int64_t panel, int64_t width, int64_t skipped,
-                             int vectors) {
+                             int vectors, int rounds) {
     struct block block = {.step = p->a_step,
-                          .columns =
-                              (const float *)p->b + panel * p->depth + p->first * width + skipped,
+                          .columns = (const uint32_t *)p->b + panel * p->depth + p->first * width +
+                                     skipped,
                           .width = width,
                           .steps = p->last - p->first};
     for (int64_t row = 0; row < p->c.rows; row += BLOCK_ROWS) {
@@ -113,73 +126,101 @@ ALWAYS void multiply_columns(const struct product *p, int64_t panel, int64_t wid
             block.row[i] = (const char *)p->a + own / PRODUCT_ROWS * p->a_strip +
                            own % PRODUCT_ROWS * p->a_row + p->first * p->a_step;
         }
-        block_of(p, &block, row, panel + skipped, vectors);
+        block_of(p, &block, row, panel + skipped, vectors, rounds);
     }
 }
 
-static void product_f32(const struct product *p) {
+ALWAYS void product_of(const struct product *p, int rounds) {
     for (int64_t panel = 0; panel < p->c.cols; panel += p->panel) {
         const int64_t width = lanes_of(piece(panel, p->c.cols, p->panel));
         const int vectors = width % (BLOCK_VECTORS * EIGHT) == 0 ? BLOCK_VECTORS : 2;
         for (int64_t skipped = 0; skipped < width; skipped += vectors * EIGHT) {
             if (vectors == BLOCK_VECTORS) {
-                multiply_columns(p, panel, width, skipped, BLOCK_VECTORS);
+                multiply_columns(p, panel, width, skipped, BLOCK_VECTORS, rounds);
             } else {
-                multiply_columns(p, panel, width, skipped, 2);
+                multiply_columns(p, panel, width, skipped, 2, rounds);
             }
         }
     }
 }
 
+static void product_f32(const struct product *p) {
+    product_of(p, 1);
+}
+
+static void product_bf16(const struct product *p) {
+    product_of(p, 2);
+}
+
 // --- packing ------------------------------------------------------------------------------------
 
+ALWAYS int64_t steps_of(int64_t depth, enum dtype dtype) {
+    return dtype == DTYPE_F32 ? depth : (depth + 1) / 2;
+}
+
+// `width` words of the depth's step `step` of x [depth, columns], from column `column`.
+ALWAYS void pack_words(uint32_t *to, int64_t width, struct mat x, int64_t step, int64_t column) {
+    const int64_t count = piece(column, x.cols, width);
+    if (x.dtype == DTYPE_F32) {
+        memcpy(to, row_at(x, step, column), (size_t)count * sizeof *to);
+    } else {
+        const uint16_t *even = row_at(x, 2 * step, column);
+        const uint16_t *odd = 2 * step + 1 < x.rows ? row_at(x, 2 * step + 1, column) : NULL;
+        for (int64_t j = 0; j < count; j++) {
+            to[j] = even[j] | (odd == NULL ? 0 : (uint32_t)odd[j] << 16);
+        }
+    }
+    memset(to + count, 0, (size_t)(width - count) * sizeof *to);
+}
+
 static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last) {
-    const int64_t panel = product_panel(x.cols);
+    const int64_t steps = steps_of(x.rows, x.dtype), panel = product_panel(x.cols);
     for (int64_t column = first; column < last; column += panel) {
-        const int64_t count = piece(column, x.cols, panel), width = lanes_of(count);
-        float *to = (float *)packed + column * x.rows;
-        for (int64_t step = 0; step < x.rows; step++, to += width) {
-            memcpy(to, row_at(x, step, column), (size_t)count * sizeof *to);
-            memset(to + count, 0, (size_t)(width - count) * sizeof *to);
+        const int64_t width = lanes_of(piece(column, x.cols, panel));
+        uint32_t *to = (uint32_t *)packed + column * steps;
+        for (int64_t step = 0; step < steps; step++, to += width) {
+            pack_words(to, width, x, step, column);
         }
     }
 }
 
 static void pack_strips(void *packed, struct mat x) {
+    const int64_t steps = steps_of(x.rows, x.dtype);
     for (int64_t column = 0; column < x.cols; column += PRODUCT_ROWS) {
-        const int64_t count = piece(column, x.cols, PRODUCT_ROWS);
-        float *to = (float *)packed + column * x.rows;
-        for (int64_t step = 0; step < x.rows; step++, to += PRODUCT_ROWS) {
-            memcpy(to, row_at(x, step, column), (size_t)count * sizeof *to);
+        uint32_t *to = (uint32_t *)packed + column * steps;
+        for (int64_t step = 0; step < steps; step++, to += PRODUCT_ROWS) {
+            pack_words(to, PRODUCT_ROWS, x, step, column);
         }
     }
 }
 
 // Columns [column, column + 8) of a panel, from rows of x, 8 steps at a time.
-ALWAYS void pack_transposed(float *to, int64_t width, struct mat x, int64_t column) {
-    const int64_t count = piece(column, x.rows, EIGHT);
-    for (int64_t from = 0; from < x.cols; from += EIGHT) {
-        const int64_t steps = piece(from, x.cols, EIGHT);
-        float words[EIGHT][EIGHT] = {0};
+ALWAYS void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t column,
+                            int64_t steps) {
+    const int64_t count = piece(column, x.rows, EIGHT), elements = x.dtype == DTYPE_F32 ? 1 : 2;
+    for (int64_t from = 0; from < steps; from += EIGHT) {
+        const int64_t few = piece(from, steps, EIGHT);
+        uint32_t words[EIGHT][EIGHT] = {0};
         for (int64_t i = 0; i < count; i++) {
-            const float *row = row_at(x, column + i, from);
-            for (int64_t step = 0; step < steps; step++) {
+            uint32_t row[EIGHT];
+            memcpy(row, row_at(x, column + i, from * elements), (size_t)few * sizeof *row);
+            for (int64_t step = 0; step < few; step++) {
                 words[step][i] = row[step];
             }
         }
-        for (int64_t step = 0; step < steps; step++) {
+        for (int64_t step = 0; step < few; step++) {
             memcpy(to + (from + step) * width, words[step], sizeof words[step]);
         }
     }
 }
 
 static void pack_rows(void *packed, struct mat x, int64_t first, int64_t last) {
-    const int64_t panel = product_panel(x.rows);
+    const int64_t steps = steps_of(x.cols, x.dtype), panel = product_panel(x.rows);
     for (int64_t column = first; column < last; column += panel) {
         const int64_t width = lanes_of(piece(column, x.rows, panel));
-        float *to = (float *)packed + column * x.cols;
+        uint32_t *to = (uint32_t *)packed + column * steps;
         for (int64_t j = 0; j < width; j += EIGHT) {
-            pack_transposed(to + j, width, x, column + j);
+            pack_transposed(to + j, width, x, column + j, steps);
         }
     }
 }

@@ -35,10 +35,9 @@ const struct kernels KERNELS_TABLE = {
     .pack_columns = pack_columns,
     .pack_rows = pack_rows,
     .pack_strips = pack_strips,
-#if defined(__AVX512BF16__)
     .product_bf16 = product_bf16,
-#elif !defined(__AVX512F__)
-    .multiplies_all_f32 = 1,
+#if !defined(__AVX512F__)
+    .multiplies_all = 1,
 #endif
     .peak_f32 = peak_f32,
     .peak_bf16 = peak_bf16,
