@@ -369,16 +369,17 @@ static void test_dir_make_read_only(void **state) {
     assert_message_has(&error, "Permission denied");
 }
 
-// In a process of a user without rights, whose current folder may not even be searched.
-static void refuse_another_user(const char *path, const char *says) {
+// In a process of a user without rights, whose current folder is this one, with these rights. What
+// is above it may be closed to that user.
+static void refuse_another_user(const char *folder, mode_t rights, const char *path,
+                                const char *says) {
     int status;
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         struct berth_error error = {0};
-        const int is_ready = chdir(scratch("closed")) == 0 && chmod(".", 0) == 0 &&
-                             chmod(scratch("read"), 0555) == 0 &&
-                             (geteuid() != 0 || setuid(65534) == 0);
+        const int is_ready =
+            chdir(folder) == 0 && chmod(".", rights) == 0 && (geteuid() != 0 || setuid(65534) == 0);
         const int is_refused = is_ready && dir_check(path, &error) == BERTH_CANT_CREATE;
         _exit(is_refused && strstr(error.message, says) != NULL ? 0 : 1);
     }
@@ -388,13 +389,14 @@ static void refuse_another_user(const char *path, const char *says) {
 
 static void test_dir_check_without_rights(void **state) {
     (void)state;
-    assert_int_equal(chmod(scratch_folder, 0755), 0);
     assert_int_equal(mkdir(scratch("closed"), 0700), 0);
-    assert_int_equal(mkdir(scratch("read"), 0700), 0);
-    refuse_another_user("a/b", "cannot write to the folder .: Permission denied");
+    refuse_another_user(scratch("closed"), 0, "a/b",
+                        "cannot write to the folder .: Permission denied");
     assert_int_equal(chmod(scratch("closed"), 0700), 0);
-    refuse_another_user(scratch("read/a"), "read: Permission denied");
-    assert_int_equal(chmod(scratch("closed"), 0700), 0);
+    assert_int_equal(mkdir(scratch("open"), 0700), 0);
+    assert_int_equal(mkdir(scratch("open/read"), 0500), 0);
+    refuse_another_user(scratch("open"), 0755, "read/a",
+                        "cannot write to the folder read: Permission denied");
 }
 
 static void test_dir_list_is_sorted(void **state) {
