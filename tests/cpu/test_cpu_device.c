@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU device: opening, sticky errors, memory, dropout's rate and scale.
+// The CPU device: opening, sticky errors, memory, dropout's rate and scale, who multiplies.
 #include "core/device.h"
 #include "core/harness.h"
+#include "cpu/gemm.h"
+#include "cpu/kernels.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -136,6 +138,37 @@ static void dropout_rate_and_scale(void **state) {
     dev->close(dev);
 }
 
+// Where the library's sums would depend on the number of rows, which a processor with AVX-512 does
+// not show: whatever the shape, Berth multiplies.
+static void without_avx512_nothing_is_the_librarys(void **state) {
+    static const char *const sets[] = {"generic", "avx2"};
+    static const struct gemm_shape shapes[] = {
+        {.m = 1, .n = 2, .k = 64, .type = DTYPE_F32, .b_transposed = 1, .bias = 1},
+        {.m = 7, .n = 100, .k = 33, .type = DTYPE_F32, .pack_b = 1},
+        {.m = 256, .n = 64, .k = 500, .type = DTYPE_F32, .a_transposed = 1, .accumulate = 1},
+        {.m = 3, .n = 2, .k = 64, .type = DTYPE_BF16, .c_type = DTYPE_BF16, .b_transposed = 1},
+        {.m = 128, .n = 64, .k = 500, .type = DTYPE_BF16, .a_transposed = 1, .accumulate = 1},
+    };
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        const struct kernels *kernels = kernels_choose(sets[i], NULL);
+        struct gemm *gemm;
+        if (kernels == NULL) {
+            continue;
+        }
+        assert_int_equal(gemm_open(1, 0, kernels, &gemm, NULL), BERTH_OK);
+        for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+            struct gemm_shape shape = shapes[k];
+            shape.lda = shape.a_transposed ? shape.m : shape.k;
+            shape.ldb = shape.b_transposed ? shape.k : shape.n;
+            shape.ldc = shape.n;
+            const struct gemm_plan *plan = gemm_plan(gemm, &shape, NULL);
+            assert_non_null(plan);
+            assert_string_equal(gemm_plan_name(plan), "berth");
+        }
+        gemm_close(gemm);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_instructions),
@@ -144,6 +177,7 @@ int main(void) {
         cmocka_unit_test(memory_is_zeroed_and_copied),
         cmocka_unit_test(impossible_reserve_is_an_error),
         cmocka_unit_test(dropout_rate_and_scale),
+        cmocka_unit_test(without_avx512_nothing_is_the_librarys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
