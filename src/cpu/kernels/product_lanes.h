@@ -133,9 +133,11 @@ ALWAYS void multiply_columns(const struct product *p, int64_t panel, int64_t wid
 ALWAYS void product_of(const struct product *p, int rounds) {
     for (int64_t panel = 0; panel < p->c.cols; panel += p->panel) {
         const int64_t width = lanes_of(piece(panel, p->c.cols, p->panel));
-        const int vectors = width % (BLOCK_VECTORS * EIGHT) == 0 ? BLOCK_VECTORS : 2;
+        // The halves of words need registers, too.
+        const int is_wide = rounds == 1 && width % (BLOCK_VECTORS * EIGHT) == 0;
+        const int vectors = is_wide ? BLOCK_VECTORS : 2;
         for (int64_t skipped = 0; skipped < width; skipped += vectors * EIGHT) {
-            if (vectors == BLOCK_VECTORS) {
+            if (is_wide) {
                 multiply_columns(p, panel, width, skipped, BLOCK_VECTORS, rounds);
             } else {
                 multiply_columns(p, panel, width, skipped, 2, rounds);
