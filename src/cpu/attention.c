@@ -197,10 +197,6 @@ static void multiply(struct cpu *cpu, const struct task *t, struct product produ
 }
 
 // Steps of a product over `depth` elements.
-static int64_t steps_of(const struct task *t, int64_t depth) {
-    return t->p.dtype == DTYPE_F32 ? depth : (depth + 1) / 2;
-}
-
 // c = x b^T, for some rows of the head
 static void scores_of(struct cpu *cpu, const struct task *t, struct mat c, struct mat x,
                       const struct head *b) {
@@ -209,7 +205,7 @@ static void scores_of(struct cpu *cpu, const struct task *t, struct mat c, struc
         return;
     }
     c = mat_columns(c, 0, t->length);
-    multiply(cpu, t, product_of_rows(c, x, b->rows, steps_of(t, t->head_size)));
+    multiply(cpu, t, product_of_rows(c, x, b->rows, product_steps(t->head_size, t->p.dtype)));
 }
 
 static void multiply_and_copy(struct cpu *cpu, const struct task *t, enum attention_product product,
@@ -224,7 +220,7 @@ static void apply(struct cpu *cpu, const struct task *t, struct mat to, struct m
     if (t->plans != NULL) {
         multiply_and_copy(cpu, t, PRODUCT_APPLY, to, p, b);
     } else {
-        multiply(cpu, t, product_of_rows(to, p, b->columns, steps_of(t, t->length)));
+        multiply(cpu, t, product_of_rows(to, p, b->columns, product_steps(t->length, t->p.dtype)));
     }
 }
 
@@ -236,7 +232,8 @@ static void apply_transposed(struct cpu *cpu, const struct task *t, struct mat t
         return;
     }
     cpu->kernels->pack_strips(t->strips, mat_columns(mat_rows(p, 0, t->length), 0, t->length));
-    multiply(cpu, t, product_of_strips(to, t->strips, b->columns, steps_of(t, t->length)));
+    multiply(cpu, t,
+             product_of_strips(to, t->strips, b->columns, product_steps(t->length, t->p.dtype)));
 }
 
 // --- tasks --------------------------------------------------------------------------------------

@@ -153,20 +153,18 @@ static int64_t round_up(int64_t count, int64_t unit) {
     return (count + unit - 1) / unit * unit;
 }
 
-static int64_t steps_of(const struct gemm_shape *s) {
-    return s->type == DTYPE_F32 ? s->k : s->k / 2;
-}
-
 static size_t packed_a_bytes(const struct gemm_shape *s) {
-    return s->a_transposed ? (size_t)(round_up(s->m, 16) * steps_of(s)) * PRODUCT_WORD_BYTES : 0;
+    return s->a_transposed
+               ? (size_t)(round_up(s->m, 16) * product_steps(s->k, s->type)) * PRODUCT_WORD_BYTES
+               : 0;
 }
 
 static size_t packed_b_bytes(const struct gemm_shape *s) {
-    return (size_t)(round_up(s->n, 16) * steps_of(s)) * PRODUCT_WORD_BYTES;
+    return (size_t)(round_up(s->n, 16) * product_steps(s->k, s->type)) * PRODUCT_WORD_BYTES;
 }
 
 static int64_t pieces_of(const struct gemm_shape *s) {
-    const int64_t steps = steps_of(s);
+    const int64_t steps = product_steps(s->k, s->type);
     return steps > 2 * STEPS_MOST ? (steps + STEPS_MOST - 1) / STEPS_MOST : 1;
 }
 
@@ -300,10 +298,10 @@ static struct product product_of(const struct gemm *gemm, const struct gemm_shap
     struct product product;
     if (s->a_transposed) {
         gemm->kernels->pack_strips(scratch, stored(operands->a, s->k, s->m, s->lda, s->type));
-        product = product_of_strips(c, scratch, operands->b, steps_of(s));
+        product = product_of_strips(c, scratch, operands->b, product_steps(s->k, s->type));
     } else {
         const struct mat a = stored(operands->a, s->m, s->k, s->lda, s->type);
-        product = product_of_rows(c, a, operands->b, steps_of(s));
+        product = product_of_rows(c, a, operands->b, product_steps(s->k, s->type));
     }
     product.bias = s->bias ? operands->bias : NULL;
     product.accumulate = s->accumulate;

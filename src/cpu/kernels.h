@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of the CPU device that are not matrix products: one table of functions per
-// instruction set. Their source is src/cpu/kernels/; kernels_*.c compile it once per instruction
-// set. They work on the given rows, on the calling thread, and allocate nothing.
+// The kernels of the CPU device: one table of functions per instruction set. Their source is
+// src/cpu/kernels/; kernels_*.c compile it once per instruction set. They work on the given rows,
+// on the calling thread, and allocate nothing.
 #ifndef BERTH_CPU_KERNELS_H
 #define BERTH_CPU_KERNELS_H
 
@@ -17,6 +17,11 @@
 // Columns of a panel of b, which has n columns: two equal panels where the second would be narrow.
 static inline int64_t product_panel(int64_t n) {
     return n > PRODUCT_COLUMNS && n <= 64 ? 32 : PRODUCT_COLUMNS;
+}
+
+// Words of a depth: each is one f32, or two bf16.
+static inline int64_t product_steps(int64_t depth, enum dtype dtype) {
+    return dtype == DTYPE_F32 ? depth : (depth + 1) / 2;
 }
 
 // c[m, n] = a[m, k] b[k, n] (+ bias[n]) (+ c). A word is one f32, or two bf16 neighbours of the

@@ -15,7 +15,7 @@
 #if defined(__AVX512F__)
 #include <immintrin.h>
 
-enum { WORD = 4, VECTOR = 16, VECTORS = PRODUCT_COLUMNS / VECTOR };
+enum { WORD = 4, VECTOR = 16, VECTORS = PRODUCT_COLUMNS / VECTOR, TRANSPOSED = VECTOR };
 
 // --- the product --------------------------------------------------------------------------------
 
@@ -197,10 +197,6 @@ ALWAYS __m512i words_of(struct mat x, int64_t step, int64_t column, __mmask16 ma
                            _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
 }
 
-ALWAYS int64_t steps_of(int64_t depth, enum dtype dtype) {
-    return dtype == DTYPE_F32 ? depth : (depth + 1) / 2;
-}
-
 // Rows of a few columns are too far from each other for the processor to foresee: they are fetched
 // this many steps before they are packed,
 #define STEPS_AHEAD 8
@@ -215,7 +211,7 @@ ALWAYS void prefetch_step(struct mat x, int64_t step, int64_t column, int64_t wi
 }
 
 static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last) {
-    const int64_t steps = steps_of(x.rows, x.dtype), panel = product_panel(x.cols);
+    const int64_t steps = product_steps(x.rows, x.dtype), panel = product_panel(x.cols);
     for (int64_t column = first; column < last; column += panel) {
         const int64_t width = lanes_of(piece(column, x.cols, panel));
         uint32_t *to = (uint32_t *)packed + column * steps;
@@ -231,7 +227,7 @@ static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last
 
 // Two strips of 8 rows of op(a) are 16 columns of x.
 static void pack_strips(void *packed, struct mat x) {
-    const int64_t steps = steps_of(x.rows, x.dtype);
+    const int64_t steps = product_steps(x.rows, x.dtype);
     for (int64_t column = 0; column < x.cols; column += VECTOR) {
         const __mmask16 mask = lanes_left(x.cols - column);
         uint32_t *to = (uint32_t *)packed + column * steps;
@@ -290,17 +286,6 @@ ALWAYS void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t c
             if (step + i < steps) {
                 _mm512_storeu_si512(to + (step + i) * width, row[i]);
             }
-        }
-    }
-}
-
-static void pack_rows(void *packed, struct mat x, int64_t first, int64_t last) {
-    const int64_t steps = steps_of(x.cols, x.dtype), panel = product_panel(x.rows);
-    for (int64_t column = first; column < last; column += panel) {
-        const int64_t width = lanes_of(piece(column, x.rows, panel));
-        uint32_t *to = (uint32_t *)packed + column * steps;
-        for (int64_t j = 0; j < width; j += VECTOR) {
-            pack_transposed(to + j, width, x, column + j, steps);
         }
     }
 }

@@ -11,7 +11,7 @@
 
 #if !defined(__AVX512F__)
 
-enum { EIGHT = 8, BLOCK_ROWS = PRODUCT_ROWS / 2, BLOCK_VECTORS = 3 };
+enum { EIGHT = 8, BLOCK_ROWS = PRODUCT_ROWS / 2, BLOCK_VECTORS = 3, TRANSPOSED = EIGHT };
 
 typedef float eight __attribute__((vector_size(32)));
 typedef uint32_t eight_words __attribute__((vector_size(32)));
@@ -156,10 +156,6 @@ static void product_bf16(const struct product *p) {
 
 // --- packing ------------------------------------------------------------------------------------
 
-ALWAYS int64_t steps_of(int64_t depth, enum dtype dtype) {
-    return dtype == DTYPE_F32 ? depth : (depth + 1) / 2;
-}
-
 // `width` words of the depth's step `step` of x [depth, columns], from column `column`.
 ALWAYS void pack_words(uint32_t *to, int64_t width, struct mat x, int64_t step, int64_t column) {
     const int64_t count = piece(column, x.cols, width);
@@ -176,7 +172,7 @@ ALWAYS void pack_words(uint32_t *to, int64_t width, struct mat x, int64_t step, 
 }
 
 static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last) {
-    const int64_t steps = steps_of(x.rows, x.dtype), panel = product_panel(x.cols);
+    const int64_t steps = product_steps(x.rows, x.dtype), panel = product_panel(x.cols);
     for (int64_t column = first; column < last; column += panel) {
         const int64_t width = lanes_of(piece(column, x.cols, panel));
         uint32_t *to = (uint32_t *)packed + column * steps;
@@ -187,7 +183,7 @@ static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last
 }
 
 static void pack_strips(void *packed, struct mat x) {
-    const int64_t steps = steps_of(x.rows, x.dtype);
+    const int64_t steps = product_steps(x.rows, x.dtype);
     for (int64_t column = 0; column < x.cols; column += PRODUCT_ROWS) {
         uint32_t *to = (uint32_t *)packed + column * steps;
         for (int64_t step = 0; step < steps; step++, to += PRODUCT_ROWS) {
@@ -212,17 +208,6 @@ ALWAYS void pack_transposed(uint32_t *to, int64_t width, struct mat x, int64_t c
         }
         for (int64_t step = 0; step < few; step++) {
             memcpy(to + (from + step) * width, words[step], sizeof words[step]);
-        }
-    }
-}
-
-static void pack_rows(void *packed, struct mat x, int64_t first, int64_t last) {
-    const int64_t steps = steps_of(x.cols, x.dtype), panel = product_panel(x.rows);
-    for (int64_t column = first; column < last; column += panel) {
-        const int64_t width = lanes_of(piece(column, x.rows, panel));
-        uint32_t *to = (uint32_t *)packed + column * steps;
-        for (int64_t j = 0; j < width; j += EIGHT) {
-            pack_transposed(to + j, width, x, column + j, steps);
         }
     }
 }
