@@ -58,6 +58,7 @@ static enum berth_status read_form(struct call *call, struct berth_error *error)
         }
         char *key = decode(at, name);
         char *value = name < length ? decode(at + name + 1, length - name - 1) : NULL;
+        failed |= key == NULL || (name < length && value == NULL);
         if (key != NULL && value != NULL && utf8_is_valid(key, strlen(key)) &&
             utf8_is_valid(value, strlen(value))) {
             failed |= json_set(fields, key, json_new_text(value));

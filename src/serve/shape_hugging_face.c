@@ -211,8 +211,7 @@ static enum berth_status check_fields(const struct task *task, const json *value
                                       struct berth_error *error) {
     struct json_walk walk = {.object = value};
     while (json_walk_next(&walk)) {
-        if (strcmp(walk.key, task->fields[0]) != 0 &&
-            (task->fields[1] == NULL || strcmp(walk.key, task->fields[1]) != 0)) {
+        if (!task_has_field(task, walk.key)) {
             return error_set(error, BERTH_USAGE, "%s.%.60s: unknown in %s", what, walk.key,
                              task->name);
         }

@@ -53,11 +53,6 @@ static enum berth_status read_texts(struct call *call, size_t which, const json 
     return BERTH_OK;
 }
 
-static int is_input(const struct task *task, const char *name) {
-    return strcmp(name, task->fields[0]) == 0 ||
-           (task->fields[1] != NULL && strcmp(name, task->fields[1]) == 0);
-}
-
 static int is_output(const struct task *task, const char *name) {
     const struct task_output *own = task->outputs;
     while (own->name != NULL && strcmp(own->name, name) != 0) {
@@ -104,7 +99,7 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     if (id != NULL && !json_is_text(id)) {
         return error_set(error, BERTH_USAGE, "id: expected a text");
     }
-    TRY(check_names(inputs, "inputs", task, is_input, error));
+    TRY(check_names(inputs, "inputs", task, task_has_field, error));
     if (outputs != NULL) {
         TRY(check_names(outputs, "outputs", task, is_output, error));
     }

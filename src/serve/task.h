@@ -104,6 +104,9 @@ int64_t place_in(const struct place *place, enum offset_unit unit);
 // The row for a model's architecture, the class in its config.json; "" is any.
 const struct task *task_find(const char *architecture);
 
+// Whether one of the task's texts has this name.
+int task_has_field(const struct task *task, const char *name);
+
 // Opens the model of config->model_name_or_path for the task that its config.json names.
 enum berth_status instance_open(const struct berth_config *config, struct berth_log log,
                                 struct instance **instance, struct berth_error *error);

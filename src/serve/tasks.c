@@ -392,6 +392,11 @@ static int does(const struct task *task, const char *architecture) {
            (task->architectures[1] != NULL && ends_with(architecture, task->architectures[1]));
 }
 
+int task_has_field(const struct task *task, const char *name) {
+    return strcmp(name, task->fields[0]) == 0 ||
+           (task->fields[1] != NULL && strcmp(name, task->fields[1]) == 0);
+}
+
 const struct task *task_find(const char *architecture) {
     size_t i = 0;
     while (!does(all[i], architecture)) {
