@@ -8,7 +8,7 @@ Starts one server after the other: ONNX Runtime (not in bf16, which it does not 
 the same precision, and asks each the same questions.
 
 1. Of each peer: questions a second with 64 always waiting, and the p99 of arrivals at random (open loop, as in
-   bench/serve_load.py) at 0.4 and 0.8 of this rate.
+   bench/serve_load.py) at rates from 0.15 to 0.8 of this one.
 2. Of Berth: the p99 at rates from 0.25 to 0.95 of its own.
 3. For each of the peers' p99: the highest rate at which Berth's is not longer, by straight lines between its rates.
 
@@ -28,7 +28,7 @@ import time
 
 import serve_load
 
-PEER_SHARES = (0.4, 0.8)
+PEER_SHARES = (0.15, 0.25, 0.4, 0.6, 0.8)
 OWN_SHARES = (0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.88, 0.95)
 WAITING = 64
 
