@@ -9,7 +9,7 @@ set(BERTH_CUDA_ARCHITECTURES 80 86 89 90 100 CACHE STRING "Compute capabilities 
 # Machine code for those of these that hipcc knows.
 set(BERTH_HIP_ARCHITECTURES gfx90a gfx942 CACHE STRING "AMD's architectures to build for")
 
-set(gpu_sources attention.cu attention_mma.cu device.cu embedding.cu linear.cu loss.cu norm.cu optimizer.cu
+set(gpu_sources attention.cu attention_cudnn.cu attention_mma.cu device.cu embedding.cu linear.cu loss.cu norm.cu optimizer.cu
     peers.cu rows.cu)
 list(TRANSFORM gpu_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
 
