@@ -14,12 +14,13 @@
 
 enum { PLANS = 64, OFFSET_THREADS = 256 };
 enum { SEQUENCES_LEAST = 8, SEQUENCES_MOST = 1 << 16, LENGTH_LEAST = 128 };
+enum { OFFSETS = SEQUENCES_MOST + 8 }; // one more than sequences; each array begins at a vector
 static constexpr size_t WORKSPACE_BYTES = 16 << 20;
 
 // Where the sequences begin and how long they are, in device memory. Those between a batch's last
 // one and the plan's bound begin after it and are empty.
 struct ragged {
-    int64_t *qkv, *context; // [SEQUENCES_MOST + 1] offsets
+    int64_t *qkv, *context; // [OFFSETS]
     int32_t *lengths;       // [SEQUENCES_MOST]
 };
 
@@ -46,16 +47,15 @@ static gpu_error error_of(CUDNN(status) status) {
 }
 
 size_t attention_cudnn_bytes(void) {
-    return WORKSPACE_BYTES + 2 * (SEQUENCES_MOST + 1) * sizeof(int64_t) +
-           SEQUENCES_MOST * sizeof(int32_t);
+    return WORKSPACE_BYTES + 2 * OFFSETS * sizeof(int64_t) + SEQUENCES_MOST * sizeof(int32_t);
 }
 
 static gpu_error take_memory(struct attention_cudnn *cudnn) {
     const gpu_error error = gpu_memory_new(&cudnn->memory, attention_cudnn_bytes());
     if (error.code == 0) {
         cudnn->ragged.qkv = (int64_t *)((char *)cudnn->memory + WORKSPACE_BYTES);
-        cudnn->ragged.context = cudnn->ragged.qkv + SEQUENCES_MOST + 1;
-        cudnn->ragged.lengths = (int32_t *)(cudnn->ragged.context + SEQUENCES_MOST + 1);
+        cudnn->ragged.context = cudnn->ragged.qkv + OFFSETS;
+        cudnn->ragged.lengths = (int32_t *)(cudnn->ragged.context + OFFSETS);
     }
     return error;
 }
