@@ -44,7 +44,9 @@ what="embed in several batches"
 for _ in $(seq 12); do cat texts.txt; done >many.txt
 run embed --model model many.txt --device emulated --precision bf16
 expect_code 0
-expect_counts 2 8
+read -r _ plans _ executions <counts
+[ "$plans" -gt 1 ] && [ $((2 * plans)) -lt "$executions" ] ||
+    fail "$what: $plans plans for $executions executions"
 what="embed in fp32"
 run embed --model model texts.txt --device emulated --precision fp32
 expect_code 0
