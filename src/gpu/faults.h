@@ -61,8 +61,9 @@ static const struct fault faults[] = {
      "look for the error of another rank, or of the network between GPUs; checkpoints are intact, "
      "--resume_from_checkpoint auto continues; --gpu_exchange mpi does without NCCL"},
     {GPU_CUDNN, BERTH_UNAVAILABLE, "cuDNN failed",
-     "install cuDNN 9.15 or later of CUDA's major version (libcudnn.so.9), or use Berth's own "
-     "kernels: " GPU_ATTENTION_VARIABLE "=own"},
+     "use Berth's own kernels (" GPU_ATTENTION_VARIABLE
+     "=own); on NVIDIA's GPUs, install cuDNN 9.15 or later of CUDA's major version "
+     "(libcudnn.so.9)"},
     {0, BERTH_INTERNAL, "unknown error",
      "look for an Xid in the system's log; checkpoints are intact, "
      "--resume_from_checkpoint auto continues"},
