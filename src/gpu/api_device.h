@@ -50,6 +50,10 @@ struct gpu_stream {
     GPU_CALL(Stream_t) stream;
 };
 
+static inline void *gpu_native(gpu_stream stream) {
+    return stream.stream;
+}
+
 static inline gpu_error gpu_error_of(GPU_CALL(Error_t) error) {
     return error == GPU_CALL(Success) ? GPU_NO_ERROR
                                       : gpu_error{(int)error, GPU_CALL(GetErrorString)(error)};

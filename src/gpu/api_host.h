@@ -24,6 +24,10 @@ struct gpu_stream {
     struct emulated_stream *queue;
 };
 
+static inline void *gpu_native(gpu_stream stream) {
+    return stream.queue;
+}
+
 // BERTH_EMULATION_FAULT=CALL:N:CODE: the N-th of these calls of the process fails with that error,
 // as all that follow do, of whatever kind. CALL: a kernel's name, or "memory", "upload",
 // "download", "wait". Only the memory that is missing once may be there later.

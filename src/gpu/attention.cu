@@ -394,7 +394,7 @@ void gpu_attention_forward(struct device *dev, const struct attention_args *args
     if (!fits(gpu, args->context.cols / args->heads)) {
         return;
     }
-    if (!attention_mma_forward(gpu, args, batch)) {
+    if (!attention_cudnn_forward(gpu, args, batch) && !attention_mma_forward(gpu, args, batch)) {
         gpu_run(gpu, {"attention_forward", blocks, ATTENTION_THREADS, shared},
                 attention_forward_kernel, forward_cost, *args, *batch);
     }

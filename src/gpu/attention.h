@@ -93,6 +93,9 @@ static inline gpu_cost attention_backward_cost(const struct attention_grad_args 
             (keys ? 8 : 6) * pairs * (uint64_t)a.context.cols};
 }
 
+// attention_cudnn.cu. False: not asked for, or not for these matrices; nothing was started.
+bool attention_cudnn_forward(struct gpu *gpu, const struct attention_args *args,
+                             const struct batch *batch);
 // attention_mma.cu. False: not for these matrices; nothing was started.
 bool attention_mma_forward(struct gpu *gpu, const struct attention_args *args,
                            const struct batch *batch);

@@ -11,6 +11,7 @@ extern "C" {
 }
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // --- errors -------------------------------------------------------------------------------------
@@ -235,7 +236,8 @@ static size_t partial_bytes(const struct device_shape *shape) {
 
 static size_t workspace_bytes(struct device *dev, const struct device_shape *shape) {
     const size_t peers = gpu_of(dev)->ranks > 1 ? gpu_peers_bytes() : 0;
-    return partial_bytes(shape) + gemm_workspace_bytes() + peers;
+    const size_t cudnn = gpu_of(dev)->cudnn != NULL ? attention_cudnn_bytes() : 0;
+    return partial_bytes(shape) + gemm_workspace_bytes() + cudnn + peers;
 }
 
 static enum berth_status reserve(struct device *dev, const struct device_shape *shape,
@@ -324,6 +326,7 @@ static void close_device(struct device *dev) {
     }
     gpu_memory_free(gpu->partials);
     gemm_close(gpu->gemm);
+    attention_cudnn_close(gpu->cudnn);
     for (struct gpu_bucket &bucket : gpu->buckets) {
         gpu_graph_free(&bucket.graph);
     }
@@ -427,11 +430,27 @@ static enum berth_status describe_device(int index, int *count, char text[160],
     return failure.code == 0 ? BERTH_OK : report(name, "opening", failure, error);
 }
 
+// own: Berth's kernels, as without the variable; cudnn: cuDNN's in inference.
+static enum berth_status read_attention(bool *by_cudnn, struct berth_error *error) {
+    const char *found = getenv(GPU_ATTENTION_VARIABLE);
+    *by_cudnn = found != NULL && strcmp(found, "cudnn") == 0;
+    if (found == NULL || *by_cudnn || strcmp(found, "own") == 0) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_USAGE,
+                     "environment variable " GPU_ATTENTION_VARIABLE
+                     ": expected own or cudnn, found \"%s\"; without it attention is computed by "
+                     "own kernels",
+                     found);
+}
+
 // What is opened so far is the caller's.
 static enum berth_status open_parts(struct gpu *gpu, const struct device_options *options,
                                     struct berth_error *error) {
     int count, index = options->index;
     char text[160];
+    bool by_cudnn;
+    TRY(read_attention(&by_cudnn, error));
     TRY(count_devices(&count, error));
     if (index < 0) {
         index = options->local_rank % count;
@@ -445,6 +464,9 @@ static enum berth_status open_parts(struct gpu *gpu, const struct device_options
     }
     if (failure.code == 0) {
         failure = gemm_open(&gpu->gemm, options->tf32 && GPU_HAS_TF32);
+    }
+    if (failure.code == 0 && by_cudnn) {
+        failure = attention_cudnn_open(&gpu->cudnn, gpu->stream);
     }
     return failure.code == 0 ? BERTH_OK : report(gpu->description, "opening", failure, error);
 }

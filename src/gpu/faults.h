@@ -14,6 +14,8 @@ struct fault {
     const char *remedy;
 };
 
+#define GPU_ATTENTION_VARIABLE "BERTH_GPU_ATTENTION" // own or cudnn
+
 #define FAULT_DRIVER "install or update the GPU's driver, or use --device cpu"
 #define FAULT_HARDWARE(xid)                                                                        \
     "the GPU is faulty (" xid                                                                      \
@@ -58,6 +60,10 @@ static const struct fault faults[] = {
     {GPU_PEERS, BERTH_UNAVAILABLE, "it failed",
      "look for the error of another rank, or of the network between GPUs; checkpoints are intact, "
      "--resume_from_checkpoint auto continues; --gpu_exchange mpi does without NCCL"},
+    {GPU_CUDNN, BERTH_UNAVAILABLE, "cuDNN failed",
+     "use Berth's own kernels (" GPU_ATTENTION_VARIABLE
+     "=own); on NVIDIA's GPUs, install cuDNN 9.15 or later of CUDA's major version "
+     "(libcudnn.so.9)"},
     {0, BERTH_INTERNAL, "unknown error",
      "look for an Xid in the system's log; checkpoints are intact, "
      "--resume_from_checkpoint auto continues"},

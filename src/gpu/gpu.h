@@ -54,6 +54,7 @@ struct gpu {
     float *partials; // sums of blocks of threads, of the operation that runs
     size_t partial_bytes;
     struct gemm *gemm;
+    struct attention_cudnn *cudnn; // NULL: attention by own kernels
 
     enum berth_status status; // the first error since the last call of status
     struct berth_error error;
@@ -122,6 +123,13 @@ size_t gpu_peers_bytes(void);
 // The host waits for the event, NULL: for all of the device's stream, which may wait for other
 // ranks: ends when one of them is lost, too.
 void gpu_wait_with_peers(struct gpu *gpu, const gpu_event *event);
+
+// --- attention_cudnn.cu -------------------------------------------------------------------------
+
+gpu_error attention_cudnn_open(struct attention_cudnn **cudnn, gpu_stream stream);
+void attention_cudnn_close(struct attention_cudnn *cudnn);
+// Device memory that it keeps.
+size_t attention_cudnn_bytes(void);
 
 // --- operations ---------------------------------------------------------------------------------
 

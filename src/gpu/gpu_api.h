@@ -23,7 +23,9 @@ enum { // of the numbers
     GPU_NO_LIBRARY = 303,
     GPU_NOT_SUPPORTED = 801,
     GPU_CAPTURE_FORBIDS = 900,
-    GPU_PEERS = 10000 // no number of CUDA's: an exchange with other ranks' GPUs
+    // no numbers of CUDA's:
+    GPU_PEERS = 10000, // an exchange with other ranks' GPUs
+    GPU_CUDNN = 10001  // attention by cuDNN, where that is asked for
 };
 
 // What a kernel must do, whatever it does it with: the bytes of device memory that it reads and

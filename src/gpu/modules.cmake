@@ -9,7 +9,7 @@ set(BERTH_CUDA_ARCHITECTURES 80 86 89 90 100 CACHE STRING "Compute capabilities 
 # Machine code for those of these that hipcc knows.
 set(BERTH_HIP_ARCHITECTURES gfx90a gfx942 CACHE STRING "AMD's architectures to build for")
 
-set(gpu_sources attention.cu attention_mma.cu device.cu embedding.cu linear.cu loss.cu norm.cu optimizer.cu
+set(gpu_sources attention.cu attention_cudnn.cu attention_mma.cu device.cu embedding.cu linear.cu loss.cu norm.cu optimizer.cu
     peers.cu rows.cu)
 list(TRANSFORM gpu_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
 
@@ -62,6 +62,15 @@ if(BERTH_HAS_EMULATED_DEVICE)
       NCCL_LIBRARY="${PROJECT_BINARY_DIR}/nccl/berth-device-emulated.so")
     set_target_properties(berth-device-emulated-nccl PROPERTIES OUTPUT_NAME berth-device-emulated
                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/nccl)
+  endif()
+  if(BERTH_HAS_BUILD_TESTS) # with a cuDNN of the tests, which is in it
+    add_emulated_device(berth-device-emulated-cudnn
+      "${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp;${PROJECT_SOURCE_DIR}/tests/device/emulated_cudnn.cpp")
+    berth_module_not_installed(berth-device-emulated-cudnn "berth_device_module; cudnn*")
+    target_compile_definitions(berth-device-emulated-cudnn PRIVATE
+      CUDNN_LIBRARY="${PROJECT_BINARY_DIR}/cudnn/berth-device-emulated.so")
+    set_target_properties(berth-device-emulated-cudnn PROPERTIES OUTPUT_NAME berth-device-emulated
+                          LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/cudnn)
   endif()
   # With a call at each load and store of a kernel, which emulation_counts.cpp answers: those that the
   # compiler makes for its thread sanitizer, whose library is not linked.

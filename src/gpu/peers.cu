@@ -318,14 +318,6 @@ static struct mat on_the_way(const struct step *step, char *half, int64_t rank) 
     return mat_of(half + skipped, 1, count_of(step, rank), step->range->wire);
 }
 
-static void *native(gpu_stream stream) {
-#if defined(__CUDACC__) || defined(__HIPCC__)
-    return stream.stream;
-#else
-    return stream.queue;
-#endif
-}
-
 static nccl_type type_of(enum dtype dtype) {
     return dtype == DTYPE_F32 ? NCCL(F32) : dtype == DTYPE_BF16 ? NCCL(BF16) : NCCL(F16);
 }
@@ -334,14 +326,14 @@ static nccl_result send(struct gpu_peers *peers, struct mat numbers, int rank) {
     return numbers.cols == 0
                ? NCCL(SUCCESS)
                : NCCL(Send)(numbers.data, (size_t)numbers.cols, type_of(numbers.dtype), rank,
-                            peers->library, native(peers->stream));
+                            peers->library, gpu_native(peers->stream));
 }
 
 static nccl_result receive(struct gpu_peers *peers, struct mat numbers, int rank) {
     return numbers.cols == 0
                ? NCCL(SUCCESS)
                : NCCL(Recv)(numbers.data, (size_t)numbers.cols, type_of(numbers.dtype), rank,
-                            peers->library, native(peers->stream));
+                            peers->library, gpu_native(peers->stream));
 }
 
 static void copy_numbers(struct gpu *gpu, struct mat to, struct mat from) {

@@ -167,6 +167,52 @@ static void products_of_one_shape(void **state) {
     dev->close(dev);
 }
 
+// Sequences of one token, whose context is their value: in inference, first as it is, then
+// captured, then captured with more sequences than any before, for which a library may have no
+// plan.
+static void attention_in_graphs(void **state) {
+    static const int counts[] = {3, 3, 9};
+    enum { MOST = 9, ROWS = 16, HIDDEN = 32 };
+    struct device *dev = open_emulated();
+    struct berth_error error;
+    int32_t first_rows[MOST + 1];
+    uint16_t numbers[ROWS * 3 * HIDDEN], found[ROWS * HIDDEN];
+    for (int i = 0; i <= MOST; i++) {
+        first_rows[i] = i;
+    }
+    for (int i = 0; i < ROWS * 3 * HIDDEN; i++) {
+        numbers[i] = (uint16_t)(0x3F80 + i % 100); // bf16 from 1 on
+    }
+    int32_t *starts = dev->memory_new(dev, sizeof first_rows);
+    void *qkv = dev->memory_new(dev, sizeof numbers), *context = dev->memory_new(dev, sizeof found);
+    dev->upload(dev, starts, first_rows, sizeof first_rows);
+    dev->upload(dev, qkv, numbers, sizeof numbers);
+    for (size_t i = 0; i < COUNT(counts); i++) {
+        const struct batch batch = {.token_count = counts[i],
+                                    .row_count = ROWS,
+                                    .sequence_count = counts[i],
+                                    .max_length = 1,
+                                    .cu_seqlens = starts};
+        const struct attention_args args = {
+            .context = {context, ROWS, HIDDEN, HIDDEN, DTYPE_BF16},
+            .qkv = {qkv, ROWS, (int64_t)3 * HIDDEN, (int64_t)3 * HIDDEN, DTYPE_BF16},
+            .heads = 1};
+        dev->graph_begin(dev, 7);
+        dev->attention_forward(dev, &args, &batch);
+        dev->graph_end(dev);
+        dev->download(dev, found, context, sizeof found);
+        assert_int_equal(dev->status(dev, &error), BERTH_OK);
+        for (int k = 0; k < counts[i] * HIDDEN; k++) {
+            const int row = k / HIDDEN, column = k % HIDDEN;
+            assert_int_equal(found[k], numbers[(row * 3 + 2) * HIDDEN + column]);
+        }
+    }
+    dev->memory_free(dev, starts, sizeof first_rows);
+    dev->memory_free(dev, qkv, sizeof numbers);
+    dev->memory_free(dev, context, sizeof found);
+    dev->close(dev);
+}
+
 // With an argument, only the tests whose names it matches.
 int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
@@ -175,6 +221,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(operations_have_their_gradients),
         cmocka_unit_test(attention),
         cmocka_unit_test(graphs),
+        cmocka_unit_test(attention_in_graphs),
         cmocka_unit_test(products_in_tf32),
         cmocka_unit_test(products_of_one_shape),
     };
