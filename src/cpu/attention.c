@@ -3,8 +3,10 @@
 // probabilities have the compute dtype. The forward pass keeps only the log-sum-exps, the backward
 // pass computes the probabilities and the dropout mask again:
 //
-//   Pd = dropout(P); O = Pd V; delta = rowsum(dO * O); dPd = dO V^T
-//   dS = P * (dropout'(dPd) - delta) / sqrt(D); dQ = dS K; dK = dS^T Q; dV = Pd^T dO
+//   Pd = dropout(P); O = Pd V; dPd = dO V^T; dP = dropout'(dPd)
+//   dS = P * (dP - rowsum(P * dP)) / sqrt(D); dQ = dS K; dK = dS^T Q; dV = Pd^T dO
+//
+// rowsum(P * dP) is rowsum(dO * O), too, but O would have to be read from memory for it.
 //
 // Where the device has kernels for products, they read the head's columns where they are, and a
 // block has so few rows that its scores stay in the first-level cache. Elsewhere the columns are
@@ -41,7 +43,6 @@ struct task {
     struct mat p, ds;                     // [padded, padded]
     struct mat scores, dp;                // [rows of a block, padded] f32
     void *strips;                         // a transposed p or ds
-    float *delta;                         // [padded]
     const struct gemm_plan *const *plans; // by enum attention_product; NULL: the kernels
 };
 
@@ -101,7 +102,6 @@ static void carve_task(struct task *t, struct carver *carver, enum dtype dtype, 
     t->ds = carve_mat(carver, n, n, dtype);
     t->scores = carve_mat(carver, rows, n, DTYPE_F32);
     t->dp = carve_mat(carver, rows, n, DTYPE_F32);
-    t->delta = carve(carver, n * 4);
     if (kernels) {
         t->strips = carve(carver, n * n * (int64_t)dtype_size(dtype));
     } else {
@@ -388,7 +388,6 @@ static void backward_task(struct cpu *cpu, const struct attention_grad_args *arg
     fetch(cpu, &t, &t.k, slice(&t, args->qkv, 1), PACK_ROWS | PACK_COLUMNS);
     fetch(cpu, &t, &t.v, slice(&t, args->qkv, 2), PACK_ROWS);
     fetch(cpu, &t, &t.dout, dcontext, PACK_COLUMNS);
-    cpu->kernels->row_dots(t.delta, dcontext, slice(&t, args->context, 0));
     zero_rows(t.p, t.length); // as in forward_task
     zero_rows(t.ds, t.length);
     for (int64_t first = 0; first < t.length; first += t.scores.rows) {
@@ -396,12 +395,11 @@ static void backward_task(struct cpu *cpu, const struct attention_grad_args *arg
         const struct mat p = rows_of(&t, t.p, &rows), ds = rows_of(&t, t.ds, &rows);
         ask_ahead(&t, args->qkv, 3, &rows);
         ask_ahead(&t, args->dcontext, 1, &rows);
-        ask_ahead(&t, args->context, 1, &rows);
         scores_of(cpu, &t, mat_rows(t.scores, 0, rows.count), rows_of(&t, t.q.m, &rows), &t.k);
         scores_of(cpu, &t, mat_rows(t.dp, 0, rows.count), rows_of(&t, t.dout.m, &rows), &t.v);
         cpu->kernels->softmax_backward(&rows, p.data, ds.data, t.scores.data, t.dp.data,
                                        args->lse + (t.first + first) * args->heads + head,
-                                       args->heads, t.delta + first);
+                                       args->heads);
         apply(cpu, &t, mat_rows(dq, first, rows.count), ds, &t.k);
     }
     apply_transposed(cpu, &t, slice(&t, args->dqkv, 1), t.ds, &t.q);

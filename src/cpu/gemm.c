@@ -273,10 +273,10 @@ int gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, vo
     if (plan->kernel == NULL) {
         return library_pack(gemm->library, plan->library, b, packed);
     }
-    const int64_t n = plan->shape.n, panel = product_panel(n);
+    const int64_t n = plan->shape.n, columns = PACKED_PANELS * product_panel(n);
 #pragma omp parallel for num_threads(gemm->threads) schedule(dynamic)
-    for (int64_t first = 0; first < n; first += panel) {
-        const int64_t last = first + panel < n ? first + panel : n;
+    for (int64_t first = 0; first < n; first += columns) {
+        const int64_t last = first + columns < n ? first + columns : n;
         pack_panels(gemm, &plan->shape, b, packed, first, last);
     }
     return 0;

@@ -19,6 +19,9 @@ static inline int64_t product_panel(int64_t n) {
     return n > PRODUCT_COLUMNS && n <= 64 ? 32 : PRODUCT_COLUMNS;
 }
 
+// Panels that are packed beside each other, so that lines of memory are read once.
+#define PACKED_PANELS 2
+
 // Words of a depth: each is one f32, or two bf16.
 static inline int64_t product_steps(int64_t depth, enum dtype dtype) {
     return dtype == DTYPE_F32 ? depth : (depth + 1) / 2;
@@ -123,18 +126,17 @@ struct kernels {
     // total[i] += x[i]
     void (*add)(float *total, const float *x, int64_t count);
 
-    // Overwrites the scores; values past the length are finite.
+    // Overwrites the scores and dprobabilities, of which nothing need be set past the length;
+    // values past the length of what is written are finite.
     // probabilities = dropout(softmax(scale * scores)) for the query rows; *lse with `lse_stride`
     // floats from row to row gets the log-sum-exp (NULL: not wanted).
     void (*softmax_forward)(const struct attention_rows *rows, void *probabilities, float *scores,
                             float *lse, int64_t lse_stride);
-    // P = exp(scale * scores - lse); probabilities = dropout(P);
-    // dscores = scale * P * (dropout'(dprobabilities) - delta[row]).
+    // P = exp(scale * scores - lse); probabilities = dropout(P); dP = dropout'(dprobabilities);
+    // dscores = scale * P * (dP - the row's sum of P * dP).
     void (*softmax_backward)(const struct attention_rows *rows, void *probabilities, void *dscores,
-                             float *scores, const float *dprobabilities, const float *lse,
-                             int64_t lse_stride, const float *delta);
-    // sums[r] = sum over the columns of x * y
-    void (*row_dots)(float *sums, struct mat x, struct mat y);
+                             float *scores, float *dprobabilities, const float *lse,
+                             int64_t lse_stride);
 
     // -log softmax(logits[row])[label]; dlogits[row] = scale * its gradient, where dlogits is not
     // empty. As device.h's class_loss.

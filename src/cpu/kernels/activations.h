@@ -219,7 +219,7 @@ static const struct activation_row {
 
 // --- matrices -----------------------------------------------------------------------------------
 
-#define ROWS_AHEAD 8
+#define ROWS_AHEAD 4
 
 ALWAYS void prefetch_ahead(struct mat m, int64_t row, int64_t column, int64_t count, int writes) {
     if (row + ROWS_AHEAD < m.rows) {

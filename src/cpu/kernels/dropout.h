@@ -17,8 +17,8 @@
 #if defined(__AVX512F__)
 #include <immintrin.h>
 
-// Eight counters, one in the low half of each 64-bit element, where it is multiplied; the high
-// halves hold what is left of products.
+// Eight counters, one in the low half of each 64-bit element, where it is multiplied; what the high
+// halves hold does not matter.
 struct philox_half {
     __m512i c1, c2, c3, next_c2;
 };
@@ -34,8 +34,9 @@ ALWAYS __m512i philox_word(uint32_t word) {
     return _mm512_set1_epi32((int)word);
 }
 
+// The high halves of products, in the low halves of their elements, with x and y.
 ALWAYS __m512i xor_high(__m512i product, __m512i x, __m512i y) {
-    return _mm512_ternarylogic_epi32(_mm512_srli_epi64(product, 32), x, y, 0x96);
+    return _mm512_ternarylogic_epi32(_mm512_shuffle_epi32(product, _MM_PERM_DDBB), x, y, 0x96);
 }
 
 ALWAYS struct dropout_columns dropout_columns(const struct dropout *dropout, uint32_t head,
@@ -57,52 +58,75 @@ ALWAYS struct dropout_columns dropout_columns(const struct dropout *dropout, uin
         p0 = _mm512_mul_epu32(factor0, xor_high(half->c1, philox_word((uint32_t)product),
                                                 philox_word(k0 + PHILOX_WEYL0)));
         half->c3 = p0;
-        half->next_c2 =
-            _mm512_xor_si512(_mm512_srli_epi64(p0, 32), philox_word(k1 + 2 * PHILOX_WEYL1));
+        half->next_c2 = _mm512_xor_si512(_mm512_shuffle_epi32(p0, _MM_PERM_DDBB),
+                                         philox_word(k1 + 2 * PHILOX_WEYL1));
     }
     return columns;
 }
 
-// Bit i of kept[v]: column 16 v + i of these is kept in the row at `position`. The halves' rounds
-// alternate, as each round waits for the one before.
-ALWAYS void dropout_bits(uint16_t kept[KERNEL_COLUMNS / LANES],
-                         const struct dropout_columns *columns, int32_t position) {
-    const __m512i threshold = philox_word(columns->threshold << 16);
-    const __m512i factor0 = philox_word(PHILOX_FACTOR0), factor1 = philox_word(PHILOX_FACTOR1);
+// Rows that are drawn at once: each round of a row waits for the one before, so the rounds of two
+// rows and of their even and odd lanes alternate.
+enum { DRAWN_ROWS = 2 };
+
+// The four words of the counters of the rows.
+struct philox_words {
+    __m512i c[4][DRAWN_ROWS][2];
+};
+
+ALWAYS void philox_begin(struct philox_words *w, const struct dropout_columns *columns, int row,
+                         int32_t position) {
+    const __m512i factor1 = philox_word(PHILOX_FACTOR1);
+    const __m512i k0 = philox_word((uint32_t)columns->key + 2 * PHILOX_WEYL0);
     const uint64_t product = (uint64_t)PHILOX_FACTOR0 * (columns->first ^ (uint32_t)position);
     const __m512i high = philox_word((uint32_t)(product >> 32)),
                   low = philox_word((uint32_t)product);
-    uint32_t k0 = (uint32_t)columns->key + 2 * PHILOX_WEYL0;
-    uint32_t k1 = (uint32_t)(columns->key >> 32) + 3 * PHILOX_WEYL1;
-    __m512i c[4][2];
     for (int odd = 0; odd < 2; odd++) {
         const struct philox_half *half = &columns->half[odd];
-        c[1][odd] = _mm512_mul_epu32(factor1, _mm512_xor_si512(half->c2, high));
-        c[0][odd] = xor_high(c[1][odd], half->c1, philox_word(k0));
-        c[2][odd] = _mm512_xor_si512(half->next_c2, low);
-        c[3][odd] = half->c3;
+        w->c[1][row][odd] = _mm512_mul_epu32(factor1, _mm512_xor_si512(half->c2, high));
+        w->c[0][row][odd] = xor_high(w->c[1][row][odd], half->c1, k0);
+        w->c[2][row][odd] = _mm512_xor_si512(half->next_c2, low);
+        w->c[3][row][odd] = half->c3;
+    }
+}
+
+ALWAYS void philox_round(struct philox_words *w, int row, int odd, __m512i k0, __m512i k1) {
+    const __m512i p0 = _mm512_mul_epu32(philox_word(PHILOX_FACTOR0), w->c[0][row][odd]);
+    const __m512i p1 = _mm512_mul_epu32(philox_word(PHILOX_FACTOR1), w->c[2][row][odd]);
+    w->c[0][row][odd] = xor_high(p1, w->c[1][row][odd], k0);
+    w->c[2][row][odd] = xor_high(p0, w->c[3][row][odd], k1);
+    w->c[1][row][odd] = p1;
+    w->c[3][row][odd] = p0;
+}
+
+// Bit i of kept[r][v]: column 16 v + i of these is kept in the row at `position` + r; `rows` is at
+// most DRAWN_ROWS.
+ALWAYS void dropout_bits(uint16_t kept[][KERNEL_COLUMNS / LANES],
+                         const struct dropout_columns *columns, int32_t position, int rows) {
+    const __m512i threshold = philox_word(columns->threshold << 16);
+    uint32_t k0 = (uint32_t)columns->key + 2 * PHILOX_WEYL0;
+    uint32_t k1 = (uint32_t)(columns->key >> 32) + 3 * PHILOX_WEYL1;
+    struct philox_words w;
+#pragma GCC unroll 2
+    for (int r = 0; r < rows; r++) {
+        philox_begin(&w, columns, r, position + r);
     }
 #pragma GCC unroll 7
     for (int round = 3; round < 10; round++) {
         k0 += PHILOX_WEYL0;
-#pragma GCC unroll 2
-        for (int odd = 0; odd < 2; odd++) {
-            const __m512i p0 = _mm512_mul_epu32(factor0, c[0][odd]);
-            const __m512i p1 = _mm512_mul_epu32(factor1, c[2][odd]);
-            c[0][odd] = xor_high(p1, c[1][odd], philox_word(k0));
-            c[2][odd] = xor_high(p0, c[3][odd], philox_word(k1));
-            c[1][odd] = p1;
-            c[3][odd] = p0;
+#pragma GCC unroll 4
+        for (int i = 0; i < 2 * rows; i++) {
+            philox_round(&w, i / 2, i % 2, philox_word(k0), philox_word(k1));
         }
         k1 += PHILOX_WEYL1;
     }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 4 * rows; i++) {
+        const __m512i *c = w.c[i % 4][i / 4];
         const __m512i word =
-            _mm512_mask_blend_epi32(0xAAAA, c[i][0], _mm512_slli_epi64(c[i][1], 32));
-        _store_mask16(&kept[2 * i],
-                      _mm512_cmpge_epu32_mask(_mm512_slli_epi32(word, 16), threshold));
-        _store_mask16(&kept[2 * i + 1], _mm512_cmpge_epu32_mask(word, threshold));
+            _mm512_mask_blend_epi32(0xAAAA, c[0], _mm512_shuffle_epi32(c[1], _MM_PERM_CCAA));
+        uint16_t *to = &kept[i / 4][2 * (i % 4)];
+        to[0] = _mm512_cmpge_epu32_mask(_mm512_slli_epi32(word, 16), threshold);
+        to[1] = _mm512_cmpge_epu32_mask(word, threshold);
     }
 }
 #else
@@ -117,18 +141,21 @@ ALWAYS struct dropout_columns dropout_columns(const struct dropout *dropout, uin
     return (struct dropout_columns){dropout, head, (uint32_t)(column / 8), place};
 }
 
-ALWAYS void dropout_bits(uint16_t kept[KERNEL_COLUMNS / LANES],
-                         const struct dropout_columns *columns, int32_t position) {
+enum { DRAWN_ROWS = 1 };
+
+ALWAYS void dropout_bits(uint16_t kept[][KERNEL_COLUMNS / LANES],
+                         const struct dropout_columns *columns, int32_t position, int rows) {
     const uint32_t threshold = columns->dropout->threshold;
-    memset(kept, 0, KERNEL_COLUMNS / LANES * sizeof *kept);
-    for (uint32_t lane = 0; lane < LANES; lane++) {
-        const uint32_t counter[4] = {columns->block + lane, (uint32_t)position,
+    memset(kept, 0, (size_t)rows * sizeof *kept);
+    for (uint32_t i = 0; i < (uint32_t)rows * LANES; i++) {
+        const uint32_t row = i / LANES, lane = i % LANES;
+        const uint32_t counter[4] = {columns->block + lane, (uint32_t)position + row,
                                      (uint32_t)columns->place, columns->dropout->step};
         const struct rng_block block =
             rng_philox(rng_dropout_key(columns->dropout, columns->head), counter);
-        for (int i = 0; i < 4; i++) {
-            kept[2 * i] |= (uint16_t)(((block.word[i] & 0xFFFFu) >= threshold) << lane);
-            kept[2 * i + 1] |= (uint16_t)((block.word[i] >> 16 >= threshold) << lane);
+        for (int j = 0; j < 4; j++) {
+            kept[row][2 * j] |= (uint16_t)(((block.word[j] & 0xFFFFu) >= threshold) << lane);
+            kept[row][2 * j + 1] |= (uint16_t)((block.word[j] >> 16 >= threshold) << lane);
         }
     }
 }
@@ -140,7 +167,7 @@ ALWAYS void dropout_piece(float *x, const struct dropout *dropout, int64_t place
     const struct dropout_columns columns = dropout_columns(dropout, 0, place, column);
     const float scale = rng_dropout_scale(dropout->threshold);
     uint16_t kept[KERNEL_COLUMNS / LANES];
-    dropout_bits(kept, &columns, position);
+    dropout_bits(&kept, &columns, position, 1);
     for (int64_t v = 0; v < count; v += LANES) {
         const lanes value = lanes_from(x + v, DTYPE_F32, count - v);
         lanes_to(x + v, lanes_kept(value * scale, kept[v / LANES]), DTYPE_F32, count - v);

@@ -140,4 +140,19 @@ ALWAYS lanes lanes_exp2(lanes x) {
     return (lanes)((lane_words)p + ((lane_words)n << 23));
 }
 
+// The natural logarithm of x from 1 to the largest float, 1e-7 relative or absolute, whichever is
+// larger: x = 2^n (1 + r) with 1 + r in [sqrt(1/2), sqrt(2)], and log(1 + r) = 2 artanh(z),
+// z = r / (2 + r), by the first five terms of its series.
+ALWAYS lanes lanes_log(lanes x) {
+    const lane_words n = ((lane_words)x - (lane_words)lanes_all(0.70710678f)) >> 23;
+    const lanes r = (lanes)((lane_words)x - (n << 23)) - 1.0f;
+    const lanes z = r / (r + 2.0f), square = z * z;
+    lanes p = lanes_all(2.0f / 9.0f);
+    p = p * square + 2.0f / 7.0f;
+    p = p * square + 2.0f / 5.0f;
+    p = p * square + 2.0f / 3.0f;
+    p = p * square + 2.0f;
+    return __builtin_convertvector(n, lanes) * 6.93147181e-01f + z * p;
+}
+
 #endif

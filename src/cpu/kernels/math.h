@@ -142,7 +142,7 @@ ALWAYS void store_bf16(uint16_t *to, const float *restrict from, int64_t count) 
 // a few columns of many rows are too scattered for the processor to foresee.
 ALWAYS void prefetch(struct mat m, int64_t row, int64_t column, int64_t count, int writes) {
     const char *from = row_at(m, row, column), *end = row_at(m, row, column + count);
-    for (const char *line = from; line < end; line += 64) {
+    for (const char *line = from - (uintptr_t)from % 64; line < end; line += 64) {
         if (writes) {
             __builtin_prefetch(line, 1);
         } else {

@@ -38,15 +38,15 @@ ALWAYS struct row_dropout row_dropout(const struct dropout *dropout, const struc
 }
 
 // Which of the columns [column, column + KERNEL_COLUMNS) are kept.
-ALWAYS void row_bits(uint16_t kept[KERNEL_COLUMNS / LANES], const struct row_dropout *dropout,
+ALWAYS void row_bits(uint16_t (*kept)[KERNEL_COLUMNS / LANES], const struct row_dropout *dropout,
                      int64_t column) {
     if (dropout->dropout == NULL) {
-        memset(kept, 0xFF, KERNEL_COLUMNS / LANES * sizeof *kept);
+        memset(kept, 0xFF, sizeof *kept);
         return;
     }
     const struct dropout_columns columns =
         dropout_columns(dropout->dropout, 0, dropout->place, column);
-    dropout_bits(kept, &columns, dropout->position);
+    dropout_bits((uint16_t(*)[KERNEL_COLUMNS / LANES]) kept, &columns, dropout->position, 1);
 }
 
 // The columns of a piece, and of its vector at v.
@@ -102,7 +102,7 @@ ALWAYS void norm_row(const struct norm_row *n, int64_t row, float sum, int whole
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
         const int64_t count = columns_of(c, columns, whole);
         uint16_t kept[KERNEL_COLUMNS / LANES];
-        row_bits(kept, &n->dropout, c);
+        row_bits(&kept, &n->dropout, c);
         for (int64_t v = 0; v < count; v += LANES) {
             const int64_t left = lanes_at(v, count, whole), at = c + v;
             const lanes xhat = (row_lanes(n->y, row, at, left) - mean) * rstd;
@@ -128,7 +128,7 @@ ALWAYS float add_residual(const struct norm_args *args, const struct row_dropout
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
         const int64_t count = columns_of(c, columns, whole);
         uint16_t kept[KERNEL_COLUMNS / LANES];
-        row_bits(kept, dropout, c);
+        row_bits(&kept, dropout, c);
         for (int64_t v = 0; v < count; v += LANES) {
             const int64_t left = lanes_at(v, count, whole), at = c + v;
             lanes s = row_lanes(args->residual, row, at, left);
@@ -255,7 +255,7 @@ ALWAYS struct norm_means norm_grad_means(const struct norm_grad_row *n, int64_t 
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
         const int64_t count = columns_of(c, columns, whole);
         uint16_t kept[KERNEL_COLUMNS / LANES];
-        row_bits(kept, &n->dropout, c);
+        row_bits(&kept, &n->dropout, c);
         for (int64_t v = 0; v < count; v += LANES) {
             const int64_t left = lanes_at(v, count, whole), at = c + v;
             lanes dy = row_lanes(n->dy, row, at, left);
@@ -289,7 +289,7 @@ ALWAYS void norm_grad_row(const struct norm_grad_row *n, const struct norm_grad_
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
         const int64_t count = columns_of(c, columns, whole);
         uint16_t kept[KERNEL_COLUMNS / LANES];
-        row_bits(kept, &out->dropout, c);
+        row_bits(&kept, &out->dropout, c);
         for (int64_t v = 0; v < count; v += LANES) {
             const int64_t left = lanes_at(v, count, whole), at = c + v;
             lanes ds = norm_grad(n, row, at, mean, left);

@@ -26,8 +26,15 @@ struct block {
     const float *panel;            // of b
     int64_t steps;
     int64_t rows, columns; // of c
-    int64_t ahead; // bytes from what is read of a to what is fetched for the next block of rows
+    int64_t ahead;    // bytes from what is read of a to what is fetched for the next block of rows
+    const char *next; // in the next panel of b, of which as many lines are fetched for every
+    int64_t next_lines; // FETCHED_STEPS that are multiplied
 };
+
+#define FETCHED_STEPS 16
+// A b of more bytes comes from memory, not from the last cache, and the processor alone fetches its
+// panels too late.
+#define MANY_BYTES ((int64_t)10 << 20)
 
 // Without instructions for pairs a step takes two rounds: the first halves of all words, as f32,
 // and then the second ones.
@@ -62,24 +69,21 @@ ALWAYS __m512 word_of(const char *from) {
     return _mm512_set1_ps(word);
 }
 
+// The sums begin with the bias.
 ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *block, int vectors,
                        int pairs) {
     const char *const *row = block->row;
     const int rounds = pairs ? ROUNDS_OF_PAIRS : 1;
+    const char *next = block->next;
     const float *b = block->panel, *end = b + block->steps * vectors * VECTOR;
-#pragma GCC unroll 8
-    for (int i = 0; i < PRODUCT_ROWS; i++) {
-#pragma GCC unroll 3
-        for (int j = 0; j < vectors; j++) {
-            sum[i][j] = _mm512_setzero_ps();
-        }
-    }
     for (int64_t at = 0; b < end;) {
-        const float *stop =
-            end - b > VECTOR * vectors * VECTOR ? b + VECTOR * vectors * VECTOR : end;
+        const float *stop = b + piece(0, end - b, FETCHED_STEPS * vectors * VECTOR);
 #pragma GCC unroll 8
         for (int i = 0; i < PRODUCT_ROWS; i++) {
             _mm_prefetch(row[i] + at + block->ahead, _MM_HINT_T1);
+        }
+        for (int64_t i = 0; i < block->next_lines; i++, next += 64) {
+            _mm_prefetch(next, _MM_HINT_T1);
         }
         for (; b < stop; at += block->step, b += vectors * VECTOR) {
 #pragma GCC unroll 2
@@ -102,10 +106,8 @@ ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *bl
     }
 }
 
-ALWAYS void store_sums(struct mat c, int64_t row, int64_t column, __m512 sum, __mmask16 mask,
-                       int accumulate) {
-    void *to = row_at(c, row, column);
-    if (c.dtype == DTYPE_F32) {
+ALWAYS void store_sums(void *to, __m512 sum, __mmask16 mask, enum dtype dtype, int accumulate) {
+    if (dtype == DTYPE_F32) {
         sum = accumulate ? _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to)) : sum;
         _mm512_mask_storeu_ps(to, mask, sum);
         return;
@@ -119,36 +121,80 @@ ALWAYS void store_sums(struct mat c, int64_t row, int64_t column, __m512 sum, __
 #endif
 }
 
-ALWAYS void block_of(const struct product *p, const struct block *block, int64_t row,
-                     int64_t column, int vectors, int pairs) {
-    __m512 sum[PRODUCT_ROWS][VECTORS];
-    for (int64_t i = 0; i < block->rows; i++) {
-        prefetch(p->c, row + i, column, block->columns, 1);
+// Writes the sums of a block, whose first element is at `to`. What is known of the block when this
+// is compiled keeps the instructions few: they wait until the processor has no products left.
+ALWAYS void store_block(void *to, int64_t stride, __m512 sum[PRODUCT_ROWS][VECTORS],
+                        const struct block *block, int vectors, enum dtype dtype, int accumulate) {
+    const int64_t size = (int64_t)dtype_size(dtype);
+    if (block->rows == PRODUCT_ROWS && block->columns == vectors * VECTOR) {
+#pragma GCC unroll 8
+        for (int i = 0; i < PRODUCT_ROWS; i++) {
+#pragma GCC unroll 3
+            for (int j = 0; j < vectors; j++) {
+                store_sums((char *)to + (i * stride + j * VECTOR) * size, sum[i][j], 0xFFFF, dtype,
+                           accumulate);
+            }
+        }
+        return;
     }
-    block_sums(sum, block, vectors, pairs);
 #pragma GCC unroll 3
     for (int j = 0; j < vectors; j++) {
         const __mmask16 mask = lanes_left(block->columns - j * VECTOR);
-        const __m512 bias = p->bias == NULL
-                                ? _mm512_setzero_ps()
-                                : _mm512_maskz_loadu_ps(mask, p->bias + column + j * VECTOR);
 #pragma GCC unroll 8
         for (int i = 0; i < PRODUCT_ROWS; i++) {
             if (i < block->rows) {
-                store_sums(p->c, row + i, column + j * VECTOR, _mm512_add_ps(sum[i][j], bias), mask,
-                           p->accumulate);
+                store_sums((char *)to + (i * stride + j * VECTOR) * size, sum[i][j], mask, dtype,
+                           accumulate);
             }
         }
     }
 }
 
+ALWAYS void block_of(const struct product *p, const struct block *block, int64_t row,
+                     int64_t column, int vectors, int pairs) {
+    __m512 sum[PRODUCT_ROWS][VECTORS];
+    void *to = row_at(p->c, row, column);
+    for (int64_t i = 0; i < block->rows; i++) {
+        prefetch(p->c, row + i, column, block->columns, 1);
+    }
+#pragma GCC unroll 3
+    for (int j = 0; j < vectors; j++) {
+        const __m512 bias = p->bias == NULL
+                                ? _mm512_setzero_ps()
+                                : _mm512_maskz_loadu_ps(lanes_left(block->columns - j * VECTOR),
+                                                        p->bias + column + j * VECTOR);
+#pragma GCC unroll 8
+        for (int i = 0; i < PRODUCT_ROWS; i++) {
+            sum[i][j] = bias;
+        }
+    }
+    block_sums(sum, block, vectors, pairs);
+    if (p->c.dtype != DTYPE_F32) {
+        store_block(to, p->c.stride, sum, block, vectors, DTYPE_BF16, 0);
+    } else if (p->accumulate) {
+        store_block(to, p->c.stride, sum, block, vectors, DTYPE_F32, 1);
+    } else {
+        store_block(to, p->c.stride, sum, block, vectors, DTYPE_F32, 0);
+    }
+}
+
+// Lines of a panel of b to fetch with each part of each strip of a, so that all strips fetch it.
+ALWAYS int64_t next_lines_of(const struct product *p, int64_t column, int vectors) {
+    const int64_t strips = (p->c.rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS;
+    const int is_last = column + p->panel >= p->c.cols;
+    const int fits = p->c.cols * p->depth * WORD <= MANY_BYTES;
+    return is_last || fits ? 0 : (FETCHED_STEPS * vectors + strips - 1) / strips;
+}
+
 // All rows of one panel. The rows that the last strip lacks are read as its last one.
 ALWAYS void panel_of(const struct product *p, int64_t column, int vectors, int pairs) {
+    const float *panel = (const float *)p->b + column * p->depth;
     struct block block = {.step = p->a_step,
-                          .panel =
-                              (const float *)p->b + column * p->depth + p->first * vectors * VECTOR,
+                          .panel = panel + p->first * vectors * VECTOR,
                           .steps = p->last - p->first,
-                          .columns = piece(column, p->c.cols, p->panel)};
+                          .columns = piece(column, p->c.cols, p->panel),
+                          .next_lines = next_lines_of(p, column, vectors)};
+    block.next = (const char *)(block.panel + p->depth * vectors * VECTOR);
     for (int64_t row = 0; row < p->c.rows; row += PRODUCT_ROWS) {
         block.ahead = column == 0 && row + PRODUCT_ROWS < p->c.rows ? p->a_strip : 0;
         const char *strip =
@@ -158,6 +204,7 @@ ALWAYS void panel_of(const struct product *p, int64_t column, int vectors, int p
             block.row[i] = strip + (i < block.rows ? i : block.rows - 1) * p->a_row;
         }
         block_of(p, &block, row, column, vectors, pairs);
+        block.next += (block.steps + FETCHED_STEPS - 1) / FETCHED_STEPS * block.next_lines * 64;
     }
 }
 
@@ -199,7 +246,7 @@ ALWAYS __m512i words_of(struct mat x, int64_t step, int64_t column, __mmask16 ma
 
 // Rows of a few columns are too far from each other for the processor to foresee: they are fetched
 // this many steps before they are packed,
-#define STEPS_AHEAD 8
+#define STEPS_AHEAD 32
 // and this many elements of each of the next rows while a block is transposed.
 #define FIRST_WORDS 64
 
@@ -210,32 +257,45 @@ ALWAYS void prefetch_step(struct mat x, int64_t step, int64_t column, int64_t wi
     }
 }
 
+// One step of one panel.
+ALWAYS void pack_step(uint32_t *to, struct mat x, int64_t step, int64_t column, int64_t width) {
+    for (int64_t j = 0; j < width; j += VECTOR) {
+        const __mmask16 mask = lanes_left(x.cols - column - j);
+        _mm512_storeu_si512(to + j, words_of(x, step, column + j, mask));
+    }
+}
+
 static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last) {
     const int64_t steps = product_steps(x.rows, x.dtype), panel = product_panel(x.cols);
-    for (int64_t column = first; column < last; column += panel) {
-        const int64_t width = lanes_of(piece(column, x.cols, panel));
-        uint32_t *to = (uint32_t *)packed + column * steps;
-        for (int64_t step = 0; step < steps; step++, to += width) {
-            prefetch_step(x, step + STEPS_AHEAD, column, width);
-            for (int64_t j = 0; j < width; j += VECTOR) {
-                const __mmask16 mask = lanes_left(x.cols - column - j);
-                _mm512_storeu_si512(to + j, words_of(x, step, column + j, mask));
+    for (int64_t from = first; from < last; from += PACKED_PANELS * panel) {
+        const int64_t columns = piece(from, last, PACKED_PANELS * panel);
+        for (int64_t step = 0; step < steps; step++) {
+            prefetch_step(x, step + STEPS_AHEAD, from, columns);
+            for (int64_t column = from; column < from + columns; column += panel) {
+                const int64_t width = lanes_of(piece(column, x.cols, panel));
+                pack_step((uint32_t *)packed + column * steps + step * width, x, step, column,
+                          width);
             }
         }
     }
 }
 
-// Two strips of 8 rows of op(a) are 16 columns of x.
+// Four strips of 8 rows of op(a) are 32 columns of x, a line of memory in bf16.
+#define PACKED_STRIPS 4
+
 static void pack_strips(void *packed, struct mat x) {
     const int64_t steps = product_steps(x.rows, x.dtype);
-    for (int64_t column = 0; column < x.cols; column += VECTOR) {
-        const __mmask16 mask = lanes_left(x.cols - column);
-        uint32_t *to = (uint32_t *)packed + column * steps;
-        for (int64_t step = 0; step < steps; step++, to += PRODUCT_ROWS) {
-            const __m512i words = words_of(x, step, column, mask);
-            _mm256_storeu_si256((__m256i *)to, _mm512_castsi512_si256(words));
-            _mm256_storeu_si256((__m256i *)(to + PRODUCT_ROWS * steps),
-                                _mm512_extracti64x4_epi64(words, 1));
+    for (int64_t from = 0; from < x.cols; from += PACKED_STRIPS * PRODUCT_ROWS) {
+        const int64_t columns = piece(from, x.cols, PACKED_STRIPS * PRODUCT_ROWS);
+        for (int64_t step = 0; step < steps; step++) {
+            prefetch_step(x, step + STEPS_AHEAD, from, columns);
+            for (int64_t column = from; column < from + columns; column += VECTOR) {
+                const __m512i words = words_of(x, step, column, lanes_left(x.cols - column));
+                uint32_t *to = (uint32_t *)packed + column * steps + step * PRODUCT_ROWS;
+                _mm256_storeu_si256((__m256i *)to, _mm512_castsi512_si256(words));
+                _mm256_storeu_si256((__m256i *)(to + PRODUCT_ROWS * steps),
+                                    _mm512_extracti64x4_epi64(words, 1));
+            }
         }
     }
 }

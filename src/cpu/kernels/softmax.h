@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of attention between its matrix products. Rows are computed in whole vectors: values
+// The parts of attention between its matrix products. Rows are computed in whole vectors: results
 // past the length are finite and are multiplied only with zero rows of the other operand. The
 // caller handles padding rows.
 #ifndef BERTH_CPU_KERNELS_SOFTMAX_H
@@ -21,12 +21,14 @@ struct softmax_group {
     float inverse[SOFTMAX_ROWS]; // of the sum of the powers
 };
 
-// Sets the scores past the length far below the others.
-ALWAYS void mask_tail(float *scores, int64_t length) {
+// Far below all other scores.
+#define NO_SCORE (-1e30f)
+
+// Sets what a row holds past the length: nothing was written there.
+ALWAYS void set_tail(float *row, int64_t length, float value) {
     const int64_t whole = length / LANES * LANES;
     if (whole < length) {
-        lanes_store(scores + whole,
-                    lanes_first(lanes_load(scores + whole), length - whole, -1e30f));
+        lanes_store(row + whole, lanes_first(lanes_load(row + whole), length - whole, value));
     }
 }
 
@@ -55,8 +57,9 @@ ALWAYS void group_bits(uint16_t kept[SOFTMAX_ROWS][KERNEL_COLUMNS / LANES],
     const struct attention_rows *rows = group->rows;
     const struct dropout_columns columns =
         dropout_columns(rows->dropout, rows->head, rows->place, column);
-    for (int64_t i = 0; i < group->count; i++) {
-        dropout_bits(kept[i], &columns, (int32_t)(rows->first + group->first + i));
+    const int32_t position = (int32_t)(rows->first + group->first);
+    for (int64_t i = 0; i < group->count; i += DRAWN_ROWS) { // SOFTMAX_ROWS is a multiple
+        dropout_bits(&kept[i], &columns, position + (int32_t)i, DRAWN_ROWS);
     }
 }
 
@@ -95,16 +98,19 @@ ALWAYS void forward_group(struct softmax_group *group, struct mat out, float *sc
     const struct attention_rows *rows = group->rows;
     for (int64_t i = 0; i < group->count; i++) {
         float *s = scores + (group->first + i) * rows->stride;
-        mask_tail(s, rows->length);
+        set_tail(s, rows->length, NO_SCORE);
         group->shift[i] = row_most(s, rows->length) * group->scale;
     }
+    float sums[LANES], logarithms[LANES];
+    lanes_store(sums, lanes_all(1.0f));
     for (int64_t i = 0; i < group->count; i++) {
         float *s = scores + (group->first + i) * rows->stride;
-        const float sum = row_powers(s, rows->length, group->scale, group->shift[i]);
-        group->inverse[i] = 1.0f / sum;
-        if (lse != NULL) {
-            lse[(group->first + i) * lse_stride] = group->shift[i] / LOG2_E + logf(sum);
-        }
+        sums[i] = row_powers(s, rows->length, group->scale, group->shift[i]);
+        group->inverse[i] = 1.0f / sums[i];
+    }
+    lanes_store(logarithms, lanes_log(lanes_load(sums)));
+    for (int64_t i = 0; i < group->count && lse != NULL; i++) {
+        lse[(group->first + i) * lse_stride] = group->shift[i] / LOG2_E + logarithms[i];
     }
     const int drops = rows->dropout->threshold != 0;
     if (rows->dtype == DTYPE_F32) {
@@ -135,55 +141,74 @@ static void softmax_forward(const struct attention_rows *rows, void *probabiliti
 // Where the backward pass of a group reads and writes.
 struct softmax_slopes {
     struct mat p, ds;
-    float *scores;
-    const float *dp, *delta;
+    float *scores, *dp; // replaced by P, and by dPd where it is kept
 };
 
-ALWAYS void backward_row(const struct softmax_group *group, const struct softmax_slopes *slopes,
-                         int64_t i, int64_t column, const uint16_t *kept, int drops,
-                         enum dtype dtype) {
+// P, its dropout, and the row's sum of P * dP, by which all of its slopes are moved.
+ALWAYS void row_slopes(const struct softmax_group *group, const struct softmax_slopes *slopes,
+                       int64_t i, int64_t column, const uint16_t *kept, lanes *dots, int drops,
+                       enum dtype dtype) {
     const struct attention_rows *rows = group->rows;
     const int64_t row = group->first + i, at = row * rows->stride + column;
     const int64_t count = piece(column, rows->length, KERNEL_COLUMNS);
-    const float factor = keep_scale(rows), slope = rows->scale * factor;
-    const float delta = rows->scale * slopes->delta[row];
+    const float factor = keep_scale(rows);
+    lanes dot = *dots;
     for (int64_t c = 0; c < count; c += LANES) {
         const lanes p =
             lanes_exp2(lanes_load(slopes->scores + at + c) * group->scale - group->shift[i]);
         const lanes dp = keep(lanes_load(slopes->dp + at + c), kept, c, drops);
+        dot += p * dp;
+        lanes_store(slopes->scores + at + c, p);
+        lanes_store(slopes->dp + at + c, dp);
         lanes_to(row_at(slopes->p, row, column + c), keep(p * factor, kept, c, drops), dtype,
                  LANES);
-        lanes_to(row_at(slopes->ds, row, column + c), p * (dp * slope - delta), dtype, LANES);
+    }
+    *dots = dot;
+}
+
+ALWAYS void row_dscores(const struct softmax_group *group, const struct softmax_slopes *slopes,
+                        int64_t i, float dot, enum dtype dtype) {
+    const struct attention_rows *rows = group->rows;
+    const int64_t row = group->first + i, at = row * rows->stride;
+    const float slope = rows->scale * keep_scale(rows);
+    for (int64_t c = 0; c < rows->length; c += LANES) {
+        const lanes p = lanes_load(slopes->scores + at + c);
+        const lanes dp = lanes_load(slopes->dp + at + c);
+        lanes_to(row_at(slopes->ds, row, c), p * (dp * slope - dot * slope), dtype, LANES);
     }
 }
 
 ALWAYS void backward_group(const struct softmax_group *group, const struct softmax_slopes *slopes,
                            int drops, enum dtype dtype) {
+    lanes dots[SOFTMAX_ROWS] = {{0}};
     for (int64_t column = 0; column < group->rows->length; column += KERNEL_COLUMNS) {
         uint16_t kept[SOFTMAX_ROWS][KERNEL_COLUMNS / LANES];
         if (drops) {
             group_bits(kept, group, column);
         }
         for (int64_t i = 0; i < group->count; i++) {
-            backward_row(group, slopes, i, column, kept[i], drops, dtype);
+            row_slopes(group, slopes, i, column, kept[i], &dots[i], drops, dtype);
         }
+    }
+    for (int64_t i = 0; i < group->count; i++) {
+        row_dscores(group, slopes, i, lanes_sum(dots[i]), dtype);
     }
 }
 
 static void softmax_backward(const struct attention_rows *rows, void *probabilities, void *dscores,
-                             float *scores, const float *dprobabilities, const float *lse,
-                             int64_t lse_stride, const float *delta) {
+                             float *scores, float *dprobabilities, const float *lse,
+                             int64_t lse_stride) {
     const struct softmax_slopes slopes = {
         .p = {probabilities, rows->count, rows->stride, rows->stride, rows->dtype},
         .ds = {dscores, rows->count, rows->stride, rows->stride, rows->dtype},
         .scores = scores,
-        .dp = dprobabilities,
-        .delta = delta};
+        .dp = dprobabilities};
     const int drops = rows->dropout->threshold != 0;
     for (int64_t row = 0; row < rows->count; row += SOFTMAX_ROWS) {
         struct softmax_group group = group_of(rows, row);
         for (int64_t i = 0; i < group.count; i++) {
-            mask_tail(scores + (row + i) * rows->stride, rows->length);
+            set_tail(scores + (row + i) * rows->stride, rows->length, NO_SCORE);
+            set_tail(dprobabilities + (row + i) * rows->stride, rows->length, 0.0f);
             group.shift[i] = lse[(row + i) * lse_stride] * LOG2_E;
         }
         if (rows->dtype == DTYPE_F32) {
@@ -193,17 +218,6 @@ static void softmax_backward(const struct attention_rows *rows, void *probabilit
         } else {
             backward_group(&group, &slopes, 0, DTYPE_BF16);
         }
-    }
-}
-
-static void row_dots(float *sums, struct mat x, struct mat y) {
-    for (int64_t row = 0; row < x.rows; row++) {
-        lanes sum = {0};
-        for (int64_t c = 0; c < x.cols; c += LANES) {
-            sum += lanes_from(row_at(x, row, c), x.dtype, x.cols - c) *
-                   lanes_from(row_at(y, row, c), y.dtype, x.cols - c);
-        }
-        sums[row] = lanes_sum(sum);
     }
 }
 

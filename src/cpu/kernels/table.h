@@ -23,7 +23,6 @@ const struct kernels KERNELS_TABLE = {
     .add = add,
     .softmax_forward = softmax_forward,
     .softmax_backward = softmax_backward,
-    .row_dots = row_dots,
     .cross_entropy = cross_entropy,
     .copy = copy,
     .sum_squares = sum_squares,
