@@ -138,6 +138,82 @@ static void dropout_rate_and_scale(void **state) {
     dev->close(dev);
 }
 
+// One head of attention over one sequence, whose matrices are filled with a number or varied.
+enum { HEAD = 64, LONGEST = 64 };
+
+struct attention_case {
+    float lse[LONGEST];
+    char qkv[LONGEST * 3 * HEAD * 4], context[LONGEST * HEAD * 4], dcontext[LONGEST * HEAD * 4],
+        dqkv[LONGEST * 3 * HEAD * 4];
+};
+
+static void fill(void *to, enum dtype dtype, int64_t count, float constant) {
+    for (int64_t i = 0; i < count; i++) {
+        const float x = constant == 0 ? (float)((i * 7919) % 97) / 97.0f - 0.5f : constant;
+        uint32_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        const uint16_t half = (uint16_t)(bits >> 16);
+        memcpy((char *)to + i * (int64_t)dtype_size(dtype),
+               dtype == DTYPE_F32 ? (const void *)&x : (const void *)&half, dtype_size(dtype));
+    }
+}
+
+static void run_attention(struct device *dev, struct attention_case *c, enum dtype dtype,
+                          int32_t length, float constant) {
+    int32_t starts[2] = {0, length};
+    int64_t place = 1;
+    const struct batch batch = {.token_count = length,
+                                .row_count = LONGEST,
+                                .sequence_count = 1,
+                                .max_length = length,
+                                .cu_seqlens = starts,
+                                .places = &place};
+    const struct dropout dropout = {.seed = 1, .threshold = rng_dropout_threshold(0.1)};
+    const struct mat qkv = mat_of(c->qkv, LONGEST, 3 * HEAD, dtype);
+    const struct mat context = mat_of(c->context, LONGEST, HEAD, dtype);
+    const struct mat dcontext = mat_of(c->dcontext, LONGEST, HEAD, dtype);
+    fill(c->qkv, dtype, LONGEST * 3 * HEAD, constant);
+    fill(c->dcontext, dtype, LONGEST * HEAD, constant);
+    const struct attention_args args = {
+        .context = context, .lse = c->lse, .qkv = qkv, .heads = 1, .dropout = dropout};
+    const struct attention_grad_args grads = {.dqkv = mat_of(c->dqkv, LONGEST, 3 * HEAD, dtype),
+                                              .dcontext = dcontext,
+                                              .context = context,
+                                              .lse = c->lse,
+                                              .qkv = qkv,
+                                              .heads = 1,
+                                              .dropout = dropout};
+    dev->attention_forward(dev, &args, &batch);
+    dev->attention_backward(dev, &grads, &batch);
+    assert_int_equal(dev->status(dev, NULL), BERTH_OK);
+}
+
+// An update that is skipped because its numbers are not finite leaves nothing to the next one, not
+// even in the device's own memory, of which shorter sequences use a part.
+static void nothing_is_left_of_numbers_that_are_not_finite(void **state) {
+    static const char *const sets[] = {"generic", "avx2", "avx512", "avx512bf16"};
+    static const int32_t lengths[] = {33, 35, 47, 48};
+    static struct attention_case fresh, used;
+    for (size_t i = 0; i < 2 * sizeof sets / sizeof *sets; i++) {
+        const enum dtype dtype = i % 2 ? DTYPE_BF16 : DTYPE_F32;
+        const struct device_options options = {.threads = 1, .instructions = sets[i / 2]};
+        for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+            struct device *one = NULL, *other = NULL;
+            if (device_cpu_open(&options, &one, NULL) != BERTH_OK) {
+                break;
+            }
+            assert_int_equal(device_cpu_open(&options, &other, NULL), BERTH_OK);
+            run_attention(one, &fresh, dtype, lengths[k], 0);
+            run_attention(other, &used, dtype, LONGEST, NAN);
+            run_attention(other, &used, dtype, lengths[k], 0);
+            assert_memory_equal(fresh.context, used.context, sizeof fresh.context);
+            assert_memory_equal(fresh.dqkv, used.dqkv, sizeof fresh.dqkv);
+            one->close(one);
+            other->close(other);
+        }
+    }
+}
+
 // Where the library's sums would depend on the number of rows, which a processor with AVX-512 does
 // not show: whatever the shape, Berth multiplies.
 static void without_avx512_nothing_is_the_librarys(void **state) {
@@ -177,6 +253,7 @@ int main(void) {
         cmocka_unit_test(memory_is_zeroed_and_copied),
         cmocka_unit_test(impossible_reserve_is_an_error),
         cmocka_unit_test(dropout_rate_and_scale),
+        cmocka_unit_test(nothing_is_left_of_numbers_that_are_not_finite),
         cmocka_unit_test(without_avx512_nothing_is_the_librarys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
