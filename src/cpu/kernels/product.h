@@ -231,17 +231,32 @@ static void product_bf16(const struct product *p) {
 
 // --- packing ------------------------------------------------------------------------------------
 
-// 16 words of the depth's step `step` of x [depth, columns], from column `column`.
-ALWAYS __m512i words_of(struct mat x, int64_t step, int64_t column, __mmask16 mask) {
+// Columns of a step that are read at once: a line of memory in bf16.
+enum { PAIR = 2 * VECTOR };
+
+// Which of the columns from `column` on are columns of x.
+ALWAYS __mmask32 pair_mask(struct mat x, int64_t column) {
+    return (__mmask32)(((uint64_t)1 << piece(column, x.cols, PAIR)) - 1);
+}
+
+// The words of the depth's step `step` of x [depth, columns], from column `column`.
+ALWAYS void words_of(__m512i words[2], struct mat x, int64_t step, int64_t column, __mmask32 mask) {
     if (x.dtype == DTYPE_F32) {
-        return _mm512_maskz_loadu_epi32(mask, row_at(x, step, column));
+        words[0] = _mm512_maskz_loadu_epi32((__mmask16)mask, row_at(x, step, column));
+        words[1] =
+            _mm512_maskz_loadu_epi32((__mmask16)(mask >> VECTOR), row_at(x, step, column + VECTOR));
+        return;
     }
-    const __m256i even = _mm256_maskz_loadu_epi16(mask, row_at(x, 2 * step, column));
-    const __m256i odd = 2 * step + 1 < x.rows
-                            ? _mm256_maskz_loadu_epi16(mask, row_at(x, 2 * step + 1, column))
-                            : _mm256_setzero_si256();
-    return _mm512_or_si512(_mm512_cvtepu16_epi32(even),
-                           _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
+    const __m512i first = _mm512_setr_epi32(
+        0x200000, 0x210001, 0x220002, 0x230003, 0x240004, 0x250005, 0x260006, 0x270007, 0x280008,
+        0x290009, 0x2A000A, 0x2B000B, 0x2C000C, 0x2D000D, 0x2E000E, 0x2F000F); // i + 32, i
+    const __m512i second = _mm512_add_epi16(first, _mm512_set1_epi16(VECTOR));
+    const __m512i even = _mm512_maskz_loadu_epi16(mask, row_at(x, 2 * step, column));
+    const __m512i odd = 2 * step + 1 < x.rows
+                            ? _mm512_maskz_loadu_epi16(mask, row_at(x, 2 * step + 1, column))
+                            : _mm512_setzero_si512();
+    words[0] = _mm512_permutex2var_epi16(even, first, odd);
+    words[1] = _mm512_permutex2var_epi16(even, second, odd);
 }
 
 // Rows of a few columns are too far from each other for the processor to foresee: they are fetched
@@ -252,49 +267,76 @@ ALWAYS __m512i words_of(struct mat x, int64_t step, int64_t column, __mmask16 ma
 
 ALWAYS void prefetch_step(struct mat x, int64_t step, int64_t column, int64_t width) {
     const int64_t rows = x.dtype == DTYPE_F32 ? 1 : 2;
-    for (int64_t row = step * rows; row < (step + 1) * rows && row < x.rows; row++) {
-        prefetch(x, row, column, width, 0);
+    if ((step + 1) * rows <= x.rows) {
+        for (int64_t row = step * rows; row < (step + 1) * rows; row++) {
+            prefetch(x, row, column, width, 0);
+        }
     }
 }
 
-// One step of one panel.
-ALWAYS void pack_step(uint32_t *to, struct mat x, int64_t step, int64_t column, int64_t width) {
-    for (int64_t j = 0; j < width; j += VECTOR) {
-        const __mmask16 mask = lanes_left(x.cols - column - j);
-        _mm512_storeu_si512(to + j, words_of(x, step, column + j, mask));
+// Where each vector of some neighbouring panels goes, and the distance to that of the next step.
+struct panels {
+    int64_t count; // of vectors
+    uint32_t *to[PACKED_PANELS * VECTORS];
+    int64_t step[PACKED_PANELS * VECTORS];
+};
+
+ALWAYS struct panels panels_of(void *packed, struct mat x, int64_t first, int64_t last) {
+    const int64_t steps = product_steps(x.rows, x.dtype), panel = product_panel(x.cols);
+    struct panels panels = {.count = 0};
+    for (int64_t column = first; column < last; column += panel) {
+        const int64_t width = lanes_of(piece(column, x.cols, panel));
+        for (int64_t j = 0; j < width; j += VECTOR, panels.count++) {
+            panels.to[panels.count] = (uint32_t *)packed + column * steps + j;
+            panels.step[panels.count] = width;
+        }
     }
+    return panels;
 }
 
 static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last) {
-    const int64_t steps = product_steps(x.rows, x.dtype), panel = product_panel(x.cols);
-    for (int64_t from = first; from < last; from += PACKED_PANELS * panel) {
-        const int64_t columns = piece(from, last, PACKED_PANELS * panel);
+    const int64_t steps = product_steps(x.rows, x.dtype);
+    const int64_t most = PACKED_PANELS * product_panel(x.cols);
+    for (int64_t from = first; from < last; from += most) {
+        const int64_t columns = piece(from, last, most);
+        const struct panels panels = panels_of(packed, x, from, from + columns);
         for (int64_t step = 0; step < steps; step++) {
             prefetch_step(x, step + STEPS_AHEAD, from, columns);
-            for (int64_t column = from; column < from + columns; column += panel) {
-                const int64_t width = lanes_of(piece(column, x.cols, panel));
-                pack_step((uint32_t *)packed + column * steps + step * width, x, step, column,
-                          width);
+#pragma GCC unroll 6
+            for (int64_t v = 0; v < PACKED_PANELS * VECTORS; v += 2) {
+                if (v >= panels.count) {
+                    break;
+                }
+                const int64_t column = from + v * VECTOR;
+                __m512i words[2];
+                words_of(words, x, step, column, pair_mask(x, column));
+                _mm512_storeu_si512(panels.to[v] + step * panels.step[v], words[0]);
+                if (v + 1 < panels.count) {
+                    _mm512_storeu_si512(panels.to[v + 1] + step * panels.step[v + 1], words[1]);
+                }
             }
         }
     }
 }
 
-// Four strips of 8 rows of op(a) are 32 columns of x, a line of memory in bf16.
-#define PACKED_STRIPS 4
+ALWAYS void store_strips(uint32_t *to, int64_t strip, __m512i words) {
+    _mm256_storeu_si256((__m256i *)to, _mm512_castsi512_si256(words));
+    _mm256_storeu_si256((__m256i *)(to + strip), _mm512_extracti64x4_epi64(words, 1));
+}
 
+// Four strips of 8 rows of op(a) are 32 columns of x.
 static void pack_strips(void *packed, struct mat x) {
-    const int64_t steps = product_steps(x.rows, x.dtype);
-    for (int64_t from = 0; from < x.cols; from += PACKED_STRIPS * PRODUCT_ROWS) {
-        const int64_t columns = piece(from, x.cols, PACKED_STRIPS * PRODUCT_ROWS);
-        for (int64_t step = 0; step < steps; step++) {
-            prefetch_step(x, step + STEPS_AHEAD, from, columns);
-            for (int64_t column = from; column < from + columns; column += VECTOR) {
-                const __m512i words = words_of(x, step, column, lanes_left(x.cols - column));
-                uint32_t *to = (uint32_t *)packed + column * steps + step * PRODUCT_ROWS;
-                _mm256_storeu_si256((__m256i *)to, _mm512_castsi512_si256(words));
-                _mm256_storeu_si256((__m256i *)(to + PRODUCT_ROWS * steps),
-                                    _mm512_extracti64x4_epi64(words, 1));
+    const int64_t steps = product_steps(x.rows, x.dtype), strip = PRODUCT_ROWS * steps;
+    for (int64_t column = 0; column < x.cols; column += PAIR) {
+        const __mmask32 mask = pair_mask(x, column);
+        uint32_t *to = (uint32_t *)packed + column * steps;
+        for (int64_t step = 0; step < steps; step++, to += PRODUCT_ROWS) {
+            prefetch_step(x, step + STEPS_AHEAD, column, piece(column, x.cols, PAIR));
+            __m512i words[2];
+            words_of(words, x, step, column, mask);
+            store_strips(to, strip, words[0]);
+            if (column + VECTOR < x.cols) {
+                store_strips(to + 2 * strip, strip, words[1]);
             }
         }
     }
