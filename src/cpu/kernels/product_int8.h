@@ -242,24 +242,23 @@ ALWAYS void block_sums(struct block *block) {
 
 // A row's zero is taken off its bytes: sums begin with what that makes of the whole depth.
 ALWAYS void begin_block(const struct int8_product *p, struct block *block, int64_t row,
-                        int64_t column) {
+                        int64_t column, int64_t width) {
     const int64_t rows = piece(row, p->c.rows, INT8_ROWS);
     for (int64_t i = 0; i < INT8_ROWS; i++) {
         const int64_t own = row + (i < rows ? i : rows - 1);
         const float zero = (float)p->a->zeros[own];
         block->row[i] = p->a->values + own * p->a->depth;
 #pragma omp simd
-        for (int64_t j = 0; j < block->width; j++) {
+        for (int64_t j = 0; j < width; j++) {
             block->sums[i][j] = -(zero * p->sums[column + j]);
         }
     }
 }
 
-// Writes the results of a block, whose first output is `column`.
+// Writes the results of a block, whose first output of `count` is `column`.
 ALWAYS void write_block(const struct int8_product *p, const struct block *block, int64_t row,
-                        int64_t column) {
+                        int64_t column, int64_t count) {
     const int64_t rows = piece(row, p->c.rows, INT8_ROWS);
-    const int64_t count = piece(column, p->c.cols, INT8_PANEL);
     for (int64_t i = 0; i < rows; i++) {
         float out[INT8_PANEL];
         const float scale = p->a->scales[row + i];
@@ -278,27 +277,32 @@ ALWAYS void write_block(const struct int8_product *p, const struct block *block,
     }
 }
 
-// All rows of a panel. The rows that the last block lacks are read as its last one.
-static void panel_of(const struct int8_product *p, int64_t column) {
-    const int64_t left = piece(column, p->c.cols, INT8_PANEL);
+// All rows of a panel of `columns` outputs. The rows that the last block lacks are read as its last
+// one.
+ALWAYS void panel_of(const struct int8_product *p, int64_t column, int64_t columns) {
     struct block block = {.layout = p->layout,
                           .panel = p->panels + column * p->a->depth,
                           .scales = p->scales + column * p->layout->groups,
-                          .width = int8_round_up(left, 16)};
+                          .width = int8_round_up(columns, 16)};
     for (int64_t row = 0; row < p->c.rows; row += INT8_ROWS) {
         const int64_t rows = piece(row, p->c.rows, INT8_ROWS);
         for (int64_t i = 0; i < rows; i++) {
-            prefetch(p->c, row + i, column, left, 1);
+            prefetch(p->c, row + i, column, columns, 1);
         }
-        begin_block(p, &block, row, column);
+        begin_block(p, &block, row, column, int8_round_up(columns, 16));
         block_sums(&block);
-        write_block(p, &block, row, column);
+        write_block(p, &block, row, column, columns);
     }
 }
 
 static void product(const struct int8_product *p) {
     for (int64_t column = 0; column < p->c.cols; column += INT8_PANEL) {
-        panel_of(p, column);
+        const int64_t left = p->c.cols - column;
+        if (left >= INT8_PANEL) {
+            panel_of(p, column, INT8_PANEL); // a number that the compiler knows
+        } else {
+            panel_of(p, column, left);
+        }
     }
 }
 
