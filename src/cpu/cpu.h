@@ -14,7 +14,7 @@
 #define CPU_ROW_BLOCK 64     // rows of a block of row kernels; its partial sums are one addend
 #define CPU_TILE_UNIT 64     // tiles of products have a multiple of this many rows,
 #define CPU_TILE_ROWS 192    // at most this many of y,
-#define CPU_TILE_OUT 128     // or of dw in bf16, twice as many in f32,
+#define CPU_TILE_OUT 128     // or of dw,
 #define CPU_TILE_GROUP 4     // and their number is a multiple of this, to balance threads
 #define CPU_TILE_TOKENS 2048 // tokens in bf16 that one product adds to dw; half as many in f32
 #define CPU_ATTENTION_ROUND 16

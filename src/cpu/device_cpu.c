@@ -15,9 +15,7 @@
 #define LIBRARY_BYTES_BASE (8 * 1024 * 1024)
 // Memory that a product uses per thread in addition to its operands.
 #define PAD_BYTES ((size_t)2 << 20)
-// Products of linear layers whose plans stay cached: 14 shapes, each with its last tiles.
-#define LINEAR_PLANS 60
-// Those that the library multiplies where Berth has kernels: of heads with few columns.
+// Products that the library multiplies: those of heads with few columns.
 #define HEAD_PLANS 8
 
 // --- memory and state ---------------------------------------------------------------------------
@@ -91,16 +89,11 @@ static size_t product_bytes(const struct cpu *cpu, const struct device_shape *sh
     return PAD_BYTES + (size_t)(tile > tokens ? tile : tokens) * sizeof(float);
 }
 
-// Per thread: what oneDNN allocates and frees within a product in f32.
+// Per thread: what oneDNN allocates and frees within a product in f32, of a head.
 static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape) {
     const int by_library = !cpu->kernels->multiplies_all &&
                            (shape->compute == DTYPE_F32 || cpu->kernels != CPU_NATIVE_BF16);
-    return shape->training && by_library ? gemm_heap_bytes(widest(shape)) : 0;
-}
-
-// The library's products.
-static size_t plan_count(const struct device_shape *shape) {
-    return shape->compute == DTYPE_F32 ? LINEAR_PLANS : HEAD_PLANS;
+    return shape->training && by_library ? gemm_heap_bytes(shape->hidden) : 0;
 }
 
 static size_t cpu_workspace_bytes(struct device *dev, const struct device_shape *shape) {
@@ -108,7 +101,7 @@ static size_t cpu_workspace_bytes(struct device *dev, const struct device_shape 
     return partial_bytes(shape) + cpu_linear_packed_bytes(shape) + cpu_attention_bytes(cpu, shape) +
            cpu_attention_plan_bytes(shape->batch.max_length) + cpu_quantized_bytes(cpu, shape) +
            (size_t)cpu->threads * (product_bytes(cpu, shape) + heap_bytes(cpu, shape)) +
-           LIBRARY_BYTES_BASE + plan_count(shape) * LIBRARY_BYTES_PER_PLAN;
+           LIBRARY_BYTES_BASE + HEAD_PLANS * LIBRARY_BYTES_PER_PLAN;
 }
 
 static enum berth_status cpu_status(struct device *dev, struct berth_error *error) {

@@ -174,16 +174,12 @@ static size_t sums_bytes(const struct gemm_shape *s) {
 }
 
 // The kernel for a shape; NULL: the library multiplies it. With AVX-512, few rows or columns leave
-// most of a block empty, and few rows do not pay for packing b. A transposed a in f32 is packed at
-// twice the cost of bf16 for each multiplication, and the library's product is faster.
+// most of a block empty, and few rows do not pay for packing b.
 static void (*kernel_of(const struct gemm *gemm,
                         const struct gemm_shape *s))(const struct product *) {
     const int is_f32 = s->type == DTYPE_F32;
     const int is_small = s->m < 2 * PRODUCT_ROWS || s->n < 16;
-    if (!is_f32 && s->k % 2 != 0) {
-        return NULL;
-    }
-    if (!gemm->kernels->multiplies_all && !s->packed && (is_small || (is_f32 && s->a_transposed))) {
+    if ((!is_f32 && s->k % 2 != 0) || (is_small && !gemm->kernels->multiplies_all && !s->packed)) {
         return NULL;
     }
     return is_f32 ? gemm->kernels->product_f32 : gemm->kernels->product_bf16;

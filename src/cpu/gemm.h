@@ -5,9 +5,9 @@
 // depend on the number of threads.
 //
 // A plan is a product of one shape, prepared once and kept in a bounded cache. Products run in
-// Berth's kernels, and in oneDNN where they fill no block of a kernel or a kernel is slower. Where
-// the processor multiplies bf16 natively (AVX-512 BF16) both do so; elsewhere its operands become
-// f32 first.
+// Berth's kernels, and with AVX-512 in oneDNN where they are too small to fill a block of a kernel.
+// Where the processor multiplies bf16 natively (AVX-512 BF16) both do so; elsewhere its operands
+// become f32 first.
 #ifndef BERTH_CPU_GEMM_H
 #define BERTH_CPU_GEMM_H
 

@@ -319,10 +319,6 @@ static int64_t tile_tokens(enum dtype dtype) {
     return dtype == DTYPE_F32 ? CPU_TILE_TOKENS / 2 : CPU_TILE_TOKENS;
 }
 
-static int64_t tile_outputs(enum dtype dtype) {
-    return dtype == DTYPE_F32 ? 2 * CPU_TILE_OUT : CPU_TILE_OUT;
-}
-
 // dw += dy^T * x for one piece of the tokens, split into tiles of dw's rows.
 struct weight_tiles {
     struct mat dw, dy, x;
@@ -360,8 +356,7 @@ static void weight_tile(struct cpu *cpu, const struct weight_tiles *t, int64_t i
 }
 
 static void add_weight_piece(struct cpu *cpu, struct mat dw, struct mat dy, struct mat x) {
-    struct weight_tiles t = {
-        .dw = dw, .dy = dy, .x = x, .cut = cut_of(dw.rows, tile_outputs(dy.dtype))};
+    struct weight_tiles t = {.dw = dw, .dy = dy, .x = x, .cut = cut_of(dw.rows, CPU_TILE_OUT)};
     gemm_trim(cpu->gemm, CUT_SIZES);
     for (int kind = 0; kind < CUT_SIZES && cpu->status == BERTH_OK; kind++) {
         struct gemm_shape shape = weight_shape(&t, cut_size(&t.cut, cut_example(&t.cut, kind)));
