@@ -244,10 +244,7 @@ size_t gemm_plan_scratch(const struct gemm_plan *plan) {
 // --- packing -------------------------------------------------------------------------------------
 
 size_t gemm_pack_bytes(const struct gemm_plan *plan) {
-    if (plan->kernel == NULL) {
-        return library_pack_bytes(plan->library);
-    }
-    return plan->shape.pack_b ? packed_b_bytes(&plan->shape) : 0;
+    return plan->kernel != NULL && plan->shape.pack_b ? packed_b_bytes(&plan->shape) : 0;
 }
 
 // An operand as it is in memory.
@@ -265,17 +262,13 @@ static void pack_panels(const struct gemm *gemm, const struct gemm_shape *s, con
     }
 }
 
-int gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, void *packed) {
-    if (plan->kernel == NULL) {
-        return library_pack(gemm->library, plan->library, b, packed);
-    }
+void gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, void *packed) {
     const int64_t n = plan->shape.n, columns = PACKED_PANELS * product_panel(n);
 #pragma omp parallel for num_threads(gemm->threads) schedule(dynamic)
     for (int64_t first = 0; first < n; first += columns) {
         const int64_t last = first + columns < n ? first + columns : n;
         pack_panels(gemm, &plan->shape, b, packed, first, last);
     }
-    return 0;
 }
 
 // --- running -------------------------------------------------------------------------------------

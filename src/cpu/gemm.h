@@ -56,12 +56,11 @@ const struct gemm_plan *gemm_plan(struct gemm *gemm, const struct gemm_shape *sh
 // Whether a b [k, n] that is stored transposed can be packed in its own memory, for products with
 // any number of rows.
 int gemm_packs(const struct gemm *gemm, const struct gemm_shape *shape);
-// Bytes of b in the plan's layout; 0: it uses b as it is in memory. Plans whose shapes differ only
-// in m use the same layout, or none.
+// Bytes of b in the kernels' layout; 0: the plan uses b as it is in memory.
 size_t gemm_pack_bytes(const struct gemm_plan *plan);
 // Copies b into the plan's layout, on all threads; call it outside parallel regions. gemm_run then
-// takes `packed` for b. 0, or the library's error.
-int gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, void *packed);
+// takes `packed` for b.
+void gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, void *packed);
 // The maximum heap memory of an f32 product with a transposed a of the library, freed at its end:
 // it copies its operands to the heap, not to the scratchpad. `columns` of c.
 size_t gemm_heap_bytes(int64_t columns);

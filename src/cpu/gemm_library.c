@@ -2,9 +2,6 @@
 // Matrix products of oneDNN; no other file calls it. Uses matmul primitives over plain strided
 // layouts, for one thread, with scratch memory from the caller (scratchpad mode "user"). Only its
 // kernel for f32 with a transposed operand allocates memory itself: library_heap_bytes.
-//
-// One operand may first be reordered into the layout that the library's kernels read fastest
-// (columns in blocks of 64, rows in blocks of 16 or 16 pairs), which pays when many tiles share it.
 // The library's global primitive cache keeps its settings.
 #include "cpu/gemm_library.h"
 
@@ -25,9 +22,6 @@ struct library_product {
         run; // the product that the library computes: `shape`, or its f32 form without gaps
     int converts;
     dnnl_primitive_t primitive;
-    dnnl_primitive_t packer; // NULL: b is used as it is
-    dnnl_memory_t packer_memories[2];
-    size_t pack_bytes;
     dnnl_primitive_t transposer; // NULL: a is used as it is
     size_t pad_bytes;
     char name[64];
@@ -104,14 +98,6 @@ void library_product_free(struct library_product *product, int threads) {
             }
         }
     }
-    for (int i = 0; i < 2; i++) {
-        if (product->packer_memories[i] != NULL) {
-            dnnl_memory_destroy(product->packer_memories[i]);
-        }
-    }
-    if (product->packer != NULL) {
-        dnnl_primitive_destroy(product->packer);
-    }
     if (product->transposer != NULL) {
         dnnl_primitive_destroy(product->transposer);
     }
@@ -144,7 +130,6 @@ static struct gemm_shape shape_without_gaps(const struct gemm_shape *s) {
     run.ldb = s->b_transposed ? s->k : s->n;
     run.ldc = s->c_type == DTYPE_F32 ? s->ldc : s->n;
     run.type = run.c_type = DTYPE_F32;
-    run.pack_b = 0; // b is converted for every tile in any case
     return run;
 }
 
@@ -190,37 +175,6 @@ static dnnl_status_t make_memories(struct library *library, struct library_produ
     return dnnl_success;
 }
 
-// The layout that the library's kernels for large products read; 0 when they do not accept it.
-static int packed_layout(onednn_layout *layout, const struct gemm_shape *s) {
-    const dnnl_dims_t dims = {s->k, s->n};
-    const int half = s->type != DTYPE_F32;
-    // In f32 the library is as fast with a transposed a, and then takes no layout of its own.
-    const int packs = s->pack_b && (half || !s->a_transposed);
-    return packs && s->n >= 64 && s->k >= 64 &&
-           onednn_layout_tag(layout, dims, half ? dnnl_bf16 : dnnl_f32,
-                             half ? dnnl_BA16a64b2a : dnnl_BA16a64b) == dnnl_success;
-}
-
-static dnnl_status_t make_packer(struct library *library, struct library_product *product,
-                                 onednn_view plain, onednn_view packed) {
-    dnnl_primitive_desc_t desc = NULL;
-    dnnl_status_t status = dnnl_reorder_primitive_desc_create(&desc, plain, library->engine, packed,
-                                                              library->engine, NULL);
-    if (status == dnnl_success) {
-        omp_set_num_threads(library->threads);
-        status = dnnl_primitive_create(&product->packer, desc);
-        omp_set_num_threads(1);
-    }
-    const onednn_view views[2] = {plain, packed};
-    for (int i = 0; i < 2 && status == dnnl_success; i++) {
-        status = dnnl_memory_create(&product->packer_memories[i], views[i], library->engine,
-                                    DNNL_MEMORY_NONE);
-    }
-    product->pack_bytes = dnnl_memory_desc_get_size(packed);
-    dnnl_primitive_desc_destroy(desc);
-    return status;
-}
-
 static dnnl_status_t make_transposer(struct library *library, struct library_product *product,
                                      onednn_view from, onednn_view to) {
     dnnl_primitive_desc_t desc = NULL;
@@ -235,7 +189,7 @@ static dnnl_status_t make_transposer(struct library *library, struct library_pro
 
 // The parts of a plan during its creation.
 struct making {
-    onednn_layout a, b, c, bias, packed, a_source;
+    onednn_layout a, b, c, bias, a_source;
     dnnl_primitive_attr_t attributes;
     dnnl_primitive_desc_t desc;
 };
@@ -256,15 +210,15 @@ static dnnl_status_t describe(struct making *making, const struct gemm_shape *s)
 }
 
 static dnnl_status_t choose(struct library *library, struct making *making,
-                            const struct gemm_shape *s, onednn_view b) {
-    return onednn_matmul(&making->desc, library->engine, onednn_view_of(&making->a), b,
-                         s->bias ? onednn_view_of(&making->bias) : NULL, onednn_view_of(&making->c),
-                         making->attributes);
+                            const struct gemm_shape *s) {
+    return onednn_matmul(&making->desc, library->engine, onednn_view_of(&making->a),
+                         onednn_view_of(&making->b), s->bias ? onednn_view_of(&making->bias) : NULL,
+                         onednn_view_of(&making->c), making->attributes);
 }
 
 static void making_done(struct making *making) {
-    onednn_layout *const layouts[] = {&making->a,    &making->b,      &making->c,
-                                      &making->bias, &making->packed, &making->a_source};
+    onednn_layout *const layouts[] = {&making->a, &making->b, &making->c, &making->bias,
+                                      &making->a_source};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         onednn_layout_done(layouts[i]);
     }
@@ -279,7 +233,7 @@ static const char *implementation(dnnl_primitive_desc_t desc) {
 }
 
 static dnnl_status_t finish(struct library *library, struct library_product *product,
-                            struct making *making, onednn_view b) {
+                            struct making *making) {
     const onednn_view pad = dnnl_primitive_desc_query_md(making->desc, dnnl_query_scratchpad_md, 0);
     const struct gemm_shape *s = &product->shape;
     const int transposes = s->a_transposed && !product->run.a_transposed;
@@ -288,7 +242,7 @@ static dnnl_status_t finish(struct library *library, struct library_product *pro
                                : dnnl_success;
     const onednn_view a = onednn_view_of(&making->a), source = onednn_view_of(&making->a_source);
     const onednn_view views[MEMORIES] = {a,
-                                         b,
+                                         onednn_view_of(&making->b),
                                          onednn_view_of(&making->c),
                                          product->run.bias ? onednn_view_of(&making->bias) : NULL,
                                          pad,
@@ -301,9 +255,6 @@ static dnnl_status_t finish(struct library *library, struct library_product *pro
     if (status == dnnl_success && transposes) {
         status = make_transposer(library, product, source, a);
     }
-    if (status == dnnl_success && b == onednn_view_of(&making->packed)) {
-        status = make_packer(library, product, onednn_view_of(&making->b), b);
-    }
     return status == dnnl_success ? dnnl_primitive_create(&product->primitive, making->desc)
                                   : status;
 }
@@ -311,22 +262,11 @@ static dnnl_status_t finish(struct library *library, struct library_product *pro
 static dnnl_status_t make_primitive(struct library *library, struct library_product *product) {
     struct making making = {.attributes = NULL};
     dnnl_status_t status = describe(&making, &product->run);
-    onednn_view b = onednn_view_of(&making.b);
-    if (status == dnnl_success && packed_layout(&making.packed, &product->run)) {
-        const onednn_view packed = onednn_view_of(&making.packed);
-        dnnl_status_t packs = choose(library, &making, &product->run, packed);
-        if (packs == dnnl_success && strncmp(implementation(making.desc), "brg", 3) == 0) {
-            b = packed;
-        } else { // other kernels are slow with this layout
-            dnnl_primitive_desc_destroy(making.desc);
-            making.desc = NULL;
-        }
-    }
-    if (status == dnnl_success && making.desc == NULL) {
-        status = choose(library, &making, &product->run, b);
+    if (status == dnnl_success) {
+        status = choose(library, &making, &product->run);
     }
     if (status == dnnl_success) {
-        status = finish(library, product, &making, b);
+        status = finish(library, product, &making);
     }
     making_done(&making);
     return status;
@@ -369,23 +309,6 @@ const char *library_product_name(const struct library_product *product) {
 }
 
 // --- running ------------------------------------------------------------------------------------
-
-size_t library_pack_bytes(const struct library_product *product) {
-    return product->packer == NULL ? 0 : product->pack_bytes;
-}
-
-int library_pack(struct library *library, const struct library_product *product, const void *b,
-                 void *packed) {
-    const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, product->packer_memories[0]},
-                                     {DNNL_ARG_TO, product->packer_memories[1]}};
-    dnnl_memory_set_data_handle(product->packer_memories[0], (void *)(uintptr_t)b);
-    dnnl_memory_set_data_handle(product->packer_memories[1], packed);
-    int outer = omp_get_max_threads();
-    omp_set_num_threads(library->threads);
-    int status = (int)dnnl_primitive_execute(product->packer, library->streams[0], 2, args);
-    omp_set_num_threads(outer);
-    return status;
-}
 
 static size_t round64(size_t bytes) {
     return (bytes + 63) / 64 * 64;

@@ -20,12 +20,9 @@ enum berth_status library_product_new(struct library *library, const struct gemm
 void library_product_free(struct library_product *product, int threads);
 // Which kernel the library chose.
 const char *library_product_name(const struct library_product *product);
-size_t library_pack_bytes(const struct library_product *product);
 size_t library_scratch_bytes(const struct library_product *product);
 size_t library_heap_bytes(int64_t columns);
 // 0, or the library's error.
-int library_pack(struct library *library, const struct library_product *product, const void *b,
-                 void *packed);
 int library_run(struct library *library, const struct library_product *product, int thread,
                 const struct gemm_operands *operands, void *scratch);
 

@@ -63,10 +63,7 @@ static const void *pack(struct cpu *cpu, const struct gemm_plan *const plans[CUT
     for (int kind = 0; kind < CUT_SIZES && cpu->status == BERTH_OK; kind++) {
         size_t bytes = gemm_pack_bytes(plans[kind]);
         if (bytes > 0 && cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, bytes)) {
-            int status = gemm_pack(cpu->gemm, plans[kind], b, cpu->packed);
-            if (status != 0) {
-                fail_product(cpu, status);
-            }
+            gemm_pack(cpu->gemm, plans[kind], b, cpu->packed);
             return cpu->packed;
         }
     }
@@ -256,10 +253,7 @@ void cpu_pack(struct device *dev, struct mat w) {
         return;
     }
     memcpy(cpu->packed, w.data, gemm_pack_bytes(plan));
-    const int status = gemm_pack(cpu->gemm, plan, cpu->packed, w.data);
-    if (status != 0) {
-        fail_product(cpu, status);
-    }
+    gemm_pack(cpu->gemm, plan, cpu->packed, w.data);
 }
 
 void cpu_linear_packed_forward(struct device *dev, struct mat y, struct mat x, struct mat w,

@@ -28,11 +28,6 @@ static inline dnnl_status_t onednn_layout_strides(onednn_layout *layout, const d
     return dnnl_memory_desc_create_with_strides(layout, 2, dims, type, strides);
 }
 
-static inline dnnl_status_t onednn_layout_tag(onednn_layout *layout, const dnnl_dims_t dims,
-                                              dnnl_data_type_t type, dnnl_format_tag_t tag) {
-    return dnnl_memory_desc_create_with_tag(layout, 2, dims, type, tag);
-}
-
 static inline dnnl_status_t onednn_append_sum(dnnl_post_ops_t operations) {
     return dnnl_post_ops_append_sum(operations, 1.0f, 0, dnnl_data_type_undef);
 }
@@ -57,11 +52,6 @@ static inline dnnl_status_t onednn_layout_strides(onednn_layout *layout, const d
                                                   dnnl_data_type_t type,
                                                   const dnnl_dims_t strides) {
     return dnnl_memory_desc_init_by_strides(layout, 2, dims, type, strides);
-}
-
-static inline dnnl_status_t onednn_layout_tag(onednn_layout *layout, const dnnl_dims_t dims,
-                                              dnnl_data_type_t type, dnnl_format_tag_t tag) {
-    return dnnl_memory_desc_init_by_tag(layout, 2, dims, type, tag);
 }
 
 static inline dnnl_status_t onednn_append_sum(dnnl_post_ops_t operations) {
