@@ -27,14 +27,11 @@ struct block {
     int64_t steps;
     int64_t rows, columns; // of c
     int64_t ahead;    // bytes from what is read of a to what is fetched for the next block of rows
-    const char *next; // in the next panel of b, of which as many lines are fetched for every
-    int64_t next_lines; // FETCHED_STEPS that are multiplied
+    const char *next; // in the next panel of b, which the processor alone would fetch too late: so
+    int64_t next_lines; // many lines are fetched for every FETCHED_STEPS
 };
 
 #define FETCHED_STEPS 16
-// A b of more bytes comes from memory, not from the last cache, and the processor alone fetches its
-// panels too late.
-#define MANY_BYTES ((int64_t)10 << 20)
 
 // Without instructions for pairs a step takes two rounds: the first halves of all words, as f32,
 // and then the second ones.
@@ -181,9 +178,7 @@ ALWAYS void block_of(const struct product *p, const struct block *block, int64_t
 // Lines of a panel of b to fetch with each part of each strip of a, so that all strips fetch it.
 ALWAYS int64_t next_lines_of(const struct product *p, int64_t column, int vectors) {
     const int64_t strips = (p->c.rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS;
-    const int is_last = column + p->panel >= p->c.cols;
-    const int fits = p->c.cols * p->depth * WORD <= MANY_BYTES;
-    return is_last || fits ? 0 : (FETCHED_STEPS * vectors + strips - 1) / strips;
+    return column + p->panel < p->c.cols ? (FETCHED_STEPS * vectors + strips - 1) / strips : 0;
 }
 
 // All rows of one panel. The rows that the last strip lacks are read as its last one.

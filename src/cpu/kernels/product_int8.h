@@ -25,6 +25,8 @@ struct block {
     const signed char *panel;
     const float *scales; // of the panel
     int64_t width;
+    const signed char *next; // in the next panel, of which so many lines are fetched for every
+    int64_t next_lines;      // group, as the processor alone would fetch it too late
 };
 
 #if defined(__AVX512VNNI__)
@@ -178,6 +180,9 @@ ALWAYS void add_group(struct block *block, int first_row, int64_t column, int ve
     const int64_t stride = block->width * INT8_STEP, end = block->layout->ends[group];
     const int64_t first = group > 0 ? block->layout->ends[group - 1] : 0;
     const signed char *b = block->panel + first * block->width + column * INT8_STEP;
+    for (int64_t i = 0; i < block->next_lines; i++, block->next += 64) {
+        __builtin_prefetch(block->next, 0, 2);
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < ROWS_TOGETHER; i++) {
 #pragma GCC unroll 3
@@ -277,6 +282,12 @@ ALWAYS void write_block(const struct int8_product *p, const struct block *block,
     }
 }
 
+// Of the lines of a panel, those that each group of each block of rows fetches.
+ALWAYS int64_t lines_of_group(const struct int8_product *p, int64_t lines, int64_t groups) {
+    const int64_t parts = (p->c.rows + INT8_ROWS - 1) / INT8_ROWS * groups;
+    return (lines + parts - 1) / parts;
+}
+
 // All rows of a panel of `columns` outputs. The rows that the last block lacks are read as its last
 // one.
 ALWAYS void panel_of(const struct int8_product *p, int64_t column, int64_t columns) {
@@ -284,6 +295,10 @@ ALWAYS void panel_of(const struct int8_product *p, int64_t column, int64_t colum
                           .panel = p->panels + column * p->a->depth,
                           .scales = p->scales + column * p->layout->groups,
                           .width = int8_round_up(columns, 16)};
+    const int64_t bytes = p->a->depth * block.width;
+    block.next = block.panel + bytes;
+    block.next_lines =
+        column + columns < p->c.cols ? lines_of_group(p, bytes / 64, block.layout->groups) : 0;
     for (int64_t row = 0; row < p->c.rows; row += INT8_ROWS) {
         const int64_t rows = piece(row, p->c.rows, INT8_ROWS);
         for (int64_t i = 0; i < rows; i++) {
