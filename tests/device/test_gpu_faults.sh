@@ -39,6 +39,7 @@ hardware="take it out of use; checkpoints are intact, --resume_from_checkpoint a
 fault norms 3 214 69 "norms: uncorrectable ECC error (error 214): the GPU is faulty (Xid 48" "$hardware"
 fault norms 4 719 70 "norms: a kernel failed (error 719)" "Xid 13"
 fault span_loss 6 226 69 "span_loss: contained memory error (error 226)" "Xid 94" "$hardware"
+fault mark 20 999 70 "mark: unknown error (error 999)"
 fault embed_forward 5 700 70 "embed_forward: illegal memory access (error 700)" "Xid 31"
 
 # Before anything is computed there is nothing to leave behind.
