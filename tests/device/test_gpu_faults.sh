@@ -76,4 +76,17 @@ expect_err "; --per_device_train_batch_size 2 would fit"
 what="a batch that fits"
 BERTH_EMULATION_MEMORY=$small train planned --train_batch_size 8 --per_device_train_batch_size 2 --max_steps 1
 expect_code 0
+
+# Options that the device has no use for.
+printf 'ada lived in oslo\n' >texts.txt
+run embed --model start texts.txt --device emulated --instructions avx2
+expect_code 0
+expect_err "instructions: no effect, they are the CPU's, and the device is emulated"
+run embed --model start texts.txt --device emulated --tf32
+expect_code 0
+expect_no "$err" "no effect"
+run embed --model start texts.txt --device cpu --instructions generic --tf32
+expect_code 0
+expect_err "tf32: no effect, the device cpu has no such products"
+expect_no "$err" "instructions: no effect"
 finish
