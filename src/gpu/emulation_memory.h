@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of the emulated GPU: as much as the host has, or BERTH_EMULATION_MEMORY in KiB. After
-// each block is a guard of not-a-numbers, so that who reads too far computes with them. A guard
+// The memory of the emulated GPU: as much as the host has, or BERTH_EMULATION_MEMORY in KiB. Each
+// block is followed by a guard of not-a-numbers, so reads past its end give wrong results. A guard
 // that was written ends the process when the block is freed.
 #ifndef BERTH_GPU_EMULATION_MEMORY_H
 #define BERTH_GPU_EMULATION_MEMORY_H
