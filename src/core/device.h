@@ -318,7 +318,7 @@ struct device {
     // The first error since the last call, or BERTH_OK.
     enum berth_status (*status)(struct device *dev, struct berth_error *error);
     // The operations between these two may be kept as a graph and started together. Between them
-    // there are operations, zero and mark only. `key` is not 0 and the same where the operations
+    // there are operations and zero only. `key` is not 0 and the same where the operations
     // are the same but for their arguments: what they have in common is prepared once. NULL: the
     // device starts each operation as it is called.
     void (*graph_begin)(struct device *dev, uint64_t key);
@@ -326,7 +326,7 @@ struct device {
     // From now on the device's time counts towards this phase.
     void (*mark)(struct device *dev, enum device_phase phase);
     // Returns and resets the seconds of each phase that are known without waiting: at least those
-    // of all calls before the last wait.
+    // between the marks before the last wait.
     void (*times)(struct device *dev, double seconds[DEVICE_PHASES]);
 
     // --- forward and backward -----------------------------------------------------------------

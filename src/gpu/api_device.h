@@ -128,6 +128,11 @@ static inline gpu_error gpu_event_new(gpu_event *event) {
         GPU_CALL(EventCreateWithFlags)(&event->event, GPU_CALL(EventDisableTiming)));
 }
 
+// One whose time can be asked for. It may not be recorded while a graph is captured.
+static inline gpu_error gpu_event_new_timed(gpu_event *event) {
+    return gpu_error_of(GPU_CALL(EventCreate)(&event->event));
+}
+
 static inline void gpu_event_free(gpu_event event) {
     (void)GPU_CALL(EventDestroy)(event.event);
 }
@@ -145,6 +150,18 @@ static inline gpu_error gpu_event_wait(const gpu_event *event) {
 static inline gpu_error gpu_event_done(const gpu_event *event, bool *done) {
     const GPU_CALL(Error_t) error = GPU_CALL(EventQuery)(event->event);
     *done = error == GPU_CALL(Success);
+    return error == GPU_CALL(ErrorNotReady) ? GPU_NO_ERROR : gpu_error_of(error);
+}
+
+// The seconds between two timed events of a stream as they were last recorded; not known before the
+// stream has come to both.
+static inline gpu_error gpu_event_seconds(const gpu_event *from, const gpu_event *to, bool *known,
+                                          double *seconds) {
+    float milliseconds = 0;
+    const GPU_CALL(Error_t) error =
+        GPU_CALL(EventElapsedTime)(&milliseconds, from->event, to->event);
+    *known = error == GPU_CALL(Success);
+    *seconds = 1e-3 * (double)milliseconds;
     return error == GPU_CALL(ErrorNotReady) ? GPU_NO_ERROR : gpu_error_of(error);
 }
 

@@ -30,7 +30,7 @@ static inline void *gpu_native(gpu_stream stream) {
 
 // BERTH_EMULATION_FAULT=CALL:N:CODE: the N-th of these calls of the process fails with that error,
 // as all that follow do, of whatever kind. CALL: a kernel's name, or "memory", "upload",
-// "download", "wait". Only the memory that is missing once may be there later.
+// "download", "wait", "mark". Only the memory that is missing once may be there later.
 inline gpu_error emulated_fault(const char *call) {
     static const char *const wanted = getenv("BERTH_EMULATION_FAULT");
     static int calls, broken;
@@ -150,30 +150,53 @@ static inline gpu_error gpu_download(void *to_host, const void *from, size_t byt
     return emulated_fault("download");
 }
 
+// Counts the waits that keep the host.
+static inline void emulated_wait(struct emulated_stream *queue, uint64_t position) {
+    if (!emulated_stream_is_done(queue, position)) {
+        emulated_counts_add("host wait", {0, 0, 0});
+    }
+    emulated_stream_wait(queue, position);
+}
+
 static inline gpu_error gpu_wait(gpu_stream stream) {
     if (emulated_stream_captures()) {
         return emulated_forbidden();
     }
-    emulated_stream_wait(stream.queue, UINT64_MAX);
+    emulated_wait(stream.queue, emulated_stream_position(stream.queue));
     return emulated_fault("wait");
 }
 
 struct gpu_event {
     struct emulated_stream *queue;
     uint64_t position;
+    double *passed; // when the stream came there, by the host's clock; NULL: not timed
 };
 
 static inline gpu_error gpu_event_new(gpu_event *event) {
-    *event = gpu_event{NULL, 0};
+    *event = gpu_event{NULL, 0, NULL};
     return GPU_NO_ERROR;
+}
+
+static inline gpu_error gpu_event_new_timed(gpu_event *event) {
+    *event = gpu_event{NULL, 0, (double *)malloc(sizeof(double))};
+    return event->passed != NULL ? GPU_NO_ERROR : gpu_error{GPU_OUT_OF_MEMORY, NULL};
 }
 
 static inline void gpu_event_free(gpu_event event) {
+    free(event.passed);
 }
 
 static inline gpu_error gpu_event_record(gpu_event *event, gpu_stream stream) {
-    *event = gpu_event{stream.queue, emulated_stream_position(stream.queue)};
-    return GPU_NO_ERROR;
+    double *passed = event->passed;
+    if (passed != NULL) {
+        emulated_stream_add(stream.queue, {"mark", 0, [=](int) {
+                                               emulated_counts_add("mark", {0, 0, 0});
+                                               *passed = omp_get_wtime();
+                                           }});
+    }
+    event->queue = stream.queue;
+    event->position = emulated_stream_position(stream.queue);
+    return passed != NULL ? emulated_fault("mark") : GPU_NO_ERROR;
 }
 
 static inline gpu_error gpu_event_wait(const gpu_event *event) {
@@ -181,7 +204,7 @@ static inline gpu_error gpu_event_wait(const gpu_event *event) {
         return emulated_forbidden();
     }
     if (event->queue != NULL) {
-        emulated_stream_wait(event->queue, event->position);
+        emulated_wait(event->queue, event->position);
     }
     return GPU_NO_ERROR;
 }
@@ -191,6 +214,15 @@ static inline gpu_error gpu_event_done(const gpu_event *event, bool *done) {
         return emulated_forbidden();
     }
     *done = event->queue == NULL || emulated_stream_advance(event->queue, event->position);
+    return GPU_NO_ERROR;
+}
+
+// Asking does not bring the stream any further.
+static inline gpu_error gpu_event_seconds(const gpu_event *from, const gpu_event *to, bool *known,
+                                          double *seconds) {
+    *known = emulated_stream_is_done(from->queue, from->position) &&
+             emulated_stream_is_done(to->queue, to->position);
+    *seconds = *known ? *to->passed - *from->passed : 0;
     return GPU_NO_ERROR;
 }
 

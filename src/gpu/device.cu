@@ -38,6 +38,14 @@ static void wait(struct gpu *gpu, const char *call) {
     }
 }
 
+static gpu_error wait_for(struct gpu *gpu, const gpu_event *event) {
+    if (gpu->peers == NULL) {
+        return gpu_event_wait(event);
+    }
+    gpu_wait_with_peers(gpu, event);
+    return GPU_NO_ERROR;
+}
+
 enum berth_status gpu_status(struct device *dev, struct berth_error *error) {
     struct gpu *gpu = gpu_of(dev);
     wait(gpu, "waiting");
@@ -92,12 +100,7 @@ static gpu_error upload_piece(struct gpu *gpu, void *to, const void *from_host, 
     gpu_event *copied = &staging->copied[staging->next];
     unsigned char *half = staging->block + (size_t)staging->next * STAGING_BYTES;
     staging->next = 1 - staging->next;
-    gpu_error error = GPU_NO_ERROR;
-    if (gpu->peers != NULL) {
-        gpu_wait_with_peers(gpu, copied);
-    } else {
-        error = gpu_event_wait(copied);
-    }
+    gpu_error error = wait_for(gpu, copied);
     if (error.code == 0) {
         memcpy(half, from_host, bytes);
         error = gpu_upload(to, half, bytes, gpu->stream);
@@ -292,21 +295,74 @@ static void graph_end(struct device *dev) {
 
 // --- time ---------------------------------------------------------------------------------------
 
+static gpu_error open_marks(struct gpu_marks *marks) {
+    gpu_error error = GPU_NO_ERROR;
+    for (int i = 0; i < GPU_MARKS && error.code == 0; i++) {
+        error = gpu_event_new_timed(&marks->events[i]);
+    }
+    return error;
+}
+
+static void close_marks(struct gpu_marks *marks) {
+    for (gpu_event event : marks->events) {
+        gpu_event_free(event);
+    }
+}
+
+// The time between the marks that the stream has passed; does not wait for others.
+static gpu_error add_up(struct gpu_marks *marks) {
+    bool known = true;
+    double seconds;
+    gpu_error error = GPU_NO_ERROR;
+    while (error.code == 0 && known && marks->first + 1 < marks->count) {
+        const int64_t from = marks->first % GPU_MARKS, to = (marks->first + 1) % GPU_MARKS;
+        error = gpu_event_seconds(&marks->events[from], &marks->events[to], &known, &seconds);
+        if (error.code == 0 && known) {
+            marks->seconds[marks->phases[from]] += seconds;
+            marks->first++;
+        }
+    }
+    return error;
+}
+
+// Without uploads the stream may be so far behind that the host waits.
+static gpu_error make_room(struct gpu *gpu) {
+    struct gpu_marks *marks = &gpu->marks;
+    gpu_error error = add_up(marks);
+    if (error.code == 0 && marks->count - marks->first == GPU_MARKS) {
+        error = wait_for(gpu, &marks->events[(marks->first + 1) % GPU_MARKS]);
+        error = error.code == 0 ? add_up(marks) : error;
+    }
+    return error;
+}
+
+static gpu_error add_mark(struct gpu *gpu, enum device_phase phase) {
+    struct gpu_marks *marks = &gpu->marks;
+    const int64_t mark = marks->count % GPU_MARKS;
+    if (gpu->capturing != NULL) {
+        return gpu_error{GPU_CAPTURE_FORBIDS, "not allowed while a graph is captured"};
+    }
+    gpu_error error = marks->count - marks->first == GPU_MARKS ? make_room(gpu) : GPU_NO_ERROR;
+    if (error.code == 0 && marks->count - marks->first < GPU_MARKS) {
+        error = gpu_event_record(&marks->events[mark], gpu->stream);
+        marks->phases[mark] = phase;
+        marks->count += error.code == 0;
+    }
+    return error;
+}
+
 static void mark(struct device *dev, enum device_phase phase) {
     struct gpu *gpu = gpu_of(dev);
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    gpu->seconds[gpu->phase] += (double)(now.tv_sec - gpu->marked.tv_sec) +
-                                1e-9 * (double)(now.tv_nsec - gpu->marked.tv_nsec);
-    gpu->marked = now;
-    gpu->phase = phase;
+    if (gpu->status == BERTH_OK) {
+        gpu_fail(gpu, "mark", add_mark(gpu, phase));
+    }
 }
 
 static void times(struct device *dev, double seconds[DEVICE_PHASES]) {
     struct gpu *gpu = gpu_of(dev);
-    mark(dev, gpu->phase);
-    memcpy(seconds, gpu->seconds, sizeof gpu->seconds);
-    memset(gpu->seconds, 0, sizeof gpu->seconds);
+    gpu_fail(gpu, "mark", add_up(&gpu->marks));
+    memcpy(seconds, gpu->marks.seconds, sizeof gpu->marks.seconds);
+    memset(gpu->marks.seconds, 0, sizeof gpu->marks.seconds);
 }
 
 // --- opening ------------------------------------------------------------------------------------
@@ -331,6 +387,7 @@ static void close_device(struct device *dev) {
         gpu_graph_free(&bucket.graph);
     }
     close_staging(&gpu->staging);
+    close_marks(&gpu->marks);
     close_fetches(&gpu->fetches);
     if (gpu->is_open) {
         gpu_close(gpu->stream);
@@ -463,6 +520,9 @@ static enum berth_status open_parts(struct gpu *gpu, const struct device_options
         failure = open_staging(&gpu->staging);
     }
     if (failure.code == 0) {
+        failure = open_marks(&gpu->marks);
+    }
+    if (failure.code == 0) {
         failure = gemm_open(&gpu->gemm, options->tf32 && GPU_HAS_TF32);
     }
     if (failure.code == 0 && by_cudnn) {
@@ -488,7 +548,6 @@ static enum berth_status open_parts(struct gpu *gpu, const struct device_options
     fill_table(&gpu->device);
     gpu->ranks = options->ranks;
     gpu->device.tf32 = options->tf32 && GPU_HAS_TF32;
-    clock_gettime(CLOCK_MONOTONIC, &gpu->marked);
     *device = &gpu->device;
     return BERTH_OK;
 }

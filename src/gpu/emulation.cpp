@@ -551,9 +551,20 @@ static void run_block(struct emulator *e, dim3 index) {
 
 static enum order order_of_environment(void) {
     const char *order = getenv("BERTH_EMULATION_ORDER");
-    return order == NULL || strcmp(order, "forward") == 0 ? ORDER_FORWARD
-           : strcmp(order, "reverse") == 0                ? ORDER_REVERSE
-                                                          : ORDER_RANDOM;
+    if (order == NULL || strcmp(order, "forward") == 0) {
+        return ORDER_FORWARD;
+    }
+    if (strcmp(order, "reverse") == 0) {
+        return ORDER_REVERSE;
+    }
+    if (strcmp(order, "random") != 0) {
+        fprintf(stderr,
+                "emulated GPU: BERTH_EMULATION_ORDER: expected forward, reverse or random, found "
+                "\"%s\"\n",
+                order);
+        abort();
+    }
+    return ORDER_RANDOM;
 }
 
 // The memory of a host's thread, which it keeps.

@@ -104,7 +104,6 @@ static inline uint32_t gpu_bits(float x) {
     return bits;
 }
 
-// To nearest, ties to even.
 // To TF32, of 10 bits of fraction: to nearest, ties away from zero, as cvt.rna.tf32.f32 does.
 static inline float emulated_tf32(float x) {
     uint32_t bits;
@@ -116,6 +115,7 @@ static inline float emulated_tf32(float x) {
     return x;
 }
 
+// To nearest, ties to even.
 static inline uint16_t gpu_bf16(float x) {
     const uint32_t bits = gpu_bits(x);
     return x != x ? (uint16_t)(bits >> 16 | 0x40u)

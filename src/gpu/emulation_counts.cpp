@@ -121,8 +121,14 @@ static void touch(uintptr_t address, size_t bytes, unsigned char how) {
     found--;
     struct emulated_block &block = found->second;
     const size_t first = address - found->first;
-    if (first + bytes > block.bytes) {
+    if (first >= block.bytes + EMULATED_GUARD) {
         return; // not the GPU's memory
+    }
+    if (first + bytes > block.bytes) {
+        fprintf(stderr,
+                "emulated GPU: kernel %s %s %zu bytes at offset %zu of a block of %zu bytes\n",
+                launch.kernel, how == WRITTEN ? "writes" : "reads", bytes, first, block.bytes);
+        abort();
     }
     if (block.touched == NULL) {
         block.touched = (unsigned char *)calloc(block.bytes, 1);

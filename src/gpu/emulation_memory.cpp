@@ -4,7 +4,9 @@
 #include "gpu/emulation_counts.h"
 #include "gpu/gpu_api.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -27,7 +29,12 @@ uint64_t emulated_memory_left(void) {
 // Where nothing is computed, memory that nobody writes takes none of the host's.
 static void *take(size_t bytes) {
     if (!emulated_is_dry()) {
-        return aligned_alloc(256, (bytes + 255) / 256 * 256);
+        void *block = NULL;
+        if (posix_memalign(&block, EMULATED_ALIGNMENT, bytes + EMULATED_GUARD) != 0) {
+            return NULL;
+        }
+        memset((unsigned char *)block + bytes, EMULATED_POISON, EMULATED_GUARD);
+        return block;
     }
     void *block = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -43,6 +50,17 @@ void *emulated_memory_new(size_t bytes) {
     return block;
 }
 
+static void check_guard(const void *block, size_t bytes) {
+    const unsigned char *guard = (const unsigned char *)block + bytes;
+    for (size_t i = 0; i < EMULATED_GUARD; i++) {
+        if (guard[i] != EMULATED_POISON) {
+            fprintf(stderr, "emulated GPU: the memory after a block of %zu bytes was written\n",
+                    bytes);
+            abort();
+        }
+    }
+}
+
 void emulated_memory_free(void *block) {
     if (block == NULL) {
         return;
@@ -55,6 +73,7 @@ void emulated_memory_free(void *block) {
     if (emulated_is_dry()) {
         munmap(block, bytes + 1);
     } else {
+        check_guard(block, bytes);
         free(block);
     }
 }

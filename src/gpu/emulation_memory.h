@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of the emulated GPU: as much as the host has, or BERTH_EMULATION_MEMORY in KiB.
+// The memory of the emulated GPU: as much as the host has, or BERTH_EMULATION_MEMORY in KiB. Each
+// block is followed by a guard of not-a-numbers, so reads past its end give wrong results. A guard
+// that was written ends the process when the block is freed.
 #ifndef BERTH_GPU_EMULATION_MEMORY_H
 #define BERTH_GPU_EMULATION_MEMORY_H
 
@@ -7,8 +9,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum {
+    EMULATED_ALIGNMENT = 256,
+    EMULATED_POISON = 0xFF, // each byte of a guard
+#if defined(__SANITIZE_ADDRESS__)
+    EMULATED_GUARD = 0 // the sanitizer watches what is after a block
+#else
+    EMULATED_GUARD = 256 // bytes
+#endif
+};
+
 uint64_t emulated_memory_left(void);
-// NULL: not so much is left.
+// Aligned to EMULATED_ALIGNMENT. NULL: not so much is left.
 void *emulated_memory_new(size_t bytes);
 void emulated_memory_free(void *block);
 

@@ -59,6 +59,10 @@ uint64_t emulated_stream_position(const struct emulated_stream *stream) {
     return stream->added;
 }
 
+bool emulated_stream_is_done(const struct emulated_stream *stream, uint64_t position) {
+    return stream->done >= position;
+}
+
 bool emulated_stream_advance(struct emulated_stream *stream, uint64_t position) {
     while (stream->done < position && !stream->waiting.empty()) {
         if (stream->waiting.front().may_run && !stream->waiting.front().may_run()) {

@@ -26,6 +26,7 @@ int emulated_stream_threads(const struct emulated_stream *stream);
 void emulated_stream_add(struct emulated_stream *stream, struct emulated_task task);
 // The number of tasks that were added so far.
 uint64_t emulated_stream_position(const struct emulated_stream *stream);
+bool emulated_stream_is_done(const struct emulated_stream *stream, uint64_t position);
 // Does the tasks up to that position, as far as they may run; true: all of them.
 bool emulated_stream_advance(struct emulated_stream *stream, uint64_t position);
 // Does the tasks up to that position.

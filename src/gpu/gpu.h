@@ -7,8 +7,6 @@
 #include "core/device.h"
 #include "gpu/gpu_api.h"
 
-#include <time.h>
-
 // Pinned memory in two halves, through which uploads go: the host fills one while the stream copies
 // the other.
 struct gpu_staging {
@@ -28,6 +26,17 @@ struct gpu_fetches {
     int64_t count;
 };
 
+// When the stream came to each call of `mark`. An upload waits for the copy before the last one, so
+// in an update the stream is never as many marks behind the host as fit.
+enum { GPU_MARKS = 64 };
+
+struct gpu_marks {
+    gpu_event events[GPU_MARKS];
+    enum device_phase phases[GPU_MARKS]; // that begin there
+    int64_t first, count;                // the marks before `first` are added up
+    double seconds[DEVICE_PHASES];
+};
+
 // The graph of the operations between graph_begin and graph_end with batches of one size.
 struct gpu_bucket {
     uint64_t key; // 0: none
@@ -43,6 +52,7 @@ struct gpu {
     bool is_open; // the stream
     struct gpu_staging staging;
     struct gpu_fetches fetches;
+    struct gpu_marks marks;
     struct gpu_bucket buckets[GPU_BUCKETS];
     struct gpu_bucket *capturing; // NULL: operations start at once
     uint64_t captures;
@@ -58,10 +68,6 @@ struct gpu {
 
     enum berth_status status; // the first error since the last call of status
     struct berth_error error;
-
-    enum device_phase phase; // current phase, since `marked` on the monotonic clock
-    struct timespec marked;
-    double seconds[DEVICE_PHASES];
 };
 
 static inline struct gpu *gpu_of(struct device *dev) {

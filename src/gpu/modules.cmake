@@ -17,11 +17,20 @@ set(gpu_products ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_lt.cu) # by a GPU's librar
 set(gpu_host_sources emulation.cpp emulation_counts.cpp emulation_memory.cpp emulation_stream.cpp)
 list(TRANSFORM gpu_host_sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/gpu/)
 
-function(add_emulated_device target products)
-  add_library(${target} MODULE ${gpu_sources} ${gpu_host_sources} ${products})
+function(set_emulated target)
   target_compile_features(${target} PRIVATE cxx_std_17)
   target_compile_options(${target} PRIVATE -fno-exceptions -fno-rtti)
   target_link_libraries(${target} PRIVATE OpenMP::OpenMP_CXX)
+endfunction()
+function(add_emulated_device target products)
+  add_library(${target} MODULE ${gpu_sources} ${gpu_host_sources} ${products})
+  set_emulated(${target})
+endfunction()
+# With a call at each load and store of a kernel, which emulation_counts.cpp answers: those that the
+# compiler makes for its thread sanitizer, whose library is not linked.
+function(set_counted target)
+  target_compile_definitions(${target} PRIVATE EMULATION_COUNTED)
+  target_compile_options(${target} PRIVATE -fsanitize=thread -fno-threadsafe-statics)
 endfunction()
 
 set(BERTH_DEVICES)
@@ -72,19 +81,30 @@ if(BERTH_HAS_EMULATED_DEVICE)
     set_target_properties(berth-device-emulated-cudnn PROPERTIES OUTPUT_NAME berth-device-emulated
                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/cudnn)
   endif()
-  # With a call at each load and store of a kernel, which emulation_counts.cpp answers: those that the
-  # compiler makes for its thread sanitizer, whose library is not linked.
   if(BERTH_HAS_BUILD_TESTS AND NOT BERTH_SANITIZE)
     add_emulated_device(berth-device-emulated-counted ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
     berth_module_not_installed(berth-device-emulated-counted berth_device_module)
-    target_compile_definitions(berth-device-emulated-counted PRIVATE EMULATION_COUNTED)
-    target_compile_options(berth-device-emulated-counted PRIVATE -fsanitize=thread -fno-threadsafe-statics)
+    set_counted(berth-device-emulated-counted)
     foreach(source emulation emulation_counts emulation_memory emulation_stream) # which are not the GPU
       set_property(SOURCE ${CMAKE_CURRENT_SOURCE_DIR}/gpu/${source}.cpp APPEND PROPERTY COMPILE_OPTIONS
                    -fno-sanitize=thread)
     endforeach()
     set_target_properties(berth-device-emulated-counted PROPERTIES OUTPUT_NAME berth-device-emulated
                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/counted)
+  endif()
+  if(BERTH_HAS_BUILD_TESTS) # wrong kernels, for a test of the emulation
+    set(programs broken_kernels)
+    if(NOT BERTH_SANITIZE)
+      list(APPEND programs broken_kernels_counted)
+    endif()
+    foreach(program IN LISTS programs)
+      add_executable(${program} ${PROJECT_SOURCE_DIR}/tests/device/broken_kernels.cpp ${gpu_host_sources})
+      target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+      set_emulated(${program})
+    endforeach()
+    if(TARGET broken_kernels_counted)
+      set_counted(broken_kernels_counted)
+    endif()
   endif()
 endif()
 

@@ -56,6 +56,38 @@ static void products_only(void **state) {
     dev->close(dev);
 }
 
+static enum device_phase marked;
+static const double three = 3;
+
+static void note_mark(struct device *dev, enum device_phase phase) {
+    assert_int_equal(marked,
+                     phase == DEVICE_PHASE_FORWARD ? DEVICE_PHASE_OTHER : DEVICE_PHASE_FORWARD);
+    marked = phase;
+}
+
+static void three_seconds(struct device *dev, double seconds[DEVICE_PHASES]) {
+    for (int phase = 0; phase < DEVICE_PHASES; phase++) {
+        seconds[phase] = phase == DEVICE_PHASE_FORWARD ? three : 1;
+    }
+}
+
+// A device that is not the host says itself how long an operation takes.
+static void times_by_marks(void **state) {
+    struct device *dev = opened();
+    static struct bench_lines lines;
+    marked = DEVICE_PHASE_OTHER;
+    dev->mark = note_mark;
+    dev->times = three_seconds;
+    assert_int_equal(bench_ops(dev, &geometry, 1, timing, &lines, NULL), BERTH_OK);
+    for (int i = 0; i < lines.count; i++) {
+        assert_float_equal(lines.line[i].seconds, three, 0);
+    }
+    const double bytes = (double)(sizeof(float) << 26);
+    assert_float_equal(bench_bandwidth(dev, CLOCK_MONOTONIC, 0.01), bytes / three, 1);
+    assert_int_equal(marked, DEVICE_PHASE_OTHER);
+    dev->close(dev);
+}
+
 // Every allocation fails once; the guarded device's close aborts if a block was not freed.
 static void no_memory(void **state) {
     static struct bench_lines lines;
@@ -78,6 +110,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation),
         cmocka_unit_test(products_only),
+        cmocka_unit_test(times_by_marks),
         cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,6 +28,9 @@ if command -v cuobjdump >"$work/cuobjdump"; then
     for architecture in $ARCHITECTURES; do
         expect_out ".sm_$architecture."
     done
+    what="PTX of the last of $ARCHITECTURES in $MODULE"
+    cuobjdump --list-ptx "$MODULE" >"$out" 2>"$err" || fail "cuobjdump"
+    expect_out ".sm_${ARCHITECTURES##* }.ptx"
 fi
 
 if [ -e /dev/nvidiactl ] || ldconfig -p | grep -q 'libcuda\.so\.1'; then

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 // Rows of one, two, four and more chunks of a warp's columns, with and without vectors; head sizes
 // up to the largest.
@@ -213,6 +214,84 @@ static void attention_in_graphs(void **state) {
     dev->close(dev);
 }
 
+static void rest(int milliseconds) {
+    const struct timespec moment = {0, milliseconds * 1000000L};
+    nanosleep(&moment, NULL);
+}
+
+static double total(const double seconds[DEVICE_PHASES]) {
+    double sum = 0;
+    for (int phase = 0; phase < DEVICE_PHASES; phase++) {
+        sum += seconds[phase];
+    }
+    return sum;
+}
+
+// A phase lasts from when the stream comes to its mark until it comes to the next one. The host
+// rests before the stream begins, which is in no phase, and where the stream waits for it.
+static void marks_are_in_the_stream(void **state) {
+    struct device *dev = open_emulated();
+    double seconds[DEVICE_PHASES];
+    float number = 0, *sum = dev->memory_new(dev, sizeof number);
+    dev->mark(dev, DEVICE_PHASE_FORWARD);
+    dev->add(dev, sum, sum, 1);
+    rest(500);
+    dev->mark(dev, DEVICE_PHASE_OTHER);
+    dev->times(dev, seconds);
+    assert_float_equal(total(seconds), 0, 0); // nothing has begun
+    dev->download(dev, &number, sum, sizeof number);
+    dev->times(dev, seconds);
+    assert_true(seconds[DEVICE_PHASE_FORWARD] > 0 && seconds[DEVICE_PHASE_FORWARD] < 0.5);
+    assert_float_equal(total(seconds), seconds[DEVICE_PHASE_FORWARD], 0);
+
+    dev->mark(dev, DEVICE_PHASE_FORWARD);
+    dev->download(dev, &number, sum, sizeof number);
+    rest(20);
+    dev->mark(dev, DEVICE_PHASE_BACKWARD);
+    dev->download(dev, &number, sum, sizeof number);
+    rest(40);
+    dev->mark(dev, DEVICE_PHASE_STEP);
+    dev->download(dev, &number, sum, sizeof number);
+    rest(60);
+    dev->mark(dev, DEVICE_PHASE_OTHER);
+    dev->times(dev, seconds);
+    assert_true(seconds[DEVICE_PHASE_FORWARD] >= 0.02 && seconds[DEVICE_PHASE_BACKWARD] >= 0.04);
+    assert_float_equal(seconds[DEVICE_PHASE_STEP], 0, 0); // it ends where nobody has waited
+    dev->download(dev, &number, sum, sizeof number);
+    dev->times(dev, seconds);
+    assert_true(seconds[DEVICE_PHASE_STEP] >= 0.06);
+    assert_float_equal(total(seconds), seconds[DEVICE_PHASE_STEP], 0);
+    dev->memory_free(dev, sum, sizeof number);
+    dev->close(dev);
+}
+
+// No mark is lost where more are under way than the device keeps; there are none in a graph.
+static void many_marks(void **state) {
+    struct device *dev = open_emulated();
+    struct berth_error error;
+    double seconds[DEVICE_PHASES];
+    dev->mark(dev, DEVICE_PHASE_FORWARD);
+    assert_int_equal(dev->status(dev, &error), BERTH_OK);
+    rest(20);
+    for (int i = 0; i < 200; i++) {
+        dev->mark(dev, DEVICE_PHASE_BACKWARD);
+    }
+    rest(40);
+    dev->mark(dev, DEVICE_PHASE_OTHER);
+    assert_int_equal(dev->status(dev, &error), BERTH_OK);
+    dev->times(dev, seconds);
+    assert_true(seconds[DEVICE_PHASE_FORWARD] >= 0.02 && seconds[DEVICE_PHASE_FORWARD] < 60);
+    assert_true(seconds[DEVICE_PHASE_BACKWARD] >= 0.04 && seconds[DEVICE_PHASE_BACKWARD] < 60);
+    for (int i = 0; i < 2; i++) { // the first is not captured
+        dev->graph_begin(dev, 7);
+        dev->mark(dev, DEVICE_PHASE_STEP);
+        dev->graph_end(dev);
+        assert_int_equal(dev->status(dev, &error), i == 0 ? BERTH_OK : BERTH_INTERNAL);
+    }
+    assert_non_null(strstr(error.message, "mark: not allowed while a graph is captured"));
+    dev->close(dev);
+}
+
 // With an argument, only the tests whose names it matches.
 int main(int count, char **arguments) {
     const struct CMUnitTest tests[] = {
@@ -224,6 +303,8 @@ int main(int count, char **arguments) {
         cmocka_unit_test(attention_in_graphs),
         cmocka_unit_test(products_in_tf32),
         cmocka_unit_test(products_of_one_shape),
+        cmocka_unit_test(marks_are_in_the_stream),
+        cmocka_unit_test(many_marks),
     };
     cmocka_set_test_filter(count > 1 ? arguments[1] : NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Launches, and bytes of device memory, of training on the emulated GPU. The module with counted loads and stores ends
 # the run where a launch differs from its plan; the plan of the run that computes nothing is the same; an update is
-# fetched once and is two graphs a micro-batch. BERTH: the program.
+# fetched once, which is the only time that the host waits, and is two graphs a micro-batch. BERTH: the program.
 . "$(dirname "$0")/../cli/lib.sh"
 cd "$work" || exit 1
 make_model start 64
@@ -44,5 +44,7 @@ more() { # NAME
 [ "$(more "graph launch")" = 4 ] || fail "$(more "graph launch") graphs"
 [ "$(more "graph instantiation")" = 0 ] || fail "$(more "graph instantiation") graphs are made"
 [ "$(more upload)" = 2 ] || fail "$(more upload) uploads"
+[ "$(more "host wait")" = 1 ] || fail "the host waits $(more "host wait") times"
+[ "$(more mark)" = 8 ] || fail "$(more mark) marks" # three a micro-batch, and two of the step
 [ "$(more adamw)" -ge 1 ] || fail "no step"
 finish

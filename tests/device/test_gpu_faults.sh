@@ -39,6 +39,7 @@ hardware="take it out of use; checkpoints are intact, --resume_from_checkpoint a
 fault norms 3 214 69 "norms: uncorrectable ECC error (error 214): the GPU is faulty (Xid 48" "$hardware"
 fault norms 4 719 70 "norms: a kernel failed (error 719)" "Xid 13"
 fault span_loss 6 226 69 "span_loss: contained memory error (error 226)" "Xid 94" "$hardware"
+fault mark 20 999 70 "mark: unknown error (error 999)"
 fault embed_forward 5 700 70 "embed_forward: illegal memory access (error 700)" "Xid 31"
 
 # Before anything is computed there is nothing to leave behind.
@@ -75,4 +76,17 @@ expect_err "; --per_device_train_batch_size 2 would fit"
 what="a batch that fits"
 BERTH_EMULATION_MEMORY=$small train planned --train_batch_size 8 --per_device_train_batch_size 2 --max_steps 1
 expect_code 0
+
+# Options that the device has no use for.
+printf 'ada lived in oslo\n' >texts.txt
+run embed --model start texts.txt --device emulated --instructions avx2
+expect_code 0
+expect_err "instructions: no effect, they are the CPU's, and the device is emulated"
+run embed --model start texts.txt --device emulated --tf32
+expect_code 0
+expect_no "$err" "no effect"
+run embed --model start texts.txt --device cpu --instructions generic --tf32
+expect_code 0
+expect_err "tf32: no effect, the device cpu has no such products"
+expect_no "$err" "instructions: no effect"
 finish

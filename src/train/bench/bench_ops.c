@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times each operation on the data of a typical batch, after one run that is not timed, until the
-// device's status reports completion.
+// Times each operation on the data of a typical batch, after one run that is not timed: on the host
+// until the device's status reports completion, on another device by its marks.
 #include "train/bench/bench_ops.h"
 
 #include "train/bench/bench_operands.h"
@@ -13,6 +13,32 @@ static double now(clockid_t clock) {
 
 clockid_t bench_clock(const struct device *dev, int threads) {
     return dev->is_host && threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+}
+
+// --- time ---------------------------------------------------------------------------------------
+
+static double begin_time(struct device *dev, clockid_t clock) {
+    if (!dev->is_host) {
+        dev->mark(dev, DEVICE_PHASE_FORWARD);
+    }
+    return now(clock);
+}
+
+// Waits. What the host needs to start operations, and to learn that they are done, is not in a
+// device's time.
+static enum berth_status end_time(struct device *dev, clockid_t clock, double begin,
+                                  double *seconds, struct berth_error *error) {
+    double phases[DEVICE_PHASES];
+    if (dev->is_host) {
+        TRY(dev->status(dev, error));
+        *seconds = now(clock) - begin;
+        return BERTH_OK;
+    }
+    dev->mark(dev, DEVICE_PHASE_OTHER);
+    TRY(dev->status(dev, error));
+    dev->times(dev, phases);
+    *seconds = phases[DEVICE_PHASE_FORWARD];
+    return BERTH_OK;
 }
 
 double bench_bandwidth(struct device *dev, clockid_t clock, double seconds) {
@@ -31,10 +57,11 @@ double bench_bandwidth(struct device *dev, clockid_t clock, double seconds) {
     dev->upload(dev, range, &all, sizeof all);
     double best = 0, started = now(clock);
     do {
-        double before = now(clock);
+        double taken = 0;
+        const double begin = begin_time(dev, clock);
         dev->squares(dev, sums, (const float *)(void *)block, range, 1);
-        (void)dev->status(dev, NULL); // waits
-        double rate = (double)bytes / (now(clock) - before);
+        (void)end_time(dev, clock, begin, &taken, NULL);
+        const double rate = taken > 0 ? (double)bytes / taken : 0;
         best = rate > best ? rate : best;
     } while (now(clock) - started < seconds);
     dev->memory_free(dev, block, whole);
@@ -49,10 +76,10 @@ static enum berth_status time_call(struct device *dev, const struct op_call *cal
                                    struct berth_error *error) {
     *best = 1e30;
     for (int i = 0; i <= timing.repeats; i++) {
-        const double before = now(timing.clock);
+        double seconds;
+        const double begin = begin_time(dev, timing.clock);
         call->op->call(dev, call);
-        TRY(dev->status(dev, error));
-        const double seconds = now(timing.clock) - before;
+        TRY(end_time(dev, timing.clock, begin, &seconds, error));
         *best = i > 0 && seconds < *best ? seconds : *best;
     }
     return BERTH_OK;

@@ -33,8 +33,8 @@ struct bench_geometry {
 };
 
 struct bench_timing {
-    clockid_t clock;
-    int repeats; // runs of each operation
+    clockid_t clock; // of the host's operations
+    int repeats;     // runs of each operation
 };
 
 // The clock to use for a device with `threads` threads: processor time for a single thread, because

@@ -99,6 +99,8 @@ struct update_result {
     double needed_flops;    // of this rank's parts, as are the next
     int64_t micro_batches;
     double imbalance; // of the parts' predicted times: the largest by their mean
+    // By the device's marks. An update that a GPU still computes as update_run returns gives the
+    // seconds of its step to the next update.
     double forward_seconds, backward_seconds, step_seconds;
     int stop; // maximum of *stop over the ranks, read once
     int left; // 1: left early, between two micro-batches; the weights are unchanged

@@ -226,6 +226,11 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
     if (config->tf32 && !(*device)->tf32) {
         log_note(log, "tf32: no effect, the device %s has no such products", (*device)->name);
     }
+    if (config->instructions != NULL && strcmp(config->instructions, "auto") != 0 &&
+        !(*device)->is_host) {
+        log_note(log, "instructions: no effect, they are the CPU's, and the device is %s",
+                 (*device)->name);
+    }
     return BERTH_OK;
 }
 
