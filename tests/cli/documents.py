@@ -139,10 +139,10 @@ def incomplete_faults(text: str, nightly: str):
 
 
 def incomplete_table(text: str, heading: str, title: str, names: set):
-    """The rows of the table below a heading are those names, of which what follows a comma does not count."""
+    """The rows of the table below a heading are those names."""
     section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    found = {re.match(r"`?([^`,]*)", first)[1] for first, _ in rows_of(section, title)}
-    for name in sorted(found ^ {name.partition(",")[0] for name in names}):
+    found = {re.match(r"`?([^`]*)", first)[1] for first, _ in rows_of(section, title)}
+    for name in sorted(found ^ names):
         yield f"{heading}: {name}: the rows and the program must agree"
 
 
