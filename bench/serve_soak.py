@@ -10,8 +10,9 @@ resident memory, descriptors, threads, replies by status. After each loading eve
 the server makes: memory for a batch becomes resident, in steps of 2 MiB, when a batch needs it. The last object has the
 slope of the memory after the first sixth of the time (of the highest points between two reloads, the median of the slopes
 of all pairs; while models are loaded, old and new are in memory, so nothing is measured), the range of the
-descriptors and what was unexpected. The exit code is 1 if the slope is 1 MiB an hour or more, if descriptors remain, or if a reply was unexpected. Connections
-that were cut while the machine was stopped are counted, not judged.
+descriptors and what was unexpected. The exit code is 1 if the slope is 1 MiB an hour or more (in
+less than an hour: if it would make a MiB), if descriptors remain, or if a reply was unexpected. Connections that were cut
+while the machine was stopped are counted, not judged.
 """
 import argparse
 import http.client
@@ -279,7 +280,7 @@ def main() -> int:
     server.process.terminate()
     summary["exit"] = server.process.wait(120)
     print(json.dumps(summary), flush=True)
-    return int(rises >= MEBIBYTE or after > before or bool(unexpected) or summary["exit"] != 0)
+    return int(rises * min(args.minutes / 60, 1) >= MEBIBYTE or after > before or bool(unexpected) or summary["exit"] != 0)
 
 
 if __name__ == "__main__":

@@ -86,9 +86,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct bert_config config;
     struct berth_error error;
     if (bert_config_read_memory("fuzz", (const char *)data, size, &config, &error) == BERTH_OK) {
+        // The file of an experiment leaves the size to the vocabulary, and is not merged.
+        const int is_experiment = config.vocab_size == 0;
         check_table(&config);
+        config.vocab_size = is_experiment ? 1000 : config.vocab_size;
         check_rewrite(&config);
-        check_merge(&config, (const char *)data, size);
+        if (!is_experiment) {
+            check_merge(&config, (const char *)data, size);
+        }
     }
     bert_config_done(&config);
     return 0;

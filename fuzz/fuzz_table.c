@@ -3,7 +3,8 @@
 //
 // Settings: bits 0 and 1 the format (3: JSON lines, too), bit 2 column names given, bit 3 skip
 // ragged rows, bit 4 through a file, bit 5 a table for pairs with real labels, bit 6 with the
-// labels of a task.
+// labels of a task, both: with several labels at once; bit 7 only some rows, with bit 2: the
+// columns of texts are guessed.
 #include "data/pairs/pairs.h"
 #include "data/tables/table.h"
 #include "input.h"
@@ -74,12 +75,27 @@ static void read_table(const struct fuzz_input *input) {
     table_done(&table);
 }
 
+// Each at most once.
+static void check_labels(const struct pair_dataset *set, const struct pair_example *example) {
+    require(example->label == -1 && example->label_count >= 0);
+    for (int32_t i = 0; i < example->label_count; i++) {
+        require(example->labels[i] >= 0 && (size_t)example->labels[i] < set->label_count);
+        for (int32_t k = 0; k < i; k++) {
+            require(example->labels[k] != example->labels[i]);
+        }
+    }
+}
+
 static void check_examples(const struct pair_dataset *set) {
     require(set->count > 0);
     for (size_t i = 0; i < set->count; i++) {
         const struct pair_example *example = &set->examples[i];
-        require(example->text != NULL && example->pair != NULL);
-        if (!set->has_labels) {
+        require(example->text != NULL &&
+                (example->pair != NULL) == (set->text_pair_column != NULL));
+        require(set->target == PAIR_LABELS || example->label_count <= 0);
+        if (set->target == PAIR_LABELS) {
+            check_labels(set, example);
+        } else if (!set->has_labels) {
             require(isnan(example->value) && example->label == -1);
         } else if (set->target == PAIR_REAL) {
             require(isfinite(example->value) && example->label == -1);
@@ -90,17 +106,20 @@ static void check_examples(const struct pair_dataset *set) {
 }
 
 static void read_pairs(const struct fuzz_input *input) {
-    int through_file = (input->settings & THROUGH_FILE) != 0;
+    static const enum pair_target targets[] = {PAIR_AUTO, PAIR_REAL, PAIR_AUTO, PAIR_LABELS};
+    const int through_file = (input->settings & THROUGH_FILE) != 0;
+    const int guesses = (input->settings & (NAMED | ONLY)) == (NAMED | ONLY);
+    const enum pair_target target = targets[(input->settings & (REAL | KNOWN)) / REAL];
     struct pair_settings settings = {
         .table = options_of(input),
-        .text_column = "a",
+        .text_column = guesses ? NULL : "a",
         .text_pair_column = "b",
         .label_column = "c",
         .label_optional = (input->settings & RAGGED) != 0,
         .only_column = (input->settings & ONLY) != 0 ? "a" : NULL,
         .only_value = "x",
-        .target = (input->settings & REAL) != 0 ? PAIR_REAL : PAIR_AUTO,
-        .labels = (input->settings & KNOWN) != 0 ? labels : NULL,
+        .target = target,
+        .labels = target != PAIR_LABELS && (input->settings & KNOWN) != 0 ? labels : NULL,
         .label_count = 2,
         .most = 5,
     };

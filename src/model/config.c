@@ -303,7 +303,7 @@ static enum berth_status read_object(json *object, const char *path, struct bert
 }
 
 // The geometry in an experiment's file of BingBert: layer norms come first, and the vocabulary
-// decides its own size, whatever the file says.
+// decides its own size, whatever the file says. A geometry within it has no meaning.
 static enum berth_status read_experiment(const json *geometry, const char *name,
                                          struct bert_config *config, struct berth_error *error) {
     if (!json_is_object_value(geometry)) {
@@ -314,6 +314,7 @@ static enum berth_status read_experiment(const json *geometry, const char *name,
     int failed = object == NULL || json_set(object, "pre_layer_norm", json_new_boolean(1));
     if (failed == 0) {
         json_remove(object, "vocab_size_or_config_json_file");
+        json_remove(object, "bert_model_config");
     }
     enum berth_status status =
         failed ? error_no_memory(error, 0, name) : read_object(object, name, config, error);

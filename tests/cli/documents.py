@@ -19,6 +19,7 @@ FILE = re.compile(r"`([\w*-]+\.(?:c|h|py|sh))`")
 PLACEHOLDER = re.compile(r"\b[A-Z]+\b|(?<=_)[A-Z]+\b")
 OPTION = re.compile(r"(?<![\w-])--([a-z][\w-]*)")
 COMMAND = re.compile(r"(?<![\w/-])berth ([a-z][^|;&<>`\n]*)")
+FAULTS = 48  # of the reliability plan
 # Files that other programs write or that the text calls elsewhere.
 FOREIGN_FILES = {"zero_to_fp32.py", "run_mlm.py", "run_classifier.py", "evaluate-v2.0.py"}
 FOREIGN_OPTIONS = {  # cmake, ctest, WikiExtractor, mpirun, srun, sbatch, deepspeed, docker, apptainer, sarus, kubectl
@@ -122,11 +123,26 @@ def missing_tests(text: str, tests: set, functions: set):
                 yield f"no part of a test is called {max(part)}"
 
 
+def numbers_of(cell: str) -> set:
+    """Of a cell like "5, 7"."""
+    return {int(number) for number in cell.split(", ")} if re.fullmatch(r"\d+(, \d+)*", cell) else set()
+
+
+def incomplete_faults(text: str, nightly: str):
+    """The table of faults has a row for each number of the plan, and dev/nightly runs the programs that its rows name."""
+    faults = [(numbers_of(first), cell) for first, cell in rows_of(text, "test") if numbers_of(first)]
+    for number in sorted(set(range(1, FAULTS + 1)) - set().union(*(numbers for numbers, _ in faults))):
+        yield f"no row for fault {number}"
+    for name in sorted(set(re.findall(r"`((?:dev|bench)/[\w./-]+)", " ".join(cell for _, cell in faults)))):
+        if name not in nightly:
+            yield f"dev/nightly does not run {name}"
+
+
 def incomplete_table(text: str, heading: str, title: str, names: set):
-    """The rows of the table below a heading are those names, of which what follows a comma does not count."""
+    """The rows of the table below a heading are those names."""
     section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    found = {re.match(r"`?([^`,]*)", first)[1] for first, _ in rows_of(section, title)}
-    for name in sorted(found ^ {name.partition(",")[0] for name in names}):
+    found = {re.match(r"`?([^`]*)", first)[1] for first, _ in rows_of(section, title)}
+    for name in sorted(found ^ names):
         yield f"{heading}: {name}: the rows and the program must agree"
 
 
@@ -155,6 +171,7 @@ def main(berth: str, build: str, source: str) -> int:
         wrong += [f"unfinished: {mark}" for mark in re.findall(r"@@\w+@@|TODO", text)]
         problems += [f"{page.name}: {problem}" for problem in wrong]
     testing = (root / "doc/testing.md").read_text(encoding="utf-8")
+    problems += incomplete_faults(testing, run("bash", str(root / "dev/nightly"), "--list"))
     targets = {path.stem.removeprefix("fuzz_") for path in (root / "fuzz").glob("fuzz_*.c")}
     kinds = set(re.findall(r"^([\w-]+):?", run(sys.executable, "-B", str(root / "dev/mutate-files"), build, "--list"), re.M))
     verbs = set(run(sys.executable, "-B", str(root / "dev/fail-calls"), build, "--list").strip().split("\n"))

@@ -32,8 +32,9 @@ limited() { # OPTION VALUE VERB...: sets code
     tried=$((tried + 1))
     case $code in
     0) [ ! -e made ] || [ -z "$(find made* -name '*.tmp*')" ] || fail "temporary files are left" ;;
-    # The system's loader, and the runtime of threads, which end the process themselves.
+    # The system's loader, and the runtimes of threads, which end the process themselves; LLVM's by a signal.
     127 | 1) grep -qE "error while loading shared libraries|libgomp: |cannot (allocate|map)" "$err" || fail "code $code: $(cat "$err")" ;;
+    134 | 135) grep -q "^OMP: Error" "$err" || fail "code $code: $(cat "$err")" ;;
     2 | 65 | 66 | 69 | 70 | 73 | 74 | 78) grep -q '^berth: error: .' "$err" || fail "code $code without a message" ;;
     *) fail "code $code: $(tail -n 3 "$err")" ;;
     esac

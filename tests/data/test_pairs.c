@@ -519,6 +519,19 @@ static void takes_the_order_of_a_model(void **state) {
     pair_dataset_done(&set);
 }
 
+static void labels_that_become_one_count_once(void **state) {
+    static const char *const order[] = {"a", "b"};
+    const struct pair_settings settings = {
+        .text_column = "t", .label_column = "l", .target = PAIR_LABELS};
+    struct pair_dataset set = read_text("t\tl\nx\tB,a,b\n", &settings);
+    assert_int_equal(set.examples[0].label_count, 3);
+    assert_int_equal(pairs_relabel(&set, order, 2, NULL), BERTH_OK);
+    assert_int_equal(set.examples[0].label_count, 2);
+    assert_int_equal(set.examples[0].labels[0], 1);
+    assert_int_equal(set.examples[0].labels[1], 0);
+    pair_dataset_done(&set);
+}
+
 static void a_class_without_examples_may_be_unknown(void **state) {
     static const char *const order[] = {"entailment", "contradiction"};
     struct pair_settings settings;
@@ -648,6 +661,7 @@ int main(void) {
         cmocka_unit_test(reads_the_real_mrpc),
         cmocka_unit_test(does_not_depend_on_the_locale),
         cmocka_unit_test(takes_the_order_of_a_model),
+        cmocka_unit_test(labels_that_become_one_count_once),
         cmocka_unit_test(a_class_without_examples_may_be_unknown),
         cmocka_unit_test(keeps_classes_in_the_configuration),
         cmocka_unit_test(refuses_broken_configurations),

@@ -34,13 +34,16 @@ void translated_add(struct translated_device *translated, struct translated_bloc
 
 struct translated_block *translated_find(struct translated_device *translated,
                                          const void *address) {
+    struct translated_block *ends_there = NULL;
     for (size_t i = 0; i < translated->count; i++) {
         struct translated_block *block = &translated->blocks[i];
-        if ((uintptr_t)address - (uintptr_t)block->address <= block->bytes) {
+        const size_t offset = (uintptr_t)address - (uintptr_t)block->address;
+        if (offset < block->bytes) {
             return block;
         }
+        ends_there = offset == block->bytes ? block : ends_there;
     }
-    return NULL;
+    return ends_there;
 }
 
 void *translated_memory(struct translated_device *translated, const char *operation,

@@ -47,7 +47,7 @@ void translated_init(struct translated_device *translated, struct device *inner)
 void translated_done(struct translated_device *translated);
 void translated_add(struct translated_device *translated, struct translated_block block);
 
-// The block that contains `address` or ends at it; NULL if there is none.
+// The block that contains `address`, or else one that ends at it; NULL if there is none.
 struct translated_block *translated_find(struct translated_device *translated, const void *address);
 // The inner device's memory of [address, address + bytes); NULL for NULL.
 void *translated_memory(struct translated_device *translated, const char *operation,

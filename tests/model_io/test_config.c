@@ -234,7 +234,8 @@ static void test_experiment(void **state) {
     (void)state;
     enum berth_status status = BERTH_NO_MEMORY;
     scratch_write("config.json", "{\"name\": \"x\", \"bert_model_config\": "
-                                 "{\"vocab_size_or_config_json_file\": 119547, " MINIMAL "}}");
+                                 "{\"vocab_size_or_config_json_file\": 119547, " MINIMAL
+                                 ", \"bert_model_config\": {\"hidden_size\": 128}}}");
     for (uint64_t call = 1; call < 100 && status != BERTH_OK; call++) {
         struct bert_config config;
         memory_fail_at(call, 0);
@@ -246,6 +247,7 @@ static void test_experiment(void **state) {
             assert_int_equal(config.vocab_size, 0);
             assert_int_equal(config.hidden_size, 64);
             assert_null(strstr(config.source_json, "119547"));
+            assert_null(strstr(config.source_json, "bert_model_config"));
         }
         bert_config_done(&config);
     }

@@ -199,6 +199,10 @@ static void test_the_floor_ends_the_run(void **state) {
     run.config.loss_scale_window = 1000;
     assert_int_equal(fixture_execute(&run), BERTH_FAILURE);
     assert_log_has("it is lowered: 1");
+    assert_log_has("loss scale 1 is already at its minimum");
+    int64_t newest;
+    assert_true(fixture_good_checkpoints("floor", &newest) > 0);
+    assert_int_equal(fixture_temporaries("floor"), 0);
     run.config.output_dir = fixture_keep("plain");
     run.config.loss_scaler = "plain";
     assert_int_equal(fixture_execute(&run), BERTH_OK);

@@ -106,6 +106,21 @@ static enum berth_status check_classes(const struct pair_dataset *dataset, const
     return BERTH_OK;
 }
 
+void pair_labels_drop_repeats(struct pair_example *example) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < example->label_count; i++) {
+        int32_t before = 0;
+        while (before < kept && example->labels[before] != example->labels[i]) {
+            before++;
+        }
+        if (before == kept) {
+            example->labels[kept++] = example->labels[i];
+        }
+    }
+    example->label_count = kept;
+}
+
+// Names that differ only by case may become one class.
 static void take_names(struct pair_dataset *dataset, const char **names, size_t count,
                        const int32_t *numbers) {
     struct pair_storage *storage = dataset->storage;
@@ -114,6 +129,9 @@ static void take_names(struct pair_dataset *dataset, const char **names, size_t 
         int32_t *list = (int32_t *)labels_of(&dataset->examples[i], &labels);
         for (size_t k = 0; k < labels; k++) {
             list[k] = numbers[list[k]];
+        }
+        if (dataset->target == PAIR_LABELS) {
+            pair_labels_drop_repeats(&dataset->examples[i]);
         }
     }
     memory_free(storage->labels);

@@ -14,6 +14,9 @@ struct pair_storage {
     char *pieces;
 };
 
+// Of several labels at once keeps the first of each class.
+void pair_labels_drop_repeats(struct pair_example *example);
+
 // Lists "a", "b", ... as far as they fit.
 void pair_labels_list(const char *const *names, size_t count, char *text, size_t size);
 

@@ -306,21 +306,6 @@ static enum berth_status cut_labels(struct reader *reader, struct pieces *pieces
                            reader->table->name);
 }
 
-// Removes duplicate labels of an example.
-static void drop_repeats(struct pair_example *example) {
-    int32_t kept = 0;
-    for (int32_t i = 0; i < example->label_count; i++) {
-        int32_t before = 0;
-        while (before < kept && example->labels[before] != example->labels[i]) {
-            before++;
-        }
-        if (before == kept) {
-            example->labels[kept++] = example->labels[i];
-        }
-    }
-    example->label_count = kept;
-}
-
 static enum berth_status take_several(struct reader *reader) {
     struct pieces pieces = {.count = 0};
     size_t most = 0;
@@ -338,7 +323,7 @@ static enum berth_status take_several(struct reader *reader) {
             : error_no_memory(reader->error, most * sizeof *pieces.texts, "the labels");
     memory_free(pieces.texts);
     for (size_t i = 0; i < reader->dataset->count && status == BERTH_OK; i++) {
-        drop_repeats(&reader->dataset->examples[i]);
+        pair_labels_drop_repeats(&reader->dataset->examples[i]);
     }
     return status;
 }

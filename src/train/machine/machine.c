@@ -113,6 +113,15 @@ static uint64_t stack_size(void) {
     return size;
 }
 
+// Not inlined: clang calls its OpenMP at the beginning of a function with a parallel region. That
+// call maps memory and ends the process if it cannot, so the limit must have been checked before.
+static __attribute__((noinline)) void start_threads(int threads) {
+    // Otherwise glibc reserves 64 MiB of addresses as a heap for each thread, if available.
+    mallopt(M_ARENA_MAX, 1);
+#pragma omp parallel num_threads(threads)
+    memory_free(memory_new(1)); // keeps the loop from being empty
+}
+
 enum berth_status machine_start_threads(const struct berth_config *config,
                                         struct berth_error *error) {
     const int threads = machine_threads(config);
@@ -129,10 +138,7 @@ enum berth_status machine_start_threads(const struct berth_config *config,
                          threads, each * missing >> 20, process_limits[0].name, space >> 20,
                          running + space / each);
     }
-    // Otherwise glibc reserves 64 MiB of addresses as a heap for each thread, if available.
-    mallopt(M_ARENA_MAX, 1);
-#pragma omp parallel num_threads(threads)
-    memory_free(memory_new(1)); // keeps the loop from being empty
+    start_threads(threads);
     return BERTH_OK;
 }
 
