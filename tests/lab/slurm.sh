@@ -7,7 +7,8 @@
 #                      A job of the partition "urgent" takes the nodes of those of the partition "all", which
 #                      have a minute to stop
 #   slurm WORDS...     srun, salloc, sinfo ... on the bridge's host
-#   slurm_down
+#   slurm_down         nothing where slurm_up has not begun
+slurm_dir=
 find_slurm() {
     local tool
     for tool in slurmctld slurmd srun munged; do
@@ -83,6 +84,7 @@ slurm() {
 
 slurm_down() {
     local file
+    [ -n "$slurm_dir" ] || return 0
     for file in "$slurm_dir"/*.pid; do
         [ ! -s "$file" ] || kill "$(cat "$file")" 2>/dev/null
     done
