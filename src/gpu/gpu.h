@@ -26,8 +26,8 @@ struct gpu_fetches {
     int64_t count;
 };
 
-// When the stream came to each call of `mark`. An upload waits for the copy before the last one, so
-// in an update the stream is never as many marks behind the host as fit.
+// When the stream reached each call of `mark`. An upload waits for the copy before the last one, so
+// in an update fewer marks than GPU_MARKS are still ahead of the stream.
 enum { GPU_MARKS = 64 };
 
 struct gpu_marks {
