@@ -311,6 +311,7 @@ static void run_rows(const struct gemm_plan *plan, const struct product *whole) 
         struct product product = *whole;
         product.a = (const char *)whole->a + row / PRODUCT_ROWS * whole->a_strip;
         product.c = mat_rows(whole->c, row, left < rows ? left : rows);
+        product.end = product_end_rows(whole->end, row, product.c.rows);
         plan->kernel(&product);
     }
 }
@@ -335,30 +336,48 @@ static void run_pieces(const struct gemm *gemm, const struct gemm_plan *plan, st
     }
 }
 
+// The end of a product that was not computed block by block.
+static void run_end(const struct gemm *gemm, const struct gemm_shape *s,
+                    const struct gemm_operands *operands) {
+    const struct product_end *end = &operands->end;
+    const struct mat c = stored(operands->c, s->m, s->n, s->ldc, s->c_type);
+    if (!mat_is_empty(end->y)) {
+        gemm->kernels->activation_forward(end->y, c, end->activation);
+    } else if (!mat_is_empty(end->u)) {
+        gemm->kernels->activation_backward(c, end->u, end->activation, end->sums);
+    }
+}
+
 int gemm_run(struct gemm *gemm, const struct gemm_plan *plan, int thread,
              const struct gemm_operands *operands) {
-    if (plan->kernel == NULL) {
-        return library_run(gemm->library, plan->library, thread, operands, gemm->scratch[thread]);
-    }
     const struct gemm_shape *s = &plan->shape;
     char *scratch = gemm->scratch[thread];
+    if (plan->kernel == NULL) {
+        const int status = library_run(gemm->library, plan->library, thread, operands, scratch);
+        if (status == 0) {
+            run_end(gemm, s, operands);
+        }
+        return status;
+    }
     struct product product = product_of(gemm, s, operands, scratch);
     if (pieces_of(s) > 1) {
         run_pieces(gemm, plan, product, scratch + plan->scratch_bytes - sums_bytes(s));
+        run_end(gemm, s, operands);
     } else {
+        product.end = operands->end;
         run_rows(plan, &product);
     }
     return 0;
 }
 
-int gemm_run_part(struct gemm *gemm, const struct gemm_plan *plan, int thread,
-                  const struct gemm_operands *operands, int64_t first) {
-    const int64_t part = gemm_part_columns(plan), left = plan->shape.n - first;
-    if (part == plan->shape.n) {
+int gemm_run_columns(struct gemm *gemm, const struct gemm_plan *plan, int thread,
+                     const struct gemm_operands *operands, int64_t first, int64_t last) {
+    if (last - first == plan->shape.n) {
         return gemm_run(gemm, plan, thread, operands);
     }
     struct product product = product_of(gemm, &plan->shape, operands, gemm->scratch[thread]);
-    product.c = mat_columns(product.c, first, left < part ? left : part);
+    product.c = mat_columns(product.c, first, last - first);
+    product.end = product_end_columns(operands->end, first, last - first);
     product.b = (const char *)product.b + (size_t)(first * product.depth) * PRODUCT_WORD_BYTES;
     product.bias = product.bias == NULL ? NULL : product.bias + first;
     run_rows(plan, &product);

@@ -11,9 +11,8 @@
 #ifndef BERTH_CPU_GEMM_H
 #define BERTH_CPU_GEMM_H
 
-#include "core/device.h"
+#include "cpu/kernels.h"
 
-struct kernels;
 struct gemm;
 struct gemm_plan;
 
@@ -37,6 +36,7 @@ struct gemm_operands {
     const void *b; // as it is, or packed where the plan packs
     void *c;
     const float *bias; // where the shape has one
+    struct product_end end;
 };
 
 // `native_bf16`: multiply bf16 without conversion. The caller closes it.
@@ -69,11 +69,10 @@ size_t gemm_plan_scratch(const struct gemm_plan *plan);
 // Runs a plan on thread `thread`. 0, or the library's error.
 int gemm_run(struct gemm *gemm, const struct gemm_plan *plan, int thread,
              const struct gemm_operands *operands);
-// The same for the columns [first, first + gemm_part_columns(plan)) of c only, or up to its last
-// column; `first` is a multiple of the part. A caller that works on c part by part finds it in the
-// cache.
-int gemm_run_part(struct gemm *gemm, const struct gemm_plan *plan, int thread,
-                  const struct gemm_operands *operands, int64_t first);
+// The same for the columns [first, last) of c only. Both are multiples of gemm_part_columns, or
+// last is the number of columns.
+int gemm_run_columns(struct gemm *gemm, const struct gemm_plan *plan, int thread,
+                     const struct gemm_operands *operands, int64_t first, int64_t last);
 // All columns where the plan has no smaller parts.
 int64_t gemm_part_columns(const struct gemm_plan *plan);
 // Which kernel runs the plan.

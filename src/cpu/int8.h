@@ -13,7 +13,7 @@
 #ifndef BERTH_CPU_INT8_H
 #define BERTH_CPU_INT8_H
 
-#include "core/device.h"
+#include "cpu/kernels.h"
 
 #define INT8_PANEL 48
 #define INT8_STEP 4
@@ -47,9 +47,11 @@ struct int8_rows {
     int64_t count, depth;
 };
 
-// c[m, n] = (a[m, k] b[n, k]^T) (+ bias[n]) for the outputs of some whole panels.
+// c[m, n] = f(a[m, k] b[n, k]^T (+ bias[n])) for the outputs of some whole panels.
 struct int8_product {
-    struct mat c; // f32 or bf16
+    struct mat c;                  // f32 or bf16
+    const struct kernels *kernels; // which have f; NULL: none
+    enum activation activation;    // f
     const struct int8_rows *a;
     const struct int8_layout *layout;
     const signed char *panels;

@@ -27,6 +27,32 @@ static inline int64_t product_steps(int64_t depth, enum dtype dtype) {
     return dtype == DTYPE_F32 ? depth : (depth + 1) / 2;
 }
 
+// What is done with each block of a product's c while it is in the first-level cache: y = f(c), or
+// c *= f'(u), f the activation. The matrices have the shape of c.
+struct product_end {
+    enum activation activation;
+    struct mat y; // may be c; empty: none
+    struct mat u; // empty: none
+    float *sums;  // [n], with u: the column sums of the new c are added to it
+};
+
+// That of the columns [first, first + count) of c.
+static inline struct product_end product_end_columns(struct product_end end, int64_t first,
+                                                     int64_t count) {
+    end.y = mat_is_empty(end.y) ? end.y : mat_columns(end.y, first, count);
+    end.u = mat_is_empty(end.u) ? end.u : mat_columns(end.u, first, count);
+    end.sums = end.sums == NULL ? NULL : end.sums + first;
+    return end;
+}
+
+// That of the rows [first, first + count) of c.
+static inline struct product_end product_end_rows(struct product_end end, int64_t first,
+                                                  int64_t count) {
+    end.y = mat_is_empty(end.y) ? end.y : mat_rows(end.y, first, count);
+    end.u = mat_is_empty(end.u) ? end.u : mat_rows(end.u, first, count);
+    return end;
+}
+
 // c[m, n] = a[m, k] b[k, n] (+ bias[n]) (+ c). A word is one f32, or two bf16 neighbours of the
 // depth k; a step is one word of the depth.
 struct product {
@@ -41,6 +67,7 @@ struct product {
     int64_t panel;       // columns of its panels
     const float *bias;   // NULL: none
     int accumulate;
+    struct product_end end;
 };
 
 #define PRODUCT_WORD_BYTES 4
@@ -121,6 +148,8 @@ struct kernels {
     // du *= f'(u); sums[c] = column sums of the result.
     void (*activation_backward)(struct mat du, struct mat u, enum activation activation,
                                 float *sums);
+    // x[i] = f(x[i]); count is a multiple of 16.
+    void (*activate)(float *x, int64_t count, enum activation activation);
     // sums[c] = sum over the rows of x.
     void (*column_sums)(struct mat x, float *sums);
     // total[i] += x[i]

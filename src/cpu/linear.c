@@ -79,7 +79,8 @@ struct tiles {
     const float *bias;
     struct cut cut; // of the rows
     const struct gemm_plan *plans[CUT_SIZES];
-    const void *packed; // w in the layout of the plans
+    const void *packed;     // w in the layout of the plans
+    struct product_end end; // whose sums are those of the first tile, before those of the others
 };
 
 static struct tiles tiles_of(struct mat y, struct mat x, struct mat w, int w_transposed,
@@ -128,33 +129,21 @@ static const struct gemm_plan *tile_plan(const struct tiles *t, int64_t index) {
     return t->plans[cut_kind(&t->cut, index)];
 }
 
+static struct product_end tile_end(const struct tiles *t, int64_t index) {
+    struct product_end end =
+        product_end_rows(t->end, cut_first(&t->cut, index), cut_size(&t->cut, index));
+    end.sums = end.sums == NULL ? NULL : end.sums + index * t->y.cols;
+    return end;
+}
+
 static struct gemm_operands tile_operands(const struct tiles *t, int64_t index) {
     return (struct gemm_operands){
         .a = tile_of(t, t->x, index).data,
         .b = gemm_pack_bytes(tile_plan(t, index)) > 0 ? t->packed : t->w.data,
         .c = tile_of(t, t->y, index).data,
         .bias = t->bias,
+        .end = tile_end(t, index),
     };
-}
-
-// A part of the columns of a tile, which is still in the cache when it has been computed.
-struct part {
-    int64_t tile, first, count;
-};
-
-// Computes the part of a tile from column `first`.
-static struct part run_part(struct cpu *cpu, const struct tiles *t, int64_t index, int64_t first) {
-    const struct gemm_plan *plan = tile_plan(t, index);
-    const struct gemm_operands operands = tile_operands(t, index);
-    int status = gemm_run_part(cpu->gemm, plan, omp_get_thread_num(), &operands, first);
-    if (status != 0) {
-        fail_product(cpu, status);
-    }
-    return (struct part){index, first, cpu_piece(first, t->y.cols, gemm_part_columns(plan))};
-}
-
-static struct mat part_of(const struct tiles *t, struct mat m, const struct part *part) {
-    return mat_columns(tile_of(t, m, part->tile), part->first, part->count);
 }
 
 // What a thread takes: the columns [first, end) of a tile.
@@ -177,37 +166,28 @@ static struct share share_of(const struct tiles *t, int64_t shares, int64_t inde
     return (struct share){tile, which * parts / shares * part, end < cols ? end : cols};
 }
 
-// y = f(u), u = x * op(w) + bias of the tiles; or u alone, where y is empty.
-static void run_share(struct cpu *cpu, const struct tiles *t, const struct share *share,
-                      struct mat y, enum activation activation) {
-    if (mat_is_empty(y) && share->end - share->first == t->y.cols) {
-        const struct gemm_operands operands = tile_operands(t, share->tile);
-        run(cpu, tile_plan(t, share->tile), &operands);
-        return;
-    }
-    for (struct part p = {.first = share->first}; p.first + p.count < share->end;) {
-        p = run_part(cpu, t, share->tile, p.first + p.count);
-        if (!mat_is_empty(y)) {
-            cpu->kernels->activation_forward(part_of(t, y, &p), part_of(t, t->y, &p), activation);
-        }
+static void run_share(struct cpu *cpu, const struct tiles *t, const struct share *share) {
+    const struct gemm_operands operands = tile_operands(t, share->tile);
+    const int status = gemm_run_columns(cpu->gemm, tile_plan(t, share->tile), omp_get_thread_num(),
+                                        &operands, share->first, share->end);
+    if (status != 0) {
+        fail_product(cpu, status);
     }
 }
 
-static void run_activated(struct cpu *cpu, struct tiles t, struct mat y,
-                          enum activation activation) {
-    if (!tile_plans(cpu, &t)) {
-        return;
-    }
-    const int64_t shares = shares_of(cpu, &t);
+static void run_planned(struct cpu *cpu, const struct tiles *t) {
+    const int64_t shares = shares_of(cpu, t);
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
-    for (int64_t i = 0; i < t.cut.count * shares; i++) {
-        const struct share share = share_of(&t, shares, i);
-        run_share(cpu, &t, &share, y, activation);
+    for (int64_t i = 0; i < t->cut.count * shares; i++) {
+        const struct share share = share_of(t, shares, i);
+        run_share(cpu, t, &share);
     }
 }
 
 static void run_tiles(struct cpu *cpu, struct tiles t) {
-    run_activated(cpu, t, (struct mat){0}, ACTIVATION_LINEAR);
+    if (tile_plans(cpu, &t)) {
+        run_planned(cpu, &t);
+    }
 }
 
 void cpu_linear_forward(struct device *dev, struct mat y, struct mat x, struct mat w,
@@ -221,7 +201,9 @@ void cpu_linear_backward_input(struct device *dev, struct mat dx, struct mat dy,
 
 void cpu_linear_gelu_forward(struct device *dev, struct mat y, struct mat u, struct mat x,
                              struct mat w, const float *bias, enum activation activation) {
-    run_activated(cpu_of(dev), tiles_of(mat_is_empty(u) ? y : u, x, w, 1, bias), y, activation);
+    struct tiles t = tiles_of(mat_is_empty(u) ? y : u, x, w, 1, bias);
+    t.end = (struct product_end){.activation = activation, .y = y};
+    run_tiles(cpu_of(dev), t);
 }
 
 // --- packed weights -----------------------------------------------------------------------------
@@ -260,11 +242,10 @@ void cpu_linear_packed_forward(struct device *dev, struct mat y, struct mat x, s
                                const float *bias, enum activation activation) {
     struct tiles t = tiles_of(y, x, w, 1, bias);
     t.w_is_packed = 1;
-    if (activation == ACTIVATION_LINEAR) {
-        run_tiles(cpu_of(dev), t);
-    } else {
-        run_activated(cpu_of(dev), t, y, activation);
+    if (activation != ACTIVATION_LINEAR) {
+        t.end = (struct product_end){.activation = activation, .y = y};
     }
+    run_tiles(cpu_of(dev), t);
 }
 
 // --- gradients of GELU --------------------------------------------------------------------------
@@ -273,18 +254,14 @@ void cpu_linear_gelu_backward(struct device *dev, struct mat du, float *dbias, s
                               struct mat w, struct mat u, enum activation activation) {
     struct cpu *cpu = cpu_of(dev);
     struct tiles t = tiles_of(du, dy, w, 0, NULL);
-    if (!tile_plans(cpu, &t) || !cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes,
-                                          (size_t)(t.cut.count * du.cols) * sizeof(float))) {
+    const size_t bytes = (size_t)(t.cut.count * du.cols) * sizeof(float);
+    if (!tile_plans(cpu, &t) ||
+        !cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes, bytes)) {
         return;
     }
-#pragma omp parallel for num_threads(cpu->threads) schedule(dynamic)
-    for (int64_t i = 0; i < t.cut.count; i++) {
-        for (struct part p = {.count = 0}; p.first + p.count < du.cols;) {
-            p = run_part(cpu, &t, i, p.first + p.count);
-            cpu->kernels->activation_backward(part_of(&t, du, &p), part_of(&t, u, &p), activation,
-                                              cpu->partials + i * du.cols + p.first);
-        }
-    }
+    memset(cpu->partials, 0, bytes);
+    t.end = (struct product_end){.activation = activation, .u = u, .sums = cpu->partials};
+    run_planned(cpu, &t);
     if (dbias != NULL) {
         cpu_add_partials(cpu, dbias, cpu->partials, t.cut.count, du.cols, du.cols);
     }

@@ -12,7 +12,7 @@
 
 #define TILE_ROWS 192
 #define TILE_LEAST 64                 // rows of a tile where there are as many
-#define PART_COLUMNS (2 * INT8_PANEL) // outputs that are computed before their activation
+#define PART_COLUMNS (2 * INT8_PANEL) // outputs of a part: a multiple
 #define ALIGNMENT 64
 
 // --- packed matrices ----------------------------------------------------------------------------
@@ -206,7 +206,6 @@ void cpu_int8_finish(struct device *dev, const struct int8_matrix *to, const int
 // A thread's slice of the device's scratch memory.
 struct slice {
     struct int8_rows rows; // of TILE_ROWS
-    float *results;        // [TILE_ROWS][PART_COLUMNS]
     size_t bytes;
 };
 
@@ -216,7 +215,6 @@ static struct slice slice_of(void *base, int64_t columns, int64_t depth) {
     s.rows.scales = (float *)take(&s.bytes, base, TILE_ROWS * sizeof(float));
     s.rows.zeros = (int32_t *)take(&s.bytes, base, TILE_ROWS * sizeof(int32_t));
     s.rows.buffer = (float *)take(&s.bytes, base, (size_t)columns * sizeof(float));
-    s.results = (float *)take(&s.bytes, base, TILE_ROWS * PART_COLUMNS * sizeof(float));
     return s;
 }
 
@@ -243,22 +241,20 @@ static struct linear linear_of(const struct cpu *cpu, struct mat y, struct mat x
     return l;
 }
 
-// The outputs [first, first + y.cols) of the rows of a tile.
-static void multiply(const struct cpu *cpu, const struct linear *l, const struct slice *slice,
+// The outputs [first, first + y.cols) of some rows.
+static void multiply(const struct cpu *cpu, const struct linear *l, const struct int8_rows *rows,
                      struct mat y, int64_t first) {
     const int plain = l->activation == ACTIVATION_LINEAR;
-    const struct mat results = mat_of(slice->results, y.rows, y.cols, DTYPE_F32);
-    const struct int8_product product = {.c = plain ? y : results,
-                                         .a = &slice->rows,
+    const struct int8_product product = {.c = y,
+                                         .kernels = plain ? NULL : cpu->kernels,
+                                         .activation = l->activation,
+                                         .a = rows,
                                          .layout = &l->layout,
                                          .panels = l->parts.panels + first * l->parts.depth,
                                          .scales = l->parts.scales + first * l->parts.groups,
                                          .sums = l->parts.sums + first,
                                          .bias = l->bias == NULL ? NULL : l->bias + first};
     cpu->int8->product(&product);
-    if (!plain) {
-        cpu->kernels->activation_forward(y, results, l->activation);
-    }
 }
 
 static void run_tile(const struct cpu *cpu, const struct linear *l, const struct slice *slice,
@@ -266,14 +262,11 @@ static void run_tile(const struct cpu *cpu, const struct linear *l, const struct
     const int64_t row = index / l->part_count * l->tile_rows;
     const int64_t first = index % l->part_count * l->part_columns;
     const int64_t count = cpu_piece(row, l->y.rows, l->tile_rows);
-    const int64_t end = first + cpu_piece(first, l->y.cols, l->part_columns);
-    struct slice own = *slice;
-    own.rows.count = count;
-    cpu->int8->quantize(&own.rows, mat_rows(l->x, row, count), &l->layout);
-    const struct mat y = mat_rows(l->y, row, count);
-    for (int64_t at = first; at < end; at += PART_COLUMNS) {
-        multiply(cpu, l, &own, mat_columns(y, at, cpu_piece(at, end, PART_COLUMNS)), at);
-    }
+    const int64_t columns = cpu_piece(first, l->y.cols, l->part_columns);
+    struct int8_rows rows = slice->rows;
+    rows.count = count;
+    cpu->int8->quantize(&rows, mat_rows(l->x, row, count), &l->layout);
+    multiply(cpu, l, &rows, mat_columns(mat_rows(l->y, row, count), first, columns), first);
 }
 
 void cpu_linear_int8_forward(struct device *dev, struct mat y, struct mat x,

@@ -245,6 +245,83 @@ static void without_avx512_nothing_is_the_librarys(void **state) {
     }
 }
 
+enum { MOST_M = 32, MOST_N = 112, MOST_K = 2200 };
+
+// A product c = a b, and what follows it.
+struct ended {
+    float a[MOST_M * MOST_K], b[MOST_K * MOST_N];
+    float c[MOST_M * MOST_N], y[MOST_M * MOST_N], u[MOST_M * MOST_N], sums[MOST_N];
+};
+
+static void fill_ended(struct ended *e) {
+    fill(e->a, DTYPE_F32, MOST_M * MOST_K, 0);
+    fill(e->b, DTYPE_F32, MOST_K * MOST_N, 0);
+    fill(e->u, DTYPE_F32, MOST_M * MOST_N, 0);
+    memset(e->sums, 0, sizeof e->sums);
+}
+
+static struct mat as_c(const struct gemm_shape *s, float *data) {
+    return mat_of(data, s->m, s->n, DTYPE_F32);
+}
+
+static float largest(const float *x, int64_t count) {
+    float most = x[0];
+    for (int64_t i = 1; i < count; i++) {
+        most = fmaxf(most, x[i]);
+    }
+    return most;
+}
+
+// As one with the product, or as operations of their own after it.
+static void run_ended(struct gemm *gemm, const struct kernels *kernels, const struct gemm_shape *s,
+                      struct ended *e, int backward, int is_one) {
+    const enum activation f = ACTIVATION_GELU_ERF;
+    struct gemm_operands operands = {.a = e->a, .b = e->b, .c = e->c};
+    if (is_one) {
+        operands.end = (struct product_end){.activation = f};
+        operands.end.y = backward ? (struct mat){0} : as_c(s, e->y);
+        operands.end.u = backward ? as_c(s, e->u) : (struct mat){0};
+        operands.end.sums = e->sums;
+    }
+    assert_int_equal(gemm_run(gemm, gemm_plan(gemm, s, NULL), 0, &operands), 0);
+    if (!is_one && backward) {
+        kernels->activation_backward(as_c(s, e->c), as_c(s, e->u), f, e->sums);
+    } else if (!is_one) {
+        kernels->activation_forward(as_c(s, e->y), as_c(s, e->c), f);
+    }
+}
+
+// Whether a block is whole or not, the depth is added up in pieces, or the library multiplies.
+static void an_activation_follows_every_product(void **state) {
+    static const struct gemm_shape shapes[] = {
+        {.m = 32, .n = 96, .k = 40, .lda = 40, .ldb = 96, .ldc = 96},
+        {.m = 21, .n = 75, .k = 33, .lda = 33, .ldb = 75, .ldc = 75},
+        {.m = 17, .n = 50, .k = 2200, .lda = 2200, .ldb = 50, .ldc = 50},
+        {.m = 3, .n = 70, .k = 24, .lda = 24, .ldb = 70, .ldc = 70}};
+    static const char *const sets[] = {"generic", "avx2", "avx512", "avx512bf16"};
+    struct ended *one = calloc(1, sizeof *one), *two = calloc(1, sizeof *two);
+    assert_non_null(one);
+    assert_non_null(two);
+    for (size_t i = 0; i < 8 * sizeof shapes / sizeof *shapes; i++) {
+        const struct gemm_shape *s = &shapes[i / 8];
+        const struct kernels *kernels = kernels_choose(sets[i / 2 % 4], NULL);
+        struct gemm *gemm;
+        if (kernels == NULL) {
+            continue;
+        }
+        assert_int_equal(gemm_open(1, 0, kernels, &gemm, NULL), BERTH_OK);
+        fill_ended(one);
+        fill_ended(two);
+        run_ended(gemm, kernels, s, one, (int)(i % 2), 1);
+        run_ended(gemm, kernels, s, two, (int)(i % 2), 0);
+        assert_memory_equal(one, two, sizeof *one);
+        assert_true(largest(i % 2 ? one->sums : one->y, s->n) > 0);
+        gemm_close(gemm);
+    }
+    free(one);
+    free(two);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_instructions),
@@ -255,6 +332,7 @@ int main(void) {
         cmocka_unit_test(dropout_rate_and_scale),
         cmocka_unit_test(nothing_is_left_of_numbers_that_are_not_finite),
         cmocka_unit_test(without_avx512_nothing_is_the_librarys),
+        cmocka_unit_test(an_activation_follows_every_product),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

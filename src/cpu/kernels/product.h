@@ -9,8 +9,7 @@
 #ifndef BERTH_CPU_KERNELS_PRODUCT_H
 #define BERTH_CPU_KERNELS_PRODUCT_H
 
-#include "cpu/kernels.h"
-#include "cpu/kernels/math.h"
+#include "cpu/kernels/product_end.h"
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
@@ -151,9 +150,7 @@ ALWAYS void block_of(const struct product *p, const struct block *block, int64_t
                      int64_t column, int vectors, int pairs) {
     __m512 sum[PRODUCT_ROWS][VECTORS];
     void *to = row_at(p->c, row, column);
-    for (int64_t i = 0; i < block->rows; i++) {
-        prefetch(p->c, row + i, column, block->columns, 1);
-    }
+    prefetch_block(p, row, column, block->rows, block->columns);
 #pragma GCC unroll 3
     for (int j = 0; j < vectors; j++) {
         const __m512 bias = p->bias == NULL
@@ -172,6 +169,9 @@ ALWAYS void block_of(const struct product *p, const struct block *block, int64_t
         store_block(to, p->c.stride, sum, block, vectors, DTYPE_F32, 1);
     } else {
         store_block(to, p->c.stride, sum, block, vectors, DTYPE_F32, 0);
+    }
+    if (has_end(p)) {
+        end_block(p, row, column, block->rows, block->columns);
     }
 }
 

@@ -264,21 +264,24 @@ ALWAYS void begin_block(const struct int8_product *p, struct block *block, int64
 ALWAYS void write_block(const struct int8_product *p, const struct block *block, int64_t row,
                         int64_t column, int64_t count) {
     const int64_t rows = piece(row, p->c.rows, INT8_ROWS);
+    float out[INT8_ROWS][INT8_PANEL];
     for (int64_t i = 0; i < rows; i++) {
-        float out[INT8_PANEL];
         const float scale = p->a->scales[row + i];
 #pragma omp simd
-        for (int64_t j = 0; j < count; j++) {
-            out[j] = block->sums[i][j] * scale;
+        for (int64_t j = 0; j < block->width; j++) {
+            out[i][j] = block->sums[i][j] * scale;
         }
         if (p->bias != NULL) {
             const float *bias = p->bias + column;
 #pragma omp simd
             for (int64_t j = 0; j < count; j++) {
-                out[j] += bias[j];
+                out[i][j] += bias[j];
             }
         }
-        store(p->c, row + i, column, out, count);
+        if (p->kernels != NULL) {
+            p->kernels->activate(out[i], block->width, p->activation);
+        }
+        store(p->c, row + i, column, out[i], count);
     }
 }
 

@@ -6,8 +6,7 @@
 #ifndef BERTH_CPU_KERNELS_PRODUCT_LANES_H
 #define BERTH_CPU_KERNELS_PRODUCT_LANES_H
 
-#include "cpu/kernels.h"
-#include "cpu/kernels/math.h"
+#include "cpu/kernels/product_end.h"
 
 #if !defined(__AVX512F__)
 
@@ -109,6 +108,9 @@ ALWAYS void block_of(const struct product *p, const struct block *block, int64_t
                            p->accumulate);
             }
         }
+    }
+    if (has_end(p)) {
+        end_block(p, row, column, rows, piece(column, p->c.cols, vectors * EIGHT));
     }
 }
 

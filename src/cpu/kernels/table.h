@@ -19,6 +19,7 @@ const struct kernels KERNELS_TABLE = {
     .scatter_add = scatter_add,
     .activation_forward = activation_forward,
     .activation_backward = activation_backward,
+    .activate = activate,
     .column_sums = column_sums,
     .add = add,
     .softmax_forward = softmax_forward,
