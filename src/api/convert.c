@@ -70,13 +70,19 @@ static int holds(enum tensor_dtype narrow, enum tensor_dtype wide) {
            !tensor_is_convertible(narrow);
 }
 
+// A decoder of words that the target's model has as its words.
+static int is_repeated(const struct conversion *conversion, const struct weight *weight) {
+    return param_head_decodes(conversion->table.head) &&
+           weights_tied_to(&conversion->weights, weight) != NULL;
+}
+
 static void find_losses(const struct conversion *conversion, struct losses *losses) {
     *losses = (struct losses){0};
     for (size_t i = 0; i < conversion->weights.count; i++) {
         const struct weight *weight = &conversion->weights.list[i];
         const struct param *param = param_table_find(&conversion->table, weight->name);
         const char *name = weight->use == NAME_STACKED ? weight->name : weight->entry->name;
-        if (weight->use == NAME_BUFFER) {
+        if (weight->use == NAME_BUFFER || is_repeated(conversion, weight)) {
             continue;
         }
         if (param == NULL && !conversion->target->keeps) {

@@ -48,12 +48,16 @@ if(BERTH_HAS_EMULATED_DEVICE)
   add_emulated_device(berth-device-emulated ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
   berth_module(berth-device-emulated berth_device_module)
   list(APPEND BERTH_DEVICES emulated)
-  if(BERTH_HAS_BUILD_TESTS) # warps of 64 threads, as AMD's GPUs have; the same file in its own folder
+  # Warps of 64 threads, as AMD's GPUs have; the same file in its own folder. With sanitizers, which the emulation's
+  # fibers make slow, the module of hipBLASLt has such warps.
+  if(BERTH_HAS_BUILD_TESTS AND NOT BERTH_SANITIZE)
     add_emulated_device(berth-device-emulated-64 ${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp)
     berth_module_not_installed(berth-device-emulated-64 berth_device_module)
     target_compile_definitions(berth-device-emulated-64 PRIVATE GPU_WARP=64)
     set_target_properties(berth-device-emulated-64 PROPERTIES OUTPUT_NAME berth-device-emulated
                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/warps_of_64)
+  endif()
+  if(BERTH_HAS_BUILD_TESTS)
     # With products as the module for AMD's GPUs makes them, by a hipBLASLt of the tests, which is in it.
     set(hipblaslt ${PROJECT_SOURCE_DIR}/tests/device/emulated_hipblaslt.cpp)
     add_emulated_device(berth-device-emulated-hipblaslt "${gpu_products};${hipblaslt}")
@@ -63,7 +67,7 @@ if(BERTH_HAS_EMULATED_DEVICE)
     set_target_properties(berth-device-emulated-hipblaslt PROPERTIES OUTPUT_NAME berth-device-emulated
                           LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/hipblaslt)
   endif()
-  if(BERTH_HAS_BUILD_TESTS) # with an NCCL of the tests, which is in it
+  if(BERTH_HAS_BUILD_TESTS AND NOT BERTH_SANITIZE) # with an NCCL of the tests, which is in it
     add_emulated_device(berth-device-emulated-nccl
       "${CMAKE_CURRENT_SOURCE_DIR}/gpu/gemm_host.cpp;${PROJECT_SOURCE_DIR}/tests/device/emulated_nccl.cpp")
     berth_module_not_installed(berth-device-emulated-nccl "berth_device_module; nccl*")

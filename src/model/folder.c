@@ -154,6 +154,10 @@ static enum berth_status match_weight(struct reading *reading, const struct weig
     if (weight->use == NAME_BUFFER) {
         return BERTH_OK;
     }
+    const struct weight *source = weights_tied_to(&reading->weights, weight);
+    if (source != NULL && param_head_decodes(reading->table->head)) {
+        return weights_check_tie(&reading->weights, weight, source, error);
+    }
     const struct param *param = param_table_find(reading->table, weight->name);
     if (param == NULL || param->fresh) {
         return add_line(&reading->unexpected,

@@ -187,14 +187,17 @@ const struct weight_tie weight_ties[WEIGHT_TIES] = {
     {"cls.predictions.decoder.bias", "cls.predictions.bias"},
 };
 
+static int have_one_shape(const struct weight *a, const struct weight *b) {
+    return a->rank == b->rank && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
+}
+
 static void mark_ties(struct weights *weights) {
     for (size_t i = 0; i < WEIGHT_TIES; i++) {
         struct weight *copy = (struct weight *)weights_find(weights, weight_ties[i].copy);
         const struct weight *source = weights_find(weights, weight_ties[i].source);
         if (copy != NULL && source != NULL) {
             const struct tensor_entry *a = copy->entry, *b = source->entry;
-            copy->tied = a->begin == b->begin && a->end == b->end && copy->rank == source->rank &&
-                         memcmp(copy->shape, source->shape, sizeof copy->shape) == 0;
+            copy->tied = a->begin == b->begin && a->end == b->end && have_one_shape(copy, source);
         }
     }
 }
@@ -392,4 +395,48 @@ enum berth_status weights_read_f32(const struct weights *weights, const struct w
                ? tensor_file_read_f32(&weights->file, weight->entry, origin(weight),
                                       weight_elements(weight), to, error)
                : read_turned(weights, weight, 1, to, error);
+}
+
+// --- ties, by their numbers ---------------------------------------------------------------------
+
+const struct weight *weights_tied_to(const struct weights *weights, const struct weight *copy) {
+    for (size_t i = 0; i < WEIGHT_TIES; i++) {
+        if (strcmp(weight_ties[i].copy, copy->name) == 0) {
+            return weights_find(weights, weight_ties[i].source);
+        }
+    }
+    return NULL;
+}
+
+// Of one shape.
+static enum berth_status compare_numbers(const struct weights *weights, const struct weight *a,
+                                         const struct weight *b, int *same,
+                                         struct berth_error *error) {
+    const size_t bytes = (size_t)weight_elements(a) * sizeof(float);
+    float *const first = memory_pages(bytes), *const second = memory_pages(bytes);
+    enum berth_status status = first != NULL && second != NULL
+                                   ? weights_read_f32(weights, a, first, error)
+                                   : error_no_memory(error, 2 * bytes, a->name);
+    if (status == BERTH_OK) {
+        status = weights_read_f32(weights, b, second, error);
+    }
+    *same = status == BERTH_OK && memcmp(first, second, bytes) == 0;
+    memory_pages_free(first, bytes);
+    memory_pages_free(second, bytes);
+    return status;
+}
+
+enum berth_status weights_check_tie(const struct weights *weights, const struct weight *copy,
+                                    const struct weight *source, struct berth_error *error) {
+    int same = have_one_shape(copy, source);
+    if (same && !copy->tied) {
+        TRY(compare_numbers(weights, copy, source, &same, error));
+    }
+    return same ? BERTH_OK
+                : error_set(
+                      error, BERTH_CONFIG,
+                      "%s: tensor \"%s\": expected the numbers of \"%s\", found others: a model "
+                      "whose decoder is not tied to its words (\"tie_word_embeddings\": false) "
+                      "cannot predict words here",
+                      weights->file.path, copy->entry->name, source->entry->name);
 }

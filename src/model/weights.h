@@ -54,6 +54,11 @@ void weights_select(struct weights *weights, const char *prefix);
 const struct weight *weights_find(const struct weights *weights, const char *name);
 // Whether layer norms come before the sub-layers: only such a model has a final one.
 int weights_are_pre_layer_norm(const struct weights *weights);
+// The weight that `copy` repeats in a tied model; NULL: none.
+const struct weight *weights_tied_to(const struct weights *weights, const struct weight *copy);
+// BERTH_CONFIG if `copy` has other numbers than that weight.
+enum berth_status weights_check_tie(const struct weights *weights, const struct weight *copy,
+                                    const struct weight *source, struct berth_error *error);
 
 // Whether the tensor `name` has one row per word.
 int weight_has_word_rows(const char *name);

@@ -81,6 +81,14 @@ expect_empty "$out"
 run fill --model out --text "[MASK]" masked.txt
 expect_code 2
 
+# DeepSpeed's files repeat the words as the decoder. This is no loss where the decoder is the words.
+run convert out repeated --to deepspeed
+expect_code 0
+run fill --model repeated --top_k 2 --text "the [MASK] sat on mat" --strict
+expect_code 0
+run convert repeated graph --to onnx
+expect_code 0
+
 # Several processes compute what one computes.
 what="ranks"
 if command -v mpirun.openmpi >/dev/null && ls "$(dirname "$BERTH")/berth-comm-openmpi.so" >/dev/null 2>&1; then

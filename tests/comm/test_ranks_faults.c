@@ -3,6 +3,7 @@
 // not answer, that are killed or call something else, damaged messages, memory that cannot be
 // shared, memory that is out.
 #include "comm/range_message.h"
+#include "core/beside.h"
 #include "core/harness.h"
 #include "core/meeting.h"
 #include "core/memory.h"
@@ -652,5 +653,5 @@ int main(void) {
         cmocka_unit_test(test_ranks_that_work_for_themselves_wait_for_the_last_without_a_deadline),
         cmocka_unit_test(test_a_rank_that_is_gone_does_not_end_the_work_of_the_others),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_beside(tests, sizeof tests / sizeof *tests);
 }

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Products as the module for AMD's GPUs makes them, by the emulation with a hipBLASLt of the tests: every operation is
 # right; a library that is too old or has no memory is refused with a reason. BERTH: the program; OPERATIONS: the test
-# of the emulated device; MODULE: the file of that module.
+# of the emulated device; MODULE: the file of that module; SANITIZE: the sanitizers, with which every operation would take a
+# minute: there only the products go through the library in all ways.
 . "$(dirname "$0")/../cli/lib.sh"
 export BERTH_MODULE_PATH
 BERTH_MODULE_PATH=$(dirname "$MODULE")
-for what in operations products_in_tf32 products_of_one_shape; do
+all=operations
+[ -z "${SANITIZE:-}" ] || all=
+for what in $all products_in_tf32 products_of_one_shape; do
     "$OPERATIONS" $what >"$out" 2>"$err" || fail "$what: $(grep -v '^\[' "$err" | tail -5)"
 done
 cd "$work" || exit 1

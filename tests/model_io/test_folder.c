@@ -11,6 +11,8 @@
 
 #include <errno.h>
 
+#define WORDS "bert.embeddings.word_embeddings.weight"
+
 // A model small enough to write in no time, its table and a buffer of initial values.
 struct small {
     struct bert_config config;
@@ -19,18 +21,21 @@ struct small {
     struct folder_report report;
 };
 
-static void small_open(struct small *small) {
+static void small_open_with(struct small *small, enum param_head head) {
     *small = (struct small){0};
     assert_int_equal(bert_config_builtin("tiny", &small->config, NULL), BERTH_OK);
     small->config.vocab_size = 20;
     small->config.hidden_size = 6;
     small->config.intermediate_size = 10;
     small->config.max_position_embeddings = 12;
-    assert_int_equal(param_table_init(&small->table, &small->config, PARAM_HEAD_SPAN, NULL),
-                     BERTH_OK);
+    assert_int_equal(param_table_init(&small->table, &small->config, head, NULL), BERTH_OK);
     small->weights = memory_array((size_t)small->table.total, sizeof *small->weights);
     small->read = memory_array((size_t)small->table.total, sizeof *small->read);
     param_initialise(&small->table, &small->config, 7, small->weights);
+}
+
+static void small_open(struct small *small) {
+    small_open_with(small, PARAM_HEAD_SPAN);
 }
 
 static void small_close(struct small *small) {
@@ -262,6 +267,52 @@ static void test_pytorch_model(void **state) {
     assert_int_equal(torch_write(scratch("pytorch_model.bin"), &members[0], NULL), BERTH_OK);
     assert_int_equal(read_small(&small, NULL), BERTH_OK); // bare
     assert_same_weights(&small);
+    memory_free(tensors);
+    small_close(&small);
+}
+
+// A decoder of words that is stored beside the words it is tied to.
+static void test_tied_decoder(void **state) {
+    (void)state;
+    struct small small;
+    struct berth_error error;
+    small_open_with(&small, PARAM_HEAD_MASKED);
+    struct tensor_out *tensors = list_tensors(&small);
+    struct tensor_out *const copies = tensors + small.table.count;
+    const struct param *words = param_table_find(&small.table, WORDS);
+    const size_t bytes = (size_t)(words->rows * words->cols) * sizeof(float);
+    float *const decoder = memory_new(bytes), *const bias = memory_new(20 * sizeof *bias);
+    memcpy(decoder, find(tensors, WORDS)->data, bytes);
+    memcpy(bias, find(tensors, "cls.predictions.bias")->data, 20 * sizeof *bias);
+    copies[0] = *find(tensors, WORDS);
+    copies[1] = *find(tensors, "cls.predictions.bias");
+    copies[0].name = "cls.predictions.decoder.weight";
+    copies[1].name = "cls.predictions.decoder.bias";
+    copies[0].data = decoder;
+    copies[1].data = bias;
+    write_tensors(tensors, small.table.count + 2);
+    assert_int_equal(read_small(&small, NULL), BERTH_OK);
+    assert_same_weights(&small);
+    assert_null(small.report.unexpected);
+    for (int i = 0; i < 2; i++) {
+        float *const number = i == 0 ? decoder + words->cols * 19 : bias + 19;
+        *number += 1;
+        write_tensors(tensors, small.table.count + 2);
+        assert_int_equal(read_small(&small, &error), BERTH_CONFIG);
+        assert_non_null(strstr(error.message, copies[i].name));
+        assert_non_null(strstr(error.message, "tie_word_embeddings"));
+        *number -= 1;
+    }
+    copies[0].shape[0]--;
+    write_tensors(tensors, small.table.count + 2);
+    assert_int_equal(read_small(&small, &error), BERTH_CONFIG);
+    struct small span;
+    small_open(&span); // predicts no words
+    assert_int_equal(read_small(&span, NULL), BERTH_OK);
+    assert_non_null(strstr(span.report.unexpected, copies[0].name));
+    small_close(&span);
+    memory_free(decoder);
+    memory_free(bias);
     memory_free(tensors);
     small_close(&small);
 }
@@ -557,6 +608,7 @@ int main(void) {
         SCRATCH_TEST(test_names_that_do_not_fit),
         SCRATCH_TEST(test_legacy_file),
         SCRATCH_TEST(test_pytorch_model),
+        SCRATCH_TEST(test_tied_decoder),
         SCRATCH_TEST(test_several_files),
         SCRATCH_TEST(test_missing_body),
         SCRATCH_TEST(test_wrong_shape),

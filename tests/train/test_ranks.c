@@ -380,7 +380,9 @@ static void test_any_number_of_ranks_makes_the_same_updates(void **state) {
         struct outcome whole = run(&setting);
         for (int i = 0; i < 5; i++) {
             setting.layout = layouts[i];
-            for (setting.stage = average; setting.stage <= 2 - average; setting.stage++) {
+            // Of eight ranks one stage: all stages go the same way whatever the number.
+            const int first = i == 4 ? 2 - average : average;
+            for (setting.stage = first; setting.stage <= 2 - average; setting.stage++) {
                 struct outcome parts = run(&setting);
                 assert_int_equal(parts.different, 0);
                 assert_close(&parts, &whole, 1e-6);
@@ -451,7 +453,8 @@ static void test_virtual_ranks_give_the_same_bytes(void **state) {
                                   .optimizer = optimizers[i / 2],
                                   .micro = 2};
         struct outcome whole = run(&setting), parts;
-        for (int layout = 0; layout < 4; layout++) {
+        // Two layouts a setting: each meets both types and both optimizers.
+        for (int layout = (i + i / 2) % 2; layout < 4; layout += 2) {
             setting.layout = layouts[layout];
             setting.stage = layout % 3;
             parts = run(&setting);
@@ -911,7 +914,7 @@ static void test_a_forecast_sends_the_bytes_of_a_run(void **state) {
                                             .optimizer = stage == 2 ? "lamb" : "adamw",
                                             .micro = SEQUENCES,
                                             .waits = stage == 1,
-                                            .bucket = stage == 2 ? 5000 : 0};
+                                            .bucket = stage == 2 ? 40000 : 0};
             const struct comm_cluster cluster = {.hosts = layouts[i].hosts,
                                                  .ranks_per_host = layouts[i].ranks_per_host,
                                                  .link = {1e9, 0}};
