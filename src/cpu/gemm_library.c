@@ -11,6 +11,7 @@
 #include "cpu/onednn.h"
 
 #include <omp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -367,16 +368,34 @@ static dnnl_status_t execute(struct library *library, const struct library_produ
                : status;
 }
 
+// Some of the library's f32 kernels (gemm:jit) use the stack pointer for memory of theirs on the
+// heap. A signal meanwhile would have its frame, of 3 KB with AVX-512, written over what is before
+// that memory. So signals wait, but for those of the thread's own errors.
+static dnnl_status_t execute_undisturbed(struct library *library,
+                                         const struct library_product *product, int thread,
+                                         void *const handles[5]) {
+    static const int own_errors[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+    sigset_t waiting, before;
+    sigfillset(&waiting);
+    for (size_t i = 0; i < sizeof own_errors / sizeof *own_errors; i++) {
+        sigdelset(&waiting, own_errors[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, &waiting, &before);
+    const dnnl_status_t status = execute(library, product, thread, handles);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
 static int run_primitive(struct library *library, const struct library_product *product, int thread,
                          void *const handles[5]) {
     if (omp_in_parallel()) {
-        return (int)execute(library, product, thread, handles);
+        return (int)execute_undisturbed(library, product, thread, handles);
     }
     // A region of one thread does not count as parallel, so some of the library's kernels would
     // start threads.
     int outer = omp_get_max_threads();
     omp_set_num_threads(1);
-    int status = (int)execute(library, product, thread, handles);
+    int status = (int)execute_undisturbed(library, product, thread, handles);
     omp_set_num_threads(outer);
     return status;
 }

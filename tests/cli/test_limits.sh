@@ -25,6 +25,7 @@ limited() { # OPTION VALUE VERB...: sets code
     rm -rf made*
     # The limit of files is not for the messages.
     (
+        echo "$BASHPID" >pid
         ulimit "$1" "$2"
         exec "$BERTH" "${@:3}"
     ) </dev/null 2>&1 | cat >"$err"
@@ -34,7 +35,11 @@ limited() { # OPTION VALUE VERB...: sets code
     0) [ ! -e made ] || [ -z "$(find made* -name '*.tmp*')" ] || fail "temporary files are left" ;;
     # The system's loader, and the runtimes of threads, which end the process themselves; LLVM's by a signal.
     127 | 1) grep -qE "error while loading shared libraries|libgomp: |cannot (allocate|map)" "$err" || fail "code $code: $(cat "$err")" ;;
-    134 | 135) grep -q "^OMP: Error" "$err" || fail "code $code: $(cat "$err")" ;;
+    # It leaves an empty file of shared memory behind, by which the next process of this number would end with SIGBUS.
+    134 | 135)
+        grep -q "^OMP: Error" "$err" || fail "code $code: $(cat "$err")"
+        rm -f "/dev/shm/__KMP_REGISTERED_LIB_$(cat pid)_$(id -u)"
+        ;;
     2 | 65 | 66 | 69 | 70 | 73 | 74 | 78) grep -q '^berth: error: .' "$err" || fail "code $code without a message" ;;
     *) fail "code $code: $(tail -n 3 "$err")" ;;
     esac

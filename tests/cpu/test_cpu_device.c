@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU device: opening, sticky errors, memory, dropout's rate and scale, who multiplies.
+// The CPU device: opening, sticky errors, memory, dropout's rate and scale, who multiplies, signals
+// while the library does.
 #include "core/device.h"
 #include "core/harness.h"
 #include "cpu/gemm.h"
 #include "cpu/kernels.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 
 static struct device *open_auto(void) {
     const struct device_options options = {.threads = 2, .instructions = NULL};
@@ -322,6 +326,79 @@ static void an_activation_follows_every_product(void **state) {
     free(two);
 }
 
+// --- signals ------------------------------------------------------------------------------------
+
+#define SIGNALS 50 // for each product
+
+static pthread_t multiplier;
+static const char *stack_low, *stack_high; // of that thread
+static volatile sig_atomic_t signals_seen, signals_elsewhere;
+
+// Its own frame is where the signal met the thread.
+static void see_signal(int number) {
+    (void)number;
+    if (pthread_equal(pthread_self(), multiplier)) {
+        const char *here = __builtin_frame_address(0);
+        signals_seen = signals_seen + 1;
+        signals_elsewhere = signals_elsewhere + (here < stack_low || here >= stack_high);
+    }
+}
+
+static void find_stack(void) {
+    pthread_attr_t attributes;
+    void *low;
+    size_t size;
+    assert_int_equal(pthread_getattr_np(pthread_self(), &attributes), 0);
+    assert_int_equal(pthread_attr_getstack(&attributes, &low, &size), 0);
+    pthread_attr_destroy(&attributes);
+    multiplier = pthread_self();
+    stack_low = low;
+    stack_high = stack_low + size;
+}
+
+static void send_signals(int microseconds) {
+    const struct itimerval every = {{0, microseconds}, {0, microseconds}};
+    struct sigaction action = {.sa_handler = see_signal, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &action, NULL);
+    assert_int_equal(setitimer(ITIMER_REAL, &every, NULL), 0);
+}
+
+// Multiplies until enough signals have come.
+static void multiply_under_signals(struct gemm *gemm, const struct gemm_shape *shape) {
+    static float a[1 << 18], b[1 << 18], c[1 << 18];
+    const struct gemm_operands operands = {.a = a, .b = b, .c = c};
+    const struct gemm_plan *plan = gemm_plan(gemm, shape, NULL);
+    assert_non_null(plan);
+    const int until = signals_seen + SIGNALS;
+    while (signals_seen < until) {
+        assert_int_equal(gemm_run(gemm, plan, 0, &operands), 0);
+    }
+}
+
+// The frame of a signal is written where the stack pointer is. Some of the library's kernels use
+// that for memory of their own on the heap, so that the frame would overwrite what is before it.
+static void signals_meet_a_thread_on_its_stack(void **state) {
+    static const struct gemm_shape sizes[] = {{.m = 256, .n = 8, .k = 256},
+                                              {.m = 4, .n = 256, .k = 500}};
+    struct gemm *gemm;
+    assert_int_equal(gemm_open(1, 0, kernels_choose(NULL, NULL), &gemm, NULL), BERTH_OK);
+    find_stack();
+    send_signals(500);
+    for (size_t i = 0; i < 8 * sizeof sizes / sizeof *sizes; i++) {
+        struct gemm_shape shape = sizes[i / 8];
+        shape.a_transposed = i & 1;
+        shape.b_transposed = i >> 1 & 1;
+        shape.accumulate = i >> 2 & 1;
+        shape.lda = (shape.a_transposed ? shape.m : shape.k) + 16; // part of wider rows
+        shape.ldb = shape.b_transposed ? shape.k : shape.n;
+        shape.ldc = shape.n;
+        multiply_under_signals(gemm, &shape);
+    }
+    send_signals(0);
+    assert_int_equal(signals_elsewhere, 0);
+    gemm_close(gemm);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_instructions),
@@ -333,6 +410,7 @@ int main(void) {
         cmocka_unit_test(nothing_is_left_of_numbers_that_are_not_finite),
         cmocka_unit_test(without_avx512_nothing_is_the_librarys),
         cmocka_unit_test(an_activation_follows_every_product),
+        cmocka_unit_test(signals_meet_a_thread_on_its_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
