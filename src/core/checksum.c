@@ -2,7 +2,7 @@
 // Fletcher's two sums, in lanes that are added by vector instructions. The loop is written once, as
 // a function that is inlined into one of each instruction set.
 //
-// A lane's value is high + 2^33 low. A word that changes by d, in the n-th block from the end,
+// A lane's sum is high + 2^33 low. A word that changes by d, in the n-th block from the end,
 // changes it by d (n + 2^33). As 0 < |d| < 2^32 and n < 2^32, that is no multiple of 2^64: d and n
 // have at most 31 factors of two each, and n + 2^33 has as many as n. Two words of a lane that
 // trade places, a blocks apart, change it by d a.
@@ -12,7 +12,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 16 };
+enum { LANES = CHECKSUM_LANES };
 
 struct lanes {
     uint64_t low[LANES], high[LANES];
@@ -54,11 +54,6 @@ static add_blocks *best(void) {
     }
 #endif
     return add_generic;
-}
-
-uint64_t checksum_add(uint64_t sum, uint64_t word) {
-    sum = (sum ^ word) * 0x9e3779b97f4a7c15; // odd: no two numbers give the same
-    return sum ^ sum >> 32;
 }
 
 uint64_t checksum_bytes(const void *data, size_t bytes) {

@@ -120,6 +120,12 @@ struct device_range {
     double weight_decay;
 };
 
+// Elements of a buffer that have one checksum. Arrays of parts live in device memory.
+struct device_part {
+    int64_t first, count;
+    int64_t sum; // index of its checksum
+};
+
 // The norms of a tensor in a layer-wise update: in device memory, written by lamb_apply.
 struct lamb_stats {
     double parameter_norm, update_norm; // |p| before the update, |u|
@@ -479,6 +485,10 @@ struct device {
     void (*add)(struct device *dev, float *to, const float *from, int64_t count);
     // to[i] = from[i] in the dtype of `to`, count elements
     void (*convert)(struct device *dev, struct mat to, const float *from);
+    // sums[part.sum] = checksum_bytes (core/checksum.h) of the part's elements, for each of the
+    // parts. values [1, n]. Parts of about DEVICE_SUM_BLOCK elements keep a device busy.
+    void (*checksums)(struct device *dev, uint64_t *sums, struct mat values,
+                      const struct device_part *parts, int64_t count);
 
     // FLOP/s of multiply-adds in this dtype, measured over about `seconds`. NULL: unknown.
     double (*measure_peak)(struct device *dev, enum dtype dtype, double seconds);

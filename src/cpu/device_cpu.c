@@ -210,6 +210,7 @@ static const struct device operations = {
     .lamb_apply = cpu_lamb_apply,
     .add = cpu_add,
     .convert = cpu_convert,
+    .checksums = cpu_checksums,
     .measure_peak = cpu_measure_peak,
 };
 

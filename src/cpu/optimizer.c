@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient's norm, the optimizer's update and conversions, over pieces of fixed size.
+// The gradient's norm, the optimizer's update, conversions and checksums, over pieces of fixed
+// size.
+#include "core/checksum.h"
 #include "cpu/cpu.h"
 
 #include <math.h>
@@ -168,5 +170,16 @@ void cpu_convert(struct device *dev, struct mat to, const float *from) {
     for (int64_t first = 0; first < count; first += CPU_PIECE) {
         int64_t some = cpu_piece(first, count, CPU_PIECE);
         cpu->kernels->copy(mat_columns(to, first, some), mat_columns(source, first, some));
+    }
+}
+
+void cpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
+                   const struct device_part *parts, int64_t count) {
+    struct cpu *cpu = cpu_of(dev);
+    const size_t size = dtype_size(values.dtype);
+#pragma omp parallel for num_threads(cpu->threads) schedule(static)
+    for (int64_t i = 0; i < count; i++) {
+        const char *first = (const char *)values.data + (size_t)parts[i].first * size;
+        sums[parts[i].sum] = checksum_bytes(first, (size_t)parts[i].count * size);
     }
 }

@@ -462,6 +462,7 @@ static void fill_table(struct device *device) {
     device->lamb_apply = gpu_lamb_apply;
     device->add = gpu_add;
     device->convert = gpu_convert;
+    device->checksums = gpu_checksums;
 }
 
 static enum berth_status count_devices(int *count, struct berth_error *error) {

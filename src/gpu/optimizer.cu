@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient's norm, the optimizers' updates and conversions. The operations over ranges are one
-// launch each: a fixed number of blocks share the pieces of all ranges, DEVICE_SUM_BLOCK elements
-// each, which they find by the ranges' counts.
+// The gradient's norm, the optimizers' updates, conversions and checksums. The operations over
+// ranges are one launch each: a fixed number of blocks share the pieces of all ranges,
+// DEVICE_SUM_BLOCK elements each, which they find by the ranges' counts.
+#include "core/checksum.h"
 #include "gpu/cost.h"
 #include "gpu/gpu.h"
 #include "gpu/kernel.h"
@@ -520,4 +521,128 @@ void gpu_convert(struct device *dev, struct mat to, const float *from) {
     const int64_t count = to.rows * to.cols;
     gpu_run(gpu_of(dev), {"convert", buffer_blocks(count), UPDATE_THREADS}, convert_kernel,
             convert_cost, to, from, count);
+}
+
+// --- checksums ----------------------------------------------------------------------------------
+
+// A thread reads VECTOR_WORDS words at once, which are of the same lanes of core/checksum.h each
+// time.
+enum { VECTOR_WORDS = 4, BLOCK_VECTORS = CHECKSUM_LANES / VECTOR_WORDS };
+static_assert(UPDATE_THREADS % BLOCK_VECTORS == 0, "a thread keeps its lanes");
+
+// Of a thread's lanes: the sums of its words times n - block, and of its words. These are
+// multiplied with 2^33, so 31 of their bits suffice.
+struct lane_sums {
+    uint64_t weighted[VECTOR_WORDS];
+    uint32_t plain[VECTOR_WORDS];
+};
+
+DEVICE void add_words(struct lane_sums &sums, const uint4 &words, uint32_t weight) {
+    const uint32_t word[VECTOR_WORDS] = {words.x, words.y, words.z, words.w};
+    GPU_UNROLL
+    for (int i = 0; i < VECTOR_WORDS; i++) {
+        sums.weighted[i] += (uint64_t)word[i] * weight;
+        sums.plain[i] += word[i];
+    }
+}
+
+DEVICE int64_t number_bytes(const struct mat &values) {
+    return values.dtype == DTYPE_F32 ? 4 : 2;
+}
+
+// Word i of a part, 0 after its end.
+DEVICE uint32_t word_of(const struct mat &values, const struct device_part &part, int64_t i) {
+    if (values.dtype == DTYPE_F32) {
+        return i < part.count ? gpu_bits(((const float *)values.data)[part.first + i]) : 0;
+    }
+    const uint16_t *halves = (const uint16_t *)values.data + part.first;
+    const uint32_t low = 2 * i < part.count ? halves[2 * i] : 0;
+    const uint32_t high = 2 * i + 1 < part.count ? halves[2 * i + 1] : 0;
+    return low | high << 16;
+}
+
+DEVICE uint4 words_of(const struct mat &values, const struct device_part &part, int64_t vector) {
+    const int64_t i = vector * VECTOR_WORDS;
+    return uint4{word_of(values, part, i), word_of(values, part, i + 1),
+                 word_of(values, part, i + 2), word_of(values, part, i + 3)};
+}
+
+// The sums of the words that the thread has of a part.
+DEVICE struct lane_sums sums_of(const struct mat &values, const struct device_part &part) {
+    const int64_t bytes = part.count * number_bytes(values);
+    const unsigned char *data =
+        (const unsigned char *)values.data + part.first * number_bytes(values);
+    const int64_t blocks = bytes / (CHECKSUM_LANES * 4) + 1;
+    const int64_t wide = (uintptr_t)data % 16 == 0 ? bytes / 16 : 0; // vectors read at once
+    struct lane_sums sums = {};
+    int64_t i = threadIdx.x;
+    for (; i < wide; i += UPDATE_THREADS) {
+        add_words(sums, gpu_read16(data + 16 * i), (uint32_t)(blocks - i / BLOCK_VECTORS));
+    }
+    for (; i < blocks * BLOCK_VECTORS; i += UPDATE_THREADS) {
+        add_words(sums, words_of(values, part, i), (uint32_t)(blocks - i / BLOCK_VECTORS));
+    }
+    return sums;
+}
+
+// Adds what the threads of a warp have of the same lanes, which every BLOCK_VECTORS-th has.
+DEVICE uint64_t lane_sum(uint64_t x) {
+    for (int lanes = GPU_WARP / 2; lanes >= BLOCK_VECTORS; lanes /= 2) {
+        x += __shfl_xor_sync(GPU_ALL_LANES, x, lanes);
+    }
+    return x;
+}
+
+// `lanes` is of the warps one after another.
+DEVICE uint64_t checksum_of(const uint64_t *lanes, uint64_t bytes) {
+    uint64_t sum = bytes;
+    for (int lane = 0; lane < CHECKSUM_LANES; lane++) {
+        uint64_t total = 0;
+        GPU_UNROLL
+        for (int warp = 0; warp < UPDATE_THREADS / GPU_WARP; warp++) {
+            total += lanes[warp * CHECKSUM_LANES + lane];
+        }
+        sum = checksum_add(sum, total);
+    }
+    return sum;
+}
+
+// A block has a part at a time.
+__global__ void __launch_bounds__(UPDATE_THREADS)
+    checksums_kernel(uint64_t *sums, struct mat values, const struct device_part *parts,
+                     int64_t count) {
+    GPU_SHARED(uint64_t, lanes, UPDATE_THREADS / GPU_WARP * CHECKSUM_LANES);
+    const int warp = (int)threadIdx.x / GPU_WARP, lane = (int)threadIdx.x % GPU_WARP;
+    for (int64_t p = blockIdx.x; p < count; p += gridDim.x) {
+        const struct device_part part = parts[p];
+        const struct lane_sums own = sums_of(values, part);
+        __syncthreads();
+        GPU_UNROLL
+        for (int i = 0; i < VECTOR_WORDS; i++) {
+            const uint64_t sum = lane_sum(own.weighted[i] + ((uint64_t)own.plain[i] << 33));
+            if (lane < BLOCK_VECTORS) {
+                lanes[warp * CHECKSUM_LANES + lane * VECTOR_WORDS + i] = sum;
+            }
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            sums[part.sum] = checksum_of(lanes, (uint64_t)(part.count * number_bytes(values)));
+        }
+    }
+}
+
+static gpu_cost checksums_cost(uint64_t *, struct mat values, const struct device_part *parts,
+                               int64_t count) {
+    uint64_t elements = 0;
+    for (int64_t i = 0; i < count; i++) {
+        elements += (uint64_t)parts[i].count;
+    }
+    return {(uint64_t)count * sizeof *parts + elements * dtype_size(values.dtype),
+            (uint64_t)count * sizeof(uint64_t), 0};
+}
+
+void gpu_checksums(struct device *dev, uint64_t *sums, struct mat values,
+                   const struct device_part *parts, int64_t count) {
+    gpu_run(gpu_of(dev), {"checksums", std::min<int64_t>(count, UPDATE_BLOCKS), UPDATE_THREADS},
+            checksums_kernel, checksums_cost, sums, values, parts, count);
 }

@@ -799,6 +799,36 @@ static void convert(struct op_case *c) {
     }
 }
 
+// Fletcher's two sums of each lane (core/checksum.c), word by word.
+static uint64_t checksum_of(const unsigned char *data, size_t bytes) {
+    uint64_t low[16] = {0}, high[16] = {0}, sum = bytes;
+    for (size_t at = 0; at < bytes / 64 * 64 + 64; at += 4) {
+        uint32_t word = 0;
+        for (size_t i = 0; i < 4 && at + i < bytes; i++) {
+            word |= (uint32_t)data[at + i] << 8 * i;
+        }
+        low[at / 4 % 16] += word;
+        high[at / 4 % 16] += low[at / 4 % 16];
+    }
+    for (int lane = 0; lane < 16; lane++) {
+        sum = (sum ^ (high[lane] + (low[lane] << 33))) * 0x9E3779B97F4A7C15u;
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+static void checksums(struct op_case *c) {
+    const struct device_part *parts = data_of(c, 2);
+    const size_t size = dtype_size(c->call.operands[1].dtype);
+    for (int64_t i = 0; i < SIZE(PARTS); i++) {
+        const unsigned char *first =
+            (const unsigned char *)data_of(c, 1) + (size_t)parts[i].first * size;
+        const uint64_t sum = checksum_of(first, (size_t)parts[i].count * size);
+        c->x[0][2 * parts[i].sum] = (double)(uint32_t)sum;
+        c->x[0][2 * parts[i].sum + 1] = (double)(sum >> 32);
+    }
+}
+
 // --- the rows -----------------------------------------------------------------------------------
 
 #define ROW(name_) .name = #name_, .reference = name_
@@ -842,6 +872,7 @@ const struct op_row op_rows[] = {
     {ROW(lamb_apply), .prepare = prepare_lamb_apply, .modes = LAMB_MODES},
     {ROW(add), .f32 = OP_EXACTLY},
     {ROW(convert), .f32 = OP_EXACTLY, .half = OP_EXACTLY},
+    {ROW(checksums)},
     {ROW(linear_int8_forward), .prepare = prepare_int8, .activates = 1, .f32 = 6e-6,
      .half = 7.5e-3},
     {ROW(linear_packed_forward), .activates = 1, .f32 = 6e-6, .half = 7.5e-3},

@@ -21,14 +21,14 @@ launches() { # COUNTS NAME
 }
 for precision in fp32 bf16; do
     what="$precision: counted"
-    train "$COUNTED" counted 4 --precision $precision
+    train "$COUNTED" counted 4 --precision $precision --replica_check_steps 2
     [ "$(launches counted "matrix product")" -gt 100 ] || fail "counts: $(cat counted)"
     cp trained/model.safetensors of-counted
     what="$precision: not counted"
-    train "$BERTH" plain 4 --precision $precision
+    train "$BERTH" plain 4 --precision $precision --replica_check_steps 2
     cmp -s trained/model.safetensors of-counted || fail "other weights"
     what="$precision: the plan of a run that computes nothing"
-    BERTH_EMULATION_DRY=1 train "$BERTH" planned 4 --precision $precision
+    BERTH_EMULATION_DRY=1 train "$BERTH" planned 4 --precision $precision --replica_check_steps 2
     for other in plain planned; do
         cmp <(cut -f 1-5 counted) <(cut -f 1-5 $other) >"$out" ||
             fail "$(diff <(cut -f 1-5 counted) <(cut -f 1-5 $other))"
@@ -47,4 +47,12 @@ more() { # NAME
 [ "$(more "host wait")" = 1 ] || fail "the host waits $(more "host wait") times"
 [ "$(more mark)" = 8 ] || fail "$(more mark) marks" # three a micro-batch, and two of the step
 [ "$(more adamw)" -ge 1 ] || fail "no step"
+[ "$(more checksums)" = 0 ] || fail "checksums that nobody wants"
+# One more copy, in a stream of its own, which a GPU has done when the host has the sums of the update.
+what="an update more, with checks"
+train "$BERTH" four 4 --precision bf16 --save_strategy no --replica_check_steps 1000
+train "$BERTH" five 5 --precision bf16 --save_strategy no --replica_check_steps 1000
+[ "$(more download)" = 2 ] || fail "$(more download) downloads"
+[ "$(more "host wait")" = 2 ] || fail "the host waits $(more "host wait") times"
+[ "$(more checksums)" -ge 8 ] || fail "$(more checksums) times checksums"
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# hipcc compiles every kernel for AMD's GPUs with wavefronts of 64: gfx90a, and gfx942 where it knows that one.
-# SOURCE: Berth's folder.
+# Every kernel is compiled for AMD's GPUs with wavefronts of 64: gfx90a, and gfx942. Where hipcc does not know that one
+# (Debian 12's is of LLVM 15), LLVM 19 compiles what runs on the GPU, if it is installed. SOURCE: Berth's folder.
 if ! command -v hipcc >/dev/null; then
     echo "skipped: no hipcc"
     exit 77
@@ -9,23 +9,47 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
-compile() { # ARCHITECTURE FILE
+with_hipcc() { # ARCHITECTURE FILE
     hipcc -std=c++17 -O2 --offload-arch="$1" -I"$SOURCE/src" -I"$SOURCE/include" -x hip -c "$2" -o "$work/object.o" \
         >"$work/messages" 2>&1
 }
-echo '#include <hip/hip_runtime.h>' >"$work/empty.cpp"
-for architecture in gfx90a gfx942; do
-    if ! compile $architecture "$work/empty.cpp"; then
-        echo "hipcc does not know $architecture: $(head -1 "$work/messages")"
-        [ $architecture != gfx90a ] || failures=1
-        continue
-    fi
+
+# The device libraries have a file for each architecture, with its number; the rest of them is the same for all.
+newer=/usr/lib/llvm-19/bin
+add_gfx942() {
+    local libraries
+    libraries=$(dirname "$(find /usr/lib -name oclc_isa_version_90a.bc 2>/dev/null | head -1)")
+    for tool in clang++ lld llvm-dis llvm-as; do
+        [ -x "$newer/$tool" ] || { echo "no $newer/$tool"; return 1; }
+    done
+    cp -r "$libraries" "$work/libraries" || return 1
+    "$newer/llvm-dis" "$work/libraries/oclc_isa_version_90a.bc" -o - | sed 's/i32 9010,/i32 9402,/' >"$work/number.ll"
+    "$newer/llvm-as" "$work/number.ll" -o "$work/libraries/oclc_isa_version_942.bc"
+}
+with_newer() { # ARCHITECTURE FILE
+    "$newer/clang++" -std=c++17 -O2 --offload-arch="$1" -I"$SOURCE/src" -I"$SOURCE/include" --rocm-path=/usr \
+        --rocm-device-lib-path="$work/libraries" -mcode-object-version=4 --cuda-device-only --no-gpu-bundle-output \
+        -x hip -c "$2" -o "$work/object.o" >"$work/messages" 2>&1
+}
+
+compile_all() { # COMPILER ARCHITECTURE
     for file in "$SOURCE"/src/gpu/*.cu; do
-        if ! compile $architecture "$file"; then
-            echo "FAILED: $file for $architecture"
+        if ! "$1" "$2" "$file"; then
+            echo "FAILED: $file for $2"
             grep -E 'error' "$work/messages" | head -5
             failures=$((failures + 1))
         fi
     done
-done
+}
+echo '#include <hip/hip_runtime.h>' >"$work/empty.cpp"
+if ! with_hipcc gfx90a "$work/empty.cpp"; then
+    echo "FAILED: hipcc does not know gfx90a: $(head -1 "$work/messages")"
+    exit 1
+fi
+compile_all with_hipcc gfx90a
+if with_hipcc gfx942 "$work/empty.cpp"; then
+    compile_all with_hipcc gfx942
+elif echo "hipcc does not know gfx942: $(head -1 "$work/messages")" && add_gfx942; then
+    compile_all with_newer gfx942
+fi
 exit $((failures > 0))

@@ -176,6 +176,16 @@ static struct reach reach_of(const struct call *call, const struct device_range 
     return reach;
 }
 
+// The number of sums that end with the last part's, as far as the host can read the parts.
+static int64_t sums_reached(const struct call *call, const struct device_part *parts,
+                            int64_t count) {
+    int64_t reached = 0;
+    for (int64_t i = 0; call->inner->is_host && i < count; i++) {
+        reached = larger(reached, parts[i].sum + 1);
+    }
+    return reached;
+}
+
 static struct adamw_args adamw_args_of(struct call call, const struct adamw_args *args) {
     struct adamw_args a = *args;
     VECTOR(a.ranges, a.range_count);

@@ -290,6 +290,11 @@ static void convert(struct device *dev, const struct op_call *c) {
     dev->convert(dev, c->operands[0], c->operands[1].data);
 }
 
+static void checksums(struct device *dev, const struct op_call *c) {
+    const struct mat *m = c->operands;
+    dev->checksums(dev, m[0].data, m[1], m[2].data, c->sizes[OP_PARTS]);
+}
+
 // --- operands that are no random numbers ---------------------------------------------------------
 
 // Distinct rows of the batch, the last one first.
@@ -308,6 +313,26 @@ static void set_labels(const struct op_call *c, void *host) {
 
 static void set_ranges(const struct op_call *c, void *host) {
     memcpy(host, c->geometry->ranges, (size_t)c->sizes[OP_RANGES] * sizeof(struct device_range));
+}
+
+// Blocks of the buffers, or thirds, of which the others than the first begin at odd elements.
+static int64_t part_size(int64_t table) {
+    const int64_t third = table / 3 - 1;
+    return third < DEVICE_SUM_BLOCK ? third / 2 * 2 + 1 : DEVICE_SUM_BLOCK;
+}
+
+static int64_t part_count(int64_t table) {
+    return (table + part_size(table) - 1) / part_size(table);
+}
+
+// The last one has the first sum.
+static void set_parts(const struct op_call *c, void *host) {
+    struct device_part *parts = host;
+    const int64_t table = c->sizes[OP_TABLE], size = part_size(table), count = c->sizes[OP_PARTS];
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t left = table - i * size;
+        parts[i] = (struct device_part){i * size, left < size ? left : size, count - 1 - i};
+    }
 }
 
 static void set_tensor_blocks(const struct op_call *c, void *host) {
@@ -565,6 +590,11 @@ const struct op op_table[] = {
     {OP(convert),
      .operands = {X(to, OUT, COMPUTE, ONE, TABLE), X(from, IN, F32, ONE, TABLE, .size = 100)},
      .uses = {USE("convert (one layer)", NONE, NONE, NONE)}},
+    {OP(checksums),
+     .operands = {X(sums, OUT, HALF_SUM, PARTS, TWO, .dense = 1),
+                  X(values, IN, COMPUTE, ONE, TABLE, .size = 3),
+                  X(parts, IN, PART, ONE, PARTS, .set = set_parts)},
+     .uses = {USE("checksums (one layer)", NONE, NONE, NONE)}},
     {OP(linear_int8_forward),
      .operands = {X(y, OUT, COMPUTE, T, N, .f32 = V(2)), X(x, IN, COMPUTE, T, K),
                   X(w, IN, INT8, N, K, .size = 0.5), X(bias, IN, F32, ONE, N, .only = V(0) | V(1))},
@@ -628,6 +658,7 @@ void op_call_init(struct op_call *call, const struct op *op, const struct op_use
                   [OP_MOMENTS] = last->at + last->count,
                   [OP_RANGES] = geometry->range_count,
                   [OP_BLOCKS] = last->block + device_sum_blocks(last->count),
+                  [OP_PARTS] = part_count(geometry->table),
                   [OP_TENSORS] = last->tensor + 1,
                   [OP_TENSOR_BOUNDS] = last->tensor + 2},
         .activation = use->activation,
@@ -679,7 +710,9 @@ size_t op_element_bytes(const struct op_call *call, int operand) {
                                    [OP_INT32] = sizeof(int32_t),
                                    [OP_INT64] = sizeof(int64_t),
                                    [OP_BYTE] = 1,
-                                   [OP_RANGE] = sizeof(struct device_range)};
+                                   [OP_HALF_SUM] = sizeof(uint32_t),
+                                   [OP_RANGE] = sizeof(struct device_range),
+                                   [OP_PART] = sizeof(struct device_part)};
     return o->type <= OP_CODE ? dtype_size(dtype_of(call, o)) : bytes[o->type];
 }
 

@@ -28,6 +28,7 @@ enum op_size {
     OP_MOMENTS,
     OP_RANGES,
     OP_BLOCKS, // of the ranges
+    OP_PARTS,  // of the flat buffers
     OP_TENSORS,
     OP_TENSOR_BOUNDS, // tensors + 1
     OP_T,             // rows, columns and inner size as the use says
@@ -73,7 +74,9 @@ enum op_type {
     OP_INT32,
     OP_INT64,
     OP_BYTE,
-    OP_RANGE
+    OP_HALF_SUM, // of 32 bits
+    OP_RANGE,
+    OP_PART
 };
 
 #define OP_SMOOTHING 0.1f // of weighted_loss

@@ -6,8 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-
-#define PART_BYTES (DEVICE_SUM_BLOCK * sizeof(float))
+#include <string.h>
 
 static const struct {
     const char *name;
@@ -105,54 +104,92 @@ static int holding_of(const struct replica_check *check, enum replica_kind kind,
     return is_kept ? GATHERED : 0;
 }
 
-static uint64_t sum_of(const struct replica_check *check, enum replica_kind kind,
-                       const struct replica_part *part) {
-    const struct state *state = check->all_reduce->state;
-    const void *const buffers[REPLICA_KINDS] = {state->master, state->moment1, state->moment2,
-                                                state->copy};
-    const size_t size = kind == REPLICA_COPY ? dtype_size(state->compute) : sizeof(float);
-    const size_t at = (size_t)(kinds[kind].is_moment ? part->at : part->first);
-    const size_t bytes = (size_t)part->count * size;
-    const void *data = (const char *)buffers[kind] + at * size;
-    if (check->staging != NULL) {
-        state->device->download(state->device, check->staging, data, bytes);
-        data = check->staging;
-    }
-    return checksum_bytes(data, bytes);
-}
-
-// Checksums of what this rank's memory has of a range and a kind, if it is of one of the holdings.
-static void sum_range(const struct replica_check *check, enum replica_kind kind, size_t range,
-                      int holdings, uint64_t *sums) {
-    const int rank = check->all_reduce->comm->rank;
-    const size_t first = check->first_part[range], end = check->first_part[range + 1];
-#pragma omp parallel for schedule(static) if (check->staging == NULL)
-    for (size_t i = first; i < end; i++) {
-        const struct replica_part *part = &check->parts[i];
-        if (holding_of(check, kind, range, part, rank) & holdings) {
-            sums[i] = sum_of(check, kind, part);
-        }
-    }
-}
-
 static size_t range_count(const struct replica_check *check) {
     return param_range_count(check->all_reduce->state->table);
 }
 
-static void keep_range(struct replica_check *check, size_t range, int holding) {
-    const int rank = check->all_reduce->comm->rank;
-    for (enum replica_kind kind = 0; kind < REPLICA_KINDS; kind++) {
-        uint64_t *sums = check->sums[kind], *histories = check->histories[kind];
-        sum_range(check, kind, range, holding, sums);
-        for (size_t i = check->first_part[range]; i < check->first_part[range + 1]; i++) {
-            if (holding_of(check, kind, range, &check->parts[i], rank) == holding) {
-                histories[i] = checksum_add(histories[i], sums[i]);
-            }
+// Where each range's parts begin in `held`, those to write and those to gather.
+static size_t *first_held_of(const struct replica_check *check, enum replica_kind kind) {
+    return check->first_held + (size_t)kind * (2 * range_count(check) + 1);
+}
+
+static void add_held(struct replica_check *check, enum replica_kind kind, size_t range, int holding,
+                     struct device_part *held, size_t *count) {
+    for (size_t i = check->first_part[range]; i < check->first_part[range + 1]; i++) {
+        const struct replica_part *part = &check->parts[i];
+        if (holding_of(check, kind, range, part, check->all_reduce->comm->rank) == holding) {
+            held[(*count)++] =
+                (struct device_part){.first = kinds[kind].is_moment ? part->at : part->first,
+                                     .count = part->count,
+                                     .sum = (int64_t)i};
         }
     }
 }
 
-// --- keeping checksums --------------------------------------------------------------------------
+static void list_held(struct replica_check *check, enum replica_kind kind,
+                      struct device_part *held) {
+    size_t *first = first_held_of(check, kind), count = 0;
+    for (size_t range = 0; range < range_count(check); range++) {
+        *first++ = count;
+        add_held(check, kind, range, WRITTEN, held, &count);
+        *first++ = count;
+        add_held(check, kind, range, GATHERED, held, &count);
+    }
+    *first = count;
+}
+
+// --- checksums ----------------------------------------------------------------------------------
+
+enum which { KEPT, FOUND, WHICH };
+
+static uint64_t *sums_of(const struct replica_check *check, uint64_t *sums, enum which which,
+                         enum replica_kind kind) {
+    return sums + ((size_t)which * REPLICA_KINDS + (size_t)kind) * check->count;
+}
+
+static size_t sums_bytes(const struct replica_check *check) {
+    return WHICH * REPLICA_KINDS * check->count * sizeof *check->sums;
+}
+
+static struct mat values_of(const struct state *state, enum replica_kind kind) {
+    const int64_t total = state->table->total, moments = state->partition.elements;
+    switch (kind) {
+    case REPLICA_MASTER:
+        return mat_of(state->master, 1, total, DTYPE_F32);
+    case REPLICA_MOMENT1:
+        return mat_of(state->moment1, 1, moments, DTYPE_F32);
+    case REPLICA_MOMENT2:
+        return mat_of(state->moment2, 1, moments, DTYPE_F32);
+    default:
+        return mat_of(state->copy, 1, state->table->matrix_count, state->compute);
+    }
+}
+
+// The device makes checksums of the parts [first, end) that this rank has of a kind.
+static void make_sums(const struct replica_check *check, enum replica_kind kind, size_t first,
+                      size_t end, enum which which) {
+    const struct device_part *held = check->held + (size_t)kind * check->count;
+    if (first < end) {
+        check->device->checksums(check->device, sums_of(check, check->sums, which, kind),
+                                 values_of(check->all_reduce->state, kind), held + first,
+                                 (int64_t)(end - first));
+    }
+}
+
+static void keep_range(struct replica_check *check, size_t range, int holding) {
+    for (enum replica_kind kind = 0; kind < REPLICA_KINDS; kind++) {
+        const size_t *first = first_held_of(check, kind) + 2 * range + (holding == GATHERED);
+        make_sums(check, kind, first[0], first[1], KEPT);
+    }
+}
+
+// The same on all ranks: each adds what it has kept once a comparison.
+static void add_histories(struct replica_check *check) {
+    const uint64_t *kept = sums_of(check, check->fetched, KEPT, 0);
+    for (size_t i = 0; i < REPLICA_KINDS * check->count; i++) {
+        check->histories[i] = checksum_add(check->histories[i], kept[i]);
+    }
+}
 
 void replica_check_written(struct replica_check *check, size_t range) {
     if (check->every > 0) {
@@ -168,37 +205,88 @@ void replica_check_gathered(struct replica_check *check, size_t range) {
     }
 }
 
-static enum berth_status take_memory(struct replica_check *check, struct berth_error *error) {
-    const struct device *device = check->all_reduce->state->device;
-    const size_t ranges = range_count(check), count = check->count;
-    int is_there = 1;
-    for (enum replica_kind kind = 0; kind < REPLICA_KINDS; kind++) {
-        check->sums[kind] = memory_array_zeroed(count, sizeof *check->sums[kind]);
-        check->histories[kind] = memory_array_zeroed(count, sizeof *check->histories[kind]);
-        is_there &= check->sums[kind] != NULL && check->histories[kind] != NULL;
+void replica_check_begin(struct replica_check *check) {
+    if (check->every == 0) {
+        return;
     }
-    check->found = memory_array_zeroed(count, sizeof *check->found);
-    check->exchanged = memory_array_zeroed(2 * count, sizeof *check->exchanged);
+    for (size_t range = 0; range < range_count(check); range++) {
+        all_reduce_wait_weights(check->all_reduce, range);
+        replica_check_gathered(check, range);
+    }
+    for (enum replica_kind kind = 0; kind < REPLICA_KINDS; kind++) {
+        make_sums(check, kind, 0, first_held_of(check, kind)[2 * range_count(check)], FOUND);
+    }
+    if (check->fetched != check->sums) {
+        check->fetch = check->device->fetch_begin(check->device, check->fetched, check->sums,
+                                                  sums_bytes(check));
+    }
+}
+
+// --- memory -------------------------------------------------------------------------------------
+
+static enum berth_status take_host(struct replica_check *check, struct berth_error *error) {
+    const size_t ranges = range_count(check), count = check->count;
     check->parts = memory_array_zeroed(count, sizeof *check->parts);
     check->first_part = memory_array_zeroed(ranges + 1, sizeof *check->first_part);
     check->is_gathered = memory_array_zeroed(ranges, 1);
-    check->staging = device->is_host ? NULL : memory_new(PART_BYTES);
-    return is_there && check->found != NULL && check->exchanged != NULL && check->parts != NULL &&
-                   check->first_part != NULL && check->is_gathered != NULL &&
-                   (device->is_host || check->staging != NULL)
+    check->first_held =
+        memory_array_zeroed(REPLICA_KINDS * (2 * ranges + 1), sizeof *check->first_held);
+    check->histories = memory_array_zeroed(REPLICA_KINDS * count, sizeof *check->histories);
+    check->differs = memory_array_zeroed(count, 1);
+    check->exchanged = memory_array_zeroed(2 * count, sizeof *check->exchanged);
+    return check->parts != NULL && check->first_part != NULL && check->is_gathered != NULL &&
+                   check->first_held != NULL && check->histories != NULL &&
+                   check->differs != NULL && check->exchanged != NULL
                ? BERTH_OK
                : error_no_memory(error, count * sizeof *check->parts, "checksums of the state");
+}
+
+static size_t held_bytes(const struct replica_check *check) {
+    return REPLICA_KINDS * check->count * sizeof *check->held;
+}
+
+static enum berth_status take_device(struct replica_check *check, struct berth_error *error) {
+    struct device *device = check->device;
+    check->held = device->memory_new(device, held_bytes(check));
+    check->sums = device->memory_new(device, sums_bytes(check));
+    if (check->held == NULL || check->sums == NULL) {
+        return device_no_memory(device, held_bytes(check), "checksums of the state", error);
+    }
+    check->fetched = check->sums;
+    if (!device->is_host) {
+        check->fetched = device->pinned_new(device, sums_bytes(check));
+    }
+    if (check->fetched == NULL) {
+        return device_no_memory(device, sums_bytes(check), "checksums of the state", error);
+    }
+    memset(check->fetched, 0, sums_bytes(check)); // also where the device fails before it fetches
+    return BERTH_OK;
+}
+
+static enum berth_status upload_held(struct replica_check *check, struct berth_error *error) {
+    struct device_part *host = memory_array_zeroed(1, held_bytes(check));
+    if (host == NULL) {
+        return error_no_memory(error, held_bytes(check), "checksums of the state");
+    }
+    for (enum replica_kind kind = 0; kind < REPLICA_KINDS; kind++) {
+        list_held(check, kind, host + (size_t)kind * check->count);
+    }
+    check->device->upload(check->device, check->held, host, held_bytes(check));
+    memory_free(host);
+    return BERTH_OK;
 }
 
 enum berth_status replica_check_init(struct replica_check *check, int64_t every,
                                      struct all_reduce *all_reduce, struct berth_error *error) {
     const struct state *state = all_reduce->state;
-    *check = (struct replica_check){.all_reduce = all_reduce, .every = every, .compared = -1};
+    *check = (struct replica_check){
+        .all_reduce = all_reduce, .device = state->device, .every = every, .compared = -1};
     if (every == 0) {
         return BERTH_OK;
     }
     check->count = list_parts(state, NULL);
-    TRY(take_memory(check, error));
+    TRY(take_host(check, error));
+    TRY(take_device(check, error));
     const size_t width = (size_t)state->share.size + 1;
     int64_t *starts = memory_array(width, sizeof *starts);
     if (starts == NULL) {
@@ -208,6 +296,7 @@ enum berth_status replica_check_init(struct replica_check *check, int64_t every,
     find_ranges(check);
     find_owners(check, starts);
     memory_free(starts);
+    TRY(upload_held(check, error));
     for (size_t range = 0; range < range_count(check); range++) {
         replica_check_written(check, range);
         replica_check_gathered(check, range);
@@ -216,16 +305,23 @@ enum berth_status replica_check_init(struct replica_check *check, int64_t every,
 }
 
 void replica_check_done(struct replica_check *check) {
-    for (enum replica_kind kind = 0; kind < REPLICA_KINDS; kind++) {
-        memory_free(check->sums[kind]);
-        memory_free(check->histories[kind]);
+    struct device *device = check->device;
+    if (check->fetched != check->sums && check->fetched != NULL) {
+        device->pinned_free(device, check->fetched, sums_bytes(check));
     }
-    memory_free(check->found);
-    memory_free(check->exchanged);
+    if (check->held != NULL) {
+        device->memory_free(device, check->held, held_bytes(check));
+    }
+    if (check->sums != NULL) {
+        device->memory_free(device, check->sums, sums_bytes(check));
+    }
     memory_free(check->parts);
     memory_free(check->first_part);
     memory_free(check->is_gathered);
-    memory_free(check->staging);
+    memory_free(check->first_held);
+    memory_free(check->histories);
+    memory_free(check->differs);
+    memory_free(check->exchanged);
     *check = (struct replica_check){0};
 }
 
@@ -271,12 +367,12 @@ static const char *when_of(const struct replica_check *check, int64_t updates, c
 static enum berth_status compare_memory(struct replica_check *check, enum replica_kind kind,
                                         size_t range, int64_t updates, struct berth_error *error) {
     const int rank = check->all_reduce->comm->rank;
-    sum_range(check, kind, range, WRITTEN | GATHERED, check->found);
+    const uint64_t *kept = sums_of(check, check->fetched, KEPT, kind);
+    const uint64_t *found = sums_of(check, check->fetched, FOUND, kind);
     for (size_t i = check->first_part[range]; i < check->first_part[range + 1]; i++) {
         const struct replica_part *part = &check->parts[i];
         char place[PLACE], text[2 * PLACE];
-        if (holding_of(check, kind, range, part, rank) != 0 &&
-            check->found[i] != check->sums[kind][i]) {
+        if (holding_of(check, kind, range, part, rank) != 0 && found[i] != kept[i]) {
             return error_set(error, BERTH_UNAVAILABLE,
                              "%s: %s, changed in memory after update %" PRId64
                              ", though nothing wrote it: " ADVICE,
@@ -313,21 +409,22 @@ static int is_on_several(const struct replica_check *check, enum replica_kind ki
     return holding_of(check, kind, range, part, -1) != 0;
 }
 
-// found[i] becomes 1 where this rank has, or had, other numbers than the owner. Returns how often
+// differs[i] becomes 1 where this rank has, or had, other numbers than the owner. Returns how often
 // that is so on all ranks.
 static double find_differences(struct replica_check *check, enum replica_kind kind) {
     struct comm *comm = check->all_reduce->comm;
+    const uint64_t *histories = check->histories + (size_t)kind * check->count;
     double *owners = check->exchanged, differences = 0;
     for (size_t i = 0; i < check->count; i++) {
         const int is_own = check->parts[i].owner == comm->rank;
-        put_halves(owners + 2 * i, is_own ? check->histories[kind][i] : 0);
+        put_halves(owners + 2 * i, is_own ? histories[i] : 0);
     }
     comm->sum(comm, owners, 2 * check->count);
     for (size_t range = 0; range < range_count(check); range++) {
         for (size_t i = check->first_part[range]; i < check->first_part[range + 1]; i++) {
-            check->found[i] = is_on_several(check, kind, range, &check->parts[i]) &&
-                              check->histories[kind][i] != of_halves(owners + 2 * i);
-            differences += (double)check->found[i];
+            check->differs[i] = is_on_several(check, kind, range, &check->parts[i]) &&
+                                histories[i] != of_halves(owners + 2 * i);
+            differences += check->differs[i];
         }
     }
     comm->sum(comm, &differences, 1);
@@ -340,7 +437,7 @@ static const struct replica_part *first_difference(struct replica_check *check, 
     double *counts = check->exchanged;
     size_t first = 0;
     for (size_t i = 0; i < check->count; i++) {
-        counts[i] = (double)check->found[i];
+        counts[i] = check->differs[i];
     }
     comm->sum(comm, counts, check->count);
     while (first + 1 < check->count && counts[first] == 0) {
@@ -353,7 +450,7 @@ static const struct replica_part *first_difference(struct replica_check *check, 
 // The lowest rank that differs from the owner in a part.
 static int first_rank(const struct replica_check *check, const struct replica_part *part) {
     struct comm *comm = check->all_reduce->comm;
-    int lowest = check->found[part - check->parts] ? comm->size - comm->rank : 0; // as a maximum
+    int lowest = check->differs[part - check->parts] ? comm->size - comm->rank : 0; // as a maximum
     (void)comm->agree(comm, BERTH_OK, &lowest, NULL);
     return comm->size - lowest;
 }
@@ -398,17 +495,17 @@ static enum berth_status say_once(struct comm *comm, enum berth_status status,
                : error_set(error, status, "%s", "");
 }
 
-enum berth_status replica_check_run(struct replica_check *check, int64_t updates, int compares,
+enum berth_status replica_check_end(struct replica_check *check, int64_t updates, int compares,
                                     struct berth_error *error) {
     struct comm *comm = check->all_reduce->comm;
     int stop = 0;
     if (check->every == 0) {
         return BERTH_OK;
     }
-    for (size_t range = 0; range < range_count(check); range++) {
-        all_reduce_wait_weights(check->all_reduce, range);
-        replica_check_gathered(check, range);
+    if (check->fetched != check->sums) {
+        check->device->fetch_wait(check->device, check->fetch);
     }
+    add_histories(check);
     enum berth_status status = compare_all_memory(check, updates, error);
     status = comm->agree(comm, status, &stop, error);
     if (status == BERTH_OK && (compares || updates % check->every == 0)) {

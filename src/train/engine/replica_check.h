@@ -9,6 +9,9 @@
 // before a checkpoint, the ranks compare the checksums of all that several of them have with those
 // of its owner: that finds a rank that has computed or received other numbers.
 //
+// The device makes the checksums and keeps them. The host fetches all of them once an update,
+// beside the device's operations.
+//
 // Leaves out: gradients and activations, which are used once, and messages between hosts, which
 // have checksums of their own (comm/range_message.h).
 #ifndef BERTH_TRAIN_REPLICA_CHECK_H
@@ -32,17 +35,24 @@ struct replica_part {
 
 struct replica_check {
     struct all_reduce *all_reduce;
+    struct device *device;
     int64_t every;              // K; 0: does nothing
     struct replica_part *parts; // ascending
     size_t count;
-    size_t *first_part;                 // [ranges + 1] of each param_range
-    char *is_gathered;                  // [ranges] 1: what was gathered of it has checksums
-    uint64_t *sums[REPLICA_KINDS];      // [count] each
-    uint64_t *histories[REPLICA_KINDS]; // [count] each: checksums of all sums so far
-    uint64_t *found;                    // [count] those of the memory
-    double *exchanged;                  // [2 * count]
-    void *staging;                      // of one part; NULL: the device's memory is the host's
-    int64_t compared;                   // updates when the ranks were compared last; -1: never
+    size_t *first_part; // [ranges + 1] of each param_range
+    char *is_gathered;  // [ranges] 1: what was gathered of it has checksums
+    // Device memory, [kinds][count]: what this rank has, range by range; first what its optimizer
+    // writes, then what it gathers.
+    struct device_part *held;
+    size_t *first_held; // [kinds][2 * ranges + 1] where these begin
+    // Device memory, [2][kinds][count]: checksums that were kept, and those of the memory now.
+    uint64_t *sums;
+    uint64_t *fetched;   // the host's copy of them; `sums` where the device's memory is the host's
+    int64_t fetch;       // of the copy
+    uint64_t *histories; // [kinds][count] checksums of all that was kept
+    char *differs;       // [count]
+    double *exchanged;   // [2 * count]
+    int64_t compared;    // updates when the ranks were compared last; -1: never
 };
 
 // Borrows all_reduce, whose state has its first values. replica_check_done frees, also after a
@@ -56,10 +66,12 @@ void replica_check_written(struct replica_check *check, size_t range);
 // What other ranks updated of it is there.
 void replica_check_gathered(struct replica_check *check, size_t range);
 
+// Begins to compare the state, which nothing writes until replica_check_end.
+void replica_check_begin(struct replica_check *check);
 // All ranks call it: compares the state after `updates` updates, and with `compares` the ranks.
 // BERTH_UNAVAILABLE names rank, host, parameter and update; of several ranks the first has the
 // message.
-enum berth_status replica_check_run(struct replica_check *check, int64_t updates, int compares,
+enum berth_status replica_check_end(struct replica_check *check, int64_t updates, int compares,
                                     struct berth_error *error);
 
 #endif

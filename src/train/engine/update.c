@@ -466,9 +466,10 @@ enum berth_status update_run(struct updater *updater, const struct update_args *
     if (!run_backward(&cut, result)) {
         return device->status(device, error);
     }
-    TRY(replica_check_run(&updater->check, args->step, 0, error));
+    replica_check_begin(&updater->check);
     device->mark(device, DEVICE_PHASE_STEP);
     TRY(ask(&cut, result, error));
+    TRY(replica_check_end(&updater->check, args->step, 0, error));
     take_step(&cut, result);
     device->mark(device, DEVICE_PHASE_OTHER);
     device->times(device, seconds);
@@ -480,7 +481,8 @@ enum berth_status update_run(struct updater *updater, const struct update_args *
 
 enum berth_status update_check(struct updater *updater, int64_t updates,
                                struct berth_error *error) {
-    return replica_check_run(&updater->check, updates, 1, error);
+    replica_check_begin(&updater->check);
+    return replica_check_end(&updater->check, updates, 1, error);
 }
 
 void update_discard(struct updater *updater) {

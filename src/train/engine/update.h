@@ -112,7 +112,7 @@ enum berth_status update_run(struct updater *updater, const struct update_args *
                              struct update_result *result, struct berth_error *error);
 
 // All ranks, between updates: the state after `updates` updates is what was written, and the same
-// on all ranks. Does nothing without check_every. Errors as of replica_check_run, which each update
+// on all ranks. Does nothing without check_every. Errors as of replica_check_end, which each update
 // that begins to write the state returns as well.
 enum berth_status update_check(struct updater *updater, int64_t updates, struct berth_error *error);
 
