@@ -10,6 +10,11 @@ set(BERTH_KERNEL_OPTIMIZATION -O3 CACHE STRING
 # No function with a vector as its argument is called from elsewhere, so how it is passed is of no concern.
 set(kernel_flags ${BERTH_KERNEL_OPTIMIZATION} -ffp-contract=fast -fno-math-errno -fno-trapping-math
     -Wno-psabi)
+# GCC marks the scopes of what is inlined into a function that AddressSanitizer leaves out (kernels/watch.h), and nothing
+# takes the marks from its stack.
+if(BERTH_SANITIZE MATCHES "address" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  list(APPEND kernel_flags -fno-sanitize-address-use-after-scope)
+endif()
 set(kernel_avx2_flags -mavx2 -mfma)
 set(kernel_avx512_flags -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512)
 set(kernel_dir ${CMAKE_CURRENT_SOURCE_DIR}/cpu)

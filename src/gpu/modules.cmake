@@ -114,7 +114,8 @@ endif()
 
 # --- a GPU's compiler -----------------------------------------------------------------------------
 # Sets `objects` to those of the sources, which the words of `command` compile; the compiler launcher
-# of C++ (ccache) is for it, too.
+# of C++ (ccache) is for it, too. HIP's clang leaves empty folders where temporary files are, so
+# these are in the build's.
 function(berth_gpu_objects kind objects command sources)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/gpu-${kind})
   file(MAKE_DIRECTORY ${folder})
@@ -124,7 +125,7 @@ function(berth_gpu_objects kind objects command sources)
     set(object ${folder}/${name}.o)
     add_custom_command(
       OUTPUT ${object}
-      COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${command} -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/include
+      COMMAND ${CMAKE_COMMAND} -E env TMPDIR=${folder} ${CMAKE_CXX_COMPILER_LAUNCHER} ${command} -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/include
               -c ${source} -o ${object} -MD -MF ${object}.d
       DEPENDS ${source} DEPFILE ${object}.d COMMENT "Building ${kind} object ${name}" VERBATIM)
     list(APPEND made ${object})
@@ -219,7 +220,8 @@ function(berth_find_hip)
     set(empty ${CMAKE_CURRENT_BINARY_DIR}/empty.hip)
     file(WRITE ${empty} "#include <hip/hip_runtime.h>\n")
     foreach(architecture IN LISTS BERTH_HIP_ARCHITECTURES)
-      execute_process(COMMAND ${BERTH_HIPCC} --offload-arch=${architecture} -x hip -c ${empty} -o ${empty}.o
+      execute_process(COMMAND ${CMAKE_COMMAND} -E env TMPDIR=${CMAKE_CURRENT_BINARY_DIR}
+                              ${BERTH_HIPCC} --offload-arch=${architecture} -x hip -c ${empty} -o ${empty}.o
                       RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
       if(result EQUAL 0)
         list(APPEND known ${architecture})

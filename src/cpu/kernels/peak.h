@@ -5,13 +5,14 @@
 #define BERTH_CPU_KERNELS_PEAK_H
 
 #include "cpu/kernels/math.h"
+#include "cpu/kernels/watch.h"
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
 
 #define PEAK_CHAINS 16
 
-static double peak_f32(int64_t rounds) {
+UNWATCHED static double peak_f32(int64_t rounds) {
     __m512 sum[PEAK_CHAINS], x = _mm512_set1_ps(0.999999f), y = _mm512_set1_ps(1e-6f);
     for (int i = 0; i < PEAK_CHAINS; i++) {
         sum[i] = _mm512_set1_ps((float)i);
@@ -32,7 +33,7 @@ static double peak_f32(int64_t rounds) {
 }
 #else
 // Plain loops, which the compiler turns into this instruction set's peak.
-static double peak_f32(int64_t rounds) {
+UNWATCHED static double peak_f32(int64_t rounds) {
     enum { CHAINS = 64 };
     float sum[CHAINS], x = 0.999999f;
     for (int i = 0; i < CHAINS; i++) {
@@ -51,7 +52,7 @@ static double peak_f32(int64_t rounds) {
 #endif
 
 #if defined(__AVX512BF16__)
-static double peak_bf16(int64_t rounds) {
+UNWATCHED static double peak_bf16(int64_t rounds) {
     __m512 sum[PEAK_CHAINS];
     __m512i x = _mm512_set1_epi32(0x3C003C00);
     for (int i = 0; i < PEAK_CHAINS; i++) {
@@ -73,7 +74,7 @@ static double peak_bf16(int64_t rounds) {
 }
 #else
 // No bf16 instructions: bf16 is computed in f32.
-static double peak_bf16(int64_t rounds) {
+UNWATCHED static double peak_bf16(int64_t rounds) {
     return peak_f32(rounds);
 }
 #endif

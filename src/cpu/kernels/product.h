@@ -10,6 +10,7 @@
 #define BERTH_CPU_KERNELS_PRODUCT_H
 
 #include "cpu/kernels/product_end.h"
+#include "cpu/kernels/watch.h"
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
@@ -216,12 +217,22 @@ ALWAYS void product_of(const struct product *p, int pairs) {
     }
 }
 
-static void product_f32(const struct product *p) {
+UNWATCHED static void multiply_f32(const struct product *p) {
     product_of(p, 0);
 }
 
-static void product_bf16(const struct product *p) {
+UNWATCHED static void multiply_bf16(const struct product *p) {
     product_of(p, 1);
+}
+
+static void product_f32(const struct product *p) {
+    watch_product(p);
+    multiply_f32(p);
+}
+
+static void product_bf16(const struct product *p) {
+    watch_product(p);
+    multiply_bf16(p);
 }
 
 // --- packing ------------------------------------------------------------------------------------

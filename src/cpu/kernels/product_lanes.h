@@ -7,6 +7,7 @@
 #define BERTH_CPU_KERNELS_PRODUCT_LANES_H
 
 #include "cpu/kernels/product_end.h"
+#include "cpu/kernels/watch.h"
 
 #if !defined(__AVX512F__)
 
@@ -148,12 +149,22 @@ ALWAYS void product_of(const struct product *p, int rounds) {
     }
 }
 
-static void product_f32(const struct product *p) {
+UNWATCHED static void multiply_f32(const struct product *p) {
     product_of(p, 1);
 }
 
-static void product_bf16(const struct product *p) {
+UNWATCHED static void multiply_bf16(const struct product *p) {
     product_of(p, 2);
+}
+
+static void product_f32(const struct product *p) {
+    watch_product(p);
+    multiply_f32(p);
+}
+
+static void product_bf16(const struct product *p) {
+    watch_product(p);
+    multiply_bf16(p);
 }
 
 // --- packing ------------------------------------------------------------------------------------
