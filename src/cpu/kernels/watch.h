@@ -22,13 +22,19 @@ static void watch(const void *from, int64_t bytes) {
     }
 }
 
+static void watch_row(struct mat m, int64_t row) {
+    watch(row_at(m, row, 0), mat_is_empty(m) ? 0 : m.cols * (int64_t)dtype_size(m.dtype));
+}
+
 static void watch_product(const struct product *p) {
     const int64_t steps = p->last - p->first;
     for (int64_t row = 0; row < p->c.rows && steps > 0; row++) {
         const char *a = (const char *)p->a + row / PRODUCT_ROWS * p->a_strip +
                         row % PRODUCT_ROWS * p->a_row + p->first * p->a_step;
         watch(a, (steps - 1) * p->a_step + PRODUCT_WORD_BYTES);
-        watch(row_at(p->c, row, 0), p->c.cols * (int64_t)dtype_size(p->c.dtype));
+        watch_row(p->c, row);
+        watch_row(p->end.y, row);
+        watch_row(p->end.u, row);
     }
     for (int64_t column = 0; column < p->c.cols; column += p->panel) {
         const int64_t width = lanes_of(piece(column, p->c.cols, p->panel));
