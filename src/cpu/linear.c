@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers: products split into tiles of rows (forward, dx) or of outputs (dw), each a
-// single-threaded product, with the element-wise work done on the tile while it is in the cache.
+// single-threaded product, with the element-wise work done on each block of sums while it is in the
+// cache.
 #include "core/error.h"
 #include "cpu/cpu.h"
 

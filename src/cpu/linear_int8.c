@@ -12,7 +12,7 @@
 
 #define TILE_ROWS 192
 #define TILE_LEAST 64                 // rows of a tile where there are as many
-#define PART_COLUMNS (2 * INT8_PANEL) // outputs of a part: a multiple
+#define PART_COLUMNS (2 * INT8_PANEL) // a part has a multiple of this many outputs
 #define ALIGNMENT 64
 
 // --- packed matrices ----------------------------------------------------------------------------

@@ -225,16 +225,6 @@ UNWATCHED static void multiply_bf16(const struct product *p) {
     product_of(p, 1);
 }
 
-static void product_f32(const struct product *p) {
-    watch_product(p);
-    multiply_f32(p);
-}
-
-static void product_bf16(const struct product *p) {
-    watch_product(p);
-    multiply_bf16(p);
-}
-
 // --- packing ------------------------------------------------------------------------------------
 
 // Columns of a step that are read at once: a line of memory in bf16.

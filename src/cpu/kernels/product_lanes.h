@@ -157,16 +157,6 @@ UNWATCHED static void multiply_bf16(const struct product *p) {
     product_of(p, 2);
 }
 
-static void product_f32(const struct product *p) {
-    watch_product(p);
-    multiply_f32(p);
-}
-
-static void product_bf16(const struct product *p) {
-    watch_product(p);
-    multiply_bf16(p);
-}
-
 // --- packing ------------------------------------------------------------------------------------
 
 // `width` words of the depth's step `step` of x [depth, columns], from column `column`.

@@ -6,7 +6,7 @@
 #include "cpu/kernels/norm.h"
 #include "cpu/kernels/optimizer.h"
 #include "cpu/kernels/peak.h"
-#include "cpu/kernels/product_pack.h"
+#include "cpu/kernels/products.h"
 #include "cpu/kernels/softmax.h"
 
 const struct kernels KERNELS_TABLE = {

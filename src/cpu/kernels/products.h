@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The panels of rows, for either kind of products (product.h, product_lanes.h), each of which
-// transposes TRANSPOSED rows at a time in its own way.
-#ifndef BERTH_CPU_KERNELS_PRODUCT_PACK_H
-#define BERTH_CPU_KERNELS_PRODUCT_PACK_H
+// What is the same for either kind of products (product.h, product_lanes.h), each of which
+// multiplies in its own way, and transposes TRANSPOSED rows at a time.
+#ifndef BERTH_CPU_KERNELS_PRODUCTS_H
+#define BERTH_CPU_KERNELS_PRODUCTS_H
 
 #include "cpu/kernels/product.h"
 #include "cpu/kernels/product_lanes.h"
 
+static void product_f32(const struct product *p) {
+    watch_product(p);
+    multiply_f32(p);
+}
+
+static void product_bf16(const struct product *p) {
+    watch_product(p);
+    multiply_bf16(p);
+}
+
+// Panels whose columns are rows of x.
 static void pack_rows(void *packed, struct mat x, int64_t first, int64_t last) {
     const int64_t steps = product_steps(x.cols, x.dtype), panel = product_panel(x.rows);
     for (int64_t column = first; column < last; column += panel) {
