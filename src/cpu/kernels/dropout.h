@@ -98,11 +98,17 @@ ALWAYS void philox_round(struct philox_words *w, int row, int odd, __m512i k0, _
     w->c[3][row][odd] = p0;
 }
 
-// Bit i of kept[r][v]: column 16 v + i of these is kept in the row at `position` + r; `rows` is at
-// most DRAWN_ROWS.
-ALWAYS void dropout_bits(uint16_t kept[][KERNEL_COLUMNS / LANES],
-                         const struct dropout_columns *columns, int32_t position, int rows) {
-    const __m512i threshold = philox_word(columns->threshold << 16);
+// Which of 128 columns of a row are kept: sixteen bits of each column, 0 where it is dropped. Word
+// w has those of columns 32 w + i in its low halves, of columns 32 w + 16 + i in its high ones.
+// What uses them compares, which is faster than to move bits out of the processor's masks and back.
+struct dropout_mask {
+    __m512i words[KERNEL_COLUMNS / (2 * LANES)];
+};
+
+// The masks of the rows from `position` on; `rows` is at most DRAWN_ROWS.
+ALWAYS void dropout_masks(struct dropout_mask *masks, const struct dropout_columns *columns,
+                          int32_t position, int rows) {
+    const __m512i most_dropped = _mm512_set1_epi16((short)(columns->threshold - 1));
     uint32_t k0 = (uint32_t)columns->key + 2 * PHILOX_WEYL0;
     uint32_t k1 = (uint32_t)(columns->key >> 32) + 3 * PHILOX_WEYL1;
     struct philox_words w;
@@ -122,12 +128,15 @@ ALWAYS void dropout_bits(uint16_t kept[][KERNEL_COLUMNS / LANES],
 #pragma GCC unroll 8
     for (int i = 0; i < 4 * rows; i++) {
         const __m512i *c = w.c[i % 4][i / 4];
-        const __m512i word =
-            _mm512_mask_blend_epi32(0xAAAA, c[0], _mm512_shuffle_epi32(c[1], _MM_PERM_CCAA));
-        uint16_t *to = &kept[i / 4][2 * (i % 4)];
-        to[0] = _mm512_cmpge_epu32_mask(_mm512_slli_epi32(word, 16), threshold);
-        to[1] = _mm512_cmpge_epu32_mask(word, threshold);
+        const __m512i word = _mm512_mask_shuffle_epi32(c[0], 0xAAAA, c[1], _MM_PERM_CCAA);
+        masks[i / 4].words[i % 4] = _mm512_subs_epu16(word, most_dropped);
     }
+}
+
+// x where the vector's columns are kept, else 0.
+ALWAYS lanes dropout_kept(lanes x, const struct dropout_mask *mask, int64_t vector) {
+    const __m512i half = philox_word(vector % 2 == 0 ? 0xFFFFu : 0xFFFF0000u);
+    return lanes_kept(x, _mm512_test_epi32_mask(mask->words[vector / 2], half));
 }
 #else
 struct dropout_columns {
@@ -143,21 +152,32 @@ ALWAYS struct dropout_columns dropout_columns(const struct dropout *dropout, uin
 
 enum { DRAWN_ROWS = 1 };
 
-ALWAYS void dropout_bits(uint16_t kept[][KERNEL_COLUMNS / LANES],
-                         const struct dropout_columns *columns, int32_t position, int rows) {
+// Which of 128 columns of a row are kept: bit i of bits[v] is that of column 16 v + i.
+struct dropout_mask {
+    uint16_t bits[KERNEL_COLUMNS / LANES];
+};
+
+ALWAYS void dropout_masks(struct dropout_mask *masks, const struct dropout_columns *columns,
+                          int32_t position, int rows) {
     const uint32_t threshold = columns->dropout->threshold;
-    memset(kept, 0, (size_t)rows * sizeof *kept);
+    memset(masks, 0, (size_t)rows * sizeof *masks);
     for (uint32_t i = 0; i < (uint32_t)rows * LANES; i++) {
         const uint32_t row = i / LANES, lane = i % LANES;
         const uint32_t counter[4] = {columns->block + lane, (uint32_t)position + row,
                                      (uint32_t)columns->place, columns->dropout->step};
         const struct rng_block block =
             rng_philox(rng_dropout_key(columns->dropout, columns->head), counter);
+        uint16_t *bits = masks[row].bits;
         for (int j = 0; j < 4; j++) {
-            kept[row][2 * j] |= (uint16_t)(((block.word[j] & 0xFFFFu) >= threshold) << lane);
-            kept[row][2 * j + 1] |= (uint16_t)((block.word[j] >> 16 >= threshold) << lane);
+            bits[2 * j] |= (uint16_t)(((block.word[j] & 0xFFFFu) >= threshold) << lane);
+            bits[2 * j + 1] |= (uint16_t)((block.word[j] >> 16 >= threshold) << lane);
         }
     }
+}
+
+// x where the vector's columns are kept, else 0.
+ALWAYS lanes dropout_kept(lanes x, const struct dropout_mask *mask, int64_t vector) {
+    return lanes_kept(x, mask->bits[vector]);
 }
 #endif
 
@@ -166,11 +186,11 @@ ALWAYS void dropout_piece(float *x, const struct dropout *dropout, int64_t place
                           int64_t column, int64_t count) {
     const struct dropout_columns columns = dropout_columns(dropout, 0, place, column);
     const float scale = rng_dropout_scale(dropout->threshold);
-    uint16_t kept[KERNEL_COLUMNS / LANES];
-    dropout_bits(&kept, &columns, position, 1);
+    struct dropout_mask mask;
+    dropout_masks(&mask, &columns, position, 1);
     for (int64_t v = 0; v < count; v += LANES) {
         const lanes value = lanes_from(x + v, DTYPE_F32, count - v);
-        lanes_to(x + v, lanes_kept(value * scale, kept[v / LANES]), DTYPE_F32, count - v);
+        lanes_to(x + v, dropout_kept(value * scale, &mask, v / LANES), DTYPE_F32, count - v);
     }
 }
 

@@ -123,21 +123,52 @@ ALWAYS void lanes_to(void *to, lanes x, enum dtype dtype, int64_t left) {
     }
 }
 
-// 2^x for x up to 127, 1e-38 below -126; a NaN stays a NaN. 7e-8 relative for the x that is given:
-// x = n + r, and a polynomial fitted for the least relative error gives 2^r on [-1/2, 1/2].
-ALWAYS lanes lanes_exp2(lanes x) {
+// Two neighbouring vectors.
+ALWAYS void lanes_pair_to(void *to, lanes x, lanes y, enum dtype dtype) {
+#if defined(__AVX512BF16__)
+    if (dtype == DTYPE_BF16) {
+        _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh((__m512)y, (__m512)x));
+        return;
+    }
+#endif
+    lanes_to(to, x, dtype, LANES);
+    lanes_to((char *)to + LANES * dtype_size(dtype), y, dtype, LANES);
+}
+
+// 2^r for r in [-1/2, 1/2]: polynomials fitted for the least relative error, 7e-8 for results that
+// stay f32 and 3e-6 for those that become bf16, whose digits end at 4e-3.
+ALWAYS lanes lanes_exp2_fraction(lanes r, enum dtype dtype) {
+    lanes p;
+    if (dtype == DTYPE_BF16) {
+        p = lanes_all(9.582853876e-03f);
+        p = p * r + 5.590642616e-02f;
+        p = p * r + 2.402409911e-01f;
+        p = p * r + 6.931241751e-01f;
+    } else {
+        p = lanes_all(1.535336050e-04f);
+        p = p * r + 1.339887502e-03f;
+        p = p * r + 9.618436918e-03f;
+        p = p * r + 5.550332367e-02f;
+        p = p * r + 2.402264774e-01f;
+        p = p * r + 6.931471825e-01f;
+    }
+    return p * r + 1.0f;
+}
+
+// 2^x for x up to 127, at most 1e-38 below -126; a NaN stays a NaN. `dtype` is what the result will
+// be rounded to.
+ALWAYS lanes lanes_exp2(lanes x, enum dtype dtype) {
+#if defined(__AVX512F__)
+    const lanes r = (lanes)_mm512_reduce_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT);
+    const lanes power = lanes_exp2_fraction(r, dtype);
+    return (lanes)_mm512_scalef_ps((__m512)power, (__m512)(x - r));
+#else
     const float magic = 12582912.0f; // 1.5 * 2^23: adding it rounds to an integer
     x = lanes_larger(lanes_all(-126.0f), x);
     const lanes n = x + magic;
-    const lanes r = x - (n - magic);
-    lanes p = lanes_all(1.535336050e-04f);
-    p = p * r + 1.339887502e-03f;
-    p = p * r + 9.618436918e-03f;
-    p = p * r + 5.550332367e-02f;
-    p = p * r + 2.402264774e-01f;
-    p = p * r + 6.931471825e-01f;
-    p = p * r + 1.0f;
-    return (lanes)((lane_words)p + ((lane_words)n << 23));
+    const lanes power = lanes_exp2_fraction(x - (n - magic), dtype);
+    return (lanes)((lane_words)power + ((lane_words)n << 23));
+#endif
 }
 
 // The natural logarithm of x from 1 to the largest float, 1e-7 relative or absolute, whichever is

@@ -151,6 +151,33 @@ ALWAYS void prefetch(struct mat m, int64_t row, int64_t column, int64_t count, i
     }
 }
 
+ALWAYS void prefetch_rows(const char *row, int64_t stride, int rows, int64_t bytes, int writes) {
+#pragma GCC unroll 8
+    for (int i = 0; i < rows; i++, row += stride) {
+#pragma GCC unroll 4
+        for (int64_t at = 0; at < bytes + 63; at += 64) {
+            const char *line = row + (at < bytes ? at : bytes - 1);
+            if (writes) {
+                __builtin_prefetch(line, 1);
+            } else {
+                __builtin_prefetch(line, 0);
+            }
+        }
+    }
+}
+
+// The same of a block of rows, whose size the compiler knows; it may extend past the matrix. There
+// are no branches: nothing is multiplied while a product's next block is prepared.
+ALWAYS void prefetch_block(struct mat m, int64_t row, int64_t column, int rows, int columns,
+                           int writes) {
+    const char *first = row_at(m, row, column);
+    if (m.dtype == DTYPE_F32) {
+        prefetch_rows(first, m.stride * 4, rows, columns * 4, writes);
+    } else {
+        prefetch_rows(first, m.stride * 2, rows, columns * 2, writes);
+    }
+}
+
 // memcpy for rows: short, and mostly whole blocks, which the compiler copies in registers.
 ALWAYS void copy_bytes(void *to, const void *from, size_t bytes) {
     size_t i = 0;

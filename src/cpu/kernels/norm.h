@@ -38,15 +38,14 @@ ALWAYS struct row_dropout row_dropout(const struct dropout *dropout, const struc
 }
 
 // Which of the columns [column, column + KERNEL_COLUMNS) are kept.
-ALWAYS void row_bits(uint16_t (*kept)[KERNEL_COLUMNS / LANES], const struct row_dropout *dropout,
-                     int64_t column) {
+ALWAYS void row_mask(struct dropout_mask *mask, const struct row_dropout *dropout, int64_t column) {
     if (dropout->dropout == NULL) {
-        memset(kept, 0xFF, sizeof *kept);
+        memset(mask, 0xFF, sizeof *mask);
         return;
     }
     const struct dropout_columns columns =
         dropout_columns(dropout->dropout, 0, dropout->place, column);
-    dropout_bits((uint16_t(*)[KERNEL_COLUMNS / LANES]) kept, &columns, dropout->position, 1);
+    dropout_masks(mask, &columns, dropout->position, 1);
 }
 
 // The columns of a piece, and of its vector at v.
@@ -101,14 +100,15 @@ ALWAYS void norm_row(const struct norm_row *n, int64_t row, float sum, int whole
     }
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
         const int64_t count = columns_of(c, columns, whole);
-        uint16_t kept[KERNEL_COLUMNS / LANES];
-        row_bits(&kept, &n->dropout, c);
+        struct dropout_mask mask;
+        row_mask(&mask, &n->dropout, c);
+#pragma GCC unroll 8
         for (int64_t v = 0; v < count; v += LANES) {
             const int64_t left = lanes_at(v, count, whole), at = c + v;
             const lanes xhat = (row_lanes(n->y, row, at, left) - mean) * rstd;
             const lanes y = xhat * lanes_from(n->gamma + at, DTYPE_F32, left) +
                             lanes_from(n->beta + at, DTYPE_F32, left);
-            const lanes out = lanes_kept(y * n->dropout.scale, kept[v / LANES]);
+            const lanes out = dropout_kept(y * n->dropout.scale, &mask, v / LANES);
             set_lanes(n->y, row, at, out, left);
             if (!mat_is_empty(n->xhat)) {
                 set_lanes(n->xhat, row, at, xhat, left);
@@ -127,14 +127,15 @@ ALWAYS float add_residual(const struct norm_args *args, const struct row_dropout
     lanes sum = {0};
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
         const int64_t count = columns_of(c, columns, whole);
-        uint16_t kept[KERNEL_COLUMNS / LANES];
-        row_bits(&kept, dropout, c);
+        struct dropout_mask mask;
+        row_mask(&mask, dropout, c);
+#pragma GCC unroll 8
         for (int64_t v = 0; v < count; v += LANES) {
             const int64_t left = lanes_at(v, count, whole), at = c + v;
             lanes s = row_lanes(args->residual, row, at, left);
             if (!mat_is_empty(args->x)) {
-                s +=
-                    lanes_kept(row_lanes(args->x, row, at, left) * dropout->scale, kept[v / LANES]);
+                s += dropout_kept(row_lanes(args->x, row, at, left) * dropout->scale, &mask,
+                                  v / LANES);
             }
             sum += s;
             set_lanes(args->y, row, at, s, left);
@@ -254,15 +255,16 @@ ALWAYS struct norm_means norm_grad_means(const struct norm_grad_row *n, int64_t 
     lanes sum = {0}, dot = {0};
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
         const int64_t count = columns_of(c, columns, whole);
-        uint16_t kept[KERNEL_COLUMNS / LANES];
-        row_bits(&kept, &n->dropout, c);
+        struct dropout_mask mask;
+        row_mask(&mask, &n->dropout, c);
+#pragma GCC unroll 8
         for (int64_t v = 0; v < count; v += LANES) {
             const int64_t left = lanes_at(v, count, whole), at = c + v;
             lanes dy = row_lanes(n->dy, row, at, left);
             if (!mat_is_empty(n->dy2)) {
                 dy += row_lanes(n->dy2, row, at, left);
             }
-            dy = lanes_kept(dy * n->dropout.scale, kept[v / LANES]);
+            dy = dropout_kept(dy * n->dropout.scale, &mask, v / LANES);
             const lanes xhat = row_lanes(n->xhat, row, at, left);
             const lanes g = dy * lanes_from(n->gamma + at, DTYPE_F32, left);
             add_to(n->dgamma + at, dy * xhat, left);
@@ -288,8 +290,9 @@ ALWAYS void norm_grad_row(const struct norm_grad_row *n, const struct norm_grad_
     const struct norm_means mean = norm_grad_means(n, row, whole);
     for (int64_t c = 0; c < columns; c += KERNEL_COLUMNS) {
         const int64_t count = columns_of(c, columns, whole);
-        uint16_t kept[KERNEL_COLUMNS / LANES];
-        row_bits(&kept, &out->dropout, c);
+        struct dropout_mask mask;
+        row_mask(&mask, &out->dropout, c);
+#pragma GCC unroll 8
         for (int64_t v = 0; v < count; v += LANES) {
             const int64_t left = lanes_at(v, count, whole), at = c + v;
             lanes ds = norm_grad(n, row, at, mean, left);
@@ -298,7 +301,7 @@ ALWAYS void norm_grad_row(const struct norm_grad_row *n, const struct norm_grad_
             }
             set_lanes(out->dresidual, row, at, ds, left);
             if (!mat_is_empty(out->dx)) {
-                const lanes dx = lanes_kept(ds * out->dropout.scale, kept[v / LANES]);
+                const lanes dx = dropout_kept(ds * out->dropout.scale, &mask, v / LANES);
                 add_to(out->dbias + at, dx, left);
                 set_lanes(out->dx, row, at, dx, left);
             }

@@ -151,7 +151,7 @@ ALWAYS void block_of(const struct product *p, const struct block *block, int64_t
                      int64_t column, int vectors, int pairs) {
     __m512 sum[PRODUCT_ROWS][VECTORS];
     void *to = row_at(p->c, row, column);
-    prefetch_block(p, row, column, block->rows, block->columns);
+    prefetch_ends(p, row, column, vectors * VECTOR);
 #pragma GCC unroll 3
     for (int j = 0; j < vectors; j++) {
         const __m512 bias = p->bias == NULL

@@ -31,18 +31,15 @@ ALWAYS int has_end(const struct product *p) {
     return !mat_is_empty(p->end.y) || !mat_is_empty(p->end.u);
 }
 
-// What a block of c will read and write.
-ALWAYS void prefetch_block(const struct product *p, int64_t row, int64_t column, int64_t rows,
-                           int64_t columns) {
+// What a block of c will read and write; the compiler knows its columns.
+ALWAYS void prefetch_ends(const struct product *p, int64_t row, int64_t column, int columns) {
     const struct mat y = p->end.y, u = p->end.u;
-    for (int64_t i = row; i < row + rows; i++) {
-        prefetch(p->c, i, column, columns, 1);
-        if (!mat_is_empty(y) && y.data != p->c.data) {
-            prefetch(y, i, column, columns, 1);
-        }
-        if (!mat_is_empty(u)) {
-            prefetch(u, i, column, columns, 0);
-        }
+    prefetch_block(p->c, row, column, PRODUCT_ROWS, columns, 1);
+    if (!mat_is_empty(y) && y.data != p->c.data) {
+        prefetch_block(y, row, column, PRODUCT_ROWS, columns, 1);
+    }
+    if (!mat_is_empty(u)) {
+        prefetch_block(u, row, column, PRODUCT_ROWS, columns, 0);
     }
 }
 

@@ -303,10 +303,7 @@ ALWAYS void panel_of(const struct int8_product *p, int64_t column, int64_t colum
     block.next_lines =
         column + columns < p->c.cols ? lines_of_group(p, bytes / 64, block.layout->groups) : 0;
     for (int64_t row = 0; row < p->c.rows; row += INT8_ROWS) {
-        const int64_t rows = piece(row, p->c.rows, INT8_ROWS);
-        for (int64_t i = 0; i < rows; i++) {
-            prefetch(p->c, row + i, column, columns, 1);
-        }
+        prefetch_block(p->c, row, column, INT8_ROWS, INT8_PANEL, 1);
         begin_block(p, &block, row, column, int8_round_up(columns, 16));
         block_sums(&block);
         write_block(p, &block, row, column, columns);

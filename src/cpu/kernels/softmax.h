@@ -41,10 +41,10 @@ ALWAYS float row_most(const float *scores, int64_t length) {
 }
 
 // The powers replace the scores; returns their sum.
-ALWAYS float row_powers(float *scores, int64_t length, float scale, float shift) {
+ALWAYS float row_powers(float *scores, int64_t length, float scale, float shift, enum dtype dtype) {
     lanes sum = {0};
     for (int64_t c = 0; c < length; c += LANES) {
-        const lanes power = lanes_exp2(lanes_load(scores + c) * scale - shift);
+        const lanes power = lanes_exp2(lanes_load(scores + c) * scale - shift, dtype);
         sum += power;
         lanes_store(scores + c, power);
     }
@@ -52,14 +52,14 @@ ALWAYS float row_powers(float *scores, int64_t length, float scale, float shift)
 }
 
 // Which of the columns [column, column + KERNEL_COLUMNS) of each row the dropout keeps.
-ALWAYS void group_bits(uint16_t kept[SOFTMAX_ROWS][KERNEL_COLUMNS / LANES],
-                       const struct softmax_group *group, int64_t column) {
+ALWAYS void group_masks(struct dropout_mask masks[SOFTMAX_ROWS], const struct softmax_group *group,
+                        int64_t column) {
     const struct attention_rows *rows = group->rows;
     const struct dropout_columns columns =
         dropout_columns(rows->dropout, rows->head, rows->place, column);
     const int32_t position = (int32_t)(rows->first + group->first);
     for (int64_t i = 0; i < group->count; i += DRAWN_ROWS) { // SOFTMAX_ROWS is a multiple
-        dropout_bits(&kept[i], &columns, position + (int32_t)i, DRAWN_ROWS);
+        dropout_masks(&masks[i], &columns, position + (int32_t)i, DRAWN_ROWS);
     }
 }
 
@@ -67,34 +67,52 @@ ALWAYS float keep_scale(const struct attention_rows *rows) {
     return rows->dropout->threshold == 0 ? 1.0f : rng_dropout_scale(rows->dropout->threshold);
 }
 
-ALWAYS lanes keep(lanes x, const uint16_t *kept, int64_t column, int drops) {
-    return drops ? lanes_kept(x, kept[column / LANES]) : x;
+// A piece of a row whose powers become probabilities after the dropout.
+struct powers {
+    const float *from;
+    float factor;
+    const struct dropout_mask *mask; // NULL: keeps everything
+};
+
+ALWAYS lanes probabilities_at(const struct powers *powers, int64_t c) {
+    const lanes p = lanes_load(powers->from + c) * powers->factor;
+    return powers->mask == NULL ? p : dropout_kept(p, powers->mask, c / LANES);
 }
 
-// The probabilities after the dropout, from the powers.
+ALWAYS void row_probabilities(void *to, const struct powers *powers, int64_t count,
+                              enum dtype dtype) {
+    int64_t c = 0;
+    for (; c + LANES < count; c += 2 * LANES) {
+        lanes_pair_to((char *)to + c * (int64_t)dtype_size(dtype), probabilities_at(powers, c),
+                      probabilities_at(powers, c + LANES), dtype);
+    }
+    if (c < count) {
+        lanes_to((char *)to + c * (int64_t)dtype_size(dtype), probabilities_at(powers, c), dtype,
+                 LANES);
+    }
+}
+
 ALWAYS void group_probabilities(const struct softmax_group *group, struct mat out,
                                 const float *powers, int drops, enum dtype dtype) {
     const int64_t length = group->rows->length, stride = group->rows->stride;
     const float factor = keep_scale(group->rows);
     for (int64_t column = 0; column < length; column += KERNEL_COLUMNS) {
-        uint16_t kept[SOFTMAX_ROWS][KERNEL_COLUMNS / LANES];
+        struct dropout_mask masks[SOFTMAX_ROWS];
         if (drops) {
-            group_bits(kept, group, column);
+            group_masks(masks, group, column);
         }
         const int64_t count = piece(column, length, KERNEL_COLUMNS);
         for (int64_t i = 0; i < group->count; i++) {
-            const float *from = powers + (group->first + i) * stride + column;
-            const float inverse = group->inverse[i] * factor;
-            for (int64_t c = 0; c < count; c += LANES) {
-                const lanes p = keep(lanes_load(from + c) * inverse, kept[i], c, drops);
-                lanes_to(row_at(out, group->first + i, column + c), p, dtype, LANES);
-            }
+            const struct powers row = {.from = powers + (group->first + i) * stride + column,
+                                       .factor = group->inverse[i] * factor,
+                                       .mask = drops ? &masks[i] : NULL};
+            row_probabilities(row_at(out, group->first + i, column), &row, count, dtype);
         }
     }
 }
 
 ALWAYS void forward_group(struct softmax_group *group, struct mat out, float *scores, float *lse,
-                          int64_t lse_stride) {
+                          int64_t lse_stride, int drops, enum dtype dtype) {
     const struct attention_rows *rows = group->rows;
     for (int64_t i = 0; i < group->count; i++) {
         float *s = scores + (group->first + i) * rows->stride;
@@ -105,21 +123,14 @@ ALWAYS void forward_group(struct softmax_group *group, struct mat out, float *sc
     lanes_store(sums, lanes_all(1.0f));
     for (int64_t i = 0; i < group->count; i++) {
         float *s = scores + (group->first + i) * rows->stride;
-        sums[i] = row_powers(s, rows->length, group->scale, group->shift[i]);
+        sums[i] = row_powers(s, rows->length, group->scale, group->shift[i], dtype);
         group->inverse[i] = 1.0f / sums[i];
     }
     lanes_store(logarithms, lanes_log(lanes_load(sums)));
     for (int64_t i = 0; i < group->count && lse != NULL; i++) {
         lse[(group->first + i) * lse_stride] = group->shift[i] / LOG2_E + logarithms[i];
     }
-    const int drops = rows->dropout->threshold != 0;
-    if (rows->dtype == DTYPE_F32) {
-        group_probabilities(group, out, scores, drops, DTYPE_F32);
-    } else if (drops) {
-        group_probabilities(group, out, scores, 1, DTYPE_BF16);
-    } else {
-        group_probabilities(group, out, scores, 0, DTYPE_BF16);
-    }
+    group_probabilities(group, out, scores, drops, dtype);
 }
 
 ALWAYS struct softmax_group group_of(const struct attention_rows *rows, int64_t first) {
@@ -132,9 +143,16 @@ ALWAYS struct softmax_group group_of(const struct attention_rows *rows, int64_t 
 static void softmax_forward(const struct attention_rows *rows, void *probabilities, float *scores,
                             float *lse, int64_t lse_stride) {
     const struct mat out = {probabilities, rows->count, rows->stride, rows->stride, rows->dtype};
+    const int drops = rows->dropout->threshold != 0;
     for (int64_t row = 0; row < rows->count; row += SOFTMAX_ROWS) {
         struct softmax_group group = group_of(rows, row);
-        forward_group(&group, out, scores, lse, lse_stride);
+        if (rows->dtype == DTYPE_F32) {
+            forward_group(&group, out, scores, lse, lse_stride, drops, DTYPE_F32);
+        } else if (drops) {
+            forward_group(&group, out, scores, lse, lse_stride, 1, DTYPE_BF16);
+        } else {
+            forward_group(&group, out, scores, lse, lse_stride, 0, DTYPE_BF16);
+        }
     }
 }
 
@@ -144,50 +162,83 @@ struct softmax_slopes {
     float *scores, *dp; // replaced by P, and by dPd where it is kept
 };
 
-// P, its dropout, and the row's sum of P * dP, by which all of its slopes are moved.
-ALWAYS void row_slopes(const struct softmax_group *group, const struct softmax_slopes *slopes,
-                       int64_t i, int64_t column, const uint16_t *kept, lanes *dots, int drops,
+// A piece of a row of them.
+struct slopes_piece {
+    float *scores, *dp;
+    float scale, shift;              // of the scores, to exponents of 2
+    float factor;                    // of what the dropout keeps
+    const struct dropout_mask *mask; // NULL: keeps everything
+};
+
+ALWAYS lanes slopes_kept(const struct slopes_piece *piece, lanes x, int64_t c) {
+    return piece->mask == NULL ? x : dropout_kept(x, piece->mask, c / LANES);
+}
+
+// P after the dropout, and the sum of P * dP, by which all slopes of the row are moved.
+ALWAYS lanes slopes_at(const struct slopes_piece *piece, int64_t c, lanes *dot, enum dtype dtype) {
+    const lanes p = lanes_exp2(lanes_load(piece->scores + c) * piece->scale - piece->shift, dtype);
+    const lanes dp = slopes_kept(piece, lanes_load(piece->dp + c), c);
+    *dot += p * dp;
+    lanes_store(piece->scores + c, p);
+    lanes_store(piece->dp + c, dp);
+    return slopes_kept(piece, p * piece->factor, c);
+}
+
+ALWAYS void row_slopes(const struct slopes_piece *piece, void *p, int64_t count, lanes *dots,
                        enum dtype dtype) {
-    const struct attention_rows *rows = group->rows;
-    const int64_t row = group->first + i, at = row * rows->stride + column;
-    const int64_t count = piece(column, rows->length, KERNEL_COLUMNS);
-    const float factor = keep_scale(rows);
     lanes dot = *dots;
-    for (int64_t c = 0; c < count; c += LANES) {
-        const lanes p =
-            lanes_exp2(lanes_load(slopes->scores + at + c) * group->scale - group->shift[i]);
-        const lanes dp = keep(lanes_load(slopes->dp + at + c), kept, c, drops);
-        dot += p * dp;
-        lanes_store(slopes->scores + at + c, p);
-        lanes_store(slopes->dp + at + c, dp);
-        lanes_to(row_at(slopes->p, row, column + c), keep(p * factor, kept, c, drops), dtype,
-                 LANES);
+    int64_t c = 0;
+    for (; c + LANES < count; c += 2 * LANES) {
+        const lanes first = slopes_at(piece, c, &dot, dtype);
+        const lanes second = slopes_at(piece, c + LANES, &dot, dtype);
+        lanes_pair_to((char *)p + c * (int64_t)dtype_size(dtype), first, second, dtype);
+    }
+    if (c < count) {
+        lanes_to((char *)p + c * (int64_t)dtype_size(dtype), slopes_at(piece, c, &dot, dtype),
+                 dtype, LANES);
     }
     *dots = dot;
+}
+
+ALWAYS lanes dscores_at(const float *p, const float *dp, float slope, float dot) {
+    return lanes_load(p) * (lanes_load(dp) * slope - dot * slope);
 }
 
 ALWAYS void row_dscores(const struct softmax_group *group, const struct softmax_slopes *slopes,
                         int64_t i, float dot, enum dtype dtype) {
     const struct attention_rows *rows = group->rows;
-    const int64_t row = group->first + i, at = row * rows->stride;
+    const int64_t row = group->first + i;
+    const float *p = slopes->scores + row * rows->stride, *dp = slopes->dp + row * rows->stride;
     const float slope = rows->scale * keep_scale(rows);
-    for (int64_t c = 0; c < rows->length; c += LANES) {
-        const lanes p = lanes_load(slopes->scores + at + c);
-        const lanes dp = lanes_load(slopes->dp + at + c);
-        lanes_to(row_at(slopes->ds, row, c), p * (dp * slope - dot * slope), dtype, LANES);
+    int64_t c = 0;
+    for (; c + LANES < rows->length; c += 2 * LANES) {
+        lanes_pair_to(row_at(slopes->ds, row, c), dscores_at(p + c, dp + c, slope, dot),
+                      dscores_at(p + c + LANES, dp + c + LANES, slope, dot), dtype);
+    }
+    if (c < rows->length) {
+        lanes_to(row_at(slopes->ds, row, c), dscores_at(p + c, dp + c, slope, dot), dtype, LANES);
     }
 }
 
 ALWAYS void backward_group(const struct softmax_group *group, const struct softmax_slopes *slopes,
                            int drops, enum dtype dtype) {
+    const struct attention_rows *rows = group->rows;
     lanes dots[SOFTMAX_ROWS] = {{0}};
-    for (int64_t column = 0; column < group->rows->length; column += KERNEL_COLUMNS) {
-        uint16_t kept[SOFTMAX_ROWS][KERNEL_COLUMNS / LANES];
+    for (int64_t column = 0; column < rows->length; column += KERNEL_COLUMNS) {
+        struct dropout_mask masks[SOFTMAX_ROWS];
         if (drops) {
-            group_bits(kept, group, column);
+            group_masks(masks, group, column);
         }
+        const int64_t count = piece(column, rows->length, KERNEL_COLUMNS);
         for (int64_t i = 0; i < group->count; i++) {
-            row_slopes(group, slopes, i, column, kept[i], &dots[i], drops, dtype);
+            const int64_t at = (group->first + i) * rows->stride + column;
+            const struct slopes_piece piece = {.scores = slopes->scores + at,
+                                               .dp = slopes->dp + at,
+                                               .scale = group->scale,
+                                               .shift = group->shift[i],
+                                               .factor = keep_scale(rows),
+                                               .mask = drops ? &masks[i] : NULL};
+            row_slopes(&piece, row_at(slopes->p, group->first + i, column), count, &dots[i], dtype);
         }
     }
     for (int64_t i = 0; i < group->count; i++) {
