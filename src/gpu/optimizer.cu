@@ -62,24 +62,28 @@ DEVICE bool is_wide(uintptr_t addresses, int64_t count) {
     return addresses % 16 == 0 && count % UPDATE_VECTOR == 0;
 }
 
+// The place of a piece in the whole table, and in the moments.
 DEVICE int64_t first_of(const struct piece &piece) {
     return piece.range->first + piece.first;
 }
 
-// Calls visit(i, j, x) with the place of each group of neighbours of a piece that the thread has: i
-// in the whole table, j in the moments; x has room for them. `wide`: they may be more than one.
+DEVICE int64_t moments_of(const struct piece &piece) {
+    return piece.range->at + piece.first;
+}
+
+// Calls visit(k, x) with the place in the piece of each group of neighbours that the thread has; x
+// has room for them. `wide`: they may be more than one.
 template <class Visit> DEVICE void for_elements(const struct piece &piece, bool wide, Visit visit) {
-    const int64_t i = first_of(piece), j = piece.range->at + piece.first;
     if (wide) {
         for (int64_t k = (int64_t)threadIdx.x * UPDATE_VECTOR; k < piece.count;
              k += UPDATE_THREADS * UPDATE_VECTOR) {
             float x[UPDATE_VECTOR];
-            visit(i + k, j + k, x);
+            visit(k, x);
         }
     } else {
         for (int64_t k = threadIdx.x; k < piece.count; k += UPDATE_THREADS) {
             float x[1];
-            visit(i + k, j + k, x);
+            visit(k, x);
         }
     }
 }
@@ -93,12 +97,12 @@ __global__ void __launch_bounds__(UPDATE_THREADS)
     struct piece piece;
     while (next_piece(walk, piece)) {
         double sum = 0.0;
-        const bool wide = is_wide(bits_of_address(values + first_of(piece)), piece.count);
-        for_elements(piece, wide, [&](int64_t i, int64_t, auto &x) {
-            load_run(x, values + i);
+        const float *first = values + first_of(piece);
+        for_elements(piece, is_wide(bits_of_address(first), piece.count), [&](int64_t k, auto &x) {
+            load_run(x, first + k);
             GPU_UNROLL
-            for (int k = 0; k < (int)(sizeof x / sizeof *x); k++) {
-                sum += (double)x[k] * (double)x[k];
+            for (int n = 0; n < (int)(sizeof x / sizeof *x); n++) {
+                sum += (double)x[n] * (double)x[n];
             }
         });
         sum = block_sum<UPDATE_THREADS>(sum);
@@ -238,7 +242,7 @@ DEVICE void set_parameters(const struct adamw_args &args, int64_t i, const float
 }
 
 DEVICE bool is_wide(const struct adamw_args &args, const struct piece &piece) {
-    const int64_t i = first_of(piece), j = piece.range->at + piece.first;
+    const int64_t i = first_of(piece), j = moments_of(piece);
     const bool has_copy = is_given(args.compute) && i < args.compute.cols;
     const void *copy = has_copy ? (const uint16_t *)args.compute.data + i : NULL;
     return is_wide(bits_of_address(args.parameters + i) | bits_of_address(args.gradients + i) |
@@ -253,7 +257,9 @@ DEVICE bool is_wide(const struct adamw_args &args, const struct piece &piece) {
 template <class Finish>
 DEVICE void update_piece(const struct adamw_args &args, const struct factors &f,
                          const struct piece &piece, Finish finish) {
-    for_elements(piece, is_wide(args, piece), [&](int64_t i, int64_t j, auto &p) {
+    const int64_t first = first_of(piece), first_moment = moments_of(piece);
+    for_elements(piece, is_wide(args, piece), [&](int64_t at, auto &p) {
+        const int64_t i = first + at, j = first_moment + at;
         constexpr int N = sizeof p / sizeof *p;
         float g[N], m[N], v[N];
         if (!f.skips) {
@@ -415,7 +421,9 @@ __global__ void __launch_bounds__(UPDATE_THREADS) lamb_apply_kernel(struct lamb_
         }
         __syncthreads();
         const float rate = (float)(args.adam.learning_rate * coefficient[0]);
-        for_elements(piece, is_wide(args.adam, piece), [&](int64_t i, int64_t j, auto &p) {
+        const int64_t first = first_of(piece), first_moment = moments_of(piece);
+        for_elements(piece, is_wide(args.adam, piece), [&](int64_t at, auto &p) {
+            const int64_t i = first + at, j = first_moment + at;
             constexpr int N = sizeof p / sizeof *p;
             float m[N], v[N];
             load_run(p, args.adam.parameters + i);
