@@ -40,9 +40,9 @@ struct task {
     int64_t hidden, head_size;
     struct head q, k, v, dout;
     struct mat out;                       // [padded, D], for the library
-    struct mat p, ds;                     // [padded, padded]
-    struct mat scores, dp;                // [rows of a block, padded] f32
-    void *strips;                         // a transposed p or ds
+    struct mat p, ds;                     // [rows of a block, padded]
+    struct mat scores, dp;                // the same, f32
+    void *p_strips, *ds_strips;           // p and ds of all rows, transposed, for the kernels
     const struct gemm_plan *const *plans; // by enum attention_product; NULL: the kernels
 };
 
@@ -98,12 +98,13 @@ static void carve_task(struct task *t, struct carver *carver, enum dtype dtype, 
     carve_head(carver, &t->k, t, dtype, kernels);
     carve_head(carver, &t->v, t, dtype, kernels);
     carve_head(carver, &t->dout, t, dtype, kernels);
-    t->p = carve_mat(carver, n, n, dtype);
-    t->ds = carve_mat(carver, n, n, dtype);
+    t->p = carve_mat(carver, rows, n, dtype);
+    t->ds = carve_mat(carver, rows, n, dtype);
     t->scores = carve_mat(carver, rows, n, DTYPE_F32);
     t->dp = carve_mat(carver, rows, n, DTYPE_F32);
     if (kernels) {
-        t->strips = carve(carver, n * n * (int64_t)dtype_size(dtype));
+        t->p_strips = carve(carver, n * n * (int64_t)dtype_size(dtype));
+        t->ds_strips = carve(carver, n * n * (int64_t)dtype_size(dtype));
     } else {
         t->out = carve_mat(carver, n, t->head_size, dtype);
     }
@@ -224,16 +225,15 @@ static void apply(struct cpu *cpu, const struct task *t, struct mat to, struct m
     }
 }
 
-// to = p^T b
+// to = p^T b, p of all rows
 static void apply_transposed(struct cpu *cpu, const struct task *t, struct mat to, struct mat p,
-                             const struct head *b) {
+                             const void *strips, const struct head *b) {
     if (t->plans != NULL) {
         multiply_and_copy(cpu, t, PRODUCT_APPLY_TRANSPOSED, to, p, b);
-        return;
+    } else {
+        const int64_t steps = product_steps(t->length, p.dtype);
+        multiply(cpu, t, product_of_strips(to, strips, b->columns, steps));
     }
-    cpu->kernels->pack_strips(t->strips, mat_columns(mat_rows(p, 0, t->length), 0, t->length));
-    multiply(cpu, t,
-             product_of_strips(to, t->strips, b->columns, product_steps(t->length, t->p.dtype)));
 }
 
 // --- tasks --------------------------------------------------------------------------------------
@@ -336,9 +336,15 @@ static struct attention_rows block_of(const struct task *t, const struct batch *
     };
 }
 
-// Rows of a block of m, all that the library's products have.
+// The rows of a block in a matrix of the head: all rows where the library multiplies.
 static struct mat rows_of(const struct task *t, struct mat m, const struct attention_rows *rows) {
     return t->plans != NULL ? m : mat_rows(m, rows->first, rows->count);
+}
+
+// What p or ds, whose rows are those of a block, has of it.
+static struct mat block_rows(const struct task *t, struct mat m,
+                             const struct attention_rows *rows) {
+    return t->plans != NULL ? m : mat_rows(m, 0, rows->count);
 }
 
 static void forward_task(struct cpu *cpu, const struct attention_args *args,
@@ -352,7 +358,7 @@ static void forward_task(struct cpu *cpu, const struct attention_args *args,
     zero_rows(t.p, t.length); // the memory may hold non-finite values
     for (int64_t first = 0; first < t.length; first += t.scores.rows) {
         const struct attention_rows rows = block_of(&t, batch, &args->dropout, first);
-        const struct mat p = rows_of(&t, t.p, &rows);
+        const struct mat p = block_rows(&t, t.p, &rows);
         float *lse = args->lse == NULL ? NULL : args->lse + (t.first + first) * args->heads + head;
         ask_ahead(&t, args->qkv, 3, &rows);
         scores_of(cpu, &t, mat_rows(t.scores, 0, rows.count), rows_of(&t, t.q.m, &rows), &t.k);
@@ -380,6 +386,16 @@ void cpu_attention_forward(struct device *dev, const struct attention_args *args
     }
 }
 
+// Packs a block's p and ds, while they are in the first-level cache, for the products of all rows.
+static void pack_block(struct cpu *cpu, const struct task *t, const struct attention_rows *rows) {
+    if (t->plans == NULL) {
+        const struct mat p = mat_columns(block_rows(t, t->p, rows), 0, t->length);
+        const struct mat ds = mat_columns(block_rows(t, t->ds, rows), 0, t->length);
+        cpu->kernels->pack_strips(t->p_strips, p, rows->first, t->length);
+        cpu->kernels->pack_strips(t->ds_strips, ds, rows->first, t->length);
+    }
+}
+
 static void backward_task(struct cpu *cpu, const struct attention_grad_args *args,
                           const struct batch *batch, int64_t s, int64_t head) {
     struct task t = task_of(cpu, args->qkv, args->heads, batch, s, head);
@@ -392,7 +408,7 @@ static void backward_task(struct cpu *cpu, const struct attention_grad_args *arg
     zero_rows(t.ds, t.length);
     for (int64_t first = 0; first < t.length; first += t.scores.rows) {
         const struct attention_rows rows = block_of(&t, batch, &args->dropout, first);
-        const struct mat p = rows_of(&t, t.p, &rows), ds = rows_of(&t, t.ds, &rows);
+        const struct mat p = block_rows(&t, t.p, &rows), ds = block_rows(&t, t.ds, &rows);
         ask_ahead(&t, args->qkv, 3, &rows);
         ask_ahead(&t, args->dcontext, 1, &rows);
         scores_of(cpu, &t, mat_rows(t.scores, 0, rows.count), rows_of(&t, t.q.m, &rows), &t.k);
@@ -401,9 +417,10 @@ static void backward_task(struct cpu *cpu, const struct attention_grad_args *arg
                                        args->lse + (t.first + first) * args->heads + head,
                                        args->heads);
         apply(cpu, &t, mat_rows(dq, first, rows.count), ds, &t.k);
+        pack_block(cpu, &t, &rows);
     }
-    apply_transposed(cpu, &t, slice(&t, args->dqkv, 1), t.ds, &t.q);
-    apply_transposed(cpu, &t, slice(&t, args->dqkv, 2), t.p, &t.dout);
+    apply_transposed(cpu, &t, slice(&t, args->dqkv, 1), t.ds, t.ds_strips, &t.q);
+    apply_transposed(cpu, &t, slice(&t, args->dqkv, 2), t.p, t.p_strips, &t.dout);
 }
 
 void cpu_attention_backward(struct device *dev, const struct attention_grad_args *args,

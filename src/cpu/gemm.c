@@ -286,7 +286,8 @@ static struct product product_of(const struct gemm *gemm, const struct gemm_shap
     const struct mat c = stored(operands->c, s->m, s->n, s->ldc, s->c_type);
     struct product product;
     if (s->a_transposed) {
-        gemm->kernels->pack_strips(scratch, stored(operands->a, s->k, s->m, s->lda, s->type));
+        gemm->kernels->pack_strips(scratch, stored(operands->a, s->k, s->m, s->lda, s->type), 0,
+                                   s->k);
         product = product_of_strips(c, scratch, operands->b, product_steps(s->k, s->type));
     } else {
         const struct mat a = stored(operands->a, s->m, s->k, s->lda, s->type);

@@ -196,8 +196,8 @@ struct kernels {
     void (*pack_columns)(void *packed, struct mat x, int64_t first, int64_t last);
     // The same of x [n, k], whose rows are the columns of b.
     void (*pack_rows)(void *packed, struct mat x, int64_t first, int64_t last);
-    // Strips of a, which is x [k, m] transposed.
-    void (*pack_strips)(void *packed, struct mat x);
+    // Strips of a, which is transposed: x has its columns from `first`, an even number, on, of k.
+    void (*pack_strips)(void *packed, struct mat x, int64_t first, int64_t k);
 
     // Runs `rounds` rounds of multiply-adds in registers; returns the number of floating-point
     // operations.

@@ -321,11 +321,13 @@ ALWAYS void store_strips(uint32_t *to, int64_t strip, __m512i words) {
 }
 
 // Four strips of 8 rows of op(a) are 32 columns of x.
-static void pack_strips(void *packed, struct mat x) {
-    const int64_t steps = product_steps(x.rows, x.dtype), strip = PRODUCT_ROWS * steps;
+static void pack_strips(void *packed, struct mat x, int64_t first, int64_t k) {
+    const int64_t steps = product_steps(x.rows, x.dtype);
+    const int64_t strip = PRODUCT_ROWS * product_steps(k, x.dtype);
+    const int64_t begin = PRODUCT_ROWS * product_steps(first, x.dtype);
     for (int64_t column = 0; column < x.cols; column += PAIR) {
         const __mmask32 mask = pair_mask(x, column);
-        uint32_t *to = (uint32_t *)packed + column * steps;
+        uint32_t *to = (uint32_t *)packed + column / PRODUCT_ROWS * strip + begin;
         for (int64_t step = 0; step < steps; step++, to += PRODUCT_ROWS) {
             prefetch_step(x, step + STEPS_AHEAD, column, piece(column, x.cols, PAIR));
             __m512i words[2];

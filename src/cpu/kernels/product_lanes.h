@@ -185,10 +185,11 @@ static void pack_columns(void *packed, struct mat x, int64_t first, int64_t last
     }
 }
 
-static void pack_strips(void *packed, struct mat x) {
+static void pack_strips(void *packed, struct mat x, int64_t first, int64_t k) {
     const int64_t steps = product_steps(x.rows, x.dtype);
     for (int64_t column = 0; column < x.cols; column += PRODUCT_ROWS) {
-        uint32_t *to = (uint32_t *)packed + column * steps;
+        uint32_t *to = (uint32_t *)packed + column * product_steps(k, x.dtype) +
+                       PRODUCT_ROWS * product_steps(first, x.dtype);
         for (int64_t step = 0; step < steps; step++, to += PRODUCT_ROWS) {
             pack_words(to, PRODUCT_ROWS, x, step, column);
         }
