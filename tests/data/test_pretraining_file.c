@@ -389,26 +389,33 @@ static void test_statistics(void **state) {
 
 // --- inconsistent files --------------------------------------------------------------------------
 
-// A file of one row with one number changed.
-static void write_row(const char *path, size_t column, size_t at, int32_t value) {
-    static const struct hdf5_column columns[] = {
-        {"input_ids", TENSOR_I32, 8},     {"input_mask", TENSOR_I32, 8},
-        {"segment_ids", TENSOR_I32, 8},   {"masked_lm_positions", TENSOR_I32, 3},
-        {"masked_lm_ids", TENSOR_I32, 3}, {"next_sentence_labels", TENSOR_I32, 0}};
-    int32_t rows[6][8] = {{CLS, 200, MASK, SEP, 300, SEP, 0, 0},
-                          {1, 1, 1, 1, 1, 1, 0, 0},
-                          {0, 0, 0, 0, 1, 1, 0, 0},
-                          {2, 0, 0},
-                          {201, 0, 0},
-                          {1}};
+enum { PLAIN_COLUMNS = 6 };
+
+static const struct hdf5_column plain_columns[PLAIN_COLUMNS] = {
+    {"input_ids", TENSOR_I32, 8},     {"input_mask", TENSOR_I32, 8},
+    {"segment_ids", TENSOR_I32, 8},   {"masked_lm_positions", TENSOR_I32, 3},
+    {"masked_lm_ids", TENSOR_I32, 3}, {"next_sentence_labels", TENSOR_I32, 0}};
+
+static void write_plain(const char *path, const struct hdf5_column *columns, int32_t rows[][8]) {
     struct hdf5_writer writer;
-    rows[column][at] = value;
-    assert_int_equal(hdf5_writer_open(&writer, columns, 6, 4, NULL), BERTH_OK);
-    for (size_t i = 0; i < 6; i++) {
+    assert_int_equal(hdf5_writer_open(&writer, columns, PLAIN_COLUMNS, 4, NULL), BERTH_OK);
+    for (size_t i = 0; i < PLAIN_COLUMNS; i++) {
         assert_int_equal(hdf5_writer_put(&writer, i, rows[i], 1, NULL), BERTH_OK);
     }
     assert_int_equal(hdf5_writer_commit(&writer, path, NULL), BERTH_OK);
     hdf5_writer_done(&writer);
+}
+
+// A file of one row with one number changed.
+static void write_row(const char *path, size_t column, size_t at, int32_t value) {
+    int32_t rows[PLAIN_COLUMNS][8] = {{CLS, 200, MASK, SEP, 300, SEP, 0, 0},
+                                      {1, 1, 1, 1, 1, 1, 0, 0},
+                                      {0, 0, 0, 0, 1, 1, 0, 0},
+                                      {2, 0, 0},
+                                      {201, 0, 0},
+                                      {1}};
+    rows[column][at] = value;
+    write_plain(path, plain_columns, rows);
 }
 
 // Two sequences in a packed row, with their starts in next_sentence_positions.
@@ -512,6 +519,29 @@ static void test_contradictions(void **state) {
     instances_done(&read);
 }
 
+static void test_rows_of_other_widths(void **state) {
+    (void)state;
+    static const struct {
+        size_t column;
+        const char *message;
+    } cases[] = {
+        {1, "data set input_mask has 1 rows of 7 numbers, expected 1 of 8, as in input_ids"},
+        {4, "masked_lm_ids has 1 rows of 2 numbers, expected 1 of 3, as in masked_lm_positions"}};
+    int32_t rows[PLAIN_COLUMNS][8] = {{0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hdf5_column columns[PLAIN_COLUMNS];
+        struct instances read = {0};
+        struct berth_error error;
+        memcpy(columns, plain_columns, sizeof columns);
+        columns[cases[i].column].width--;
+        write_plain(scratch("a"), columns, rows);
+        assert_int_equal(pretraining_read_hdf5(scratch("a"), VOCABULARY, 0, &read, &error),
+                         BERTH_BAD_DATA);
+        assert_message_has(&error, cases[i].message);
+        instances_done(&read);
+    }
+}
+
 static void test_other_data_sets(void **state) {
     (void)state;
     enum { WIDE = INSTANCE_LENGTH_MAX + 1 };
@@ -556,6 +586,7 @@ int main(void) {
         SCRATCH_TEST(test_statistics),
         SCRATCH_TEST(test_where_packed_sequences_begin),
         SCRATCH_TEST(test_contradictions),
+        SCRATCH_TEST(test_rows_of_other_widths),
         SCRATCH_TEST(test_other_data_sets),
     };
     return cmocka_run_group_tests_name("pretraining_file", tests, NULL, NULL);
