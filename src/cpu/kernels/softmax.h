@@ -67,6 +67,11 @@ ALWAYS float keep_scale(const struct attention_rows *rows) {
     return rows->dropout->threshold == 0 ? 1.0f : rng_dropout_scale(rows->dropout->threshold);
 }
 
+// x where a piece's columns from c on are kept, else 0; a mask that is NULL keeps everything.
+ALWAYS lanes kept_at(lanes x, const struct dropout_mask *mask, int64_t c) {
+    return mask == NULL ? x : dropout_kept(x, mask, c / LANES);
+}
+
 // A piece of a row whose powers become probabilities after the dropout.
 struct powers {
     const float *from;
@@ -75,8 +80,7 @@ struct powers {
 };
 
 ALWAYS lanes probabilities_at(const struct powers *powers, int64_t c) {
-    const lanes p = lanes_load(powers->from + c) * powers->factor;
-    return powers->mask == NULL ? p : dropout_kept(p, powers->mask, c / LANES);
+    return kept_at(lanes_load(powers->from + c) * powers->factor, powers->mask, c);
 }
 
 ALWAYS void row_probabilities(void *to, const struct powers *powers, int64_t count,
@@ -170,18 +174,14 @@ struct slopes_piece {
     const struct dropout_mask *mask; // NULL: keeps everything
 };
 
-ALWAYS lanes slopes_kept(const struct slopes_piece *piece, lanes x, int64_t c) {
-    return piece->mask == NULL ? x : dropout_kept(x, piece->mask, c / LANES);
-}
-
 // P after the dropout, and the sum of P * dP, by which all slopes of the row are moved.
 ALWAYS lanes slopes_at(const struct slopes_piece *piece, int64_t c, lanes *dot, enum dtype dtype) {
     const lanes p = lanes_exp2(lanes_load(piece->scores + c) * piece->scale - piece->shift, dtype);
-    const lanes dp = slopes_kept(piece, lanes_load(piece->dp + c), c);
+    const lanes dp = kept_at(lanes_load(piece->dp + c), piece->mask, c);
     *dot += p * dp;
     lanes_store(piece->scores + c, p);
     lanes_store(piece->dp + c, dp);
-    return slopes_kept(piece, p * piece->factor, c);
+    return kept_at(p * piece->factor, piece->mask, c);
 }
 
 ALWAYS void row_slopes(const struct slopes_piece *piece, void *p, int64_t count, lanes *dots,
