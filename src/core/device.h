@@ -189,10 +189,19 @@ struct norm_grad_args {
                      // memory of dresidual
 };
 
+// What attention's dropout keeps, from the forward pass to the backward pass: for each sequence
+// and head, one after the other, a row of words for each query. Bit i of word k of a row is set
+// where key 16 k + i is kept. The sequence whose first token is row r begins with word
+// r * A * attention_mask_words(the longest length of the batch).
+static inline int64_t attention_mask_words(int64_t length) {
+    return (length + 127) / 128 * 8;
+}
+
 struct attention_args {
     struct mat context; // out [R, H] compute dtype
-    float *lse;     // out [R * A]: log-sum-exp of the scaled scores, row-major [R, A]; NULL: skip
-    struct mat qkv; // [R, 3H] compute dtype: queries, keys, values side by side
+    float *lse;      // out [R * A]: log-sum-exp of the scaled scores, row-major [R, A]; NULL: skip
+    uint16_t *masks; // out, where the device keeps them and there is a dropout; NULL: skip
+    struct mat qkv;  // [R, 3H] compute dtype: queries, keys, values side by side
     int64_t heads;
     struct dropout dropout; // acts on the probabilities
 };
@@ -202,6 +211,7 @@ struct attention_grad_args {
     struct mat dcontext; // [R, H] compute dtype
     struct mat context;  // as written by the forward operation
     const float *lse;
+    const uint16_t *masks; // NULL: are drawn again
     struct mat qkv;
     int64_t heads;
     struct dropout dropout;
@@ -280,6 +290,7 @@ struct device {
     void *observer;  // of who put functions of its own in the place of the device's; NULL: nobody
     enum dtype fast_dtype; // the default of training and prediction
     int wants_word_rows;   // 1: embed_backward reads batch.word_rows
+    int keeps_masks;       // 1: attention reads and writes `masks`
     int tf32;              // 1: products of f32 matrices round their operands to TF32
 
     // Short description for people: instruction set, threads, libraries.

@@ -17,7 +17,6 @@
 #define CPU_TILE_OUT 128     // or of dw,
 #define CPU_TILE_GROUP 4     // and their number is a multiple of this, to balance threads
 #define CPU_TILE_TOKENS 2048 // tokens in bf16 that one product adds to dw; half as many in f32
-#define CPU_ATTENTION_ROUND 16
 #define CPU_PIECE 65536 // elements per piece of work on flat buffers
 
 // The table for processors that multiply bf16 matrices natively.
@@ -43,8 +42,6 @@ struct cpu {
     size_t quantized_bytes;
     char *attention; // buffers of attention, one slice per thread
     size_t attention_bytes;
-    const struct gemm_plan **plans; // of an attention call, by rounded length and product
-    size_t plan_bytes;
 
     enum berth_status status; // the first error since the last call of status
     struct berth_error error;
@@ -118,7 +115,6 @@ void cpu_attention_forward(struct device *dev, const struct attention_args *args
 void cpu_attention_backward(struct device *dev, const struct attention_grad_args *args,
                             const struct batch *batch);
 size_t cpu_attention_bytes(const struct cpu *cpu, const struct device_shape *shape);
-size_t cpu_attention_plan_bytes(int64_t max_length);
 // loss.c
 void cpu_span_loss(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                    float scale, const struct batch *batch);

@@ -34,7 +34,6 @@ static void cpu_close(struct device *dev) {
     memory_pages_free(cpu->packed, cpu->packed_bytes);
     memory_pages_free(cpu->quantized, cpu->quantized_bytes);
     memory_pages_free(cpu->attention, cpu->attention_bytes);
-    memory_pages_free(cpu->plans, cpu->plan_bytes);
     memory_free(cpu);
 }
 
@@ -99,7 +98,7 @@ static size_t heap_bytes(const struct cpu *cpu, const struct device_shape *shape
 static size_t cpu_workspace_bytes(struct device *dev, const struct device_shape *shape) {
     const struct cpu *cpu = cpu_of(dev);
     return partial_bytes(shape) + cpu_linear_packed_bytes(shape) + cpu_attention_bytes(cpu, shape) +
-           cpu_attention_plan_bytes(shape->batch.max_length) + cpu_quantized_bytes(cpu, shape) +
+           cpu_quantized_bytes(cpu, shape) +
            (size_t)cpu->threads * (product_bytes(cpu, shape) + heap_bytes(cpu, shape)) +
            LIBRARY_BYTES_BASE + HEAD_PLANS * LIBRARY_BYTES_PER_PLAN;
 }
@@ -138,11 +137,9 @@ static enum berth_status cpu_reserve(struct device *dev, const struct device_sha
     if (cpu_grow(cpu, (void **)&cpu->partials, &cpu->partial_bytes, partial_bytes(shape)) &&
         cpu_grow(cpu, (void **)&cpu->packed, &cpu->packed_bytes, cpu_linear_packed_bytes(shape)) &&
         cpu_grow(cpu, (void **)&cpu->quantized, &cpu->quantized_bytes,
-                 cpu_quantized_bytes(cpu, shape)) &&
+                 cpu_quantized_bytes(cpu, shape))) {
         cpu_grow(cpu, (void **)&cpu->attention, &cpu->attention_bytes,
-                 cpu_attention_bytes(cpu, shape))) {
-        cpu_grow(cpu, (void **)&cpu->plans, &cpu->plan_bytes,
-                 cpu_attention_plan_bytes(shape->batch.max_length));
+                 cpu_attention_bytes(cpu, shape));
     }
     return cpu_status(dev, error);
 }
@@ -154,6 +151,7 @@ static const struct device operations = {
     .is_host = 1,
     .dtypes = 1u << DTYPE_F32 | 1u << DTYPE_BF16 | 1u << DTYPE_I8,
     .fast_dtype = DTYPE_F32,
+    .keeps_masks = 1,
     .describe = cpu_describe,
     .close = cpu_close,
     .memory_new = cpu_memory_new,

@@ -56,16 +56,17 @@ static inline struct product_end product_end_rows(struct product_end end, int64_
 // c[m, n] = a[m, k] b[k, n] (+ bias[n]) (+ c). A word is one f32, or two bf16 neighbours of the
 // depth k; a step is one word of the depth.
 struct product {
-    struct mat c;        // f32, or bf16 without accumulate
-    int64_t depth;       // steps of a and b,
-    int64_t first, last; // of which these are multiplied
-    const void *a;       // words, in strips of PRODUCT_ROWS rows
-    int64_t a_strip;     // bytes from a strip to the next,
-    int64_t a_row;       // from a row of a strip to the next,
-    int64_t a_step;      // from a step to the next
-    const void *b;       // packed
-    int64_t panel;       // columns of its panels
-    const float *bias;   // NULL: none
+    struct mat c;         // f32, or bf16 without accumulate
+    int64_t depth;        // steps of a and b,
+    int64_t first, last;  // of which these are multiplied
+    const void *a;        // words, in strips of PRODUCT_ROWS rows
+    int64_t a_strip;      // bytes from a strip to the next,
+    int64_t a_row;        // from a row of a strip to the next,
+    int64_t a_step;       // from a step to the next
+    const void *b;        // packed
+    int64_t panel;        // columns of its panels
+    const float *bias;    // NULL: none
+    const float *factors; // [m], of the rows of a b; with neither of these; NULL: none
     int accumulate;
     struct product_end end;
 };
@@ -111,7 +112,9 @@ struct attention_rows {
     uint32_t head;
     int64_t place; // keys the dropout
     const struct dropout *dropout;
-    enum dtype dtype; // of the probabilities written
+    uint16_t *masks;     // row by row, as in core/device.h; NULL: no dropout
+    int64_t mask_stride; // words
+    enum dtype dtype;    // of the probabilities written
 };
 
 // A range of the flat buffers, as the optimizer's kernels see it.
@@ -155,12 +158,15 @@ struct kernels {
     // total[i] += x[i]
     void (*add)(float *total, const float *x, int64_t count);
 
+    // Draws the masks of the rows.
+    void (*attention_masks)(const struct attention_rows *rows);
     // Overwrites the scores and dprobabilities, of which nothing need be set past the length;
     // values past the length of what is written are finite.
-    // probabilities = dropout(softmax(scale * scores)) for the query rows; *lse with `lse_stride`
-    // floats from row to row gets the log-sum-exp (NULL: not wanted).
-    void (*softmax_forward)(const struct attention_rows *rows, void *probabilities, float *scores,
-                            float *lse, int64_t lse_stride);
+    // dropout(softmax(scale * scores)) for the query rows: weights, at most 1, times the factor of
+    // each row. *lse with `lse_stride` floats from row to row gets the log-sum-exp (NULL: not
+    // wanted).
+    void (*softmax_forward)(const struct attention_rows *rows, void *weights, float *factors,
+                            float *scores, float *lse, int64_t lse_stride);
     // P = exp(scale * scores - lse); probabilities = dropout(P); dP = dropout'(dprobabilities);
     // dscores = scale * P * (dP - the row's sum of P * dP).
     void (*softmax_backward)(const struct attention_rows *rows, void *probabilities, void *dscores,

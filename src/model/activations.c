@@ -16,6 +16,7 @@ struct carving {
     const struct bert_config *config;
     enum dtype compute;
     int64_t rows;
+    int64_t mask_words; // of attention's masks, a row; 0: not kept
     enum bert_keep keep;
     struct mat streams[2]; // f32 residual streams, used alternately
     struct mat scratch;    // f32 output of norms of which only y_compute is read
@@ -113,6 +114,12 @@ static struct layer_buffers share_layer(const struct carving *carving) {
     return layer;
 }
 
+static uint16_t *take_masks(const struct carving *carving) {
+    const int64_t words = carving->config->num_attention_heads * carving->mask_words;
+    const size_t bytes = (size_t)(carving->rows * words) * sizeof(uint16_t);
+    return bytes == 0 ? NULL : arena_take(carving->arena, bytes);
+}
+
 // Excludes the output norm.
 static struct layer_buffers keep_layer(const struct carving *carving) {
     const int64_t hidden = carving->config->hidden_size;
@@ -121,6 +128,7 @@ static struct layer_buffers keep_layer(const struct carving *carving) {
         .qkv = take(carving, 3 * hidden, carving->compute),
         .context = take(carving, hidden, carving->compute),
         .lse = take(carving, carving->config->num_attention_heads, DTYPE_F32).data,
+        .masks = take_masks(carving),
         .attention_norm = take_norm(carving, 1),
     };
     void *both = take(carving, larger(2 * inner, 3 * hidden), carving->compute).data;
@@ -274,6 +282,11 @@ static void take_all(struct carving *carving, const struct bert *model,
     take_head(carving, model, activations);
 }
 
+static int64_t mask_words(const struct bert *model) {
+    const int keeps = model->device->keeps_masks && model->config->attention_probs_dropout_prob > 0;
+    return keeps ? attention_mask_words(model->max_length) : 0;
+}
+
 struct bert_activations *bert_activations_new(const struct bert *model, int64_t max_rows,
                                               int64_t max_sequences, enum bert_keep keep,
                                               struct arena *device_arena) {
@@ -297,6 +310,7 @@ struct bert_activations *bert_activations_new(const struct bert *model, int64_t 
         .config = model->config,
         .compute = model->compute,
         .rows = activations->max_rows,
+        .mask_words = mask_words(model),
         .keep = keep,
     };
     take_all(&carving, model, activations);

@@ -46,6 +46,7 @@ struct bert {
     struct bert_weights weights;
     struct bert_source source;  // need NULL: the weights are always there
     int64_t max_masked;         // masked or labelled tokens of a batch at most
+    int64_t max_length;         // of a training batch's sequences at most
     struct param_frozen frozen; // the backward pass leaves their gradients 0
     // Of training on classes; without weights the plain cross entropy.
     struct class_rule class_rule;

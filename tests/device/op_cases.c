@@ -35,7 +35,8 @@ int op_operand_find(const struct op *op, const char *name) {
 // --- operands and their numbers -----------------------------------------------------------------
 
 static int has_numbers(const struct op_operand *o) {
-    return o->type <= OP_F64 || o->type == OP_BYTE || o->type == OP_HALF_SUM;
+    return o->set == NULL && (o->type <= OP_F64 || o->type == OP_BYTE || o->type == OP_HALF_SUM ||
+                              o->type == OP_MASK);
 }
 
 static int is_int8(const struct op_case *c, int i) {
@@ -55,6 +56,8 @@ static void store(const struct op_case *c, int i, const double *x) {
                 ((signed char *)m.data)[row * m.stride + col] = (signed char)value;
             } else if (type == OP_BYTE) {
                 ((unsigned char *)m.data)[at] = isnan(value) ? 2 : (unsigned char)value;
+            } else if (type == OP_MASK) {
+                ((uint16_t *)m.data)[at] = isnan(value) ? UINT16_MAX : (uint16_t)value;
             } else if (type == OP_HALF_SUM) {
                 ((uint32_t *)m.data)[at] = isnan(value) ? UINT32_MAX : (uint32_t)value;
             } else {
@@ -72,6 +75,7 @@ static void load(const struct op_case *c, int i, double *x) {
             x[at] = type == OP_F64        ? ((const double *)m.data)[at]
                     : type == OP_CODE     ? ((const signed char *)m.data)[row * m.stride + col]
                     : type == OP_BYTE     ? ((const unsigned char *)m.data)[at]
+                    : type == OP_MASK     ? ((const uint16_t *)m.data)[at]
                     : type == OP_HALF_SUM ? ((const uint32_t *)m.data)[at]
                                           : op_number_at(m, row, col);
         }
@@ -148,6 +152,7 @@ int op_case_make(struct op_case *c, struct op_run *run, const struct op *op,
     c->geometry = (struct op_geometry){.hidden = shape->hidden,
                                        .intermediate = shape->intermediate,
                                        .heads = shape->heads,
+                                       .keeps_masks = run->dev->keeps_masks,
                                        .vocabulary = shape->vocabulary,
                                        .masked = masked,
                                        .sequence_rows = run->batch.sequence_count + 3,
@@ -234,10 +239,10 @@ static double tolerance(const struct op_case *c, const struct op_row *row, int i
     const double f32 = row->f32 != 0 ? row->f32 : 4e-6, half = row->half != 0 ? row->half : 5e-3;
     const int wide =
         c->call.operands[i].dtype == DTYPE_F32 && !(row->rounds && c->run->compute != DTYPE_F32);
-    return o->type == OP_F64                              ? (row->f64 != 0 ? row->f64 : 1e-12)
-           : o->type == OP_BYTE || o->type == OP_HALF_SUM ? 0
-           : wide                                         ? f32
-                                                          : half;
+    return o->type == OP_F64 ? (row->f64 != 0 ? row->f64 : 1e-12)
+           : o->type == OP_BYTE || o->type == OP_HALF_SUM || o->type == OP_MASK ? 0
+           : wide                                                               ? f32
+                                                                                : half;
 }
 
 // What f16 rounds to its least numbers is as far off as they are apart.

@@ -99,6 +99,7 @@ int harness_open(struct harness *harness, const struct bert_config *config,
         .compute = options->compute,
         .weights = {harness->master, harness->compute, harness->gradients},
         .max_masked = options->max_masked,
+        .max_length = options->max_length,
     };
     take_activations(harness, options);
     reserve(harness, options);

@@ -105,31 +105,57 @@ struct dropout_mask {
     __m512i words[KERNEL_COLUMNS / (2 * LANES)];
 };
 
-// The masks of the rows from `position` on; `rows` is at most DRAWN_ROWS.
-ALWAYS void dropout_masks(struct dropout_mask *masks, const struct dropout_columns *columns,
-                          int32_t position, int rows) {
-    const __m512i most_dropped = _mm512_set1_epi16((short)(columns->threshold - 1));
+// Draws for the rows from `position` on; `rows` is at most DRAWN_ROWS.
+ALWAYS void philox_draw(struct philox_words *w, const struct dropout_columns *columns,
+                        int32_t position, int rows) {
     uint32_t k0 = (uint32_t)columns->key + 2 * PHILOX_WEYL0;
     uint32_t k1 = (uint32_t)(columns->key >> 32) + 3 * PHILOX_WEYL1;
-    struct philox_words w;
 #pragma GCC unroll 2
     for (int r = 0; r < rows; r++) {
-        philox_begin(&w, columns, r, position + r);
+        philox_begin(w, columns, r, position + r);
     }
 #pragma GCC unroll 7
     for (int round = 3; round < 10; round++) {
         k0 += PHILOX_WEYL0;
 #pragma GCC unroll 4
         for (int i = 0; i < 2 * rows; i++) {
-            philox_round(&w, i / 2, i % 2, philox_word(k0), philox_word(k1));
+            philox_round(w, i / 2, i % 2, philox_word(k0), philox_word(k1));
         }
         k1 += PHILOX_WEYL1;
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < 4 * rows; i++) {
-        const __m512i *c = w.c[i % 4][i / 4];
+}
+
+ALWAYS void dropout_mask(struct dropout_mask *mask, const struct dropout_columns *columns,
+                         int32_t position) {
+    const __m512i most_dropped = _mm512_set1_epi16((short)(columns->threshold - 1));
+    struct philox_words w;
+    philox_draw(&w, columns, position, 1);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const __m512i *c = w.c[i][0];
         const __m512i word = _mm512_mask_shuffle_epi32(c[0], 0xAAAA, c[1], _MM_PERM_CCAA);
-        masks[i / 4].words[i % 4] = _mm512_subs_epu16(word, most_dropped);
+        mask->words[i] = _mm512_subs_epu16(word, most_dropped);
+    }
+}
+
+// The bits of 128 columns of the rows from `position` on, to[r * stride] that of row r.
+ALWAYS void dropout_bits(uint16_t *to, int64_t stride, const struct dropout_columns *columns,
+                         int32_t position, int rows) {
+    static const uint16_t order[] = {0, 32, 4, 36, 8, 40, 12, 44, 16, 48, 20, 52, 24, 56, 28, 60,
+                                     1, 33, 5, 37, 9, 41, 13, 45, 17, 49, 21, 53, 25, 57, 29, 61};
+    const __m512i in_order = _mm512_loadu_si512(order);
+    const __m512i threshold = _mm512_set1_epi16((short)columns->threshold);
+    struct philox_words w;
+    philox_draw(&w, columns, position, rows);
+#pragma GCC unroll 2
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            const __m512i *c = w.c[i][r];
+            const __mmask32 kept =
+                _mm512_cmpge_epu16_mask(_mm512_permutex2var_epi16(c[0], in_order, c[1]), threshold);
+            memcpy(to + r * stride + 2 * i, &kept, sizeof kept);
+        }
     }
 }
 
@@ -157,20 +183,18 @@ struct dropout_mask {
     uint16_t bits[KERNEL_COLUMNS / LANES];
 };
 
-ALWAYS void dropout_masks(struct dropout_mask *masks, const struct dropout_columns *columns,
-                          int32_t position, int rows) {
+ALWAYS void dropout_mask(struct dropout_mask *mask, const struct dropout_columns *columns,
+                         int32_t position) {
     const uint32_t threshold = columns->dropout->threshold;
-    memset(masks, 0, (size_t)rows * sizeof *masks);
-    for (uint32_t i = 0; i < (uint32_t)rows * LANES; i++) {
-        const uint32_t row = i / LANES, lane = i % LANES;
-        const uint32_t counter[4] = {columns->block + lane, (uint32_t)position + row,
+    memset(mask, 0, sizeof *mask);
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        const uint32_t counter[4] = {columns->block + lane, (uint32_t)position,
                                      (uint32_t)columns->place, columns->dropout->step};
         const struct rng_block block =
             rng_philox(rng_dropout_key(columns->dropout, columns->head), counter);
-        uint16_t *bits = masks[row].bits;
         for (int j = 0; j < 4; j++) {
-            bits[2 * j] |= (uint16_t)(((block.word[j] & 0xFFFFu) >= threshold) << lane);
-            bits[2 * j + 1] |= (uint16_t)((block.word[j] >> 16 >= threshold) << lane);
+            mask->bits[2 * j] |= (uint16_t)(((block.word[j] & 0xFFFFu) >= threshold) << lane);
+            mask->bits[2 * j + 1] |= (uint16_t)((block.word[j] >> 16 >= threshold) << lane);
         }
     }
 }
@@ -179,7 +203,34 @@ ALWAYS void dropout_masks(struct dropout_mask *masks, const struct dropout_colum
 ALWAYS lanes dropout_kept(lanes x, const struct dropout_mask *mask, int64_t vector) {
     return lanes_kept(x, mask->bits[vector]);
 }
+
+// The bits of 128 columns of the rows from `position` on, to[r * stride] that of row r.
+ALWAYS void dropout_bits(uint16_t *to, int64_t stride, const struct dropout_columns *columns,
+                         int32_t position, int rows) {
+    for (int r = 0; r < rows; r++) {
+        struct dropout_mask mask;
+        dropout_mask(&mask, columns, position + r);
+        memcpy(to + r * stride, mask.bits, sizeof mask.bits);
+    }
+}
 #endif
+
+static void attention_masks(const struct attention_rows *rows) {
+    const int32_t position = (int32_t)rows->first;
+    const int64_t stride = rows->mask_stride;
+    for (int64_t column = 0; column < rows->length; column += KERNEL_COLUMNS) {
+        const struct dropout_columns columns =
+            dropout_columns(rows->dropout, rows->head, rows->place, column);
+        uint16_t *to = rows->masks + column / LANES;
+        int64_t i = 0;
+        for (; i + DRAWN_ROWS <= rows->count; i += DRAWN_ROWS) {
+            dropout_bits(to + i * stride, stride, &columns, position + (int32_t)i, DRAWN_ROWS);
+        }
+        for (; i < rows->count; i++) {
+            dropout_bits(to + i * stride, stride, &columns, position + (int32_t)i, 1);
+        }
+    }
+}
 
 // x *= the mask of columns [column, column + count) of a row; column is a multiple of 128.
 ALWAYS void dropout_piece(float *x, const struct dropout *dropout, int64_t place, int32_t position,
@@ -187,7 +238,7 @@ ALWAYS void dropout_piece(float *x, const struct dropout *dropout, int64_t place
     const struct dropout_columns columns = dropout_columns(dropout, 0, place, column);
     const float scale = rng_dropout_scale(dropout->threshold);
     struct dropout_mask mask;
-    dropout_masks(&mask, &columns, position, 1);
+    dropout_mask(&mask, &columns, position);
     for (int64_t v = 0; v < count; v += LANES) {
         const lanes value = lanes_from(x + v, DTYPE_F32, count - v);
         lanes_to(x + v, dropout_kept(value * scale, &mask, v / LANES), DTYPE_F32, count - v);

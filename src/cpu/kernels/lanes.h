@@ -135,6 +135,35 @@ ALWAYS void lanes_pair_to(void *to, lanes x, lanes y, enum dtype dtype) {
     lanes_to((char *)to + LANES * dtype_size(dtype), y, dtype, LANES);
 }
 
+// The bits of two neighbouring vectors.
+ALWAYS uint32_t pair_bits(const uint16_t bits[2]) {
+    return bits[0] | (uint32_t)bits[1] << 16;
+}
+
+// x times y where their bits are set, else 0.
+ALWAYS void lanes_pair_products(lanes product[2], const lanes x[2], const lanes y[2],
+                                uint32_t bits) {
+#if defined(__AVX512BW__)
+    product[0] = (lanes)_mm512_maskz_mul_ps((__mmask16)bits, (__m512)x[0], (__m512)y[0]);
+    product[1] = (lanes)_mm512_maskz_mul_ps((__mmask16)_kshiftri_mask32(bits, 16), (__m512)x[1],
+                                            (__m512)y[1]);
+#else
+    product[0] = lanes_kept(x[0] * y[0], (uint16_t)bits);
+    product[1] = lanes_kept(x[1] * y[1], (uint16_t)(bits >> 16));
+#endif
+}
+
+// Two neighbouring vectors where their bits are set; 0 in place of the others.
+ALWAYS void lanes_pair_kept_to(void *to, lanes x, lanes y, uint32_t bits, enum dtype dtype) {
+#if defined(__AVX512BF16__)
+    if (dtype == DTYPE_BF16) {
+        _mm512_storeu_si512(to, (__m512i)_mm512_maskz_cvtne2ps_pbh(bits, (__m512)y, (__m512)x));
+        return;
+    }
+#endif
+    lanes_pair_to(to, lanes_kept(x, (uint16_t)bits), lanes_kept(y, (uint16_t)(bits >> 16)), dtype);
+}
+
 // 2^r for r in [-1/2, 1/2]: polynomials fitted for the least relative error, 7e-8 for results that
 // stay f32 and 3e-6 for those that become bf16, whose digits end at 4e-3.
 ALWAYS lanes lanes_exp2_fraction(lanes r, enum dtype dtype) {

@@ -45,7 +45,7 @@ ALWAYS void row_mask(struct dropout_mask *mask, const struct row_dropout *dropou
     }
     const struct dropout_columns columns =
         dropout_columns(dropout->dropout, 0, dropout->place, column);
-    dropout_masks(mask, &columns, dropout->position, 1);
+    dropout_mask(mask, &columns, dropout->position);
 }
 
 // The columns of a piece, and of its vector at v.

@@ -103,6 +103,18 @@ ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *bl
     }
 }
 
+ALWAYS void scale_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const float *factors, int64_t rows,
+                       int vectors) {
+#pragma GCC unroll 8
+    for (int i = 0; i < PRODUCT_ROWS; i++) {
+        const __m512 factor = _mm512_set1_ps(factors[i < rows ? i : rows - 1]);
+#pragma GCC unroll 3
+        for (int j = 0; j < vectors; j++) {
+            sum[i][j] = _mm512_mul_ps(sum[i][j], factor);
+        }
+    }
+}
+
 ALWAYS void store_sums(void *to, __m512 sum, __mmask16 mask, enum dtype dtype, int accumulate) {
     if (dtype == DTYPE_F32) {
         sum = accumulate ? _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to)) : sum;
@@ -164,6 +176,9 @@ ALWAYS void block_of(const struct product *p, const struct block *block, int64_t
         }
     }
     block_sums(sum, block, vectors, pairs);
+    if (p->factors != NULL) {
+        scale_sums(sum, p->factors + row, block->rows, vectors);
+    }
     if (p->c.dtype != DTYPE_F32) {
         store_block(to, p->c.stride, sum, block, vectors, DTYPE_BF16, 0);
     } else if (p->accumulate) {

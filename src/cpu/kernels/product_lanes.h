@@ -105,8 +105,9 @@ ALWAYS void block_of(const struct product *p, const struct block *block, int64_t
 #pragma GCC unroll 4
         for (int i = 0; i < BLOCK_ROWS; i++) {
             if (i < rows) {
-                store_sums(row_at(p->c, row + i, first), p->c.dtype, sum[i][j] + bias, count,
-                           p->accumulate);
+                const float factor = p->factors == NULL ? 1.0f : p->factors[row + i];
+                store_sums(row_at(p->c, row + i, first), p->c.dtype, sum[i][j] * factor + bias,
+                           count, p->accumulate);
             }
         }
     }

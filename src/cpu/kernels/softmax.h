@@ -15,10 +15,9 @@
 // The rows of a group, and what the passes over them share.
 struct softmax_group {
     const struct attention_rows *rows;
-    int64_t first, count;        // rows of the matrices
-    float scale;                 // scores to exponents of 2
-    float shift[SOFTMAX_ROWS];   // subtracted from these
-    float inverse[SOFTMAX_ROWS]; // of the sum of the powers
+    int64_t first, count;      // rows of the matrices
+    float scale;               // scores to exponents of 2
+    float shift[SOFTMAX_ROWS]; // subtracted from these
 };
 
 // Far below all other scores.
@@ -40,101 +39,87 @@ ALWAYS float row_most(const float *scores, int64_t length) {
     return lanes_most(most);
 }
 
-// The powers replace the scores; returns their sum.
-ALWAYS float row_powers(float *scores, int64_t length, float scale, float shift, enum dtype dtype) {
+// The scores of a row, and its mask.
+struct row_scores {
+    const float *from;
+    float scale, shift; // to exponents of 2
+    int drops;          // 0: everything is kept
+    const uint16_t *mask;
+};
+
+ALWAYS lanes power_at(const struct row_scores *row, int64_t c, enum dtype dtype) {
+    return lanes_exp2(lanes_load(row->from + c) * row->scale - row->shift, dtype);
+}
+
+// Those of the 16, or 32, columns from c on that are kept.
+ALWAYS uint16_t bits_at(const struct row_scores *row, int64_t c) {
+    return row->drops ? row->mask[c / LANES] : 0xFFFF;
+}
+
+ALWAYS uint32_t pair_bits_at(const struct row_scores *row, int64_t c) {
+    return row->drops ? pair_bits(row->mask + c / LANES) : 0xFFFFFFFF;
+}
+
+// Writes the powers that the mask keeps; returns the sum of all.
+ALWAYS float row_powers(void *to, const struct row_scores *row, int64_t length, enum dtype dtype) {
+    const int64_t size = (int64_t)dtype_size(dtype);
     lanes sum = {0};
-    for (int64_t c = 0; c < length; c += LANES) {
-        const lanes power = lanes_exp2(lanes_load(scores + c) * scale - shift, dtype);
-        sum += power;
-        lanes_store(scores + c, power);
+    int64_t c = 0;
+    for (; c + LANES < length; c += 2 * LANES) {
+        const lanes first = power_at(row, c, dtype), second = power_at(row, c + LANES, dtype);
+        sum += first + second;
+        lanes_pair_kept_to((char *)to + c * size, first, second, pair_bits_at(row, c), dtype);
+    }
+    if (c < length) {
+        const lanes last = power_at(row, c, dtype);
+        sum += last;
+        lanes_to((char *)to + c * size, lanes_kept(last, bits_at(row, c)), dtype, LANES);
     }
     return lanes_sum(sum);
 }
 
-// Which of the columns [column, column + KERNEL_COLUMNS) of each row the dropout keeps.
-ALWAYS void group_masks(struct dropout_mask masks[SOFTMAX_ROWS], const struct softmax_group *group,
-                        int64_t column) {
-    const struct attention_rows *rows = group->rows;
-    const struct dropout_columns columns =
-        dropout_columns(rows->dropout, rows->head, rows->place, column);
-    const int32_t position = (int32_t)(rows->first + group->first);
-    for (int64_t i = 0; i < group->count; i += DRAWN_ROWS) { // SOFTMAX_ROWS is a multiple
-        dropout_masks(&masks[i], &columns, position + (int32_t)i, DRAWN_ROWS);
-    }
-}
-
 ALWAYS float keep_scale(const struct attention_rows *rows) {
-    return rows->dropout->threshold == 0 ? 1.0f : rng_dropout_scale(rows->dropout->threshold);
+    return rows->masks == NULL ? 1.0f : rng_dropout_scale(rows->dropout->threshold);
 }
 
-// x where a piece's columns from c on are kept, else 0; a mask that is NULL keeps everything.
-ALWAYS lanes kept_at(lanes x, const struct dropout_mask *mask, int64_t c) {
-    return mask == NULL ? x : dropout_kept(x, mask, c / LANES);
+ALWAYS struct row_scores scores_of(const struct softmax_group *group, int64_t i,
+                                   const float *scores, int drops) {
+    const struct attention_rows *rows = group->rows;
+    const int64_t row = group->first + i;
+    return (struct row_scores){.from = scores + row * rows->stride,
+                               .scale = group->scale,
+                               .shift = group->shift[i],
+                               .drops = drops,
+                               .mask = drops ? rows->masks + row * rows->mask_stride : NULL};
 }
 
-// A piece of a row whose powers become probabilities after the dropout.
-struct powers {
-    const float *from;
-    float factor;
-    const struct dropout_mask *mask; // NULL: keeps everything
+// Where the forward pass writes.
+struct softmax_weights {
+    struct mat weights;
+    float *factors, *lse;
+    int64_t lse_stride;
 };
 
-ALWAYS lanes probabilities_at(const struct powers *powers, int64_t c) {
-    return kept_at(lanes_load(powers->from + c) * powers->factor, powers->mask, c);
-}
-
-ALWAYS void row_probabilities(void *to, const struct powers *powers, int64_t count,
-                              enum dtype dtype) {
-    int64_t c = 0;
-    for (; c + LANES < count; c += 2 * LANES) {
-        lanes_pair_to((char *)to + c * (int64_t)dtype_size(dtype), probabilities_at(powers, c),
-                      probabilities_at(powers, c + LANES), dtype);
-    }
-    if (c < count) {
-        lanes_to((char *)to + c * (int64_t)dtype_size(dtype), probabilities_at(powers, c), dtype,
-                 LANES);
-    }
-}
-
-ALWAYS void group_probabilities(const struct softmax_group *group, struct mat out,
-                                const float *powers, int drops, enum dtype dtype) {
-    const int64_t length = group->rows->length, stride = group->rows->stride;
-    const float factor = keep_scale(group->rows);
-    for (int64_t column = 0; column < length; column += KERNEL_COLUMNS) {
-        struct dropout_mask masks[SOFTMAX_ROWS];
-        if (drops) {
-            group_masks(masks, group, column);
-        }
-        const int64_t count = piece(column, length, KERNEL_COLUMNS);
-        for (int64_t i = 0; i < group->count; i++) {
-            const struct powers row = {.from = powers + (group->first + i) * stride + column,
-                                       .factor = group->inverse[i] * factor,
-                                       .mask = drops ? &masks[i] : NULL};
-            row_probabilities(row_at(out, group->first + i, column), &row, count, dtype);
-        }
-    }
-}
-
-ALWAYS void forward_group(struct softmax_group *group, struct mat out, float *scores, float *lse,
-                          int64_t lse_stride, int drops, enum dtype dtype) {
+ALWAYS void forward_group(struct softmax_group *group, const struct softmax_weights *to,
+                          float *scores, int drops, enum dtype dtype) {
     const struct attention_rows *rows = group->rows;
+    float sums[LANES], logarithms[LANES];
     for (int64_t i = 0; i < group->count; i++) {
         float *s = scores + (group->first + i) * rows->stride;
         set_tail(s, rows->length, NO_SCORE);
         group->shift[i] = row_most(s, rows->length) * group->scale;
     }
-    float sums[LANES], logarithms[LANES];
     lanes_store(sums, lanes_all(1.0f));
     for (int64_t i = 0; i < group->count; i++) {
-        float *s = scores + (group->first + i) * rows->stride;
-        sums[i] = row_powers(s, rows->length, group->scale, group->shift[i], dtype);
-        group->inverse[i] = 1.0f / sums[i];
+        const int64_t at = group->first + i;
+        const struct row_scores row = scores_of(group, i, scores, drops);
+        sums[i] = row_powers(row_at(to->weights, at, 0), &row, rows->length, dtype);
+        to->factors[at] = keep_scale(rows) / sums[i];
     }
     lanes_store(logarithms, lanes_log(lanes_load(sums)));
-    for (int64_t i = 0; i < group->count && lse != NULL; i++) {
-        lse[(group->first + i) * lse_stride] = group->shift[i] / LOG2_E + logarithms[i];
+    for (int64_t i = 0; i < group->count && to->lse != NULL; i++) {
+        to->lse[(group->first + i) * to->lse_stride] = group->shift[i] / LOG2_E + logarithms[i];
     }
-    group_probabilities(group, out, scores, drops, dtype);
 }
 
 ALWAYS struct softmax_group group_of(const struct attention_rows *rows, int64_t first) {
@@ -144,18 +129,22 @@ ALWAYS struct softmax_group group_of(const struct attention_rows *rows, int64_t 
                                   .scale = rows->scale * LOG2_E};
 }
 
-static void softmax_forward(const struct attention_rows *rows, void *probabilities, float *scores,
-                            float *lse, int64_t lse_stride) {
-    const struct mat out = {probabilities, rows->count, rows->stride, rows->stride, rows->dtype};
-    const int drops = rows->dropout->threshold != 0;
+static void softmax_forward(const struct attention_rows *rows, void *weights, float *factors,
+                            float *scores, float *lse, int64_t lse_stride) {
+    const struct softmax_weights to = {
+        .weights = {weights, rows->count, rows->stride, rows->stride, rows->dtype},
+        .factors = factors,
+        .lse = lse,
+        .lse_stride = lse_stride};
+    const int drops = rows->masks != NULL;
     for (int64_t row = 0; row < rows->count; row += SOFTMAX_ROWS) {
         struct softmax_group group = group_of(rows, row);
         if (rows->dtype == DTYPE_F32) {
-            forward_group(&group, out, scores, lse, lse_stride, drops, DTYPE_F32);
+            forward_group(&group, &to, scores, drops, DTYPE_F32);
         } else if (drops) {
-            forward_group(&group, out, scores, lse, lse_stride, 1, DTYPE_BF16);
+            forward_group(&group, &to, scores, 1, DTYPE_BF16);
         } else {
-            forward_group(&group, out, scores, lse, lse_stride, 0, DTYPE_BF16);
+            forward_group(&group, &to, scores, 0, DTYPE_BF16);
         }
     }
 }
@@ -163,86 +152,85 @@ static void softmax_forward(const struct attention_rows *rows, void *probabiliti
 // Where the backward pass of a group reads and writes.
 struct softmax_slopes {
     struct mat p, ds;
-    float *scores, *dp; // replaced by P, and by dPd where it is kept
+    float *scores, *dp; // replaced by P / keep, keep what the dropout keeps, and by P * dP
 };
 
-// A piece of a row of them.
-struct slopes_piece {
-    float *scores, *dp;
-    float scale, shift;              // of the scores, to exponents of 2
-    float factor;                    // of what the dropout keeps
-    const struct dropout_mask *mask; // NULL: keeps everything
+// A row of them.
+struct row_slopes {
+    struct row_scores scores;
+    float *p, *dp; // p is the memory of the scores
 };
 
-// P after the dropout, and the sum of P * dP, by which all slopes of the row are moved.
-ALWAYS lanes slopes_at(const struct slopes_piece *piece, int64_t c, lanes *dot, enum dtype dtype) {
-    const lanes p = lanes_exp2(lanes_load(piece->scores + c) * piece->scale - piece->shift, dtype);
-    const lanes dp = kept_at(lanes_load(piece->dp + c), piece->mask, c);
-    *dot += p * dp;
-    lanes_store(piece->scores + c, p);
-    lanes_store(piece->dp + c, dp);
-    return kept_at(p * piece->factor, piece->mask, c);
-}
-
-ALWAYS void row_slopes(const struct slopes_piece *piece, void *p, int64_t count, lanes *dots,
-                       enum dtype dtype) {
-    lanes dot = *dots;
+// Writes P after the dropout; returns the sum of P * dP, by which all slopes of the row are moved.
+ALWAYS float row_products(const struct row_slopes *row, void *to, int64_t length,
+                          enum dtype dtype) {
+    const int64_t size = (int64_t)dtype_size(dtype);
+    const struct row_scores *scores = &row->scores;
+    lanes dot = {0};
     int64_t c = 0;
-    for (; c + LANES < count; c += 2 * LANES) {
-        const lanes first = slopes_at(piece, c, &dot, dtype);
-        const lanes second = slopes_at(piece, c + LANES, &dot, dtype);
-        lanes_pair_to((char *)p + c * (int64_t)dtype_size(dtype), first, second, dtype);
+    for (; c + LANES < length; c += 2 * LANES) {
+        const uint32_t bits = pair_bits_at(scores, c);
+        const lanes p[2] = {power_at(scores, c, dtype), power_at(scores, c + LANES, dtype)};
+        const lanes dp[2] = {lanes_load(row->dp + c), lanes_load(row->dp + c + LANES)};
+        lanes products[2];
+        lanes_pair_products(products, p, dp, bits);
+        dot += products[0] + products[1];
+        lanes_pair_kept_to((char *)to + c * size, p[0], p[1], bits, dtype);
+        lanes_store(row->p + c, p[0]);
+        lanes_store(row->p + c + LANES, p[1]);
+        lanes_store(row->dp + c, products[0]);
+        lanes_store(row->dp + c + LANES, products[1]);
     }
-    if (c < count) {
-        lanes_to((char *)p + c * (int64_t)dtype_size(dtype), slopes_at(piece, c, &dot, dtype),
-                 dtype, LANES);
+    if (c < length) {
+        const uint16_t bits = bits_at(scores, c);
+        const lanes p = power_at(scores, c, dtype);
+        const lanes product = lanes_kept(p * lanes_load(row->dp + c), bits);
+        dot += product;
+        lanes_to((char *)to + c * size, lanes_kept(p, bits), dtype, LANES);
+        lanes_store(row->p + c, p);
+        lanes_store(row->dp + c, product);
     }
-    *dots = dot;
+    return lanes_sum(dot);
 }
 
-ALWAYS lanes dscores_at(const float *p, const float *dp, float slope, float dot) {
-    return lanes_load(p) * (lanes_load(dp) * slope - dot * slope);
+ALWAYS lanes dscores_at(const struct row_slopes *row, int64_t c, float scale, float move) {
+    return lanes_load(row->dp + c) * scale - lanes_load(row->p + c) * move;
 }
 
-ALWAYS void row_dscores(const struct softmax_group *group, const struct softmax_slopes *slopes,
-                        int64_t i, float dot, enum dtype dtype) {
-    const struct attention_rows *rows = group->rows;
-    const int64_t row = group->first + i;
-    const float *p = slopes->scores + row * rows->stride, *dp = slopes->dp + row * rows->stride;
-    const float slope = rows->scale * keep_scale(rows);
+ALWAYS void row_dscores(const struct row_slopes *row, void *to, int64_t length, float scale,
+                        float move, enum dtype dtype) {
+    const int64_t size = (int64_t)dtype_size(dtype);
     int64_t c = 0;
-    for (; c + LANES < rows->length; c += 2 * LANES) {
-        lanes_pair_to(row_at(slopes->ds, row, c), dscores_at(p + c, dp + c, slope, dot),
-                      dscores_at(p + c + LANES, dp + c + LANES, slope, dot), dtype);
+    for (; c + LANES < length; c += 2 * LANES) {
+        lanes_pair_to((char *)to + c * size, dscores_at(row, c, scale, move),
+                      dscores_at(row, c + LANES, scale, move), dtype);
     }
-    if (c < rows->length) {
-        lanes_to(row_at(slopes->ds, row, c), dscores_at(p + c, dp + c, slope, dot), dtype, LANES);
+    if (c < length) {
+        lanes_to((char *)to + c * size, dscores_at(row, c, scale, move), dtype, LANES);
     }
+}
+
+ALWAYS struct row_slopes slopes_of(const struct softmax_group *group,
+                                   const struct softmax_slopes *slopes, int64_t i, int drops) {
+    const int64_t at = (group->first + i) * group->rows->stride;
+    return (struct row_slopes){.scores = scores_of(group, i, slopes->scores, drops),
+                               .p = slopes->scores + at,
+                               .dp = slopes->dp + at};
 }
 
 ALWAYS void backward_group(const struct softmax_group *group, const struct softmax_slopes *slopes,
                            int drops, enum dtype dtype) {
     const struct attention_rows *rows = group->rows;
-    lanes dots[SOFTMAX_ROWS] = {{0}};
-    for (int64_t column = 0; column < rows->length; column += KERNEL_COLUMNS) {
-        struct dropout_mask masks[SOFTMAX_ROWS];
-        if (drops) {
-            group_masks(masks, group, column);
-        }
-        const int64_t count = piece(column, rows->length, KERNEL_COLUMNS);
-        for (int64_t i = 0; i < group->count; i++) {
-            const int64_t at = (group->first + i) * rows->stride + column;
-            const struct slopes_piece piece = {.scores = slopes->scores + at,
-                                               .dp = slopes->dp + at,
-                                               .scale = group->scale,
-                                               .shift = group->shift[i],
-                                               .factor = keep_scale(rows),
-                                               .mask = drops ? &masks[i] : NULL};
-            row_slopes(&piece, row_at(slopes->p, group->first + i, column), count, &dots[i], dtype);
-        }
+    float dots[SOFTMAX_ROWS];
+    for (int64_t i = 0; i < group->count; i++) {
+        const struct row_slopes row = slopes_of(group, slopes, i, drops);
+        dots[i] = row_products(&row, row_at(slopes->p, group->first + i, 0), rows->length, dtype);
     }
     for (int64_t i = 0; i < group->count; i++) {
-        row_dscores(group, slopes, i, lanes_sum(dots[i]), dtype);
+        const struct row_slopes row = slopes_of(group, slopes, i, drops);
+        const float move = dots[i] * rows->scale / keep_scale(rows);
+        row_dscores(&row, row_at(slopes->ds, group->first + i, 0), rows->length, rows->scale, move,
+                    dtype);
     }
 }
 
@@ -254,13 +242,13 @@ static void softmax_backward(const struct attention_rows *rows, void *probabilit
         .ds = {dscores, rows->count, rows->stride, rows->stride, rows->dtype},
         .scores = scores,
         .dp = dprobabilities};
-    const int drops = rows->dropout->threshold != 0;
+    const int drops = rows->masks != NULL;
     for (int64_t row = 0; row < rows->count; row += SOFTMAX_ROWS) {
         struct softmax_group group = group_of(rows, row);
         for (int64_t i = 0; i < group.count; i++) {
             set_tail(scores + (row + i) * rows->stride, rows->length, NO_SCORE);
             set_tail(dprobabilities + (row + i) * rows->stride, rows->length, 0.0f);
-            group.shift[i] = lse[(row + i) * lse_stride] * LOG2_E;
+            group.shift[i] = lse[(row + i) * lse_stride] * LOG2_E - log2f(keep_scale(rows));
         }
         if (rows->dtype == DTYPE_F32) {
             backward_group(&group, &slopes, drops, DTYPE_F32);

@@ -22,6 +22,7 @@ const struct kernels KERNELS_TABLE = {
     .activate = activate,
     .column_sums = column_sums,
     .add = add,
+    .attention_masks = attention_masks,
     .softmax_forward = softmax_forward,
     .softmax_backward = softmax_backward,
     .cross_entropy = cross_entropy,

@@ -239,6 +239,7 @@ enum berth_status bench_operands_open(struct bench_operands *b, struct device *d
     b->geometry = (struct op_geometry){.hidden = g->hidden,
                                        .intermediate = g->intermediate,
                                        .heads = g->heads,
+                                       .keeps_masks = dev->keeps_masks,
                                        .vocabulary = g->vocabulary,
                                        .masked = b->batch.masked_count,
                                        .sequence_rows = batch_round(b->batch.sequence_count),

@@ -118,6 +118,7 @@ static void attention_forward(struct device *dev, const struct op_call *c) {
     const struct mat *m = c->operands;
     const struct attention_args args = {.context = m[0],
                                         .lse = m[1].data,
+                                        .masks = m[3].data,
                                         .qkv = m[2],
                                         .heads = c->geometry->heads,
                                         .dropout = op_dropout(c, RNG_SITE_ATTENTION)};
@@ -130,6 +131,7 @@ static void attention_backward(struct device *dev, const struct op_call *c) {
                                              .dcontext = m[1],
                                              .context = m[2],
                                              .lse = m[3].data,
+                                             .masks = m[5].data,
                                              .qkv = m[4],
                                              .heads = c->geometry->heads,
                                              .dropout = op_dropout(c, RNG_SITE_ATTENTION)};
@@ -305,6 +307,32 @@ static void set_rows(const struct op_call *c, void *host) {
     }
 }
 
+// Columns past the length included.
+void op_masks(const struct op_call *c, uint16_t *masks) {
+    const struct dropout dropout = op_dropout(c, RNG_SITE_ATTENTION);
+    const struct batch *batch = &c->batch;
+    const int64_t heads = c->sizes[OP_HEADS];
+    for (int64_t s = 0; s < batch->sequence_count; s++) {
+        const int64_t first = batch->cu_seqlens[s], length = batch->cu_seqlens[s + 1] - first;
+        const int64_t words = attention_mask_words(length);
+        uint16_t *to = masks + first * heads * attention_mask_words(batch->max_length);
+        for (int64_t i = 0; i < heads * length * words; i++) {
+            const uint32_t head = (uint32_t)(i / words / length);
+            const int32_t query = (int32_t)(i / words % length), key = (int32_t)(i % words * 16);
+            to[i] = 0;
+            for (int bit = 0; bit < 16; bit++) {
+                const int keeps =
+                    rng_dropout_keeps(&dropout, head, batch->places[s], query, key + bit);
+                to[i] |= (uint16_t)(keeps << bit);
+            }
+        }
+    }
+}
+
+static void set_masks(const struct op_call *c, void *host) {
+    op_masks(c, host);
+}
+
 static void set_labels(const struct op_call *c, void *host) {
     for (int64_t i = 0; i < c->sizes[OP_COUNT]; i++) {
         ((int32_t *)host)[i] = (int32_t)((i * 50 + 1) % c->sizes[OP_N]);
@@ -449,17 +477,20 @@ const struct op op_table[] = {
               USE("decoder backward weight + bias", MASKED_ROWS, VOCABULARY, HIDDEN)}},
     {OP(attention_forward),
      .operands = {X(context, OUT_ZERO, COMPUTE, ROWS, HIDDEN),
-                  X(lse, OUT, F32, ROWS, HEADS, .dense = 1, .only = V(0)),
-                  X(qkv, IN, COMPUTE, ROWS, QKV, .size = 1.5)},
-     .variants = 2, .flops = 4, .flop_sizes = {OP_ROWS, OP_LENGTH, OP_HIDDEN},
-     .uses = {USE("attention forward", NONE, NONE, NONE)}},
+                  X(lse, OUT, F32, ROWS, HEADS, .dense = 1, .only = V(0) | V(1)),
+                  X(qkv, IN, COMPUTE, ROWS, QKV, .size = 1.5),
+                  X(masks, OUT_KEPT, MASK, ROWS, MASKS, .size = 3e4, .shift = 3e4, .dense = 1,
+                    .only = V(1))},
+     .variants = 3, .flops = 4, .flop_sizes = {OP_ROWS, OP_LENGTH, OP_HIDDEN},
+     .uses = {USE("attention forward", NONE, NONE, NONE, .variant = 1)}},
     {OP(attention_backward),
      .operands = {X(dqkv, OUT_ZERO, COMPUTE, ROWS, QKV),
                   X(dcontext, GRADIENT, COMPUTE, ROWS, HIDDEN),
                   X(context, IN, COMPUTE, ROWS, HIDDEN), X(lse, IN, F32, ROWS, HEADS, .dense = 1),
-                  X(qkv, IN, COMPUTE, ROWS, QKV, .size = 1.5)},
-     .flops = 8, .flop_sizes = {OP_ROWS, OP_LENGTH, OP_HIDDEN},
-     .uses = {USE("attention backward", NONE, NONE, NONE)}},
+                  X(qkv, IN, COMPUTE, ROWS, QKV, .size = 1.5),
+                  X(masks, IN, MASK, ROWS, MASKS, .set = set_masks, .only = V(1))},
+     .variants = 2, .flops = 8, .flop_sizes = {OP_ROWS, OP_LENGTH, OP_HIDDEN},
+     .uses = {USE("attention backward", NONE, NONE, NONE, .variant = 1)}},
     {OP(span_loss),
      .operands = {X(dlogits, OUT_ZERO, COMPUTE, ROWS, TWO), X(losses, OUT, F32, ONE, COUNT),
                   X(logits, IN, F32, ROWS, TWO, .size = 8)},
@@ -650,6 +681,9 @@ void op_call_init(struct op_call *call, const struct op *op, const struct op_use
                   [OP_WIDE] = geometry->intermediate,
                   [OP_HEADS] = geometry->heads,
                   [OP_LENGTH] = batch->max_length,
+                  [OP_MASKS] = geometry->keeps_masks
+                                   ? geometry->heads * attention_mask_words(batch->max_length)
+                                   : 0,
                   [OP_VOCABULARY] = geometry->vocabulary,
                   [OP_SEQUENCE_ROWS] = geometry->sequence_rows,
                   [OP_MASKED_ROWS] = geometry->masked_rows,
@@ -681,7 +715,8 @@ void op_call_init(struct op_call *call, const struct op *op, const struct op_use
 
 int op_has(const struct op_call *call, int operand) {
     const struct op_operand *o = &call->op->operands[operand];
-    return o->name != NULL && (o->only == 0 || (o->only & OP_VARIANT(call->variant))) &&
+    return o->name != NULL && call->sizes[o->cols] > 0 &&
+           (o->only == 0 || (o->only & OP_VARIANT(call->variant))) &&
            (!o->copy || call->geometry->compute != DTYPE_F32);
 }
 
@@ -711,6 +746,7 @@ size_t op_element_bytes(const struct op_call *call, int operand) {
                                    [OP_INT64] = sizeof(int64_t),
                                    [OP_BYTE] = 1,
                                    [OP_HALF_SUM] = sizeof(uint32_t),
+                                   [OP_MASK] = sizeof(uint16_t),
                                    [OP_RANGE] = sizeof(struct device_range),
                                    [OP_PART] = sizeof(struct device_part)};
     return o->type <= OP_CODE ? dtype_size(dtype_of(call, o)) : bytes[o->type];

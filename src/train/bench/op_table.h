@@ -20,6 +20,7 @@ enum op_size {
     OP_WIDE,   // I
     OP_HEADS,  // A
     OP_LENGTH, // of the longest sequence
+    OP_MASKS,  // words of attention's masks for a row; 0: the device keeps none
     OP_VOCABULARY,
     OP_SEQUENCE_ROWS, // C of S sequences
     OP_MASKED_ROWS,   // C of the masked tokens
@@ -35,11 +36,12 @@ enum op_size {
     OP_N,
     OP_K,
     OP_COUNT, // rows of OP_T that are no slack
-    OP_SIZES
+    OP_SIZES  // an operand without columns is not there
 };
 
 struct op_geometry {
     int64_t hidden, intermediate, heads, vocabulary;
+    int keeps_masks;                   // of the device
     int64_t masked;                    // tokens
     int64_t sequence_rows;             // at least the sequences of the batch
     int64_t masked_rows;               // at least `masked`
@@ -75,6 +77,7 @@ enum op_type {
     OP_INT64,
     OP_BYTE,
     OP_HALF_SUM, // of 32 bits
+    OP_MASK,     // 16 bits
     OP_RANGE,
     OP_PART
 };
@@ -148,6 +151,8 @@ void op_call_init(struct op_call *call, const struct op *op, const struct op_use
                   const struct op_geometry *geometry, const struct batch *batch);
 
 struct dropout op_dropout(const struct op_call *call, enum rng_site site);
+// The masks of the call's attention, of a batch in the host's memory.
+void op_masks(const struct op_call *call, uint16_t *masks);
 int op_has(const struct op_call *call, int operand);
 // The number of the operand whose memory it shares, or its own.
 int op_memory_of(const struct op_call *call, int operand);

@@ -33,6 +33,7 @@ static struct bert model_of(const struct state *state, const struct bert_config 
                             const struct engine_shape *shape) {
     struct bert model = state_model(state, config);
     model.max_masked = batch_extent_larger(&shape->train, &shape->infer).masked;
+    model.max_length = shape->train.max_length;
     return model;
 }
 
