@@ -277,6 +277,7 @@ static struct attention_rows block_of(const struct task *t, const struct batch *
         .head = (uint32_t)t->head,
         .place = batch->places[t->sequence],
         .dropout = dropout,
+        .keep_scale = drops ? rng_dropout_scale(dropout->threshold) : 1.0f,
         .masks = !drops             ? NULL
                  : t->masks == NULL ? t->drawn
                                     : t->masks + first * t->mask_words,

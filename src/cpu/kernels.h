@@ -112,6 +112,7 @@ struct attention_rows {
     uint32_t head;
     int64_t place; // keys the dropout
     const struct dropout *dropout;
+    float keep_scale;    // of what the dropout keeps; 1 without a dropout
     uint16_t *masks;     // row by row, as in core/device.h; NULL: no dropout
     int64_t mask_stride; // words
     enum dtype dtype;    // of the probabilities written

@@ -78,10 +78,6 @@ ALWAYS float row_powers(void *to, const struct row_scores *row, int64_t length, 
     return lanes_sum(sum);
 }
 
-ALWAYS float keep_scale(const struct attention_rows *rows) {
-    return rows->masks == NULL ? 1.0f : rng_dropout_scale(rows->dropout->threshold);
-}
-
 ALWAYS struct row_scores scores_of(const struct softmax_group *group, int64_t i,
                                    const float *scores, int drops) {
     const struct attention_rows *rows = group->rows;
@@ -114,7 +110,7 @@ ALWAYS void forward_group(struct softmax_group *group, const struct softmax_weig
         const int64_t at = group->first + i;
         const struct row_scores row = scores_of(group, i, scores, drops);
         sums[i] = row_powers(row_at(to->weights, at, 0), &row, rows->length, dtype);
-        to->factors[at] = keep_scale(rows) / sums[i];
+        to->factors[at] = rows->keep_scale / sums[i];
     }
     lanes_store(logarithms, lanes_log(lanes_load(sums)));
     for (int64_t i = 0; i < group->count && to->lse != NULL; i++) {
@@ -152,7 +148,7 @@ static void softmax_forward(const struct attention_rows *rows, void *weights, fl
 // Where the backward pass of a group reads and writes.
 struct softmax_slopes {
     struct mat p, ds;
-    float *scores, *dp; // replaced by P / keep, keep what the dropout keeps, and by P * dP
+    float *scores, *dp; // replaced by P times the scale of what is kept, and by P * dP
 };
 
 // A row of them.
@@ -228,7 +224,7 @@ ALWAYS void backward_group(const struct softmax_group *group, const struct softm
     }
     for (int64_t i = 0; i < group->count; i++) {
         const struct row_slopes row = slopes_of(group, slopes, i, drops);
-        const float move = dots[i] * rows->scale / keep_scale(rows);
+        const float move = dots[i] * rows->scale / rows->keep_scale;
         row_dscores(&row, row_at(slopes->ds, group->first + i, 0), rows->length, rows->scale, move,
                     dtype);
     }
@@ -243,12 +239,13 @@ static void softmax_backward(const struct attention_rows *rows, void *probabilit
         .scores = scores,
         .dp = dprobabilities};
     const int drops = rows->masks != NULL;
+    const float keep_exponent = log2f(rows->keep_scale);
     for (int64_t row = 0; row < rows->count; row += SOFTMAX_ROWS) {
         struct softmax_group group = group_of(rows, row);
         for (int64_t i = 0; i < group.count; i++) {
             set_tail(scores + (row + i) * rows->stride, rows->length, NO_SCORE);
             set_tail(dprobabilities + (row + i) * rows->stride, rows->length, 0.0f);
-            group.shift[i] = lse[(row + i) * lse_stride] * LOG2_E - log2f(keep_scale(rows));
+            group.shift[i] = lse[(row + i) * lse_stride] * LOG2_E - keep_exponent;
         }
         if (rows->dtype == DTYPE_F32) {
             backward_group(&group, &slopes, drops, DTYPE_F32);
