@@ -112,7 +112,7 @@ stop_in() { # PHASE COMMAND...
 # Evaluating and saving, ranks may exchange nothing for longer than the deadline. Not in a slow build, in which an
 # evaluation that gets 3 % of the time takes minutes.
 try_long_phases() {
-    make_questions "$work/long.json" 300
+    make_questions "$work/long.json" 900
     settings="$(training_settings) --model $work/wide --num_train_epochs 1000 --max_steps 10000 --save_steps 2
         --dev $work/long.json --eval_steps 2 --predict_batch_size 128"
     disturb "evaluations that take longer than the deadline" slow_evaluation
