@@ -66,7 +66,7 @@ struct product {
     const void *b;        // packed
     int64_t panel;        // columns of its panels
     const float *bias;    // NULL: none
-    const float *factors; // [m], of the rows of a b; with neither of these; NULL: none
+    const float *factors; // [m], of the rows of a b, not with a bias; NULL: none
     int accumulate;
     struct product_end end;
 };
