@@ -199,20 +199,25 @@ ALWAYS lanes gelu_lookup(const float table[GELU_DEGREE + 1][GELU_PIECES], lanes 
     return y;
 }
 
+ALWAYS lanes gelu_erf_lanes(lanes x) {
+    return lanes_larger(x, lanes_all(0.0f)) - gelu_lookup(gelu_tail, x);
+}
+
+ALWAYS lanes gelu_erf_slope_lanes(lanes x) {
+    const __m512 slope = (__m512)gelu_lookup(gelu_slope, x), one = _mm512_set1_ps(1.0f);
+    const __mmask16 rising = _mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_GE_OQ);
+    return (lanes)_mm512_mask_sub_ps(slope, rising, one, slope);
+}
+
 static void gelu_erf_piece(float *restrict x, int64_t count) {
     for (int64_t v = 0; v < count; v += LANES) {
-        const lanes from = lanes_load(x + v);
-        lanes_store(x + v, lanes_larger(from, lanes_all(0.0f)) - gelu_lookup(gelu_tail, from));
+        lanes_store(x + v, gelu_erf_lanes(lanes_load(x + v)));
     }
 }
 
 static void gelu_erf_slope_piece(float *restrict g, const float *restrict x, int64_t count) {
     for (int64_t v = 0; v < count; v += LANES) {
-        const lanes from = lanes_load(x + v), slope = gelu_lookup(gelu_slope, from);
-        const __mmask16 rising = _mm512_cmp_ps_mask((__m512)from, _mm512_setzero_ps(), _CMP_GE_OQ);
-        const __m512 one = _mm512_set1_ps(1.0f);
-        lanes_store(g + v, lanes_load(g + v) * (lanes)_mm512_mask_sub_ps((__m512)slope, rising, one,
-                                                                         (__m512)slope));
+        lanes_store(g + v, lanes_load(g + v) * gelu_erf_slope_lanes(lanes_load(x + v)));
     }
 }
 #else

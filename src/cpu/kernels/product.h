@@ -2,7 +2,8 @@
 // Matrix products of AVX-512: a block of 8 x 48 sums stays in 24 registers while the loop runs over
 // the whole depth. One step of the loop multiplies a word of a with a word of b: one f32, or two
 // bf16 neighbours of the depth. b is packed into panels of 48 columns; a is read where it is, or
-// packed in strips of 8 rows. The sums of an element have one order, wherever it is in a block.
+// packed in strips of 8 rows. The sums of an element have one order, wherever it is in a block. The
+// end of a block (product_end.h) is done while the next one is multiplied.
 //
 // Leaves out other instruction sets (product_lanes.h), the choice between these and the library's
 // products (gemm.c), and threads.
@@ -67,8 +68,8 @@ ALWAYS __m512 word_of(const char *from) {
 }
 
 // The sums begin with the bias.
-ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *block, int vectors,
-                       int pairs) {
+ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *block,
+                       struct ending *ending, int vectors, int pairs) {
     const char *const *row = block->row;
     const int rounds = pairs ? ROUNDS_OF_PAIRS : 1;
     const char *next = block->next;
@@ -81,6 +82,9 @@ ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *bl
         }
         for (int64_t i = 0; i < block->next_lines; i++, next += 64) {
             _mm_prefetch(next, _MM_HINT_T1);
+        }
+        if (ending->rows > 0) {
+            end_row(ending);
         }
         for (; b < stop; at += block->step, b += vectors * VECTOR) {
 #pragma GCC unroll 2
@@ -159,8 +163,8 @@ ALWAYS void store_block(void *to, int64_t stride, __m512 sum[PRODUCT_ROWS][VECTO
     }
 }
 
-ALWAYS void block_of(const struct product *p, const struct block *block, int64_t row,
-                     int64_t column, int vectors, int pairs) {
+ALWAYS void block_of(const struct product *p, const struct block *block, struct ending *ending,
+                     int64_t row, int64_t column, int vectors, int pairs) {
     __m512 sum[PRODUCT_ROWS][VECTORS];
     void *to = row_at(p->c, row, column);
     prefetch_ends(p, row, column, vectors * VECTOR);
@@ -175,7 +179,7 @@ ALWAYS void block_of(const struct product *p, const struct block *block, int64_t
             sum[i][j] = bias;
         }
     }
-    block_sums(sum, block, vectors, pairs);
+    block_sums(sum, block, ending, vectors, pairs);
     if (p->factors != NULL) {
         scale_sums(sum, p->factors + row, block->rows, vectors);
     }
@@ -186,7 +190,10 @@ ALWAYS void block_of(const struct product *p, const struct block *block, int64_t
     } else {
         store_block(to, p->c.stride, sum, block, vectors, DTYPE_F32, 0);
     }
-    if (has_end(p)) {
+    end_rows(ending);
+    if (ends_later(p, block->columns)) {
+        *ending = ending_of(p, row, column, block->rows);
+    } else if (has_end(p)) {
         end_block(p, row, column, block->rows, block->columns);
     }
 }
@@ -198,7 +205,8 @@ ALWAYS int64_t next_lines_of(const struct product *p, int64_t column, int vector
 }
 
 // All rows of one panel. The rows that the last strip lacks are read as its last one.
-ALWAYS void panel_of(const struct product *p, int64_t column, int vectors, int pairs) {
+ALWAYS void panel_of(const struct product *p, struct ending *ending, int64_t column, int vectors,
+                     int pairs) {
     const float *panel = (const float *)p->b + column * p->depth;
     struct block block = {.step = p->a_step,
                           .panel = panel + p->first * vectors * VECTOR,
@@ -214,22 +222,24 @@ ALWAYS void panel_of(const struct product *p, int64_t column, int vectors, int p
         for (int64_t i = 0; i < PRODUCT_ROWS; i++) {
             block.row[i] = strip + (i < block.rows ? i : block.rows - 1) * p->a_row;
         }
-        block_of(p, &block, row, column, vectors, pairs);
+        block_of(p, &block, ending, row, column, vectors, pairs);
         block.next += (block.steps + FETCHED_STEPS - 1) / FETCHED_STEPS * block.next_lines * 64;
     }
 }
 
 ALWAYS void product_of(const struct product *p, int pairs) {
+    struct ending ending = {.rows = 0};
     for (int64_t column = 0; column < p->c.cols; column += p->panel) {
         const int64_t left = piece(column, p->c.cols, p->panel);
         if (left > 2 * VECTOR) {
-            panel_of(p, column, 3, pairs);
+            panel_of(p, &ending, column, 3, pairs);
         } else if (left > VECTOR) {
-            panel_of(p, column, 2, pairs);
+            panel_of(p, &ending, column, 2, pairs);
         } else {
-            panel_of(p, column, 1, pairs);
+            panel_of(p, &ending, column, 1, pairs);
         }
     }
+    end_rows(&ending);
 }
 
 UNWATCHED static void multiply_f32(const struct product *p) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done with a block of a product's c right after it was written (struct product_end), for
-// either kind of products (product.h, product_lanes.h). Products that are not computed block by
-// block are followed by the operations on whole matrices (activations.h).
+// What is done with a block of a product's c after it was written (struct product_end), for either
+// kind of products (product.h, product_lanes.h): at once, or row by row beside the next block.
+// Products that are not computed block by block are followed by the operations on whole matrices
+// (activations.h).
 #ifndef BERTH_CPU_KERNELS_PRODUCT_END_H
 #define BERTH_CPU_KERNELS_PRODUCT_END_H
 
@@ -65,5 +66,62 @@ static void end_block(const struct product *p, int64_t row, int64_t column, int6
     }
     store_block_values(p->c, row, column, &g);
 }
+
+#if defined(__AVX512F__)
+// The rows of a block whose end is left for the steps of the next block: the processor computes
+// these rows beside the products, which would wait for them otherwise. GELU only, on
+// PRODUCT_COLUMNS columns: code that is short enough to stand between the products.
+struct ending {
+    int64_t rows; // 0: none
+    enum dtype dtype;
+    char *c, *other; // the next row of c, and of y or u
+    int64_t c_stride, other_stride;
+    float *sums; // NULL: y = f(c)
+};
+
+ALWAYS int ends_later(const struct product *p, int64_t columns) {
+    return has_end(p) && p->end.activation == ACTIVATION_GELU_ERF && columns == PRODUCT_COLUMNS;
+}
+
+ALWAYS struct ending ending_of(const struct product *p, int64_t row, int64_t column, int64_t rows) {
+    const int is_forward = !mat_is_empty(p->end.y);
+    const struct mat other = is_forward ? p->end.y : p->end.u;
+    const int64_t size = (int64_t)dtype_size(p->c.dtype);
+    return (struct ending){.rows = rows,
+                           .dtype = p->c.dtype,
+                           .c = row_at(p->c, row, column),
+                           .other = row_at(other, row, column),
+                           .c_stride = p->c.stride * size,
+                           .other_stride = other.stride * size,
+                           .sums = is_forward ? NULL : p->end.sums + column};
+}
+
+ALWAYS void end_row(struct ending *ending) {
+    const enum dtype dtype = ending->dtype;
+    const int64_t step = LANES * (int64_t)dtype_size(dtype);
+#pragma GCC unroll 3
+    for (int v = 0; v < PRODUCT_COLUMNS / LANES; v++) {
+        char *c = ending->c + v * step, *other = ending->other + v * step;
+        const lanes value = lanes_from(c, dtype, LANES);
+        if (ending->sums == NULL) {
+            lanes_to(other, gelu_erf_lanes(value), dtype, LANES);
+        } else {
+            const lanes gradient = value * gelu_erf_slope_lanes(lanes_from(other, dtype, LANES));
+            float *sums = ending->sums + v * LANES;
+            lanes_store(sums, lanes_load(sums) + gradient);
+            lanes_to(c, gradient, dtype, LANES);
+        }
+    }
+    ending->c += ending->c_stride;
+    ending->other += ending->other_stride;
+    ending->rows--;
+}
+
+ALWAYS void end_rows(struct ending *ending) {
+    while (ending->rows > 0) {
+        end_row(ending);
+    }
+}
+#endif
 
 #endif
