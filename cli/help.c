@@ -318,7 +318,13 @@ static enum berth_status print_words(struct page *page, const struct cli_call *c
         print_topic(page, topic);
         return BERTH_OK;
     }
-    return print_option(page, words[0]) ? BERTH_OK : cli_unknown_verb(words[0], error);
+    if (print_option(page, words[0])) {
+        return BERTH_OK;
+    }
+    return error_set(
+        error, BERTH_USAGE,
+        "\"%s\" is not a verb, a topic or an option; `berth help` lists verbs and topics",
+        words[0]);
 }
 
 static const struct option_row objective_option[] = {

@@ -169,7 +169,7 @@ static enum berth_status run_verb(const struct cli_verb *verb, int count, char *
 
 static enum berth_status run(int count, char **words, struct berth_error *error) {
     const char *topic;
-    if (strcmp(words[0], "--version") == 0) {
+    if (strcmp(words[0], "--version") == 0 || strcmp(words[0], "version") == 0) {
         printf("berth %s\n", berth_version());
         return BERTH_OK;
     }

@@ -85,9 +85,11 @@ expect_err "finetune squad"
 run --help
 expect_code 0
 expect_out "finetune squad"
-run --version
-expect_code 0
-expect_out "berth 0."
+for words in --version version; do
+    run $words
+    expect_code 0
+    expect_out "berth 0."
+done
 run help nonsense
 expect_code 2
 

@@ -97,7 +97,7 @@ for name in $(grep -oE '\b[A-Z]+_[A-Z_]*[A-Z]\b' "$out" | grep -v '^SLURM\|^PMI'
 done
 run help nonsense
 expect_code 2
-expect_err 'unknown verb "nonsense"'
+expect_err '"nonsense" is not a verb, a topic or an option; `berth help` lists verbs and topics'
 
 # What the scripts for shells ask.
 run __complete finetune squad --device c
