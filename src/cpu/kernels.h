@@ -28,7 +28,7 @@ static inline int64_t product_steps(int64_t depth, enum dtype dtype) {
 }
 
 // What is done with each block of a product's c while it is in the first-level cache: y = f(c), or
-// c *= f'(u), f the activation. The matrices have the shape of c.
+// c *= f'(u), f the activation. The matrices have the shape and the dtype of c.
 struct product_end {
     enum activation activation;
     struct mat y; // may be c; empty: none
