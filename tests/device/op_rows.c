@@ -283,7 +283,7 @@ static void head_backward(struct op_case *c, const struct reference_head *h, int
 
 static void attention_forward(struct op_case *c) {
     for_each_head(c, c->x[2], head_forward);
-    if (c->x[3] != NULL) {
+    if (c->x[3] != NULL && c->call.threshold != 0) {
         const int64_t count = SIZE(ROWS) * SIZE(MASKS);
         uint16_t *masks = malloc((size_t)count * sizeof *masks);
         for (int64_t i = 0; i < count; i++) {

@@ -272,6 +272,7 @@ void translated_init(struct translated_device *translated, struct device *inner)
             .dtypes = inner->dtypes,
             .fast_dtype = inner->fast_dtype,
             .wants_word_rows = inner->wants_word_rows,
+            .keeps_masks = inner->keeps_masks,
             .measure_peak = inner->measure_peak == NULL ? NULL : measure_peak,
             .int8_bytes = inner->int8_bytes == NULL ? NULL : int8_bytes,
             .packs = inner->packs == NULL ? NULL : packs,
