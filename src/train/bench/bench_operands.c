@@ -160,7 +160,9 @@ static enum berth_status fill_elements(struct bench_operands *b, const struct op
         ((signed char *)host)[i] = (signed char)(i * 7 % 255 - 127);
     }
     if (o->set != NULL) {
-        o->set(call, host);
+        struct op_call of_host = *call;
+        of_host.batch = b->packer.batch; // the call's is in the device's memory
+        o->set(&of_host, host);
     }
     b->dev->upload(b->dev, call->operands[operand].data, host, bytes);
     memory_free(host);
