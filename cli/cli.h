@@ -90,8 +90,8 @@ const char *cli_objective_of(size_t count, const char *const *words);
 void cli_verb_words(const struct cli_verb *verb, const char *between, char *text, size_t size);
 // The tasks of all verbs with that name: "squad or classify".
 void cli_list_tasks(const char *name, char *text, size_t size);
-// BERTH_USAGE with the nearest verb.
-enum berth_status cli_unknown_verb(const char *name, struct berth_error *error);
+// BERTH_USAGE with the nearest verb; `what` the name should have been: "verb".
+enum berth_status cli_unknown_word(const char *what, const char *name, struct berth_error *error);
 
 // The verbs of tasks (tasks.c), and the others.
 extern const struct cli_verb cli_task_verbs[];

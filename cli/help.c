@@ -318,13 +318,9 @@ static enum berth_status print_words(struct page *page, const struct cli_call *c
         print_topic(page, topic);
         return BERTH_OK;
     }
-    if (print_option(page, words[0])) {
-        return BERTH_OK;
-    }
-    return error_set(
-        error, BERTH_USAGE,
-        "\"%s\" is not a verb, a topic or an option; `berth help` lists verbs and topics",
-        words[0]);
+    return print_option(page, words[0])
+               ? BERTH_OK
+               : cli_unknown_word("verb, topic or option", words[0], error);
 }
 
 static const struct option_row objective_option[] = {

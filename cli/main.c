@@ -188,7 +188,7 @@ static enum berth_status run(int count, char **words, struct berth_error *error)
     verb =
         cli_find_verb(words[0], count > 1 ? words[1] : NULL, cli_objective_of((size_t)count, read));
     if (verb == NULL) {
-        return cli_unknown_verb(words[0], error);
+        return cli_unknown_word("verb", words[0], error);
     }
     return asks_for_help(count - 1, words + 1, &topic)
                ? cli_help_verb(verb, topic, error)

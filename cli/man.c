@@ -330,7 +330,7 @@ static enum berth_status print_page(struct manual *manual, const struct cli_call
     } else if (topic != NULL) {
         put_topic_page(manual, topic);
     } else {
-        return cli_unknown_verb(name, error);
+        return cli_unknown_word("verb or topic", name, error);
     }
     end_line(manual);
     if (manual->text.failed) {

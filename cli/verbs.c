@@ -96,7 +96,7 @@ static const struct cli_verb *meant_verb(const char *word, int *is_task) {
     return option_is_near(word, best_distance) ? best : NULL;
 }
 
-enum berth_status cli_unknown_verb(const char *name, struct berth_error *error) {
+enum berth_status cli_unknown_word(const char *what, const char *name, struct berth_error *error) {
     int is_task;
     const struct cli_verb *meant = meant_verb(name, &is_task);
     char hint[96] = "";
@@ -104,6 +104,6 @@ enum berth_status cli_unknown_verb(const char *name, struct berth_error *error) 
         snprintf(hint, sizeof hint, "did you mean \"%s%s%s\"? ", meant->name, is_task ? " " : "",
                  is_task ? meant->task : "");
     }
-    return error_set(error, BERTH_USAGE, "unknown verb \"%s\"; %s`berth --help` lists the verbs",
-                     name, hint);
+    return error_set(error, BERTH_USAGE, "unknown %s \"%s\"; %s`berth --help` lists the verbs",
+                     what, name, hint);
 }

@@ -97,7 +97,10 @@ for name in $(grep -oE '\b[A-Z]+_[A-Z_]*[A-Z]\b' "$out" | grep -v '^SLURM\|^PMI'
 done
 run help nonsense
 expect_code 2
-expect_err '"nonsense" is not a verb, a topic or an option; `berth help` lists verbs and topics'
+expect_err 'unknown verb, topic or option "nonsense"'
+run help finetun
+expect_code 2
+expect_err 'unknown verb, topic or option "finetun"; did you mean "finetune"?'
 
 # What the scripts for shells ask.
 run __complete finetune squad --device c
