@@ -45,6 +45,8 @@ static const struct option_row options[] = {
      .help = "gemm, ops: number of tokens in a sequence"},
     {CLI_INTEGER("repeats", "5"), BETWEEN(1, 1000000), .unit = "N",
      .help = "gemm, ops: number of runs of each operation; the best one counts"},
+    {CLI_TEXT("only", NULL), .unit = "TEXT",
+     .help = "gemm, ops: measure only the operations whose name contains TEXT"},
     {CLI_REAL("seconds", "1"), BETWEEN(0.01, 600), .unit = "X",
      .help = "peak: duration of each measurement in seconds"},
     {CLI_TEXT("hosts", NULL), .unit = "N[,N...]", .help = "ranks: numbers of hosts to forecast"},
@@ -216,12 +218,12 @@ static enum berth_status measure_on(struct cli_call *call, struct device *device
                                     struct bench_geometry *geometry, struct table *table,
                                     struct berth_error *error) {
     TRY(machine_compute_dtype(&call->config, device, NULL, &geometry->compute, error));
+    const struct bench_choice choice = {products_only, cli_value(call, "only")};
     const struct bench_timing timing = {bench_clock(device, machine_threads(&call->config)),
                                         (int)cli_integer(call, "repeats")};
     read_peaks(device, geometry->compute, table);
     table->bandwidth = bandwidth_of(call, device, 0.5);
-    enum berth_status status =
-        bench_ops(device, geometry, products_only, timing, &table->lines, error);
+    enum berth_status status = bench_ops(device, geometry, choice, timing, &table->lines, error);
     read_peaks(device, geometry->compute, table);
     return status;
 }

@@ -387,6 +387,9 @@ expect_out '"operations":[{"name":'
 run bench gemm --config "$work/config.json" --rows 64 --length 16 --repeats 1 --threads 1 --precision fp32
 expect_code 0
 expect_out 'GFLOP/s'
+run bench ops --config "$work/config.json" --rows 64 --length 16 --repeats 1 --threads 1 --only layer_norm
+expect_code 2
+expect_err '"layer_norm" in its name'
 run bench peak --seconds 0.01 --json
 expect_code 0
 expect_out '"fp32_gflops":'

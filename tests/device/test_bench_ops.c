@@ -16,6 +16,7 @@ static const struct bench_geometry geometry = {.rows = 128,
                                                .vocabulary = 100,
                                                .compute = DTYPE_BF16};
 static const struct bench_timing timing = {CLOCK_MONOTONIC, 1};
+static const struct bench_choice all = {0, NULL}, products = {1, NULL};
 
 static struct device *opened(void) {
     const struct device_options options = {.threads = 1, .instructions = NULL};
@@ -32,7 +33,7 @@ static void every_operation(void **state) {
         static struct bench_lines lines;
         g.compute = half ? DTYPE_BF16 : DTYPE_F32;
         g.length = half ? g.length : 1;
-        assert_int_equal(bench_ops(dev, &g, 0, timing, &lines, NULL), BERTH_OK);
+        assert_int_equal(bench_ops(dev, &g, all, timing, &lines, NULL), BERTH_OK);
         for (int i = 0; i < OPERATION_COUNT; i++) {
             if (guarded_translation(dev)->calls[i] == 0) {
                 fail_msg("%s is not measured", device_operation_names[i]);
@@ -49,10 +50,24 @@ static void every_operation(void **state) {
 static void products_only(void **state) {
     struct device *dev = opened();
     static struct bench_lines lines;
-    assert_int_equal(bench_ops(dev, &geometry, 1, timing, &lines, NULL), BERTH_OK);
+    assert_int_equal(bench_ops(dev, &geometry, products, timing, &lines, NULL), BERTH_OK);
     assert_int_equal(guarded_translation(dev)->calls[OPERATION_adamw], 0);
     assert_true(lines.count >= 13);
     assert_true(bench_bandwidth(dev, CLOCK_MONOTONIC, 0.01) > 1e6);
+    dev->close(dev);
+}
+
+static void chosen_by_name(void **state) {
+    struct device *dev = opened();
+    static struct bench_lines lines;
+    struct berth_error error = {0};
+    const struct bench_choice attention = {0, "attention"}, no_product = {1, "adamw"};
+    assert_int_equal(bench_ops(dev, &geometry, attention, timing, &lines, NULL), BERTH_OK);
+    assert_int_equal(lines.count, 2);
+    assert_string_equal(lines.line[0].name, "attention forward");
+    assert_string_equal(lines.line[1].name, "attention backward");
+    assert_int_equal(bench_ops(dev, &geometry, no_product, timing, &lines, &error), BERTH_USAGE);
+    assert_non_null(strstr(error.message, "\"adamw\""));
     dev->close(dev);
 }
 
@@ -78,7 +93,7 @@ static void times_by_marks(void **state) {
     marked = DEVICE_PHASE_OTHER;
     dev->mark = note_mark;
     dev->times = three_seconds;
-    assert_int_equal(bench_ops(dev, &geometry, 1, timing, &lines, NULL), BERTH_OK);
+    assert_int_equal(bench_ops(dev, &geometry, products, timing, &lines, NULL), BERTH_OK);
     for (int i = 0; i < lines.count; i++) {
         assert_float_equal(lines.line[i].seconds, three, 0);
     }
@@ -96,7 +111,7 @@ static void no_memory(void **state) {
         struct device *dev = opened();
         struct berth_error error = {0};
         memory_fail_at(n, 0);
-        status = bench_ops(dev, &geometry, 0, timing, &lines, &error);
+        status = bench_ops(dev, &geometry, all, timing, &lines, &error);
         memory_fail_at(0, 0);
         if (status != BERTH_OK) {
             assert_int_equal(status, BERTH_NO_MEMORY);
@@ -108,9 +123,8 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation),
-        cmocka_unit_test(products_only),
-        cmocka_unit_test(times_by_marks),
+        cmocka_unit_test(every_operation), cmocka_unit_test(products_only),
+        cmocka_unit_test(chosen_by_name),  cmocka_unit_test(times_by_marks),
         cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,10 @@
 // until the device's status reports completion, on another device by its marks.
 #include "train/bench/bench_ops.h"
 
+#include "core/error.h"
 #include "train/bench/bench_operands.h"
+
+#include <string.h>
 
 static double now(clockid_t clock) {
     struct timespec t;
@@ -98,30 +101,40 @@ static enum berth_status measure(struct bench_operands *b, const struct op *op,
     return time_call(b->dev, &call, timing, &line->seconds, error);
 }
 
-static enum berth_status measure_table(struct bench_operands *b, int products_only,
+static int is_chosen(const struct op *op, const struct op_use *use, struct bench_choice choice) {
+    return (op_is_product(op) || !choice.products_only) &&
+           (choice.only == NULL || strstr(use->name, choice.only) != NULL);
+}
+
+static enum berth_status measure_table(struct bench_operands *b, struct bench_choice choice,
                                        struct bench_timing timing, struct bench_lines *lines,
                                        struct berth_error *error) {
     lines->count = 0;
     for (int i = 0; i < op_count; i++) {
         const struct op *op = &op_table[i];
         for (int u = 0; u < OP_USES && op->uses[u].name != NULL; u++) {
-            if ((op_is_product(op) || !products_only) &&
-                bench_operands_offer(b, op, &op->uses[u])) {
+            if (is_chosen(op, &op->uses[u], choice) && bench_operands_offer(b, op, &op->uses[u])) {
                 struct bench_line *line = &lines->line[lines->count++];
                 TRY(measure(b, op, &op->uses[u], timing, line, error));
             }
         }
     }
+    if (lines->count == 0) {
+        return error_set(error, BERTH_USAGE,
+                         "no operation that is measured has \"%s\" in its name; without "
+                         "--only all are measured",
+                         choice.only);
+    }
     return BERTH_OK;
 }
 
 enum berth_status bench_ops(struct device *dev, const struct bench_geometry *geometry,
-                            int products_only, struct bench_timing timing,
+                            struct bench_choice choice, struct bench_timing timing,
                             struct bench_lines *lines, struct berth_error *error) {
     struct bench_operands operands;
     enum berth_status status = bench_operands_open(&operands, dev, geometry, error);
     if (status == BERTH_OK) {
-        status = measure_table(&operands, products_only, timing, lines, error);
+        status = measure_table(&operands, choice, timing, lines, error);
     }
     bench_operands_close(&operands);
     return status;

@@ -37,6 +37,12 @@ struct bench_timing {
     int repeats;     // runs of each operation
 };
 
+// Which operations are measured.
+struct bench_choice {
+    int products_only; // those that are matrix products
+    const char *only;  // those whose name contains this; NULL: all
+};
+
 // The clock to use for a device with `threads` threads: processor time for a single thread, because
 // other programs do not disturb it, otherwise wall-clock time.
 clockid_t bench_clock(const struct device *dev, int threads);
@@ -45,10 +51,10 @@ clockid_t bench_clock(const struct device *dev, int threads);
 // memory.
 double bench_bandwidth(struct device *dev, clockid_t clock, double seconds);
 
-// Runs every use of every operation in op_table.h that the device has, or of the matrix products
-// only, each once before its time is taken. Errors: memory, the device's.
+// Runs every chosen use of every operation in op_table.h that the device has, each once before its
+// time is taken. Errors: a choice of nothing, memory, the device's.
 enum berth_status bench_ops(struct device *dev, const struct bench_geometry *geometry,
-                            int products_only, struct bench_timing timing,
+                            struct bench_choice choice, struct bench_timing timing,
                             struct bench_lines *lines, struct berth_error *error);
 
 #endif
