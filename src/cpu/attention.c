@@ -43,6 +43,7 @@ struct task {
     uint16_t *masks;            // of all rows; NULL: not kept
     int64_t mask_words;         // of a row
     void *p_strips, *ds_strips; // p and ds of all rows, transposed
+    struct rows_ahead ahead;    // those of the thread's next task
 };
 
 static int64_t round_length(int64_t length) {
@@ -138,26 +139,29 @@ static void multiply(struct cpu *cpu, const struct product *product, enum dtype 
 }
 
 // c = x b^T, for some rows of the head
-static void scores_of(struct cpu *cpu, const struct task *t, struct mat c, struct mat x,
+static void scores_of(struct cpu *cpu, struct task *t, struct mat c, struct mat x,
                       const struct head *b) {
-    const struct product product =
+    struct product product =
         product_of_rows(mat_columns(c, 0, t->length), x, b->rows, product_steps(x.cols, x.dtype));
+    product.ahead = &t->ahead;
     multiply(cpu, &product, x.dtype);
 }
 
 // to = p b, for some rows of the head, each of which is multiplied by its factor (NULL: 1)
-static void apply(struct cpu *cpu, const struct task *t, struct mat to, struct mat p,
+static void apply(struct cpu *cpu, struct task *t, struct mat to, struct mat p,
                   const float *factors, const struct head *b) {
     struct product product = product_of_rows(to, p, b->columns, product_steps(t->length, p.dtype));
     product.factors = factors;
+    product.ahead = &t->ahead;
     multiply(cpu, &product, p.dtype);
 }
 
 // to = p^T b, p of all rows
-static void apply_transposed(struct cpu *cpu, const struct task *t, struct mat to,
-                             const void *strips, const struct head *b) {
-    const struct product product =
+static void apply_transposed(struct cpu *cpu, struct task *t, struct mat to, const void *strips,
+                             const struct head *b) {
+    struct product product =
         product_of_strips(to, strips, b->columns, product_steps(t->length, to.dtype));
+    product.ahead = &t->ahead;
     multiply(cpu, &product, to.dtype);
 }
 
@@ -194,30 +198,25 @@ static void fetch(struct cpu *cpu, struct head *to, struct mat rows, unsigned pa
     }
 }
 
-// Rows of a head are too far from each other for the processor to foresee which will be read. So
-// they are asked for: soon, for the first-level cache, or for the second.
-static void ask_for(struct mat rows, int soon) {
-    const char *row = rows.data;
-    const size_t size = dtype_size(rows.dtype), bytes = (size_t)rows.cols * size;
-    for (int64_t i = 0; i < rows.rows; i++, row += (size_t)rows.stride * size) {
-        for (size_t line = 0; line < bytes; line += 64) {
-            if (soon) {
-                __builtin_prefetch(row + line);
-            } else {
-                __builtin_prefetch(row + line, 0, 2);
-            }
-        }
-    }
+static void add_ahead(struct rows_ahead *ahead, struct mat rows) {
+    const int64_t size = (int64_t)dtype_size(rows.dtype);
+    ahead->row[ahead->parts] = rows.data;
+    ahead->stride[ahead->parts++] = rows.stride * size;
+    ahead->bytes = rows.cols * size;
+    ahead->left = rows.rows;
 }
 
-// Asks for a block's rows of the next head of the sequence, in `parts` parts of m (slice).
-static void ask_ahead(const struct task *t, struct mat m, int parts,
-                      const struct attention_rows *rows) {
-    struct task next = *t;
-    next.head++;
-    for (int part = 0; part < parts && next.head * t->head_size < t->hidden; part++) {
-        ask_for(mat_rows(slice(&next, m, part), rows->first, rows->count), 0);
+// What the task's products ask for: the operands of the task `next`. dcontext: empty for the
+// forward pass.
+static struct rows_ahead ahead_of(const struct task *next, struct mat qkv, struct mat dcontext) {
+    struct rows_ahead ahead = {.parts = 0};
+    for (int part = 0; part < 3; part++) {
+        add_ahead(&ahead, slice(next, qkv, part));
     }
+    if (!mat_is_empty(dcontext)) {
+        add_ahead(&ahead, slice(next, dcontext, 0));
+    }
+    return ahead;
 }
 
 // Asks for the masks of the block after this one, or of the next head's first one, which follow.
@@ -232,26 +231,47 @@ static void ask_for_masks(const struct attention_rows *rows, int to_write) {
     }
 }
 
-// How many heads of a sequence, which ask ahead for each other, one thread takes at once: not so
-// many that the others wait long at the end.
-static int heads_at_once(const struct cpu *cpu, const struct batch *batch, int64_t heads) {
+// How many tasks, which ask ahead for each other, one thread takes at once: not so many that the
+// others wait long at the end.
+static int tasks_at_once(const struct cpu *cpu, const struct batch *batch, int64_t heads) {
     const int64_t fair = batch->sequence_count * heads / ((int64_t)8 * cpu->threads);
     return (int)(fair < 1 ? 1 : fair < heads ? fair : heads);
 }
 
-static struct task task_of(struct cpu *cpu, struct mat qkv, int64_t heads,
-                           const struct batch *batch, int64_t s, int64_t head) {
-    const int64_t hidden = qkv.cols / 3, first = batch->cu_seqlens[s];
-    struct task t = {
-        .sequence = s, .head = head, .first = first, .hidden = hidden, .head_size = hidden / heads};
-    t.length = batch->cu_seqlens[s + 1] - first;
+// A task without its buffers.
+static struct task task_at(struct mat qkv, int64_t heads, const struct batch *batch,
+                           int64_t index) {
+    const int64_t s = index / heads;
+    struct task t = {.sequence = s, .head = index % heads, .hidden = qkv.cols / 3};
+    t.head_size = t.hidden / heads;
+    t.first = batch->cu_seqlens[s];
+    t.length = batch->cu_seqlens[s + 1] - t.first;
     t.padded = round_length(t.length);
     t.mask_words = attention_mask_words(t.length);
+    return t;
+}
+
+// The task that the thread will probably take after this one: the other threads take as many.
+static int64_t task_after(const struct cpu *cpu, const struct batch *batch, int64_t heads,
+                          int64_t index) {
+    const int64_t at_once = tasks_at_once(cpu, batch, heads), next = index + 1;
+    return next % at_once == 0 ? next + (cpu->threads - 1) * at_once : next;
+}
+
+// dcontext: empty for the forward pass.
+static struct task task_of(struct cpu *cpu, struct mat qkv, struct mat dcontext, int64_t heads,
+                           const struct batch *batch, int64_t index) {
+    struct task t = task_at(qkv, heads, batch, index);
     struct carver carver = {cpu->attention +
                                 (size_t)omp_get_thread_num() *
                                     (cpu->attention_bytes / (size_t)cpu->threads / 64 * 64),
                             0};
     carve_task(&t, &carver, qkv.dtype);
+    const int64_t after = task_after(cpu, batch, heads, index);
+    if (after < batch->sequence_count * heads) {
+        const struct task next = task_at(qkv, heads, batch, after);
+        t.ahead = ahead_of(&next, qkv, dcontext);
+    }
     return t;
 }
 
@@ -296,19 +316,18 @@ static struct mat block_rows(struct mat m, const struct attention_rows *rows) {
 }
 
 static void forward_task(struct cpu *cpu, const struct attention_args *args,
-                         const struct batch *batch, int64_t s, int64_t head) {
-    struct task t = task_of(cpu, args->qkv, args->heads, batch, s, head);
+                         const struct batch *batch, int64_t index) {
+    struct task t = task_of(cpu, args->qkv, (struct mat){0}, args->heads, batch, index);
     const struct mat context = slice(&t, args->context, 0);
     t.masks = masks_of(&t, args->masks, batch, args->heads);
-    ask_for(slice(&t, args->qkv, 0), 1);
     fetch(cpu, &t.q, slice(&t, args->qkv, 0), 0);
     fetch(cpu, &t.k, slice(&t, args->qkv, 1), PACK_ROWS);
     fetch(cpu, &t.v, slice(&t, args->qkv, 2), PACK_COLUMNS);
     for (int64_t first = 0; first < t.length; first += t.scores.rows) {
         const struct attention_rows rows = block_of(&t, batch, &args->dropout, first);
         const struct mat p = block_rows(t.p, &rows);
-        float *lse = args->lse == NULL ? NULL : args->lse + (t.first + first) * args->heads + head;
-        ask_ahead(&t, args->qkv, 3, &rows);
+        float *lse =
+            args->lse == NULL ? NULL : args->lse + (t.first + first) * args->heads + t.head;
         if (rows.masks != NULL) {
             ask_for_masks(&rows, 1);
             cpu->kernels->attention_masks(&rows);
@@ -325,10 +344,10 @@ void cpu_attention_forward(struct device *dev, const struct attention_args *args
     if (!prepare(cpu, batch, args->context.cols / args->heads, args->qkv.dtype)) {
         return;
     }
-    const int at_once = heads_at_once(cpu, batch, args->heads);
+    const int at_once = tasks_at_once(cpu, batch, args->heads);
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic, at_once)
     for (int64_t task = 0; task < batch->sequence_count * args->heads; task++) {
-        forward_task(cpu, args, batch, task / args->heads, task % args->heads);
+        forward_task(cpu, args, batch, task);
     }
     zero_rows(args->context, batch->token_count);
     if (args->lse != NULL) {
@@ -347,8 +366,8 @@ static void pack_block(struct cpu *cpu, const struct task *t, const struct atten
 }
 
 static void backward_task(struct cpu *cpu, const struct attention_grad_args *args,
-                          const struct batch *batch, int64_t s, int64_t head) {
-    struct task t = task_of(cpu, args->qkv, args->heads, batch, s, head);
+                          const struct batch *batch, int64_t index) {
+    struct task t = task_of(cpu, args->qkv, args->dcontext, args->heads, batch, index);
     const struct mat dcontext = slice(&t, args->dcontext, 0), dq = slice(&t, args->dqkv, 0);
     t.masks = masks_of(&t, args->masks, batch, args->heads);
     fetch(cpu, &t.q, slice(&t, args->qkv, 0), PACK_COLUMNS);
@@ -358,8 +377,6 @@ static void backward_task(struct cpu *cpu, const struct attention_grad_args *arg
     for (int64_t first = 0; first < t.length; first += t.scores.rows) {
         const struct attention_rows rows = block_of(&t, batch, &args->dropout, first);
         const struct mat p = block_rows(t.p, &rows), ds = block_rows(t.ds, &rows);
-        ask_ahead(&t, args->qkv, 3, &rows);
-        ask_ahead(&t, args->dcontext, 1, &rows);
         if (t.masks != NULL && rows.masks != NULL) {
             ask_for_masks(&rows, 0);
         } else if (rows.masks != NULL) {
@@ -368,7 +385,7 @@ static void backward_task(struct cpu *cpu, const struct attention_grad_args *arg
         scores_of(cpu, &t, block_rows(t.scores, &rows), rows_of(t.q.m, &rows), &t.k);
         scores_of(cpu, &t, block_rows(t.dp, &rows), rows_of(t.dout.m, &rows), &t.v);
         cpu->kernels->softmax_backward(&rows, p.data, ds.data, t.scores.data, t.dp.data,
-                                       args->lse + (t.first + first) * args->heads + head,
+                                       args->lse + (t.first + first) * args->heads + t.head,
                                        args->heads);
         apply(cpu, &t, rows_of(dq, &rows), ds, NULL, &t.k);
         pack_block(cpu, &t, &rows);
@@ -383,10 +400,10 @@ void cpu_attention_backward(struct device *dev, const struct attention_grad_args
     if (!prepare(cpu, batch, args->context.cols / args->heads, args->qkv.dtype)) {
         return;
     }
-    const int at_once = heads_at_once(cpu, batch, args->heads);
+    const int at_once = tasks_at_once(cpu, batch, args->heads);
 #pragma omp parallel for num_threads(cpu->threads) schedule(dynamic, at_once)
     for (int64_t task = 0; task < batch->sequence_count * args->heads; task++) {
-        backward_task(cpu, args, batch, task / args->heads, task % args->heads);
+        backward_task(cpu, args, batch, task);
     }
     zero_rows(args->dqkv, batch->token_count);
 }

@@ -53,6 +53,16 @@ static inline struct product_end product_end_rows(struct product_end end, int64_
     return end;
 }
 
+// Rows of memory that will be read soon, and that the processor cannot foresee, because they are
+// far from each other. A product asks for one row of each part now and then.
+struct rows_ahead {
+    int parts;
+    const char *row[4]; // the next one of each part
+    int64_t stride[4];  // bytes from a row to the next
+    int64_t bytes;      // of a row
+    int64_t left;       // rows
+};
+
 // c[m, n] = a[m, k] b[k, n] (+ bias[n]) (+ c). A word is one f32, or two bf16 neighbours of the
 // depth k; a step is one word of the depth.
 struct product {
@@ -68,6 +78,7 @@ struct product {
     const float *bias;    // NULL: none
     const float *factors; // [m], of the rows of a b, not with a bias; NULL: none
     int accumulate;
+    struct rows_ahead *ahead; // NULL: none
     struct product_end end;
 };
 

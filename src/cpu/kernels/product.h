@@ -69,7 +69,7 @@ ALWAYS __m512 word_of(const char *from) {
 
 // The sums begin with the bias.
 ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *block,
-                       struct ending *ending, int vectors, int pairs) {
+                       struct ending *ending, struct rows_ahead *ahead, int vectors, int pairs) {
     const char *const *row = block->row;
     const int rounds = pairs ? ROUNDS_OF_PAIRS : 1;
     const char *next = block->next;
@@ -83,6 +83,7 @@ ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *bl
         for (int64_t i = 0; i < block->next_lines; i++, next += 64) {
             _mm_prefetch(next, _MM_HINT_T1);
         }
+        ask_ahead(ahead);
         if (ending->rows > 0) {
             end_row(ending);
         }
@@ -179,7 +180,7 @@ ALWAYS void block_of(const struct product *p, const struct block *block, struct 
             sum[i][j] = bias;
         }
     }
-    block_sums(sum, block, ending, vectors, pairs);
+    block_sums(sum, block, ending, p->ahead, vectors, pairs);
     if (p->factors != NULL) {
         scale_sums(sum, p->factors + row, block->rows, vectors);
     }

@@ -28,6 +28,21 @@ ALWAYS void store_block_values(struct mat m, int64_t row, int64_t column,
     }
 }
 
+// Asks for the next row of each part, for the second-level cache.
+ALWAYS void ask_ahead(struct rows_ahead *ahead) {
+    if (ahead == NULL || ahead->left == 0) {
+        return;
+    }
+    for (int part = 0; part < ahead->parts; part++) {
+        const char *row = ahead->row[part], *line = row - (uintptr_t)row % 64;
+        for (; line < row + ahead->bytes; line += 64) {
+            __builtin_prefetch(line, 0, 2);
+        }
+        ahead->row[part] += ahead->stride[part];
+    }
+    ahead->left--;
+}
+
 ALWAYS int has_end(const struct product *p) {
     return !mat_is_empty(p->end.y) || !mat_is_empty(p->end.u);
 }

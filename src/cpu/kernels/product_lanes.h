@@ -94,6 +94,7 @@ ALWAYS void block_of(const struct product *p, const struct block *block, int64_t
                      int64_t column, int vectors, int rounds) {
     eight sum[BLOCK_ROWS][BLOCK_VECTORS];
     const int64_t rows = piece(row, p->c.rows, BLOCK_ROWS);
+    ask_ahead(p->ahead);
     block_sums(sum, block, vectors, rounds);
 #pragma GCC unroll 3
     for (int j = 0; j < vectors; j++) {
