@@ -130,11 +130,14 @@ static int prepare(struct cpu *cpu, const struct batch *batch, int64_t head_size
 
 // --- products -----------------------------------------------------------------------------------
 
-static void multiply(struct cpu *cpu, const struct product *product, enum dtype dtype) {
+// The operands were packed, written or asked for a moment ago.
+static void multiply(struct cpu *cpu, struct task *t, struct product product, enum dtype dtype) {
+    product.operands_near = 1;
+    product.ahead = &t->ahead;
     if (dtype == DTYPE_F32) {
-        cpu->kernels->product_f32(product);
+        cpu->kernels->product_f32(&product);
     } else {
-        cpu->kernels->product_bf16(product);
+        cpu->kernels->product_bf16(&product);
     }
 }
 
@@ -143,8 +146,8 @@ static void scores_of(struct cpu *cpu, struct task *t, struct mat c, struct mat 
                       const struct head *b) {
     struct product product =
         product_of_rows(mat_columns(c, 0, t->length), x, b->rows, product_steps(x.cols, x.dtype));
-    product.ahead = &t->ahead;
-    multiply(cpu, &product, x.dtype);
+    product.result_near = 1;
+    multiply(cpu, t, product, x.dtype);
 }
 
 // to = p b, for some rows of the head, each of which is multiplied by its factor (NULL: 1)
@@ -152,17 +155,15 @@ static void apply(struct cpu *cpu, struct task *t, struct mat to, struct mat p,
                   const float *factors, const struct head *b) {
     struct product product = product_of_rows(to, p, b->columns, product_steps(t->length, p.dtype));
     product.factors = factors;
-    product.ahead = &t->ahead;
-    multiply(cpu, &product, p.dtype);
+    multiply(cpu, t, product, p.dtype);
 }
 
 // to = p^T b, p of all rows
 static void apply_transposed(struct cpu *cpu, struct task *t, struct mat to, const void *strips,
                              const struct head *b) {
-    struct product product =
+    const struct product product =
         product_of_strips(to, strips, b->columns, product_steps(t->length, to.dtype));
-    product.ahead = &t->ahead;
-    multiply(cpu, &product, to.dtype);
+    multiply(cpu, t, product, to.dtype);
 }
 
 // --- tasks --------------------------------------------------------------------------------------

@@ -78,6 +78,8 @@ struct product {
     const float *bias;    // NULL: none
     const float *factors; // [m], of the rows of a b, not with a bias; NULL: none
     int accumulate;
+    int operands_near;        // 1: a and b are in the second-level cache, and are not asked for
+    int result_near;          // 1: so is c
     struct rows_ahead *ahead; // NULL: none
     struct product_end end;
 };

@@ -27,6 +27,7 @@ struct block {
     const float *panel;            // of b
     int64_t steps;
     int64_t rows, columns; // of c
+    int near;              // 1: a and b need not be fetched
     int64_t ahead;    // bytes from what is read of a to what is fetched for the next block of rows
     const char *next; // in the next panel of b, which the processor alone would fetch too late: so
     int64_t next_lines; // many lines are fetched for every FETCHED_STEPS
@@ -76,12 +77,14 @@ ALWAYS void block_sums(__m512 sum[PRODUCT_ROWS][VECTORS], const struct block *bl
     const float *b = block->panel, *end = b + block->steps * vectors * VECTOR;
     for (int64_t at = 0; b < end;) {
         const float *stop = b + piece(0, end - b, FETCHED_STEPS * vectors * VECTOR);
+        if (!block->near) {
 #pragma GCC unroll 8
-        for (int i = 0; i < PRODUCT_ROWS; i++) {
-            _mm_prefetch(row[i] + at + block->ahead, _MM_HINT_T1);
-        }
-        for (int64_t i = 0; i < block->next_lines; i++, next += 64) {
-            _mm_prefetch(next, _MM_HINT_T1);
+            for (int i = 0; i < PRODUCT_ROWS; i++) {
+                _mm_prefetch(row[i] + at + block->ahead, _MM_HINT_T1);
+            }
+            for (int64_t i = 0; i < block->next_lines; i++, next += 64) {
+                _mm_prefetch(next, _MM_HINT_T1);
+            }
         }
         ask_ahead(ahead);
         if (ending->rows > 0) {
@@ -168,7 +171,9 @@ ALWAYS void block_of(const struct product *p, const struct block *block, struct 
                      int64_t row, int64_t column, int vectors, int pairs) {
     __m512 sum[PRODUCT_ROWS][VECTORS];
     void *to = row_at(p->c, row, column);
-    prefetch_ends(p, row, column, vectors * VECTOR);
+    if (!p->result_near) {
+        prefetch_ends(p, row, column, vectors * VECTOR);
+    }
 #pragma GCC unroll 3
     for (int j = 0; j < vectors; j++) {
         const __m512 bias = p->bias == NULL
@@ -213,6 +218,7 @@ ALWAYS void panel_of(const struct product *p, struct ending *ending, int64_t col
                           .panel = panel + p->first * vectors * VECTOR,
                           .steps = p->last - p->first,
                           .columns = piece(column, p->c.cols, p->panel),
+                          .near = p->operands_near,
                           .next_lines = next_lines_of(p, column, vectors)};
     block.next = (const char *)(block.panel + p->depth * vectors * VECTOR);
     for (int64_t row = 0; row < p->c.rows; row += PRODUCT_ROWS) {
