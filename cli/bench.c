@@ -533,15 +533,23 @@ static enum berth_status run_ranks(struct cli_call *call, struct berth_error *er
 
 // --- the verb ------------------------------------------------------------------------------------
 
+#define OPERATIONS "config rows length repeats only"
+#define UPDATES "config data update_tokens update_sequences steps warm_up_steps pad_to"
+
 static const struct kind {
     const char *name;
     enum berth_status (*run)(struct cli_call *call, struct berth_error *error);
     enum cli_processes processes;
+    const char *options; // the verb's own ones that have an effect, beside json
 } kinds[] = {
-    {"peak", run_peak, CLI_FIRST},       {"gemm", run_gemm, CLI_FIRST},
-    {"ops", run_ops, CLI_FIRST},         {"train", run_train, CLI_DIVIDED},
-    {"predict", run_predict, CLI_FIRST}, {"pretrain", run_pretrain, CLI_DIVIDED},
-    {"ranks", run_ranks, CLI_FIRST},
+    {"peak", run_peak, CLI_FIRST, "seconds"},
+    {"gemm", run_gemm, CLI_FIRST, OPERATIONS},
+    {"ops", run_ops, CLI_FIRST, OPERATIONS},
+    {"train", run_train, CLI_DIVIDED, UPDATES " no_exchange replay_compute"},
+    {"predict", run_predict, CLI_FIRST, UPDATES},
+    {"pretrain", run_pretrain, CLI_DIVIDED, UPDATES " no_exchange"},
+    {"ranks", run_ranks, CLI_FIRST,
+     UPDATES " hosts ranks_per_host link_gbit link_delay_us save_times"},
 };
 
 static const struct kind *kind_of(const struct cli_call *call) {
@@ -556,6 +564,16 @@ static const struct kind *kind_of(const struct cli_call *call) {
 static enum cli_processes processes_of(const struct cli_call *call) {
     const struct kind *kind = kind_of(call);
     return kind != NULL ? kind->processes : CLI_EACH;
+}
+
+static void note_unused(const struct cli_call *call, const struct kind *kind) {
+    const struct option_row used = {.name = "json", .aliases = kind->options};
+    for (size_t i = 0; i < call->verb->option_count; i++) {
+        const char *name = call->verb->options[i].name;
+        if (cli_is_given(call, name) && !option_is_named(&used, name)) {
+            cli_note(call, "--%s has no effect in `berth bench %s`", name, kind->name);
+        }
+    }
 }
 
 // Of several processes, the first one has measured.
@@ -573,6 +591,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     }
     char name[64];
     snprintf(name, sizeof name, "bench %s", kind->name);
+    note_unused(call, kind);
     TRY(run_init(&measured, name, error));
     enum berth_status status = kind->run(call, error);
     if (status == BERTH_OK && call->config.report != NULL) {

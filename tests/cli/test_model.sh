@@ -390,8 +390,12 @@ expect_out 'GFLOP/s'
 run bench ops --config "$work/config.json" --rows 64 --length 16 --repeats 1 --threads 1 --only layer_norm
 expect_code 2
 expect_err '"layer_norm" in its name'
-run bench peak --seconds 0.01 --json
+run bench peak --seconds 0.01 --rows 64 --no_exchange --json
 expect_code 0
+expect_err 'note: --rows has no effect in `berth bench peak`'
+expect_err 'note: --no_exchange has no effect in `berth bench peak`'
+expect_no "$err" '--seconds'
+expect_no "$err" '--json'
 expect_out '"fp32_gflops":'
 
 # A model with fewer positions than the default length: reduced, with a note; if the length was given, an
