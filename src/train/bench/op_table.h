@@ -146,6 +146,9 @@ struct op_call {
     double min_coeff, max_coeff;
 };
 
+// Parts that the flat buffers of so many elements are divided into.
+int64_t op_part_count(int64_t table);
+
 // Everything but the operands, with the numbers of an ordinary update.
 void op_call_init(struct op_call *call, const struct op *op, const struct op_use *use,
                   const struct op_geometry *geometry, const struct batch *batch);
