@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done with a block of a product's c after it was written (struct product_end), for either
-// kind of products (product.h, product_lanes.h): at once, or row by row beside the next block.
-// Products that are not computed block by block are followed by the operations on whole matrices
-// (activations.h).
+// What a product does beside its sums, for either kind of products (product.h, product_lanes.h): it
+// asks for memory that will be read soon, and ends each block of c after it was written (struct
+// product_end), at once or row by row beside the next block. Products that are not computed block
+// by block are followed by the operations on whole matrices (activations.h).
 #ifndef BERTH_CPU_KERNELS_PRODUCT_END_H
 #define BERTH_CPU_KERNELS_PRODUCT_END_H
 
