@@ -8,7 +8,7 @@
 #define BERTH_TESTS_DEVICE_OP_CASES_H
 
 #include "op_run.h"
-#include "train/bench/op_table.h"
+#include "train/bench/op_call.h"
 
 enum { OP_CASE_RANGES = 3 };
 #define OP_EXACTLY 1e-300 // a tolerance

@@ -8,7 +8,7 @@
 #include "core/device_batch.h"
 #include "data/batches/packer.h"
 #include "train/bench/bench_ops.h"
-#include "train/bench/op_table.h"
+#include "train/bench/op_call.h"
 
 struct bench_operands {
     struct device *dev;

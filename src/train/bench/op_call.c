@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of an operation of the table: its sizes, the shapes of its operands, and what it costs.
+#include "train/bench/op_call.h"
+
 #include "core/int8.h"
-#include "train/bench/op_table.h"
 
 // --- one call -----------------------------------------------------------------------------------
+
+// Blocks of the buffers, or thirds, of which the others than the first begin at odd elements.
+int64_t op_part_size(int64_t table) {
+    const int64_t third = table / 3 - 1;
+    return third < DEVICE_SUM_BLOCK ? third / 2 * 2 + 1 : DEVICE_SUM_BLOCK;
+}
+
+static int64_t part_count(int64_t table) {
+    const int64_t size = op_part_size(table);
+    return (table + size - 1) / size;
+}
 
 int64_t op_real_rows(const struct op_call *call, enum op_size rows) {
     switch (rows) {
@@ -49,7 +60,7 @@ void op_call_init(struct op_call *call, const struct op *op, const struct op_use
                   [OP_MOMENTS] = last->at + last->count,
                   [OP_RANGES] = geometry->range_count,
                   [OP_BLOCKS] = last->block + device_sum_blocks(last->count),
-                  [OP_PARTS] = op_part_count(geometry->table),
+                  [OP_PARTS] = part_count(geometry->table),
                   [OP_TENSORS] = last->tensor + 1,
                   [OP_TENSOR_BOUNDS] = last->tensor + 2},
         .activation = use->activation,
@@ -116,6 +127,34 @@ size_t op_operand_bytes(struct device *dev, const struct op_call *call, int oper
         return dev->int8_bytes(dev, &matrix);
     }
     return (size_t)(shape.rows * shape.cols) * op_element_bytes(call, operand);
+}
+
+// --- dropout -----------------------------------------------------------------------------------
+
+struct dropout op_dropout(const struct op_call *c, enum rng_site site) {
+    return (struct dropout){0x123456789ABCDEFu, 17, 3, site, c->threshold};
+}
+
+// Columns past the length included.
+void op_masks(const struct op_call *c, uint16_t *masks) {
+    const struct dropout dropout = op_dropout(c, RNG_SITE_ATTENTION);
+    const struct batch *batch = &c->batch;
+    const int64_t heads = c->sizes[OP_HEADS];
+    for (int64_t s = 0; s < batch->sequence_count; s++) {
+        const int64_t first = batch->cu_seqlens[s], length = batch->cu_seqlens[s + 1] - first;
+        const int64_t words = attention_mask_words(length);
+        uint16_t *to = masks + first * heads * attention_mask_words(batch->max_length);
+        for (int64_t i = 0; i < heads * length * words; i++) {
+            const uint32_t head = (uint32_t)(i / words / length);
+            const int32_t query = (int32_t)(i / words % length), key = (int32_t)(i % words * 16);
+            to[i] = 0;
+            for (int bit = 0; bit < 16; bit++) {
+                const int keeps =
+                    rng_dropout_keeps(&dropout, head, batch->places[s], query, key + bit);
+                to[i] |= (uint16_t)(keeps << bit);
+            }
+        }
+    }
 }
 
 // --- layouts of the device ----------------------------------------------------------------------

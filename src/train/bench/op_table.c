@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/bench/op_table.h"
-
-#include "core/int8.h"
+#include "train/bench/op_call.h"
 
 #include <string.h>
 
 // --- calls --------------------------------------------------------------------------------------
-
-struct dropout op_dropout(const struct op_call *c, enum rng_site site) {
-    return (struct dropout){0x123456789ABCDEFu, 17, 3, site, c->threshold};
-}
 
 static void embed_forward(struct device *dev, const struct op_call *c) {
     const struct mat *m = c->operands;
@@ -307,28 +301,6 @@ static void set_rows(const struct op_call *c, void *host) {
     }
 }
 
-// Columns past the length included.
-void op_masks(const struct op_call *c, uint16_t *masks) {
-    const struct dropout dropout = op_dropout(c, RNG_SITE_ATTENTION);
-    const struct batch *batch = &c->batch;
-    const int64_t heads = c->sizes[OP_HEADS];
-    for (int64_t s = 0; s < batch->sequence_count; s++) {
-        const int64_t first = batch->cu_seqlens[s], length = batch->cu_seqlens[s + 1] - first;
-        const int64_t words = attention_mask_words(length);
-        uint16_t *to = masks + first * heads * attention_mask_words(batch->max_length);
-        for (int64_t i = 0; i < heads * length * words; i++) {
-            const uint32_t head = (uint32_t)(i / words / length);
-            const int32_t query = (int32_t)(i / words % length), key = (int32_t)(i % words * 16);
-            to[i] = 0;
-            for (int bit = 0; bit < 16; bit++) {
-                const int keeps =
-                    rng_dropout_keeps(&dropout, head, batch->places[s], query, key + bit);
-                to[i] |= (uint16_t)(keeps << bit);
-            }
-        }
-    }
-}
-
 static void set_masks(const struct op_call *c, void *host) {
     op_masks(c, host);
 }
@@ -343,20 +315,11 @@ static void set_ranges(const struct op_call *c, void *host) {
     memcpy(host, c->geometry->ranges, (size_t)c->sizes[OP_RANGES] * sizeof(struct device_range));
 }
 
-// Blocks of the buffers, or thirds, of which the others than the first begin at odd elements.
-static int64_t part_size(int64_t table) {
-    const int64_t third = table / 3 - 1;
-    return third < DEVICE_SUM_BLOCK ? third / 2 * 2 + 1 : DEVICE_SUM_BLOCK;
-}
-
-int64_t op_part_count(int64_t table) {
-    return (table + part_size(table) - 1) / part_size(table);
-}
-
 // The last one has the first sum.
 static void set_parts(const struct op_call *c, void *host) {
     struct device_part *parts = host;
-    const int64_t table = c->sizes[OP_TABLE], size = part_size(table), count = c->sizes[OP_PARTS];
+    const int64_t table = c->sizes[OP_TABLE], size = op_part_size(table),
+                  count = c->sizes[OP_PARTS];
     for (int64_t i = 0; i < count; i++) {
         const int64_t left = table - i * size;
         parts[i] = (struct device_part){i * size, left < size ? left : size, count - 1 - i};
