@@ -10,6 +10,16 @@ static void *take(char *base, size_t *used, int64_t count, size_t size) {
     return piece;
 }
 
+static void carve_head(struct batch_head *head, void *base, size_t *used,
+                       const struct batch_extent *extent) {
+    const int64_t rows = batch_round(extent->head_rows);
+    head->rows = take(base, used, rows, sizeof(int32_t));
+    head->positions = take(base, used, rows, sizeof(int32_t));
+    head->sequences = take(base, used, rows, sizeof(int32_t));
+    head->cu_seqlens = take(base, used, extent->sequences + 1, sizeof(int32_t));
+    head->masked_rows = take(base, used, extent->masked, sizeof(int32_t));
+}
+
 size_t batch_carve(struct batch *batch, void *base, const struct batch_extent *extent) {
     size_t used = 0;
     const int64_t rows = batch_round(extent->tokens), sequences = extent->sequences;
@@ -28,7 +38,54 @@ size_t batch_carve(struct batch *batch, void *base, const struct batch_extent *e
         extent->labels > 0 ? take(base, &used, sequences * extent->labels, sizeof(float)) : NULL;
     batch->masked_rows = take(base, &used, extent->masked, sizeof(int32_t));
     batch->masked_labels = take(base, &used, extent->masked, sizeof(int32_t));
+    if (extent->head_rows > 0) {
+        carve_head(&batch->head, base, &used, extent);
+    }
     return used;
+}
+
+// Appends row `row` of the batch to the head's and returns its index there.
+static int32_t add_row(struct batch *batch, int64_t row, int32_t sequence) {
+    struct batch_head *head = &batch->head;
+    ((int32_t *)head->rows)[head->count] = (int32_t)row;
+    ((int32_t *)head->positions)[head->count] = batch->positions[row];
+    ((int32_t *)head->sequences)[head->count] = sequence;
+    return (int32_t)head->count++;
+}
+
+void batch_fill_head(struct batch *batch) {
+    struct batch_head *head = &batch->head;
+    int64_t masked = 0;
+    head->count = 0;
+    for (int64_t s = 0; s < batch->sequence_count; s++) {
+        const int32_t first = batch->cu_seqlens[s];
+        const int32_t index = add_row(batch, first, (int32_t)s);
+        ((int32_t *)head->cu_seqlens)[s] = index;
+        for (;
+             masked < batch->masked_count && batch->masked_rows[masked] < batch->cu_seqlens[s + 1];
+             masked++) {
+            const int32_t row = batch->masked_rows[masked];
+            ((int32_t *)head->masked_rows)[masked] =
+                row == first ? index : add_row(batch, row, (int32_t)s);
+        }
+    }
+    ((int32_t *)head->cu_seqlens)[batch->sequence_count] = (int32_t)head->count;
+    for (int64_t i = head->count; i < batch_round(head->count); i++) {
+        ((int32_t *)head->positions)[i] = 0;
+        ((int32_t *)head->sequences)[i] = -1;
+    }
+}
+
+struct batch batch_of_head(const struct batch *batch) {
+    struct batch of = *batch;
+    of.token_count = batch->head.count;
+    of.row_count = batch_round(batch->head.count);
+    of.ids = of.type_ids = of.word_rows = NULL;
+    of.positions = batch->head.positions;
+    of.sequences = batch->head.sequences;
+    of.cu_seqlens = batch->head.cu_seqlens;
+    of.masked_rows = batch->head.masked_rows;
+    return of;
 }
 
 static int64_t larger(int64_t a, int64_t b) {
@@ -41,5 +98,6 @@ struct batch_extent batch_extent_larger(const struct batch_extent *a,
                                  .sequences = larger(a->sequences, b->sequences),
                                  .masked = larger(a->masked, b->masked),
                                  .max_length = larger(a->max_length, b->max_length),
-                                 .labels = larger(a->labels, b->labels)};
+                                 .labels = larger(a->labels, b->labels),
+                                 .head_rows = larger(a->head_rows, b->head_rows)};
 }

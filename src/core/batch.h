@@ -15,6 +15,16 @@
 
 #define BATCH_ROUNDING 64
 
+// Some rows of a batch: the first of each sequence and those of the masked tokens.
+struct batch_head {
+    int64_t count;              // K
+    const int32_t *rows;        // [K] rows of the batch, ascending; NULL: not built
+    const int32_t *positions;   // [batch_round(K)] as in the batch
+    const int32_t *sequences;   // [batch_round(K)]
+    const int32_t *cu_seqlens;  // [S + 1] index of each sequence's first row, then K
+    const int32_t *masked_rows; // [M] index of each masked token's row
+};
+
 struct batch {
     int64_t token_count;      // T: tokens of real sequences = cu_seqlens[sequence_count]
     int64_t row_count;        // T rounded up to BATCH_ROUNDING: rows of every activation
@@ -38,6 +48,7 @@ struct batch {
     const int32_t *masked_rows;   // [M] rows of the batch, ascending
     const int32_t *masked_labels; // [M] the original tokens, or classes
     float masked_weight;          // of a masked token's loss relative to a sequence's
+    struct batch_head head;       // for a head that reads no other rows of the last layer
 };
 
 // The size of a batch: a limit on batches, or the largest batch to expect.
@@ -46,6 +57,7 @@ struct batch_extent {
     int64_t masked;     // masked tokens
     int64_t max_length; // of a sequence
     int64_t labels;     // K for several labels at once, else 0
+    int64_t head_rows;  // K of batch_head; 0: it is not built
 };
 
 static inline int64_t batch_round(int64_t tokens) {
@@ -55,6 +67,13 @@ static inline int64_t batch_round(int64_t tokens) {
 // Points the arrays of `batch` into the block at `base`, with room for a batch of `extent`, and
 // returns the block's size in bytes. With a NULL base it only measures, and the arrays become NULL.
 size_t batch_carve(struct batch *batch, void *base, const struct batch_extent *extent);
+
+// Builds `head` of a batch in the host's memory.
+void batch_fill_head(struct batch *batch);
+
+// The rows of `head` as a batch of their own, which has no ids, type_ids and word_rows. Its arrays
+// are those of `batch`.
+struct batch batch_of_head(const struct batch *batch);
 
 // The element-wise maximum of two extents.
 struct batch_extent batch_extent_larger(const struct batch_extent *a, const struct batch_extent *b);

@@ -393,19 +393,20 @@ struct device {
     void (*span_loss)(struct device *dev, struct mat dlogits, float *losses, struct mat logits,
                       float scale, const struct batch *batch);
 
-    // --- heads over whole sequences: everything in f32 ----------------------------------------
+    // --- rows that a head reads ---------------------------------------------------------------
     // y[i] = x[rows[i]] for i in [0, count), zeros in the rows of y after these.
-    // x [R, H], y [C, H], C >= count.
+    // x [R, H] and y [C, H] of one dtype, f32 or the compute dtype; C >= count.
     void (*gather_rows)(struct device *dev, struct mat y, struct mat x, const int32_t *rows,
                         int64_t count);
     // dx[rows[i]] = dy[i] for i in [0, count), zeros in all other rows of dx.
-    // dx [R, H], dy [C, H]. The rows are distinct.
+    // dx [R, H] and dy [C, H] as x and y above. The rows are distinct.
     void (*scatter_rows)(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                          int64_t count);
     // dx[rows[i]] += dy[i] for i in [0, count); as above, except that the other rows stay
-    // unchanged.
+    // unchanged. f32.
     void (*scatter_add_rows)(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                              int64_t count);
+    // --- heads over whole sequences: everything in f32 ----------------------------------------
     // du *= f'(u), in place; dbias[I] += column sums of the result. u and du [C, I] f32.
     void (*gelu_backward)(struct device *dev, struct mat du, float *dbias, struct mat u,
                           enum activation activation);

@@ -38,6 +38,7 @@ const struct batch *device_batch_upload(struct device_batch *copy, const struct 
     batch->max_length = host->max_length;
     batch->masked_count = host->masked_count;
     batch->masked_weight = host->masked_weight;
+    batch->head.count = host->head.count;
     if (host->word_rows == NULL) {
         batch->word_rows = NULL;
     }

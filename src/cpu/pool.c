@@ -11,7 +11,12 @@ static float *row_of(struct mat m, int64_t row) {
 }
 
 static void zero_row(struct mat m, int64_t row) {
-    memset(row_of(m, row), 0, (size_t)m.cols * sizeof(float));
+    memset(mat_rows(m, row, 1).data, 0, (size_t)m.cols * dtype_size(m.dtype));
+}
+
+static void copy_row(struct mat to, int64_t to_row, struct mat from, int64_t from_row) {
+    memcpy(mat_rows(to, to_row, 1).data, mat_rows(from, from_row, 1).data,
+           (size_t)to.cols * dtype_size(to.dtype));
 }
 
 void cpu_gather_rows(struct device *dev, struct mat y, struct mat x, const int32_t *rows,
@@ -20,7 +25,7 @@ void cpu_gather_rows(struct device *dev, struct mat y, struct mat x, const int32
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < y.rows; i++) {
         if (i < count) {
-            memcpy(row_of(y, i), row_of(x, rows[i]), (size_t)y.cols * sizeof(float));
+            copy_row(y, i, x, rows[i]);
         } else {
             zero_row(y, i);
         }
@@ -36,7 +41,7 @@ void cpu_scatter_rows(struct device *dev, struct mat dx, struct mat dy, const in
     }
 #pragma omp parallel for num_threads(cpu->threads) schedule(static)
     for (int64_t i = 0; i < count; i++) {
-        memcpy(row_of(dx, rows[i]), row_of(dy, i), (size_t)dx.cols * sizeof(float));
+        copy_row(dx, rows[i], dy, i);
     }
 }
 

@@ -234,6 +234,17 @@ static void take_embedding(const struct carving *carving, int64_t sequences,
     buffers->cosines = take_rows(carving, cosines, 1, DTYPE_F32).data;
 }
 
+static void take_head_rows(const struct carving *carving, const struct bert *model,
+                           struct bert_activations *activations) {
+    const int64_t hidden = carving->config->hidden_size;
+    const int64_t rows = batch_round(
+        bert_head_rows(model, carving->rows, activations->max_sequences, model->max_masked));
+    if (rows > 0) {
+        activations->head_context = take_rows(carving, rows, hidden, carving->compute);
+        activations->head_stream = take_rows(carving, rows, hidden, DTYPE_F32);
+    }
+}
+
 static void take_head(const struct carving *carving, const struct bert *model,
                       struct bert_activations *activations) {
     const enum param_head kind = model->table->head;
@@ -279,6 +290,7 @@ static void take_all(struct carving *carving, const struct bert *model,
     } else {
         take_layers(carving, activations->layers);
     }
+    take_head_rows(carving, model, activations);
     take_head(carving, model, activations);
 }
 

@@ -82,11 +82,15 @@ struct bert_activations {
     struct norm_buffers first_norm; // before the first layer; only in pre-layer-norm models
     struct layer_buffers *layers;   // [L]
     struct mat sublayer;            // [R, H] f32: input of the layer norms
-    struct mat logits;              // [R, outputs] or [C, outputs] f32; see bert_logits
-    struct mat dlogits;             // same shape as logits
-    struct class_buffers pooler;    // empty unless the head reads the pooled output
-    struct token_buffers tokens;    // empty unless this is the token head
-    struct decoder_buffers decoder; // empty unless the head decodes
+    // The last layer's, for a head that reads only some rows (core/batch.h's batch_head): context
+    // and its gradient, and the residual stream and its gradient; otherwise empty.
+    struct mat head_context;                 // [K, H]
+    struct mat head_stream;                  // [K, H] f32
+    struct mat logits;                       // [R, outputs] or [C, outputs] f32; see bert_logits
+    struct mat dlogits;                      // same shape as logits
+    struct class_buffers pooler;             // empty unless the head reads the pooled output
+    struct token_buffers tokens;             // empty unless this is the token head
+    struct decoder_buffers decoder;          // empty unless the head decodes
     struct embedding_buffers embedding_loss; // empty unless embeddings are trained
     float *losses;                           // [S]
     // Gradients of the current layer. They reuse the memory of the forward pass's temporaries,

@@ -7,7 +7,8 @@
 //   g = gelu(m Wi^T + bi)
 //   y = LN(m + dropout(g Wo^T + bo))
 //
-// and a head after the last layer (heads.c). If layer norms come before the sub-layers, the same
+// and a head after the last layer (heads.c). Where the head reads only some rows, the last layer
+// computes only these after its attention. If layer norms come before the sub-layers, the same
 // operations run in the same order: the norm after a residual sum is the one before the next
 // sub-layer, the first norm follows the embedding, and the next sub-layer adds to the sum instead
 // of the norm's output. Backward runs the same list in reverse (doc/math.md). Sub-layer outputs and
@@ -61,6 +62,52 @@ static void clear_frozen_vectors(const struct bert *model) {
         model->device->zero(model->device, model->weights.gradients + first,
                             (size_t)(end - first) * sizeof(float));
     }
+}
+
+// --- what the head does not read -----------------------------------------------------------------
+
+static int is_narrowed(const struct pass *pass, int64_t index) {
+    return pass->head != pass->batch && index == pass->model->config->num_hidden_layers - 1;
+}
+
+// The pass over the rows that are left after the attention of layer `index`.
+static struct pass after_attention(const struct pass *pass, int64_t index) {
+    struct pass after = *pass;
+    after.batch = is_narrowed(pass, index) ? pass->head : pass->batch;
+    return after;
+}
+
+static struct pass head_pass(const struct pass *pass) {
+    return after_attention(pass, pass->model->config->num_hidden_layers - 1);
+}
+
+// Sets *head to the rows that the head reads and returns where they are.
+static const struct batch *head_of(const struct bert *model, const struct batch *batch,
+                                   struct batch *head) {
+    if (batch->head.rows == NULL || bert_head_rows(model, batch->token_count, batch->sequence_count,
+                                                   batch->masked_count) == 0) {
+        return batch;
+    }
+    *head = batch_of_head(batch);
+    return head;
+}
+
+// The rows of `all` that are left after the attention of layer `index`; where these are not all,
+// writes them to `some`.
+static struct mat narrow(const struct pass *pass, int64_t index, struct mat all, struct mat some) {
+    struct device *dev = pass->model->device;
+    if (!is_narrowed(pass, index)) {
+        return used(pass, all);
+    }
+    const struct mat rows = mat_rows(some, 0, pass->head->row_count);
+    dev->gather_rows(dev, rows, used(pass, all), pass->batch->head.rows, pass->batch->head.count);
+    return rows;
+}
+
+// The other way round, of gradients.
+static void widen(const struct pass *pass, struct mat all, struct mat some) {
+    struct device *dev = pass->model->device;
+    dev->scatter_rows(dev, used(pass, all), some, pass->batch->head.rows, pass->batch->head.count);
 }
 
 // --- linear layers of the encoder; a weight's shape is that of its operands ----------------------
@@ -192,12 +239,11 @@ static struct norm_args norm_of(const struct pass *pass, const struct norm_buffe
     };
 }
 
-// out = LN(stream of `in` + dropout(sublayer))
-static void add_and_norm(const struct pass *pass, const struct norm_buffers *out,
-                         const struct norm_buffers *in, int64_t gamma, int64_t beta,
-                         struct dropout dropout) {
+// out = LN(stream + dropout(sublayer))
+static void add_and_norm(const struct pass *pass, const struct norm_buffers *out, struct mat stream,
+                         int64_t gamma, int64_t beta, struct dropout dropout) {
     struct device *dev = pass->model->device;
-    struct norm_args args = norm_of(pass, out, norm_stream(pass->activations, in), gamma, beta);
+    struct norm_args args = norm_of(pass, out, stream, gamma, beta);
     args.x = used(pass, pass->activations->sublayer);
     args.dropout = dropout;
     args.sum = used(pass, out->sum);
@@ -232,9 +278,13 @@ static void self_attention(const struct pass *pass, int64_t index, const struct 
         .dropout = dropout_at(pass, RNG_SITE_ATTENTION, index),
     };
     model->device->attention_forward(model->device, &args, pass->batch);
-    linear(pass, used(pass, pass->activations->sublayer), used(pass, layer->context),
+    const struct pass after = after_attention(pass, index);
+    const struct mat context = narrow(pass, index, layer->context, pass->activations->head_context);
+    const struct mat stream =
+        narrow(pass, index, norm_stream(pass->activations, in), pass->activations->head_stream);
+    linear(&after, used(&after, pass->activations->sublayer), context,
            LINEAR(pass, index, attention));
-    add_and_norm(pass, &layer->attention_norm, in, at->attention_norm_weight,
+    add_and_norm(&after, &layer->attention_norm, stream, at->attention_norm_weight,
                  at->attention_norm_bias, dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
 }
 
@@ -249,8 +299,9 @@ static void output(const struct pass *pass, int64_t index) {
     const struct layer_buffers *layer = &pass->activations->layers[index];
     linear(pass, used(pass, pass->activations->sublayer), used(pass, layer->gelu),
            LINEAR(pass, index, output));
-    add_and_norm(pass, &layer->output_norm, &layer->attention_norm, at->output_norm_weight,
-                 at->output_norm_bias, dropout_at(pass, RNG_SITE_OUTPUT, index));
+    add_and_norm(pass, &layer->output_norm, norm_stream(pass->activations, &layer->attention_norm),
+                 at->output_norm_weight, at->output_norm_bias,
+                 dropout_at(pass, RNG_SITE_OUTPUT, index));
 }
 
 static void need(const struct bert *model, int64_t range) {
@@ -263,17 +314,20 @@ void bert_forward(const struct bert *model, struct bert_activations *activations
                   const struct batch *batch, const struct bert_dropout *dropout) {
     assert(batch->row_count <= activations->max_rows);
     const int64_t layer_count = model->config->num_hidden_layers;
-    struct pass pass = {model, activations, batch, dropout};
+    struct batch head;
+    const struct pass pass = {model, activations, batch, dropout, head_of(model, batch, &head)};
     need(model, layer_count + 1); // the embeddings; all biases and norms
     make_input(&pass);
     for (int64_t i = 0; i < layer_count; i++) {
+        const struct pass after = after_attention(&pass, i);
         need(model, i);
         self_attention(&pass, i, layer_input(activations, i));
-        intermediate(&pass, i);
-        output(&pass, i);
+        intermediate(&after, i);
+        output(&after, i);
     }
     need(model, layer_count);
-    activations->head->forward(&pass);
+    const struct pass last = head_pass(&pass);
+    activations->head->forward(&last);
 }
 
 struct mat bert_logits(const struct bert_activations *activations, const struct batch *batch) {
@@ -316,9 +370,10 @@ static void restore_input(const struct pass *pass, int64_t index) {
 // the last layer is still present, and that of another one is the input of the layer above, which
 // was restored before.
 static void recompute(const struct pass *pass, int64_t index) {
+    const struct pass after = after_attention(pass, index);
     restore_input(pass, index);
     self_attention(pass, index, layer_input(pass->activations, index));
-    intermediate(pass, index);
+    intermediate(&after, index);
 }
 
 // --- backward ---------------------------------------------------------------------------------
@@ -381,20 +436,39 @@ static void feed_forward_backward(const struct pass *pass, int64_t index) {
     linear_input_gradient(pass, dbranch, du, at->intermediate_weight);
 }
 
+// Computes dcontext and the gradient of the residual stream before the attention's norm.
+static void attention_output_backward(const struct pass *pass, int64_t index) {
+    const struct bert_activations *activations = pass->activations;
+    const struct param_layer *at = &pass->model->table->layers[index];
+    const struct layer_buffers *layer = &activations->layers[index];
+    const struct pass after = after_attention(pass, index);
+    const int is_narrow = is_narrowed(pass, index);
+    const struct mat dsublayer = used(&after, activations->dsublayer);
+    const struct mat context = used(&after, is_narrow ? activations->head_context : layer->context);
+    const struct mat dcontext = is_narrow ? context : used(&after, layer->dcontext);
+    struct norm_grad_args args = norm_backward_of(
+        &after, &layer->attention_norm, 1, at->attention_norm_weight, at->attention_norm_bias);
+    if (is_narrow) {
+        args.dresidual = used(&after, activations->head_stream);
+    }
+    add_and_norm_backward(&after, args, at->attention_bias,
+                          dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
+    linear_weight_gradient(&after, at->attention_weight, NULL, dsublayer, context);
+    linear_input_gradient(&after, dcontext, dsublayer, at->attention_weight);
+    if (is_narrow) {
+        widen(pass, layer->dcontext, dcontext);
+        widen(pass, activations->dresidual, args.dresidual);
+    }
+}
+
 static void self_attention_backward(const struct pass *pass, int64_t index,
                                     const struct norm_buffers *in) {
     const struct bert *model = pass->model;
     const struct param_layer *at = &model->table->layers[index];
     const struct layer_buffers *layer = &pass->activations->layers[index];
-    const struct mat dsublayer = used(pass, pass->activations->dsublayer);
     const struct mat dbranch = used(pass, pass->activations->dbranch);
 
-    add_and_norm_backward(pass,
-                          norm_backward_of(pass, &layer->attention_norm, 1,
-                                           at->attention_norm_weight, at->attention_norm_bias),
-                          at->attention_bias, dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
-    linear_weight_gradient(pass, at->attention_weight, NULL, dsublayer, used(pass, layer->context));
-    linear_input_gradient(pass, used(pass, layer->dcontext), dsublayer, at->attention_weight);
+    attention_output_backward(pass, index);
     struct attention_grad_args args = {
         .dqkv = used(pass, layer->dqkv),
         .dcontext = used(pass, layer->dcontext),
@@ -464,7 +538,8 @@ static void layer_backward(const struct pass *pass, int64_t index) {
     if (pass->activations->keep == BERT_KEEP_SUMS) {
         recompute(pass, index);
     }
-    feed_forward_backward(pass, index);
+    const struct pass after = after_attention(pass, index);
+    feed_forward_backward(&after, index);
     self_attention_backward(pass, index, layer_input(pass->activations, index));
 }
 
@@ -475,8 +550,10 @@ void bert_backward(const struct bert *model, struct bert_activations *activation
     assert(activations->keep != BERT_KEEP_NOTHING && model->weights.gradients);
     assert(activations->head->backward != NULL);
     assert(batch->sequence_count <= activations->max_sequences);
-    struct pass pass = {model, activations, batch, dropout};
-    activations->head->backward(&pass, loss_scale);
+    struct batch head;
+    const struct pass pass = {model, activations, batch, dropout, head_of(model, batch, &head)};
+    const struct pass last = head_pass(&pass);
+    activations->head->backward(&last, loss_scale);
     announce(sink, model->table, layer_count);
     const int64_t lowest = lowest_layer(model);
     for (int64_t i = layer_count - 1; i >= 0; i--) {
@@ -543,7 +620,11 @@ static int is_finite(struct device *dev, struct mat m, int64_t row_count, float 
 int64_t bert_first_nonfinite(const struct bert *model, struct bert_activations *activations,
                              const struct batch *batch) {
     assert(activations->keep != BERT_KEEP_NOTHING);
-    const struct pass pass = {.model = model, .activations = activations, .batch = batch};
+    struct batch head;
+    const struct pass pass = {.model = model,
+                              .activations = activations,
+                              .batch = batch,
+                              .head = head_of(model, batch, &head)};
     const int64_t layer_count = model->config->num_hidden_layers;
     const struct mat logits = activations->logits;
     float *values =
@@ -553,11 +634,12 @@ int64_t bert_first_nonfinite(const struct bert *model, struct bert_activations *
     }
     int64_t found = -1;
     for (int64_t i = 0; i <= layer_count && found < 0; i++) {
+        const struct pass own = i < layer_count ? pass : head_pass(&pass);
         if (activations->keep == BERT_KEEP_SUMS && i > 0) {
-            restore_input(&pass, i);
+            restore_input(&own, i);
         }
         struct mat output = norm_operand(layer_input(activations, i));
-        if (!is_finite(model->device, output, batch->token_count, values)) {
+        if (!is_finite(model->device, output, own.batch->token_count, values)) {
             found = i;
         }
     }
@@ -580,9 +662,14 @@ double bert_forward_flops(const struct bert_config *config, int64_t length) {
     return (double)config->num_hidden_layers * (products + attention);
 }
 
-double bert_masked_flops(const struct bert *model, int64_t masked) {
+double bert_head_flops(const struct bert *model, int64_t tokens, int64_t sequences,
+                       int64_t masked) {
     const double hidden = (double)model->config->hidden_size;
+    const double inner = (double)model->config->intermediate_size;
     const double words = (double)model->config->vocab_size;
-    const int is_decoded = param_head_decodes(model->table->head);
-    return is_decoded ? 2 * (double)masked * (hidden * hidden + hidden * words) : 0;
+    const int64_t rows = bert_head_rows(model, tokens, sequences, masked);
+    const double spared = rows > 0 ? (double)(tokens - rows) : 0;
+    const double decoded = param_head_decodes(model->table->head) ? (double)masked : 0;
+    return 2 * decoded * (hidden * hidden + hidden * words) -
+           2 * spared * (hidden * hidden + 2 * hidden * inner);
 }

@@ -67,6 +67,11 @@ enum bert_keep {
 // weights.are_packed must be 1 from then on. Nothing where the device packs none.
 void bert_pack(const struct bert *model);
 
+// Of a batch of that extent, the rows of the last layer's output that the head reads at most
+// (core/batch.h's batch_head); 0: it reads all. Where a batch has a batch_head, the last layer
+// computes nothing but these after its attention.
+int64_t bert_head_rows(const struct bert *model, int64_t tokens, int64_t sequences, int64_t masked);
+
 // The number of rows of logits in the decoder's buffer, for a batch with `masked`
 // masked tokens.
 int64_t bert_decoder_rows(int64_t masked);
@@ -146,7 +151,8 @@ int64_t bert_first_nonfinite(const struct bert *model, struct bert_activations *
 // The floating-point operations that the encoder needs for one sequence of length S, forward only:
 // L * (2 S (4 H^2 + 2 H I) + 4 S^2 H). Training needs three times as many.
 double bert_forward_flops(const struct bert_config *config, int64_t length);
-// The same for a head that decodes, with M masked tokens: 2 M (H^2 + H V); 0 for other heads.
-double bert_masked_flops(const struct bert *model, int64_t masked);
+// What the head adds to that for a batch with M masked tokens: 2 M (H^2 + H V) where it decodes,
+// less 2 (H^2 + 2 H I) for each row of the last layer's output that it does not read.
+double bert_head_flops(const struct bert *model, int64_t tokens, int64_t sequences, int64_t masked);
 
 #endif

@@ -460,13 +460,25 @@ static void embedding_backward(const struct pass *pass, float loss_scale) {
 static const struct bert_head heads[PARAM_HEADS] = {
     [PARAM_HEAD_NONE] = {.per_token = 1, .forward = no_forward},
     [PARAM_HEAD_SPAN] = {.per_token = 1, .forward = span_forward, .backward = span_backward},
-    [PARAM_HEAD_CLASS] = {.forward = class_forward, .backward = class_backward},
+    [PARAM_HEAD_CLASS] = {.reads_some = 1, .forward = class_forward, .backward = class_backward},
     [PARAM_HEAD_TOKEN] = {.per_token = 1, .forward = token_forward, .backward = token_backward},
-    [PARAM_HEAD_PRETRAINING] = {.forward = pretraining_forward, .backward = pretraining_backward},
-    [PARAM_HEAD_MASKED] = {.forward = masked_forward, .backward = masked_backward},
+    [PARAM_HEAD_PRETRAINING] = {.reads_some = 1,
+                                .forward = pretraining_forward,
+                                .backward = pretraining_backward},
+    [PARAM_HEAD_MASKED] = {.reads_some = 1, .forward = masked_forward, .backward = masked_backward},
     [PARAM_HEAD_EMBEDDING] = {.forward = embedding_forward, .backward = embedding_backward},
 };
 
 const struct bert_head *bert_head_of(enum param_head head) {
     return &heads[head];
+}
+
+int64_t bert_head_rows(const struct bert *model, int64_t tokens, int64_t sequences,
+                       int64_t masked) {
+    const enum param_head head = model->table->head;
+    const int reads_some = head == PARAM_HEAD_EMBEDDING
+                               ? model->config->embedding.pooling == BERTH_POOL_CLS
+                               : heads[head].reads_some;
+    const int64_t rows = sequences + masked;
+    return !reads_some ? 0 : rows < tokens ? rows : tokens;
 }

@@ -9,6 +9,9 @@ struct pass;
 
 struct bert_head {
     int per_token; // 1: one row of logits per token; 0: one per sequence
+    // 1: it reads no rows of the last layer's output but those of core/batch.h's batch_head. An
+    // embedding reads these where its pooling reads the first token.
+    int reads_some;
     // Computes the logits from the last layer's output.
     void (*forward)(const struct pass *pass);
     // Writes the losses to the activations and adds the gradients of loss_scale * (their sum) to

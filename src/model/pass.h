@@ -14,6 +14,7 @@ struct pass {
     struct bert_activations *activations;
     const struct batch *batch;
     const struct bert_dropout *dropout;
+    const struct batch *head; // the rows that the head reads: `batch`, or some of its rows
 };
 
 // The rows of a buffer that this batch uses.

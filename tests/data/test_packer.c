@@ -32,13 +32,13 @@ static const struct packer_source source = {.get = get, .count = COUNT};
 
 static enum berth_status init(struct packer *packer, int64_t tokens, int64_t sequences,
                               int64_t masked) {
-    const struct batch_extent limits = {tokens, sequences, masked, 0, 0};
+    const struct batch_extent limits = {.tokens = tokens, .sequences = sequences, .masked = masked};
     return packer_init(packer, &limits, 0, NULL);
 }
 
 static size_t fit(const uint32_t *order, size_t count, int64_t tokens, int64_t sequences,
                   int64_t masked) {
-    const struct batch_extent limits = {tokens, sequences, masked, 0, 0};
+    const struct batch_extent limits = {.tokens = tokens, .sequences = sequences, .masked = masked};
     return packer_fit(&source, order, count, &limits);
 }
 
@@ -153,6 +153,39 @@ static void packs_masked_tokens(void **state) {
     packer_done(&packer);
 }
 
+// The first row of each sequence and its masked ones, as a batch of their own.
+static void picks_rows_for_the_head(void **state) {
+    static const uint32_t order[] = {3, 0, 2, 1};
+    static const int64_t places[] = {9, 8, 7, 6};
+    static const int32_t rows[] = {0, 1, 40, 64, 65, 69, 70, 71, 110, 129};
+    static const int32_t positions[] = {0, 1, 40, 0, 1, 0, 0, 1, 40, 59};
+    static const int32_t sequences[] = {0, 0, 0, 1, 1, 2, 3, 3, 3, 3};
+    static const int32_t firsts[] = {0, 3, 5, 6, 10}, masked[] = {1, 2, 4, 7, 8, 9};
+    const struct batch_extent limits = {
+        .tokens = 130, .sequences = 4, .masked = 6, .head_rows = 10};
+    struct packer packer;
+    assert_int_equal(packer_init(&packer, &limits, 0, NULL), BERTH_OK);
+    for (int again = 0; again < 2; again++) {
+        packer_fill(&packer, &source, order, places, 4);
+        const struct batch head = batch_of_head(&packer.batch);
+        assert_int_equal(packer.batch.head.count, 10);
+        assert_memory_equal(packer.batch.head.rows, rows, sizeof rows);
+        assert_int_equal(head.token_count, 10);
+        assert_int_equal(head.row_count, 64);
+        assert_memory_equal(head.positions, positions, sizeof positions);
+        assert_memory_equal(head.sequences, sequences, sizeof sequences);
+        assert_memory_equal(head.cu_seqlens, firsts, sizeof firsts);
+        assert_memory_equal(head.masked_rows, masked, sizeof masked);
+        assert_memory_equal(head.masked_labels, packer.batch.masked_labels, sizeof masked);
+        assert_memory_equal(head.places, places, sizeof places);
+        for (int row = 10; row < 64; row++) {
+            assert_int_equal(head.positions[row], 0);
+            assert_int_equal(head.sequences[row], -1);
+        }
+    }
+    packer_done(&packer);
+}
+
 static void clears_the_slack(void **state) {
     static const uint32_t large[] = {1, 3}, small[] = {4};
     struct packer packer;
@@ -219,20 +252,24 @@ static void keeps_groups_whole(void **state) {
     assert_int_equal(all.max_length, 4);
     for (int64_t tokens = 1; tokens <= all.tokens; tokens++) {
         for (int64_t items = 1; items <= 7; items++) {
-            const struct batch_extent limits = {tokens, items, 0, 0, 0};
+            const struct batch_extent limits = {.tokens = tokens, .sequences = items};
             const size_t count = packer_fit(&examples, order, 7, &limits);
             assert_true(count == 3 || count == 6 || count == 7);
             assert_true(count == 3 || packer_extent(&examples, order, count).tokens <= tokens);
         }
     }
-    const struct batch_extent enough = {all.tokens, 7, 0, 0, 0};
+    const struct batch_extent enough = {.tokens = all.tokens, .sequences = 7};
     assert_int_equal(packer_fit(&examples, order, 7, &enough), 7);
 }
 
 static void refuses_impossible_sizes(void **state) {
-    static const struct batch_extent sizes[] = {
-        {0, 1, 0, 0, 0},         {1, 0, 0, 0, 0},  {-1, 1, 0, 0, 0},       {INT64_MAX, 1, 0, 0, 0},
-        {1, INT64_MAX, 0, 0, 0}, {1, 1, -1, 0, 0}, {1, 1, INT64_MAX, 0, 0}};
+    static const struct batch_extent sizes[] = {{.sequences = 1},
+                                                {.tokens = 1},
+                                                {.tokens = -1, .sequences = 1},
+                                                {.tokens = INT64_MAX, .sequences = 1},
+                                                {.tokens = 1, .sequences = INT64_MAX},
+                                                {.tokens = 1, .sequences = 1, .masked = -1},
+                                                {.tokens = 1, .sequences = 1, .masked = INT64_MAX}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct packer packer;
         struct berth_error error = {0};
@@ -240,7 +277,7 @@ static void refuses_impossible_sizes(void **state) {
         assert_non_null(strstr(error.message, "a batch of"));
         packer_done(&packer);
     }
-    const struct batch_extent limits = {10, 1, 2, 0, 0};
+    const struct batch_extent limits = {.tokens = 10, .sequences = 1, .masked = 2};
     struct packer packer;
     struct berth_error error = {0};
     memory_fail_at(1, 0);
@@ -255,6 +292,7 @@ int main(void) {
         cmocka_unit_test(shuffles_differ_between_far_epochs),
         cmocka_unit_test(packs_end_to_end),
         cmocka_unit_test(packs_masked_tokens),
+        cmocka_unit_test(picks_rows_for_the_head),
         cmocka_unit_test(clears_the_slack),
         cmocka_unit_test(fits_the_front),
         cmocka_unit_test(packs_groups),

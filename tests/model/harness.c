@@ -244,6 +244,7 @@ struct packed {
     int64_t *places;
     float *targets, *shares;
     int32_t *masked; // rows, then labels
+    int32_t *head;   // the arrays of the batch's head
 };
 
 static int32_t *sorted_rows(const int32_t *ids, int64_t count) {
@@ -272,6 +273,21 @@ static void pack_sequence(const struct packed *packed, int32_t *const arrays[4],
         arrays[3][first + i] = (int32_t)s;
     }
     packed->places[s] = sequence->place;
+}
+
+static void pack_head(struct packed *packed) {
+    struct batch *batch = &packed->batch;
+    const int64_t rows = batch_round(batch->sequence_count + batch->masked_count);
+    const int64_t numbers = 3 * rows + batch->sequence_count + 1 + batch->masked_count;
+    packed->head = malloc((size_t)numbers * sizeof *packed->head);
+    assert_non_null(packed->head);
+    batch->head =
+        (struct batch_head){.rows = packed->head,
+                            .positions = packed->head + rows,
+                            .sequences = packed->head + 2 * rows,
+                            .cu_seqlens = packed->head + 3 * rows,
+                            .masked_rows = packed->head + 3 * rows + batch->sequence_count + 1};
+    batch_fill_head(batch);
 }
 
 struct packed *packed_new(const struct reference_sequence *sequences, int64_t count) {
@@ -342,6 +358,7 @@ struct packed *packed_new(const struct reference_sequence *sequences, int64_t co
         .masked_rows = packed->masked,
         .masked_labels = packed->masked + masked_count,
     };
+    pack_head(packed);
     return packed;
 }
 
@@ -360,6 +377,7 @@ void packed_free(struct packed *packed) {
     free(packed->targets);
     free(packed->shares);
     free(packed->masked);
+    free(packed->head);
     free(packed);
 }
 

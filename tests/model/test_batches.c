@@ -502,6 +502,27 @@ static void flops_follow_the_formula(void **state) {
     assert_true(bert_forward_flops(&base, 384) == expected);
 }
 
+// Four sequences of 96 tokens, of which 40 are masked.
+static void flops_of_heads_follow_the_formula(void **state) {
+    struct bert_config base = tiny_config(768, 12, 3072, 12);
+    const double row = 2.0 * (768 * 768 + 2 * 768 * 3072), word = 2.0 * (768 * 768 + 768 * 61);
+    const struct {
+        enum param_head head;
+        double expected;
+    } rows[] = {{PARAM_HEAD_SPAN, 0},
+                {PARAM_HEAD_TOKEN, 0},
+                {PARAM_HEAD_CLASS, -(384 - 44) * row},
+                {PARAM_HEAD_PRETRAINING, 40 * word - (384 - 44) * row}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct param_table table = {.head = rows[i].head};
+        const struct bert model = {.config = &base, .table = &table};
+        assert_true(bert_head_flops(&model, 384, 4, 40) == rows[i].expected);
+    }
+    const struct param_table table = {.head = PARAM_HEAD_CLASS};
+    const struct bert model = {.config = &base, .table = &table};
+    assert_true(bert_head_flops(&model, 3, 3, 0) == 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cutting_a_batch_changes_nothing),
@@ -519,6 +540,7 @@ int main(void) {
         cmocka_unit_test(memory_is_what_the_table_says),
         cmocka_unit_test(lack_of_memory_is_told),
         cmocka_unit_test(flops_follow_the_formula),
+        cmocka_unit_test(flops_of_heads_follow_the_formula),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

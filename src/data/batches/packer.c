@@ -184,6 +184,9 @@ void packer_fill(struct packer *packer, const struct packer_source *source, cons
     if (packer->word_rows != NULL) {
         sort_words(packer);
     }
+    if (batch->head.rows != NULL) {
+        batch_fill_head(batch);
+    }
 }
 
 size_t packer_fit(const struct packer_source *source, const uint32_t *order, size_t count,

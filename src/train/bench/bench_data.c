@@ -401,6 +401,6 @@ struct bench_count bench_data_count(const struct bench_data *data, size_t first,
         count.masked += own.masked_count;
         count.flops += bert_forward_flops(&data->files.shape, own.length);
     }
-    count.flops += bert_masked_flops(&model, count.masked);
+    count.flops += bert_head_flops(&model, count.tokens, count.sequences, count.masked);
     return count;
 }

@@ -4,17 +4,19 @@
 #include "core/arena.h"
 #include "train/engine/profile.h"
 
-static struct batch_extent worst_of(const struct bert_config *config,
+static struct batch_extent worst_of(const struct state *state, const struct bert_config *config,
                                     const struct engine_shape *shape) {
     struct batch_extent worst = batch_extent_larger(&shape->train, &shape->infer);
     worst.labels = config->problem == BERT_LABELS ? config->num_labels : 0;
+    const struct bert model = {.config = config, .table = state->table};
+    worst.head_rows = bert_head_rows(&model, worst.tokens, worst.sequences, worst.masked);
     return worst;
 }
 
 static struct device_shape device_shape_of(const struct state *state,
                                            const struct bert_config *config,
                                            const struct engine_shape *shape) {
-    const struct batch_extent worst = worst_of(config, shape);
+    const struct batch_extent worst = worst_of(state, config, shape);
     return (struct device_shape){
         .batch = worst,
         .hidden = config->hidden_size,
@@ -87,7 +89,7 @@ enum berth_status engine_measure(const struct state *state, const struct bert_co
 static enum berth_status take_batches(struct engine *engine, const struct engine_shape *shape,
                                       struct berth_error *error) {
     struct device *device = engine->state->device;
-    const struct batch_extent worst = worst_of(engine->model.config, shape);
+    const struct batch_extent worst = worst_of(engine->state, engine->model.config, shape);
     TRY(packer_init(&engine->packer, &worst, device->wants_word_rows, error));
     TRY(device_batch_init(&engine->batch, device, &worst, error));
     engine->sums = device->memory_new(device, sizeof *engine->sums);
@@ -145,7 +147,8 @@ const struct batch *engine_load(struct engine *engine, const struct engine_load 
 
 double engine_forward_flops(const struct engine *engine) {
     const struct batch *batch = &engine->packer.batch;
-    double flops = bert_masked_flops(&engine->model, batch->masked_count);
+    double flops = bert_head_flops(&engine->model, batch->token_count, batch->sequence_count,
+                                   batch->masked_count);
     for (int64_t i = 0; i < batch->sequence_count; i++) {
         flops += bert_forward_flops(engine->model.config,
                                     batch->cu_seqlens[i + 1] - batch->cu_seqlens[i]);

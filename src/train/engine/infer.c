@@ -61,7 +61,8 @@ enum berth_status infer_find_worst(const struct packer_source *source,
     if (config->predict_batch_size < INFER_TOKENS / config->max_seq_length) {
         budget = config->predict_batch_size * config->max_seq_length;
     }
-    const struct batch_extent limits = {budget, INT64_MAX, INT64_MAX, 0, 0};
+    const struct batch_extent limits = {
+        .tokens = budget, .sequences = INT64_MAX, .masked = INT64_MAX};
     *worst = (struct batch_extent){.tokens = 1, .sequences = 1, .max_length = 1};
     for (size_t done = 0; done < source->count;) {
         size_t cut = packer_fit(source, order + done, source->count - done, &limits);
@@ -153,8 +154,9 @@ static double batch_cost(const struct prediction *prediction, size_t batch) {
     const struct bert *model = &prediction->engine->model;
     double flops = 0;
     for (size_t i = prediction->starts[batch]; i < prediction->starts[batch + 1]; i++) {
-        flops += bert_forward_flops(model->config, sequence_at(prediction, i).length) +
-                 bert_masked_flops(model, masked_at(prediction, i));
+        const int64_t length = sequence_at(prediction, i).length;
+        flops += bert_forward_flops(model->config, length) +
+                 bert_head_flops(model, length, 1, masked_at(prediction, i));
     }
     return flops;
 }

@@ -201,8 +201,11 @@ static int begin_graph(const struct update_cut *cut, const struct batch *batch,
         return 0;
     }
     const uint64_t has_slack = batch->row_count > batch->token_count;
-    device->graph_begin(device, 1 + (size_class(batch->row_count) * 2 + has_slack) * GRAPH_PARTS +
-                                    (uint64_t)part);
+    const uint64_t head_has_slack = batch->head.count % BATCH_ROUNDING > 0;
+    device->graph_begin(
+        device,
+        1 + (size_class(batch->row_count) * 4 + has_slack * 2 + head_has_slack) * GRAPH_PARTS +
+            (uint64_t)part);
     return 1;
 }
 
