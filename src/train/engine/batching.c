@@ -265,6 +265,9 @@ static void widen(const struct batching *b, const struct packer_source *source,
     worst->micro.tokens = bound < tokens ? bound : tokens;
     worst->micro.sequences = items * texts;
     worst->micro.max_length = length;
+    if (worst->micro.masked > 0) {
+        worst->micro.masked = worst->micro.tokens;
+    }
 }
 
 static void walk_all(struct walk *walk) {

@@ -115,7 +115,7 @@ static void report_files(const struct training_plan *plan, const struct berth_lo
     int64_t every = steps == OPTION_AUTO ? 1 : steps > 0 ? steps : batching->updates_per_epoch;
     every = every < batching->total_steps ? every : batching->total_steps;
     int64_t checkpoint = plan->files->table.parameter_count * 12;
-    int64_t saves = (batching->total_steps + every - 1) / every;
+    int64_t saves = every > 0 ? (batching->total_steps + every - 1) / every : 0;
     int64_t kept = plan->config->save_total_limit > 0 && plan->config->save_total_limit < saves
                        ? plan->config->save_total_limit
                        : saves;
