@@ -353,21 +353,23 @@ static enum MHD_Result begin(struct exchange *exchange) {
 // its end, for which there is a deadline.
 static enum MHD_Result take_body(struct exchange *exchange, const char *bytes, size_t *length) {
     struct http_server *server = exchange->server;
-    const size_t whole = exchange->body.length + *length;
-    if (exchange->is_refused) {
-        *length = 0;
+    const size_t count = *length;
+    *length = 0;
+    if (exchange->is_refused || exchange->refusal != 0) {
         return MHD_YES;
     }
-    if (whole > server->settings.limits.body_bytes) {
+    if (exchange->body.length + count > server->settings.limits.body_bytes) {
         exchange->refusal = 413;
-    } else if (atomic_fetch_add(&server->body_bytes, *length) + *length > BODIES_MOST) {
-        atomic_fetch_sub(&server->body_bytes, *length);
+        return MHD_YES;
+    }
+    if (atomic_fetch_add(&server->body_bytes, count) + count > BODIES_MOST) {
         exchange->refusal = 503;
+    } else {
+        buffer_put(&exchange->body, bytes, count);
     }
-    if (exchange->refusal == 0) {
-        buffer_put(&exchange->body, bytes, *length);
+    if (exchange->refusal != 0 || exchange->body.failed) {
+        atomic_fetch_sub(&server->body_bytes, count);
     }
-    *length = 0;
     return exchange->body.failed ? MHD_NO : MHD_YES;
 }
 

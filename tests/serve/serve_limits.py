@@ -61,6 +61,22 @@ class Framing(unittest.TestCase):
         self.assertEqual(self.server.status("/", exactly), 200)
         self.assertEqual(self.server.status("/", exactly + b" "), 413)
 
+    def test_pieces_after_a_refused_one_take_nothing_from_others(self):
+        # 540 MB, more than all bodies may take together, none of which is kept.
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=PATIENCE) as connection:
+            def send(size, times=1):
+                connection.sendall((b"%x\r\n%s\r\n" % (size, b" " * size)) * times)
+            connection.sendall(post(b"", b"Transfer-Encoding: chunked", b"Connection: close"))
+            time.sleep(0.2)  # so that each of the next two chunks is read as a whole
+            send(10000)
+            time.sleep(0.2)
+            send(10001)
+            for _ in range(540):
+                send(5000, 200)
+            connection.sendall(b"0\r\n\r\n")
+            self.assertEqual(statuses(connection.recv(65536)), [413])
+        self.assertEqual(self.server.status("/", ASK), 200)
+
     def test_chunked_body(self):
         parts = b"".join(b"%x\r\n%s\r\n" % (len(ASK[i:i + 7]), ASK[i:i + 7]) for i in range(0, len(ASK), 7))
         reply = self.server.raw(post(parts + b"0\r\n\r\n", b"Transfer-Encoding: chunked", b"Connection: close"))
