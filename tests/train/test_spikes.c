@@ -140,6 +140,25 @@ static void test_skipping_resumed(void **state) {
     resume_everywhere("skip", find_spike());
 }
 
+// Each update once, in order: the records of a rollback's checkpoint are not repeated.
+static void assert_history_is_whole(const char *output, int updates) {
+    char path[128], words[64];
+    snprintf(path, sizeof path, "%s/trainer_state.json", output);
+    char *text = fixture_text(in_folder(path)), *at = strstr(text, "log_history");
+    int losses = 0;
+    *strstr(at, "stateful_callbacks") = '\0';
+    for (char *loss = at; (loss = strstr(loss, "\"loss\": ")) != NULL; loss++) {
+        losses++;
+    }
+    assert_int_equal(losses, updates);
+    for (int step = 1; step <= updates; step++) {
+        snprintf(words, sizeof words, "\"step\": %d\n", step);
+        assert_non_null(at = strstr(at, "\"step\": "));
+        assert_int_equal(strncmp(at++, words, strlen(words)), 0);
+    }
+    memory_free(text);
+}
+
 // Checkpoints of every third update. From the one before the spike the run goes on with the data
 // after the spike's, and has forgotten what it did since.
 static void test_rollback(void **state) {
@@ -155,6 +174,7 @@ static void test_rollback(void **state) {
     assert_int_equal(first, spike);
     assert_same_state(checkpoint("warned", kept), checkpoint("back", kept));
     assert_int_equal((int)fixture_number("back", "trainer_state.json", "global_step"), UPDATES);
+    assert_history_is_whole("back", UPDATES);
     // Another process that resumes from that checkpoint meets the same spike, goes back and ends
     // with the same bytes.
     fixture_copy(in_folder(checkpoint("back", kept)), in_folder(checkpoint("again", kept)));

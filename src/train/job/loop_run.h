@@ -33,7 +33,7 @@ struct run {
     enum spike_policy spike_policy;
     int rollbacks;      // to the newest checkpoint
     int64_t first_step; // step at which the run began or was resumed
-    int64_t saved_step; // newest step that has a checkpoint
+    int64_t saved_step; // newest step that has a checkpoint in output_dir; -1: none
     int64_t next_save;  // --save_steps auto: the next step to save at
     int64_t saves;
     double save_began; // of the checkpoint that is written beside the updates

@@ -77,7 +77,6 @@ static enum berth_status go_back(struct run *run, const char *folder, struct ber
     const int64_t spike = progress->step + progress->data_shift;
     TRY(restore(run, folder, error));
     progress->data_shift = spike + 1 - progress->step;
-    run->window = (struct window){0};
     run->ema_loss = NAN;
     return BERTH_OK;
 }

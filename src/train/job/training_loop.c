@@ -25,11 +25,15 @@ static enum berth_status ask_stop(struct run *run, struct berth_error *error) {
 // --- evaluation ---------------------------------------------------------------------------------
 
 static int evaluation_is_due(const struct training_loop *loop, int64_t step) {
-    if (loop->evaluation == NULL || loop_own_step(loop, step) == 0) {
+    if (loop->evaluation == NULL) {
         return 0;
     }
-    return step == loop_end(loop) || loop_is_every(loop, step, loop->config->eval_steps) ||
-           (loop->config->evaluate_every_epoch && loop_ends_epoch(loop, step));
+    if (step == loop_end(loop)) {
+        return 1;
+    }
+    return loop_own_step(loop, step) > 0 &&
+           (loop_is_every(loop, step, loop->config->eval_steps) ||
+            (loop->config->evaluate_every_epoch && loop_ends_epoch(loop, step)));
 }
 
 static void report_evaluation(const struct run *run, const struct infer_result *timing) {
@@ -220,6 +224,20 @@ static void look_at_paces(struct run *run, const struct update_result *update, d
     }
 }
 
+// What becomes of an update whose loss and gradient are known.
+static enum berth_status settle(struct run *run, const struct update_args *args,
+                                const struct update_result *update,
+                                const struct spike_limits *limits, struct berth_error *error) {
+    if (!isfinite(update->loss) || !isfinite(update->grad_norm)) {
+        return overflow(run, args, update, error);
+    }
+    if (update->is_held) {
+        return loop_hold(run, update, limits, error);
+    }
+    follow_update(run, update, limits);
+    return BERTH_OK;
+}
+
 static enum berth_status do_update(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct progress *progress = run->progress;
@@ -253,16 +271,12 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
     if (update.left) {
         return interrupted(run, "at once, without saving: resume from the last checkpoint", error);
     }
-    if (!isfinite(update.loss) || !isfinite(update.grad_norm)) {
-        TRY(overflow(run, &args, &update, error));
-    } else if (update.is_held) {
-        TRY(loop_hold(run, &update, &limits, error));
-    } else {
-        follow_update(run, &update, &limits);
-    }
+    TRY(settle(run, &args, &update, &limits, error));
     loop_count_update(run, &update, &data, machine_seconds() - begin);
     look_at_paces(run, &update, machine_seconds() - begin);
-    if (loop_log_is_due(loop, progress->step)) {
+    if (progress->step <= args.step) { // back at a checkpoint, whose records exist
+        run->window = (struct window){0};
+    } else if (loop_log_is_due(loop, progress->step)) {
         TRY(loop_log_step(run, args.learning_rate, update.grad_norm, error));
     }
     log_progress(loop->log, "train", progress->step, loop_end(loop));
@@ -342,7 +356,7 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     }
     TRY(check_lock(run->loop, error));
     TRY(loop_go_on_saving(run, 1, error));
-    if (run->saved_step != run->progress->step) {
+    if (run->saved_step != run->progress->step && run->first_step != run->progress->step) {
         TRY(loop_save(run, error));
         TRY(loop_go_on_saving(run, 1, error));
     }
@@ -398,7 +412,7 @@ enum berth_status training_loop_run(const struct training_loop *loop,
                       .result = result,
                       .schedule = *loop->schedule,
                       .first_step = progress->step,
-                      .saved_step = progress->step,
+                      .saved_step = loop->saved_step,
                       .next_save = progress->step + 1, // to learn what saving takes
                       .last_step = loop_end(loop)};
     int64_t steps = loop->config->steps_this_run;

@@ -29,6 +29,7 @@ struct training_loop {
     const struct schedule *schedule;
     struct feed *feed;
     const struct checkpoint_content *content; // contains the progress of the run
+    int64_t saved_step;            // newest step that has a checkpoint in output_dir; -1: none
     struct saver *saver;           // writes checkpoints beside the updates; NULL: between them
     struct evaluation *evaluation; // NULL: none
 };
