@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From articles to shards, instances and packs: the same bytes with any number of threads and of
-// ranks, which are threads here, and after every interruption (a failing or fatal system call at
-// every point, no memory, a stop); finished files are kept; different settings and unknown files
-// are refused by name.
-#include "comm/job.h"
+// From articles to shards, instances and packs: the same bytes with any number of threads and after
+// every interruption (a failing or fatal system call at every point, no memory, a stop); finished
+// files are kept; different settings and unknown files are refused by name. Several ranks:
+// test_stages_ranks.c.
 #include "core/buffer.h"
 #include "core/scratch.h"
 #include "data/pretraining/pretraining_file.h"
@@ -11,220 +10,17 @@
 #include "data/stages/pack_stage.h"
 #include "data/stages/shard_stage.h"
 #include "interrupted.h"
+#include "stages_fixture.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sys/wait.h>
-
-enum { ARTICLES = 30, SHARDS = 3, TESTS = 2 };
-
-static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\none\ntwo\nthree\nfour\n"
-                                 "five\n##s\nbern\nzurich\nriver\nbridge\n0\n1\n2\n3\n4\n5\n";
-
-// The settings of a run.
-struct wish {
-    const char *folder;
-    int threads, shards, articles, dupe_factor, predictions, python, whole_word, tfrecord;
-    uint64_t seed;
-    const volatile int *stop;
-    struct comm *comm;
-};
-
-static int reports(const struct wish *wish) {
-    return wish->comm == NULL || wish->comm->rank == 0;
-}
-
-static struct wish usual(const char *folder) {
-    return (struct wish){.folder = folder,
-                         .threads = 1,
-                         .shards = SHARDS,
-                         .articles = ARTICLES,
-                         .dupe_factor = 2,
-                         .predictions = 5,
-                         .seed = 7};
-}
-
-static void write_articles(int count) {
-    static const char *const words[] = {"one", "twos", "three", "rivers", "bern", "bridge", "five"};
-    struct buffer text = {0};
-    for (int i = 0; i < count; i++) {
-        for (int j = 0; j < 3 + i % 4; j++) {
-            for (int k = 0; k < 3 + (i * j) % 5; k++) {
-                buffer_put_text(&text, words[(i + 3 * j + 5 * k) % 7]);
-                buffer_put_text(&text, " ");
-            }
-            buffer_put_text(&text, "1. One. Two three.\n");
-        }
-        buffer_put_text(&text, "\n");
-    }
-    scratch_write_bytes("articles.txt", text.bytes, text.length);
-    buffer_done(&text);
-}
-
-static void copy_scratch(char path[512], const char *name) {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
-    snprintf(path, 512, "%s", scratch(name));
-    pthread_mutex_unlock(&lock);
-}
-
-static void join(char path[512], const struct wish *wish, const char *name) {
-    char part[256];
-    snprintf(part, sizeof part, "%s/%s", wish->folder, name);
-    copy_scratch(path, part);
-}
-
-static enum berth_status make_shards(const struct wish *wish, struct berth_error *error) {
-    char folder[512], articles[512];
-    const char *const paths[] = {articles};
-    const struct berth_log silent = {NULL, NULL};
-    join(folder, wish, "text");
-    copy_scratch(articles, "articles.txt");
-    struct shard_stage stage = {.sources = {{CORPUS_TEXT, paths, 1}},
-                                .source_count = 1,
-                                .folder = folder,
-                                .name = "few",
-                                .plan = {(uint32_t)wish->shards, TESTS, 0.3, wish->seed},
-                                .threads = wish->threads,
-                                .comm = wish->comm};
-    TRY(shard_stage_run(&stage, &silent, wish->stop, error));
-    if (reports(wish)) {
-        assert_int_equal(stage.articles, wish->articles);
-        assert_int_equal(stage.training, wish->shards);
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status make_instances(const struct wish *wish, const struct tokenizer *tokenizer,
-                                        struct berth_error *error) {
-    char shards[512], folder[512];
-    const struct berth_log silent = {NULL, NULL};
-    static _Thread_local struct pretraining_statistics statistics;
-    join(shards, wish, "text");
-    join(folder, wish, "instances");
-    struct instance_stage stage = {.shards = shards,
-                                   .folder = folder,
-                                   .tokenizer = tokenizer,
-                                   .options = {.max_seq_length = 32,
-                                               .max_predictions = wish->predictions,
-                                               .dupe_factor = wish->dupe_factor,
-                                               .masked_lm_prob = 0.15,
-                                               .short_seq_prob = 0.1,
-                                               .seed = wish->seed,
-                                               .python = wish->python,
-                                               .whole_word = wish->whole_word},
-                                   .tfrecord = wish->tfrecord,
-                                   .threads = wish->threads,
-                                   .comm = wish->comm,
-                                   .statistics = &statistics};
-    TRY(instance_stage_run(&stage, &silent, wish->stop, error));
-    if (reports(wish)) {
-        assert_int_equal(stage.files, wish->shards + TESTS);
-        assert_true(statistics.instances > 50);
-        assert_int_equal(statistics.masked + statistics.kept + statistics.replaced,
-                         statistics.predictions);
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status make_packs(const struct wish *wish, struct berth_error *error) {
-    char instances[512], folder[512];
-    const struct berth_log silent = {NULL, NULL};
-    join(instances, wish, "instances");
-    join(folder, wish, "packs/few/");
-    struct pack_stage stage = {.input = instances,
-                               .folder = folder,
-                               .seed = wish->seed,
-                               .window = 2000,
-                               .threads = wish->threads,
-                               .comm = wish->comm};
-    enum berth_status status = pack_stage_run(&stage, &silent, wish->stop, error);
-    if (status == BERTH_OK && reports(wish)) {
-        assert_true(stage.files > 1); // windows
-        assert_true(packing_speed_up(&stage.packing) > 1);
-        assert_true(packing_efficiency(&stage.packing) <= 1);
-    }
-    packing_done(&stage.packing);
-    return status;
-}
-
-static enum berth_status run(const struct wish *wish, struct berth_error *error) {
-    struct tokenizer *tokenizer = NULL;
-    const struct tokenizer_options options = {.lower_case = 1};
-    TRY(tokenizer_open_memory("vocabulary", vocabulary, strlen(vocabulary), &options, &tokenizer,
-                              error));
-    enum berth_status status = make_shards(wish, error);
-    if (status == BERTH_OK) {
-        status = make_instances(wish, tokenizer, error);
-    }
-    if (status == BERTH_OK && !wish->tfrecord) {
-        status = make_packs(wish, error);
-    }
-    tokenizer_close(tokenizer);
-    return status;
-}
-
-static void run_good(const struct wish *wish) {
-    struct berth_error error = {.message = ""};
-    if (run(wish, &error) != BERTH_OK) {
-        fail_msg("%s", error.message);
-    }
-}
-
-// --- whole folders ------------------------------------------------------------------------------
-
-// Names and bytes of all files, locks aside.
-static void read_tree(const char *folder, struct buffer *all) {
-    char **names;
-    assert_int_equal(dir_list(folder, &names, NULL), BERTH_OK);
-    for (size_t i = 0; names[i] != NULL; i++) {
-        char path[600], *bytes;
-        size_t length;
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        buffer_put(all, names[i], strlen(names[i]) + 1);
-        if (dir_exists(path)) {
-            read_tree(path, all);
-        } else if (names[i][0] != '.') {
-            assert_int_equal(file_read(path, 1 << 24, &bytes, &length, NULL), BERTH_OK);
-            buffer_put(all, bytes, length);
-            memory_free(bytes);
-        }
-    }
-    memory_free(names);
-}
-
-static void assert_tree(const char *folder, const struct buffer *wanted) {
-    struct buffer got = {0};
-    read_tree(scratch(folder), &got);
-    assert_same_bytes(&got, wanted);
-}
-
-// The result of a single run, in folder "whole".
-static struct buffer make_whole(void) {
-    struct wish wish = usual("whole");
-    struct buffer all = {0};
-    write_articles(ARTICLES);
-    run_good(&wish);
-    read_tree(scratch("whole"), &all);
-    return all;
-}
-
-static void remove_other(void) {
-    assert_int_equal(dir_remove(scratch("other"), NULL), BERTH_OK);
-}
-
-#define A_SHARD "other/text/few_training_0.txt"
-#define AN_HDF5 "other/instances/few_training_1.hdf5"
-#define A_PACK "other/packs/few/mixed_strategies_part_0.hdf5"
-
-// --- tests --------------------------------------------------------------------------------------
 
 static void test_threads(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
-    struct wish wish = usual("other");
+    struct wish wish = wish_usual("other");
     for (wish.threads = 2; wish.threads <= 5; wish.threads++) {
-        run_good(&wish);
+        wish_run_good(&wish);
         assert_tree("other", &wanted);
         remove_other();
     }
@@ -235,8 +31,8 @@ static void test_threads(void **state) {
 static void test_goes_on(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
-    struct wish wish = usual("other");
-    run_good(&wish);
+    struct wish wish = wish_usual("other");
+    wish_run_good(&wish);
     const char *const paths[] = {A_SHARD,
                                  AN_HDF5,
                                  A_PACK,
@@ -248,14 +44,14 @@ static void test_goes_on(void **state) {
         before[i] = inode(scratch(paths[i]));
         assert_true(before[i] != 0);
     }
-    run_good(&wish);
+    wish_run_good(&wish);
     for (size_t i = 0; i < 6; i++) {
         assert_true(inode(scratch(paths[i])) == before[i]);
     }
     for (size_t gone = 0; gone < 3; gone++) {
         assert_int_equal(rename(scratch(paths[gone]), scratch("kept")),
                          0); // its inode stays in use
-        run_good(&wish);
+        wish_run_good(&wish);
         assert_tree("other", &wanted);
         for (size_t i = 0; i < 6; i++) {
             assert_int_equal(inode(scratch(paths[i])) == before[i], i != gone);
@@ -263,20 +59,18 @@ static void test_goes_on(void **state) {
         before[gone] = inode(scratch(paths[gone]));
     }
     scratch_write(AN_HDF5, "cut"); // another size than the manifest's
-    run_good(&wish);
+    wish_run_good(&wish);
     assert_tree("other", &wanted);
     buffer_done(&wanted);
 }
-
-enum { USUAL = 11 }; // a prime: selects different system calls in each file
 
 // A system call fails once, with a full disk; the next run resumes.
 static void test_full_disk(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
-    struct wish wish = usual("other");
+    struct wish wish = wish_usual("other");
     file_fail_at(0, 0);
-    run_good(&wish);
+    wish_run_good(&wish);
     uint64_t calls = file_fail_at(0, 0), failures = 0;
     assert_true(calls > 150);
     for (uint64_t i = 1; i <= calls; i += stride(USUAL)) {
@@ -284,11 +78,11 @@ static void test_full_disk(void **state) {
         remove_other();
         wish.threads = 1 + (int)(i % 2);
         file_fail_at(i, ENOSPC);
-        enum berth_status status = run(&wish, &error);
+        enum berth_status status = wish_run(&wish, &error);
         file_fail_at(0, 0);
         assert_int_equal(status != BERTH_OK, error.message[0] != '\0');
         failures += status != BERTH_OK;
-        run_good(&wish);
+        wish_run_good(&wish);
         assert_tree("other", &wanted);
     }
     assert_true(failures > calls / stride(USUAL) / 2);
@@ -299,9 +93,9 @@ static void test_full_disk(void **state) {
 static void test_killed(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
-    struct wish wish = usual("other");
+    struct wish wish = wish_usual("other");
     file_fail_at(0, 0);
-    run_good(&wish);
+    wish_run_good(&wish);
     uint64_t calls = file_fail_at(0, 0), kept = 0;
     for (uint64_t i = 1; i <= calls; i += stride(USUAL)) {
         remove_other();
@@ -309,13 +103,13 @@ static void test_killed(void **state) {
         assert_true(child >= 0);
         if (child == 0) {
             file_fail_at(i, -1);
-            _exit(run(&wish, NULL) == BERTH_OK ? 0 : 1);
+            _exit(wish_run(&wish, NULL) == BERTH_OK ? 0 : 1);
         }
         int how;
         assert_int_equal(waitpid(child, &how, 0), child);
         assert_true(WIFSIGNALED(how));
         uint64_t first = inode(scratch(A_SHARD));
-        run_good(&wish);
+        wish_run_good(&wish);
         kept += first != 0 && inode(scratch(A_SHARD)) == first;
         assert_tree("other", &wanted);
     }
@@ -326,18 +120,18 @@ static void test_killed(void **state) {
 static void test_without_memory(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
-    struct wish wish = usual("other");
+    struct wish wish = wish_usual("other");
     memory_fail_at(0, 0);
-    run_good(&wish);
+    wish_run_good(&wish);
     uint64_t calls = memory_fail_at(0, 0);
     for (uint64_t i = 1; i <= calls; i += stride(USUAL) * (1 + i / 40)) {
         struct berth_error error = {.message = ""};
         remove_other();
         memory_fail_at(i, 0);
-        enum berth_status status = run(&wish, &error);
+        enum berth_status status = wish_run(&wish, &error);
         memory_fail_at(0, 0);
         assert_true(status == BERTH_OK || error.message[0] != '\0');
-        run_good(&wish);
+        wish_run_good(&wish);
         assert_tree("other", &wanted);
     }
     buffer_done(&wanted);
@@ -347,192 +141,24 @@ static void test_stopped(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
     const volatile int stop = 1;
-    struct wish wish = usual("other");
+    struct wish wish = wish_usual("other");
     struct berth_error error;
     wish.stop = &stop;
-    assert_int_equal(run(&wish, &error), BERTH_INTERRUPTED);
+    assert_int_equal(wish_run(&wish, &error), BERTH_INTERRUPTED);
     assert_message_has(&error, "the next run makes the rest");
     wish.stop = NULL;
     assert_int_equal(make_shards(&wish, NULL), BERTH_OK);
     wish.stop = &stop;
-    assert_int_equal(run(&wish, &error), BERTH_INTERRUPTED);
+    assert_int_equal(wish_run(&wish, &error), BERTH_INTERRUPTED);
     wish.stop = NULL;
-    run_good(&wish);
+    wish_run_good(&wish);
     assert_tree("other", &wanted);
     assert_int_equal(dir_remove(scratch("other/packs"), NULL), BERTH_OK);
     wish.stop = &stop;
     assert_int_equal(make_packs(&wish, &error), BERTH_INTERRUPTED);
     wish.stop = NULL;
-    run_good(&wish);
+    wish_run_good(&wish);
     assert_tree("other", &wanted);
-    buffer_done(&wanted);
-}
-
-// --- several ranks -------------------------------------------------------------------------------
-
-// What the ranks of a job wish, and what they get.
-struct team {
-    struct wish wishes[SOCKET_PROCESSES];
-    enum berth_status status[SOCKET_PROCESSES];
-    struct berth_error errors[SOCKET_PROCESSES];
-};
-
-static void run_rank(struct comm *comm, const struct transport *transport, void *context) {
-    struct team *team = context;
-    struct wish *wish = &team->wishes[comm->rank];
-    (void)transport;
-    wish->comm = comm;
-    team->errors[comm->rank].message[0] = '\0';
-    team->status[comm->rank] = run(wish, &team->errors[comm->rank]);
-}
-
-static struct team team_of(const struct wish *wish) {
-    struct team team = {.wishes = {{0}}};
-    for (int i = 0; i < SOCKET_PROCESSES; i++) {
-        team.wishes[i] = *wish;
-    }
-    return team;
-}
-
-// All ranks return the same; only the first one has a message.
-static enum berth_status team_run(struct team *team, const char *layout) {
-    struct job job = job_of(layout);
-    job.settings.timeout_seconds = 60;
-    job.body = run_rank;
-    job.context = team;
-    job_run(&job);
-    for (int i = 1; i < job.size; i++) {
-        assert_int_equal(team->status[i], team->status[0]);
-        if (team->status[i] != BERTH_INTERRUPTED) {
-            assert_string_equal(team->errors[i].message, "");
-        }
-    }
-    return team->status[0];
-}
-
-static void run_good_by(const struct wish *wish, const char *layout) {
-    struct team team = team_of(wish);
-    if (team_run(&team, layout) != BERTH_OK) {
-        fail_msg("%s", team.errors[0].message);
-    }
-}
-
-static void test_ranks(void **state) {
-    static const char *const layouts[] = {"1x2", "3x1", "2x2", "1x8"};
-    (void)state;
-    struct buffer wanted = make_whole();
-    struct wish wish = usual("other");
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-        wish.threads = 1 + (int)(i % 2);
-        run_good_by(&wish, layouts[i]);
-        assert_tree("other", &wanted);
-        const uint64_t before = inode(scratch(A_PACK));
-        run_good_by(&wish, layouts[i]); // nothing to do
-        assert_tree("other", &wanted);
-        assert_true(inode(scratch(A_PACK)) == before);
-        assert_int_equal(file_remove(scratch("other/packs/few/mixed_strategies_part_1.hdf5"), NULL),
-                         BERTH_OK);
-        assert_int_equal(file_remove(scratch(AN_HDF5), NULL), BERTH_OK);
-        run_good_by(&wish, layouts[i]);
-        assert_tree("other", &wanted);
-        remove_other();
-    }
-    buffer_done(&wanted);
-}
-
-// Whether the second rank has listed its file of instances.
-static int lists_an_hdf5(void) {
-    char *text;
-    size_t length;
-    const char *path = scratch("other/instances/instances.json.rank-1");
-    if (!file_exists(path) || file_read(path, 1 << 20, &text, &length, NULL) != BERTH_OK) {
-        return 0;
-    }
-    const int lists = memmem(text, length, "few_training_1.hdf5", 19) != NULL;
-    memory_free(text);
-    return lists;
-}
-
-// Ranks are killed together. What each has listed is kept, whoever resumes.
-static void test_killed_ranks(void **state) {
-    static const char *const layouts[] = {"1x2", "3x1"};
-    (void)state;
-    struct buffer wanted = make_whole();
-    struct wish wish = usual("other");
-    file_fail_at(0, 0);
-    run_good_by(&wish, "1x2");
-    uint64_t calls = file_fail_at(0, 0), listed = 0;
-    for (uint64_t i = 1; i <= calls; i += stride(2 * USUAL)) {
-        remove_other();
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (child == 0) {
-            file_fail_at(i, -1);
-            run_good_by(&wish, "1x2");
-            _exit(0);
-        }
-        int how;
-        assert_int_equal(waitpid(child, &how, 0), child);
-        const uint64_t first = inode(scratch(AN_HDF5));
-        const int is_listed = lists_an_hdf5();
-        if (i % 3 == 0) {
-            run_good(&wish);
-        } else {
-            run_good_by(&wish, layouts[i % 3 - 1]);
-        }
-        assert_true(!is_listed || inode(scratch(AN_HDF5)) == first);
-        listed += (uint64_t)is_listed;
-        assert_tree("other", &wanted);
-    }
-    assert_true(listed > 0);
-    buffer_done(&wanted);
-}
-
-// A stop request to one rank stops all; the failure of one is the failure of all.
-static void test_ranks_end_together(void **state) {
-    (void)state;
-    struct buffer wanted = make_whole();
-    const struct wish wish = usual("other");
-    const volatile int stop = 1;
-    struct team team = team_of(&wish);
-    team.wishes[1].stop = &stop;
-    assert_int_equal(team_run(&team, "1x3"), BERTH_INTERRUPTED);
-    assert_message_has(&team.errors[0], "the next run makes the rest");
-    team = team_of(&wish);
-    team.wishes[2].seed = 8;
-    assert_int_equal(team_run(&team, "1x3"), BERTH_CONFIG);
-    assert_message_has(&team.errors[0], "rank 2: ");
-    assert_message_has(&team.errors[0], "seed is \"8\" here and \"7\" in rank 0");
-    team = team_of(&wish);
-    team.wishes[1].predictions = 0; // refused by the rank alone, before anything is opened
-    assert_int_equal(team_run(&team, "1x3"), BERTH_BAD_DATA);
-    assert_message_has(&team.errors[0], "rank 1: ");
-    run_good_by(&wish, "1x3");
-    assert_tree("other", &wanted);
-    buffer_done(&wanted);
-}
-
-// A system call of some rank fails once; the next run resumes.
-static void test_failures_of_ranks(void **state) {
-    (void)state;
-    struct buffer wanted = make_whole();
-    const struct wish wish = usual("other");
-    file_fail_at(0, 0);
-    run_good_by(&wish, "1x2");
-    const uint64_t calls = file_fail_at(0, 0);
-    uint64_t failures = 0, tried = 0;
-    for (uint64_t i = 1; i <= calls; i += stride(4 * USUAL), tried++) {
-        struct team team = team_of(&wish);
-        remove_other();
-        file_fail_at(i, ENOSPC);
-        const enum berth_status status = team_run(&team, "1x2");
-        file_fail_at(0, 0);
-        assert_int_equal(status != BERTH_OK, team.errors[0].message[0] != '\0');
-        failures += status != BERTH_OK;
-        run_good_by(&wish, i % 2 == 0 ? "1x2" : "3x1");
-        assert_tree("other", &wanted);
-    }
-    assert_true(failures > tried / 2);
     buffer_done(&wanted);
 }
 
@@ -630,7 +256,7 @@ static void test_absurd_counts(void **state) {
 
 static void assert_refused(struct wish wish, const char *setting) {
     struct berth_error error;
-    assert_int_equal(run(&wish, &error), BERTH_CONFIG);
+    assert_int_equal(wish_run(&wish, &error), BERTH_CONFIG);
     assert_message_has(&error, setting);
     assert_message_has(&error, "choose another output");
 }
@@ -638,34 +264,34 @@ static void assert_refused(struct wish wish, const char *setting) {
 static void test_other_settings(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
-    struct wish wish = usual("whole");
+    struct wish wish = wish_usual("whole");
     wish.shards = 2;
     assert_refused(wish, "made with shards \"3\", but it is \"2\"");
-    wish = usual("whole");
+    wish = wish_usual("whole");
     wish.seed = 8;
     assert_refused(wish, "shards.json: the files were made with seed \"7\", but it is \"8\"");
-    wish = usual("whole");
+    wish = wish_usual("whole");
     wish.dupe_factor = 3;
     assert_refused(wish, "dupe_factor \"2\", but it is \"3\"");
-    wish = usual("whole");
+    wish = wish_usual("whole");
     wish.predictions = 4;
     assert_refused(wish, "max_predictions_per_seq");
-    wish = usual("whole");
+    wish = wish_usual("whole");
     wish.python = 1;
     assert_refused(wish, "rng \"fast\", but it is \"python\"");
-    wish = usual("whole");
+    wish = wish_usual("whole");
     wish.whole_word = 1;
     assert_refused(wish, "whole_word_mask");
-    wish = usual("whole");
+    wish = wish_usual("whole");
     wish.tfrecord = 1;
     assert_refused(wish, "format \"hdf5\"");
-    wish = usual("seeds");
+    wish = wish_usual("seeds");
     wish.seed = UINT64_C(1) << 60; // distinguished from its neighbour in the last digit
     assert_int_equal(make_shards(&wish, NULL), BERTH_OK);
     wish.seed++;
     assert_refused(wish, "seed \"1152921504606846976\", but it is \"1152921504606846977\"");
     write_articles(ARTICLES + 1);
-    assert_refused(usual("whole"), "articles_sha256");
+    assert_refused(wish_usual("whole"), "articles_sha256");
     write_articles(ARTICLES);
     assert_tree("whole", &wanted); // nothing was touched
     buffer_done(&wanted);
@@ -678,17 +304,17 @@ static void test_variants(void **state) {
     struct buffer wanted = make_whole();
     for (int i = 0; i < 3; i++) {
         struct buffer one = {0};
-        struct wish wish = usual("one");
+        struct wish wish = wish_usual("one");
         wish.python = i == 0;
         wish.whole_word = i == 1;
         wish.tfrecord = i == 2;
-        run_good(&wish);
+        wish_run_good(&wish);
         read_tree(scratch("one"), &one);
         assert_true(one.length != wanted.length ||
                     memcmp(one.bytes, wanted.bytes, one.length) != 0);
         wish.folder = "other";
         wish.threads = 3;
-        run_good(&wish);
+        wish_run_good(&wish);
         assert_tree("other", &one);
         remove_other();
         assert_int_equal(dir_remove(scratch("one"), NULL), BERTH_OK);
@@ -700,25 +326,25 @@ static void test_variants(void **state) {
 static void test_strangers(void **state) {
     (void)state;
     struct buffer wanted = make_whole();
-    struct wish wish = usual("other");
+    struct wish wish = wish_usual("other");
     struct berth_error error;
-    run_good(&wish);
+    wish_run_good(&wish);
     assert_int_equal(file_remove(scratch("other/instances/" INSTANCE_MANIFEST), NULL), BERTH_OK);
-    assert_int_equal(run(&wish, &error), BERTH_CANT_CREATE);
+    assert_int_equal(wish_run(&wish, &error), BERTH_CANT_CREATE);
     assert_message_has(&error, "no instances.json that says how they were made");
     assert_int_equal(file_remove(scratch("other/text/" SHARD_MANIFEST), NULL), BERTH_OK);
-    assert_int_equal(run(&wish, &error), BERTH_CANT_CREATE);
+    assert_int_equal(wish_run(&wish, &error), BERTH_CANT_CREATE);
     assert_int_equal(file_write(scratch("other/text/" SHARD_MANIFEST), "{\"format\": 2}", 13, NULL),
                      BERTH_OK);
-    assert_int_equal(run(&wish, &error), BERTH_CONFIG);
+    assert_int_equal(wish_run(&wish, &error), BERTH_CONFIG);
     assert_message_has(&error, "format 2");
     remove_other();
     struct file_lock lock; // like another process's, for the kernel
     assert_int_equal(dir_make(scratch("other/text"), NULL), BERTH_OK);
     assert_int_equal(file_lock_take(&lock, scratch("other/text"), NULL), BERTH_OK);
-    assert_int_equal(run(&wish, &error), BERTH_CANT_CREATE);
+    assert_int_equal(wish_run(&wish, &error), BERTH_CANT_CREATE);
     file_lock_release(&lock);
-    run_good(&wish);
+    wish_run_good(&wish);
     assert_tree("other", &wanted);
     buffer_done(&wanted);
 }
@@ -731,19 +357,19 @@ static void test_tidies_up(void **state) {
                                        "other/packs/few_pack.json.12.1.tmp"};
     static const char *const mine[] = {"other/packs/notes.tmp", "other/packs/few/few.12.tmp",
                                        "other/packs/other.json.12.1.tmp"};
-    struct wish wish = usual("other");
+    struct wish wish = wish_usual("other");
     write_articles(ARTICLES);
     assert_int_equal(dir_make(scratch("other/text"), NULL), BERTH_OK);
     assert_int_equal(dir_make(scratch("other/packs/few"), NULL), BERTH_OK);
     scratch_write(left[0], "half");
     scratch_write(left[1], "half");
     assert_int_equal(make_shards(&wish, NULL), BERTH_OK);
-    run_good(&wish);
+    wish_run_good(&wish);
     scratch_write(left[1], "half");
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++) {
         scratch_write(mine[i], "mine");
     }
-    run_good(&wish);
+    wish_run_good(&wish);
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++) {
         assert_true(file_exists(scratch(mine[i])));
     }
@@ -777,13 +403,13 @@ static void test_few_articles(void **state) {
 
 static void test_instances_need_shards(void **state) {
     (void)state;
-    struct wish wish = usual("other");
+    struct wish wish = wish_usual("other");
     struct tokenizer *tokenizer, *poor;
     struct berth_error error;
     const struct tokenizer_options options = {.lower_case = 1};
     const volatile int stop = 1;
-    assert_int_equal(tokenizer_open_memory("vocabulary", vocabulary, strlen(vocabulary), &options,
-                                           &tokenizer, NULL),
+    assert_int_equal(tokenizer_open_memory("vocabulary", wish_vocabulary, strlen(wish_vocabulary),
+                                           &options, &tokenizer, NULL),
                      BERTH_OK);
     assert_int_equal(
         tokenizer_open_memory("poor", "[UNK]\n[CLS]\n[SEP]\n", 18, &options, &poor, NULL),
@@ -852,11 +478,11 @@ static void test_packs_hold_all(void **state) {
 static void test_bad_packs(void **state) {
     (void)state;
     struct buffer whole = make_whole();
-    struct wish wish = usual("other");
+    struct wish wish = wish_usual("other");
     struct berth_error error;
     const struct berth_log silent = {NULL, NULL};
     char input[512], folder[512];
-    join(folder, &wish, "packs");
+    wish_path(folder, &wish, "packs");
     struct pack_stage stage = {.input = input, .folder = folder, .threads = 1};
     snprintf(input, sizeof input, "%s", scratch("whole/text"));
     assert_int_equal(pack_stage_run(&stage, &silent, NULL, &error), BERTH_NO_INPUT);
@@ -938,27 +564,23 @@ static void test_empty_files(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {SCRATCH_TEST(test_threads),
-                                       SCRATCH_TEST(test_goes_on),
-                                       SCRATCH_TEST(test_full_disk),
-                                       SCRATCH_TEST(test_killed),
-                                       SCRATCH_TEST(test_without_memory),
-                                       SCRATCH_TEST(test_stopped),
-                                       SCRATCH_TEST(test_other_settings),
-                                       SCRATCH_TEST(test_variants),
-                                       SCRATCH_TEST(test_strangers),
-                                       SCRATCH_TEST(test_tidies_up),
-                                       SCRATCH_TEST(test_few_articles),
-                                       SCRATCH_TEST(test_instances_need_shards),
-                                       SCRATCH_TEST(test_packs_hold_all),
-                                       SCRATCH_TEST(test_bad_packs),
-                                       SCRATCH_TEST(test_empty_files),
-                                       SCRATCH_TEST(test_lost_lock),
-                                       SCRATCH_TEST(test_manifest_of_many_files),
-                                       SCRATCH_TEST(test_absurd_counts),
-                                       SCRATCH_TEST(test_ranks),
-                                       SCRATCH_TEST(test_killed_ranks),
-                                       SCRATCH_TEST(test_ranks_end_together),
-                                       SCRATCH_TEST(test_failures_of_ranks)};
+    const struct CMUnitTest tests[] = {STAGES_TEST(test_threads),
+                                       STAGES_TEST(test_goes_on),
+                                       STAGES_TEST(test_full_disk),
+                                       STAGES_TEST(test_killed),
+                                       STAGES_TEST(test_without_memory),
+                                       STAGES_TEST(test_stopped),
+                                       STAGES_TEST(test_other_settings),
+                                       STAGES_TEST(test_variants),
+                                       STAGES_TEST(test_strangers),
+                                       STAGES_TEST(test_tidies_up),
+                                       STAGES_TEST(test_few_articles),
+                                       STAGES_TEST(test_instances_need_shards),
+                                       STAGES_TEST(test_packs_hold_all),
+                                       STAGES_TEST(test_bad_packs),
+                                       STAGES_TEST(test_empty_files),
+                                       STAGES_TEST(test_lost_lock),
+                                       STAGES_TEST(test_manifest_of_many_files),
+                                       STAGES_TEST(test_absurd_counts)};
     return cmocka_run_group_tests_name("stages", tests, NULL, NULL);
 }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared by the tests of the stages from articles to packs: small runs of all of them on the same
+// articles, and the comparison of the folders that they leave.
+#ifndef BERTH_TESTS_PREPARE_STAGES_FIXTURE_H
+#define BERTH_TESTS_PREPARE_STAGES_FIXTURE_H
+
+#include "core/buffer.h"
+#include "core/comm.h"
+#include "core/scratch.h"
+#include "text/tokenizer.h"
+
+enum { ARTICLES = 30, SHARDS = 3 };
+enum { USUAL = 11 }; // a prime: selects different system calls in each file
+
+// scratch.h's folder is each source's own: this makes that of the test the fixture's, too.
+void stages_in(const char *folder);
+
+static inline int stages_setup(void **state) {
+    const int status = scratch_setup(state);
+    stages_in(scratch_folder);
+    return status;
+}
+
+#define STAGES_TEST(test) cmocka_unit_test_setup_teardown(test, stages_setup, scratch_teardown)
+
+// --- runs ---------------------------------------------------------------------------------------
+
+extern const char wish_vocabulary[];
+
+// The settings of a run.
+struct wish {
+    const char *folder;
+    int threads, shards, articles, dupe_factor, predictions, python, whole_word, tfrecord;
+    uint64_t seed;
+    const volatile int *stop;
+    struct comm *comm;
+};
+
+struct wish wish_usual(const char *folder);
+// The path of `name` in the run's folder.
+void wish_path(char path[512], const struct wish *wish, const char *name);
+
+// articles.txt, which all runs read.
+void write_articles(int count);
+
+// The stages, each with checks of what it counts; wish_run: all, of TFRecord without the last.
+enum berth_status make_shards(const struct wish *wish, struct berth_error *error);
+enum berth_status make_instances(const struct wish *wish, const struct tokenizer *tokenizer,
+                                 struct berth_error *error);
+enum berth_status make_packs(const struct wish *wish, struct berth_error *error);
+enum berth_status wish_run(const struct wish *wish, struct berth_error *error);
+void wish_run_good(const struct wish *wish);
+
+// --- whole folders ------------------------------------------------------------------------------
+
+#define A_SHARD "other/text/few_training_0.txt"
+#define AN_HDF5 "other/instances/few_training_1.hdf5"
+#define A_PACK "other/packs/few/mixed_strategies_part_0.hdf5"
+
+// Names and bytes of all files, locks aside.
+void read_tree(const char *folder, struct buffer *all);
+void assert_tree(const char *folder, const struct buffer *wanted);
+// The result of a single run, in folder "whole".
+struct buffer make_whole(void);
+void remove_other(void);
+
+#endif
