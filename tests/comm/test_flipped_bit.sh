@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # A bit flipped in the memory of a training process from outside: --replica_check_steps ends the run with the name of
 # the rank and the parameter before the next checkpoint; the last one resumes to the bytes of an undisturbed run.
-# Several ranks, each kind of number and both ZeRO layouts: tests/train/test_ranks.c. Not with sanitizers, in which it
-# takes minutes to find a number in another process.
+# Several ranks, each kind of number and both ZeRO layouts: tests/train/test_replica_check_ranks.c. Not with
+# sanitizers, in which it takes minutes to find a number in another process.
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/launch.sh"
 

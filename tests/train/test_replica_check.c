@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A bit that changes in a device's memory is found where it is (replica_check.h), in one process.
-// BERTH_TEST_DEVICE: the device; the CPU by default. Several ranks: test_ranks.c; from
-// outside the process: tests/comm/test_flipped_bit.sh.
+// BERTH_TEST_DEVICE: the device; the CPU by default. Several ranks: test_replica_check_ranks.c;
+// from outside the process: tests/comm/test_flipped_bit.sh.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/options.h"
