@@ -24,6 +24,13 @@ done
 
 grep -q '"train_samples": 8,' "$work/run/train_results.json" || fail "train_samples counts epochs"
 
+# Without an update the model is evaluated and written as it is.
+run finetune squad --model "$work/run" --train "$work/data.json" --dev "$work/data.json" --output "$work/unchanged" \
+    $small --num_train_epochs 0 --precision fp32 --quiet
+expect_code 0
+cmp "$work/unchanged/model.safetensors" "$work/run/model.safetensors" || fail "0 epochs: other weights"
+cmp "$work/unchanged/predictions.json" "$work/run/predictions.json" || fail "0 epochs: other predictions"
+
 # save_steps auto: the first update is saved, then as Young's formula says of what was measured.
 run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/young" $small \
     --train_batch_size 4 --max_steps 60 --precision fp32 --logging_steps 60 \
@@ -105,6 +112,17 @@ run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/
     $small --max_steps 1 --metric_for_best_model precision
 expect_code 78
 expect_err "the evaluation has no such score; it has exact_match, f1"
+
+# The best model is that of the checkpoint of another folder from which the run was resumed.
+run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" --output "$work/moved" \
+    $small --train_batch_size 4 --max_steps 42 --learning_rate 0.5 --schedule constant --precision fp32 \
+    --eval_steps 40 --load_best_model_at_end --metric_for_best_model f1 --no_evaluate_every_epoch \
+    --resume_from_checkpoint "$work/run/checkpoint-40"
+expect_code 0
+expect_err "the result is the best model, that of update 40"
+for model in moved moved/checkpoint-40; do
+    cmp "$work/$model/model.safetensors" "$work/run/checkpoint-40/model.safetensors" || fail "$model is not the best"
+done
 
 run evaluate squad "$work/data.json" "$work/run/predictions.json"
 expect_code 0
