@@ -186,7 +186,7 @@ static enum berth_status check_shape(const struct reading *reading, const struct
         memcmp(weight->shape, shape, (size_t)param->rank * sizeof *shape) == 0) {
         return BERTH_OK;
     }
-    int turned = !weight_is_straight(weight);
+    const int turned = param->rank == 2 && !weight_is_straight(weight);
     const int64_t as_stored[2] = {shape[turned], shape[0]};
     char wanted[64], found[256];
     print_shape(wanted, sizeof wanted, turned ? as_stored : shape, param->rank);

@@ -24,7 +24,7 @@ struct histogram {
 };
 
 // The statuses that a request to a model can have.
-static const int statuses[] = {200, 400, 499, 503, 500};
+static const int statuses[] = {200, 400, 404, 499, 503, 500};
 #define STATUSES (sizeof statuses / sizeof *statuses)
 
 struct model_metrics {

@@ -141,10 +141,10 @@ static enum berth_status load(struct models *models, struct model *model, struct
     return BERTH_OK;
 }
 
-enum berth_status models_load(struct models *models, struct berth_log log,
+enum berth_status models_load(struct models *models, struct berth_log log, size_t *loaded,
                               struct berth_error *error) {
-    for (size_t i = 0; i < models->count; i++) {
-        TRY(load(models, &models->all[i], log, error));
+    for (*loaded = 0; *loaded < models->count; (*loaded)++) {
+        TRY(load(models, &models->all[*loaded], log, error));
     }
     return BERTH_OK;
 }

@@ -19,8 +19,9 @@ const char *models_name(const struct models *models, size_t index);
 // Its number; models_count where there is none of that name.
 size_t models_find(const struct models *models, const char *name);
 
-// Opens every model; those that are open stay so if one cannot be opened.
-enum berth_status models_load(struct models *models, struct berth_log log,
+// Opens every model in place of the one that is open. If one cannot be opened, it and those after
+// it stay as they are. *loaded counts those that were opened.
+enum berth_status models_load(struct models *models, struct berth_log log, size_t *loaded,
                               struct berth_error *error);
 // A model as it is now, to be released; NULL: not yet loaded.
 const struct instance *models_acquire(struct models *models, size_t index);

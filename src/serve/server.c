@@ -32,14 +32,16 @@ struct loader {
     int runs;
     struct server *server;
     atomic_int is_done;
+    size_t loaded; // models
     enum berth_status status;
     struct berth_error error;
 };
 
 static void *load(void *context) {
     struct loader *loader = context;
+    const struct server *server = loader->server;
     loader->status =
-        models_load(loader->server->models, loader->server->settings->log, &loader->error);
+        models_load(server->models, server->settings->log, &loader->loaded, &loader->error);
     atomic_store(&loader->is_done, 1);
     return NULL;
 }
@@ -60,7 +62,20 @@ static void end_loading(struct loader *loader) {
     }
 }
 
-// A failure of the first loading ends the server; later ones leave the models as they are.
+static void warn_of_old_models(const struct loader *loader) {
+    const struct server *server = loader->server;
+    if (loader->loaded == 0) {
+        log_warning(&server->settings->log,
+                    "the models were not loaded again, and the old ones stay: %s",
+                    loader->error.message);
+    } else {
+        log_warning(&server->settings->log,
+                    "only %zu of %zu models were loaded again, and the others stay as they are: %s",
+                    loader->loaded, models_count(server->models), loader->error.message);
+    }
+}
+
+// A failure of the first loading ends the server; after later ones old models stay.
 static enum berth_status check_loading(struct loader *loader, struct berth_error *error) {
     struct server *server = loader->server;
     const struct berth_log *log = &server->settings->log;
@@ -75,8 +90,7 @@ static enum berth_status check_loading(struct loader *loader, struct berth_error
         return BERTH_OK;
     }
     if (atomic_load(&server->is_loaded)) {
-        log_warning(log, "the models were not loaded again, and the old ones stay: %s",
-                    loader->error.message);
+        warn_of_old_models(loader);
         return BERTH_OK;
     }
     if (error != NULL) {

@@ -268,11 +268,14 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.server.json("/v2/health/live"), {"live": True})
         self.assertEqual(self.server.json("/v2/health/ready"), {"ready": True})
         name = 'berth_requests_total{model="qa",code="%d"}'
-        before = [self.server.metric(name % code) for code in (200, 400)]
+        codes = (200, 400, 404)
+        before = [self.server.metric(name % code) for code in codes]
         tokens = self.server.metric('berth_tokens_total{model="qa"}')
         self.server.ask("/models/qa", {"inputs": QUESTION})
         self.server.ask("/models/qa", {"inputs": 1})
-        self.assertEqual([self.server.metric(name % code) for code in (200, 400)], [value + 1 for value in before])
+        self.server.ask("/v1/embeddings", {"input": "x", "model": "qa"})
+        self.assertEqual([self.server.metric(name % code) for code in codes], [value + 1 for value in before])
+        self.assertEqual(self.server.metric(name % 500), 0)
         self.assertGreater(self.server.metric('berth_tokens_total{model="qa"}'), tokens)
         self.assertEqual(self.server.metric('berth_queue_length{model="qa"}'), 0)
         self.assertEqual(self.server.metric('berth_request_seconds_count{model="qa"}'), before[0] + 1)

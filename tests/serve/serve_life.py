@@ -129,6 +129,20 @@ class Life(unittest.TestCase):
             server.wait_for("were not loaded again")
             self.assertEqual(server.json("/", {"inputs": QUESTION})["score"], after)
 
+    def test_reload_of_some_models(self):
+        for name, weights in (("first", "qa"), ("second", "qa")):
+            shutil.copytree(MODELS / weights, MODELS / name)
+        with Server(models=["first", "second"]) as server:
+            shutil.copy(MODELS / "new" / "model.safetensors", MODELS / "first" / "next")
+            os.replace(MODELS / "first" / "next", MODELS / "first" / "model.safetensors")
+            (MODELS / "second" / "model.safetensors").write_bytes(b"damaged")
+            before = [server.json(f"/models/{name}", {"inputs": QUESTION})["score"] for name in ("first", "second")]
+            server.process.send_signal(signal.SIGHUP)
+            server.wait_for("only 1 of 2 models were loaded again, and the others stay as they are")
+            after = [server.json(f"/models/{name}", {"inputs": QUESTION})["score"] for name in ("first", "second")]
+            self.assertNotEqual(before[0], after[0])
+            self.assertEqual(before[1], after[1])
+
     def test_loading(self):
         """A model whose weights do not come: alive, but not ready."""
         folder = MODELS / "slow"

@@ -124,18 +124,19 @@ enum berth_status bench_shards_read(const struct bench_shards *shards, struct in
                                     struct berth_error *error) {
     char **names;
     if (!dir_exists(shards->path)) {
-        return read_file(shards, shards->path, instances, error);
+        TRY(read_file(shards, shards->path, instances, error));
+    } else {
+        TRY(dir_list(shards->path, &names, error));
+        enum berth_status status = read_files(shards, names, instances, error);
+        memory_free(names);
+        TRY(status);
     }
-    TRY(dir_list(shards->path, &names, error));
-    enum berth_status status = read_files(shards, names, instances, error);
-    memory_free(names);
-    if (status == BERTH_OK && instances->count == 0) {
-        return error_set(error, BERTH_NO_INPUT,
-                         "%s: no instances in this folder; expected *.hdf5 or *.tfrecord written "
-                         "by `berth prepare`",
-                         shards->path);
-    }
-    return status;
+    return instances->count > 0
+               ? BERTH_OK
+               : error_set(error, BERTH_NO_INPUT,
+                           "%s: no instances; expected *.hdf5 or *.tfrecord written by "
+                           "`berth prepare`",
+                           shards->path);
 }
 
 // --- padding ------------------------------------------------------------------------------------

@@ -183,7 +183,7 @@ static enum berth_status read_updates(const struct reading *reading, int64_t *up
     if (tensor != NULL && tensor->dtype == TENSOR_F32 && tensor->end - tensor->begin == 4) {
         TRY(tensor_file_read_f32(&reading->from->weights->file, tensor, 0, 1, &number, error));
         *updates = number >= 0 && number < 1e9F ? (int64_t)number : reading->from->step;
-    } else if (!pickle_integer(step, updates)) {
+    } else if (!pickle_integer(step, updates) || *updates < 0) {
         *updates = reading->from->step;
     }
     return BERTH_OK;
