@@ -252,6 +252,16 @@ missing 66 "$work/none: no such file" finetune squad --model "$work/model" --tra
 missing 73 "$work/data.json is a file" init --config tiny --output "$work/data.json/model"
 missing 66 "$work/none" bench train --config tiny --data "$work/none"
 missing 66 "$work/none" bench pretrain --config tiny --input_dir "$work/none"
+if "${BERTH_PYTHON:-python3}" - "$work/empty.hdf5" 2>/dev/null <<'END'
+import h5py, sys
+with h5py.File(sys.argv[1], "w") as file:
+    for name, shape in [("input_ids", (0, 128)), ("input_mask", (0, 128)), ("segment_ids", (0, 128)),
+                        ("masked_lm_positions", (0, 20)), ("masked_lm_ids", (0, 20)), ("next_sentence_labels", (0,))]:
+        file.create_dataset(name, shape, "i4")
+END
+then
+    missing 66 "$work/empty.hdf5: no instances" bench pretrain --config tiny --input_dir "$work/empty.hdf5"
+fi
 missing 73 "already contains a model" init --config tiny --output "$work/model"
 missing 73 json_summary finetune squad --model "$work/model" --train "$work/data.json" --output "$work/new" \
     --max_seq_length 64 --json_summary "$work/data.json/summary.json"

@@ -188,7 +188,8 @@ static void test_weights_are_the_golden_files(void **state) {
     close_model(&model);
 }
 
-// The model under Google's names, with one tensor in the shape of the case.
+// The model under Google's names, with one tensor in the shape of the case. A vector is then named
+// as if it were a matrix.
 static enum berth_status read_with_shape(struct model *model, const char *name, int64_t rows,
                                          int64_t cols, struct berth_error *error) {
     struct tensorflow_writer writer;
@@ -206,6 +207,10 @@ static enum berth_status read_with_shape(struct model *model, const char *name, 
                       transposed ? param->rows : param->cols},
             .data = model->buffer + param->offset};
         if (strcmp(google, name) == 0) {
+            if (param->rank == 1) {
+                strcpy(strrchr(google, '/'), "/kernel");
+            }
+            tensor.rank = 2;
             tensor.shape[0] = rows;
             tensor.shape[1] = cols;
         }
@@ -233,6 +238,9 @@ static void test_shapes(void **state) {
     assert_int_equal(read_with_shape(&model, "bert/embeddings/word_embeddings", 20, 101, &error),
                      BERTH_BAD_DATA);
     assert_message_has(&error, "expected the shape [101, 20], found [20, 101]");
+    assert_int_equal(read_with_shape(&model, "bert/embeddings/LayerNorm/gamma", 4, 5, &error),
+                     BERTH_BAD_DATA);
+    assert_message_has(&error, "\"bert/embeddings/LayerNorm/kernel\": expected the shape [20], ");
     close_model(&model);
 }
 

@@ -229,6 +229,7 @@ static void test_moments_of_every_form(void **state) {
     static const struct form forms[] = {
         {run, 2, STEP_OF_GROUP, 7, WHOLE, NULL, 7},
         {script, 2, STEP_OF_GROUP, 7, WHOLE, NULL, 7},
+        {run, 2, STEP_OF_GROUP, -1, WHOLE, NULL, STEP},
         {"", 1, STEP_OF_STATE, 5, WHOLE, NULL, 5},
         {run, 2, STEP_AS_TENSOR, 6, WHOLE, NULL, 6},
         {run, 2, STEP_AS_TENSOR, -6, WHOLE, NULL, STEP},
