@@ -113,9 +113,5 @@ enum berth_status comm_open(const struct comm_options *options, struct comm **co
         return BERTH_OK;
     }
     TRY(mpi_transport_open(name, &situation.launch, &transport, error));
-    enum berth_status status = comm_ranks_open(transport, &settings, comm, error);
-    if (status != BERTH_OK) {
-        transport->close(transport, TRANSPORT_FAILED);
-    }
-    return status;
+    return comm_ranks_open(transport, &settings, comm, error);
 }

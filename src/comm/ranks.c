@@ -168,15 +168,19 @@ static void release(struct ranks *ranks) {
 }
 
 // Messages that are under way need their memory until the transport is closed.
-static void ranks_close(struct comm *comm) {
-    struct ranks *ranks = ranks_of(comm);
+static void end(struct ranks *ranks, enum transport_end how) {
     range_thread_end(&ranks->thread);
     watch_end(&ranks->watch);
-    ranks->transport->close(ranks->transport, !fault_is_set(&ranks->fault) ? TRANSPORT_DONE
-                                              : ranks->fault.is_foreign ? TRANSPORT_FAILED_ELSEWHERE
-                                                                        : TRANSPORT_FAILED);
+    ranks->transport->close(ranks->transport, how);
     guard_end(&ranks->guard);
     release(ranks);
+}
+
+static void ranks_close(struct comm *comm) {
+    struct ranks *ranks = ranks_of(comm);
+    end(ranks, !fault_is_set(&ranks->fault) ? TRANSPORT_DONE
+               : ranks->fault.is_foreign    ? TRANSPORT_FAILED_ELSEWHERE
+                                            : TRANSPORT_FAILED);
 }
 
 // --- opening: who is where ----------------------------------------------------------------------
@@ -387,6 +391,7 @@ enum berth_status comm_ranks_open(struct transport *transport, const struct comm
                                   struct comm **comm, struct berth_error *error) {
     struct ranks *ranks = memory_array_zeroed(1, sizeof *ranks);
     if (ranks == NULL) {
+        transport->close(transport, TRANSPORT_FAILED);
         return error_no_memory(error, sizeof *ranks, "the communicator");
     }
     guard_init(&ranks->guard, transport);
@@ -394,10 +399,7 @@ enum berth_status comm_ranks_open(struct transport *transport, const struct comm
     fault_init(&ranks->fault);
     const enum berth_status status = open_ranks(ranks, settings, error);
     if (status != BERTH_OK) {
-        range_thread_end(&ranks->thread);
-        watch_end(&ranks->watch);
-        guard_end(&ranks->guard);
-        release(ranks);
+        end(ranks, TRANSPORT_FAILED);
         return status;
     }
     *comm = &ranks->comm;

@@ -23,8 +23,8 @@ struct comm_settings {
     int flat;               // 1: each rank is a host of its own
 };
 
-// A communicator over `transport`, which it closes with itself; after an error it is the caller's
-// still. Called by all processes, with the same settings but for `host`.
+// A communicator over `transport`, which it closes with itself, or before an error is returned.
+// Called by all processes, with the same settings but for `host`.
 //
 // After an error (comm->status), memory that exchanges were begun with must stay until the
 // communicator is closed: messages may be under way.

@@ -54,7 +54,7 @@ char *file_resolve(const char *path);
 struct file_stamp {
     uint64_t size, number; // number: the inode
     int64_t modified_ns, changed_ns;
-    int is_own; // owned by this user, and nobody else may write it
+    int is_own; // owned by this user, and not writable by everybody
 };
 enum berth_status file_stamp_of(const char *path, struct file_stamp *stamp,
                                 struct berth_error *error);

@@ -6,6 +6,7 @@
 #include "serve/access.h"
 #include "serve/metrics.h"
 #include "serve/models.h"
+#include "serve/queue.h"
 #include "serve/reader.h"
 #include "serve/server.h"
 
@@ -41,10 +42,12 @@ struct worker {
     pthread_t thread;
     struct server *server;
     enum queue_lane lane;
+    struct batch batch; // the one that it runs
     int runs;
 };
 
-// Starts the thread (worker.c). BERTH_UNAVAILABLE: there is no thread.
+// Starts the thread (worker.c). BERTH_UNAVAILABLE: there is no thread. worker_join frees what it
+// has, also after a failure.
 enum berth_status worker_start(struct worker *worker, struct berth_error *error);
 // Waits for its end, after queue_end.
 void worker_join(struct worker *worker);

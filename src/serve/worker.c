@@ -110,17 +110,14 @@ static void run_batch(struct server *server, struct batch *batch) {
 static void *run(void *context) {
     struct worker *worker = context;
     struct server *server = worker->server;
-    struct batch batch;
-    if (batch_open(&batch, server->queue, NULL) == BERTH_OK) {
-        while (queue_take(server->queue, worker->lane, &batch)) {
-            run_batch(server, &batch);
-        }
+    while (queue_take(server->queue, worker->lane, &worker->batch)) {
+        run_batch(server, &worker->batch);
     }
-    batch_done(&batch);
     return NULL;
 }
 
 enum berth_status worker_start(struct worker *worker, struct berth_error *error) {
+    TRY(batch_open(&worker->batch, worker->server->queue, error));
     worker->runs = pthread_create(&worker->thread, NULL, run, worker) == 0;
     return worker->runs ? BERTH_OK : error_set(error, BERTH_UNAVAILABLE, "cannot start a thread");
 }
@@ -129,4 +126,5 @@ void worker_join(struct worker *worker) {
     if (worker->runs) {
         pthread_join(worker->thread, NULL);
     }
+    batch_done(&worker->batch);
 }

@@ -65,7 +65,6 @@ static void *open_rank(void *context) {
     job->status[number] = comm_ranks_open(job->transports[number], &settings, &job->comms[number],
                                           &job->errors[number]);
     if (job->status[number] != BERTH_OK) {
-        job->transports[number]->close(job->transports[number], TRANSPORT_FAILED);
         job->comms[number] = NULL;
     }
     return NULL;

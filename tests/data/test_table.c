@@ -184,7 +184,9 @@ static void names_what_is_wrong(void **state) {
         {"{\"a\":1}\n[1]\n", &json_lines, "t: line 2, column 1: expected one JSON object per line"},
         {"7\n", &json_lines, "t: line 1, column 1: expected one JSON object per line"},
         {"{\"a\":1}\n{\"b\":\"x\\u0000\"}\n", &json_lines,
-         "t: line 2, column \"b\": the string contains U+0000"},
+         "t: line 2, column \"b\": a string contains U+0000"},
+        {"{\"a\":1}\n{\"b\":[\"x\", \"\\u0000\"]}\n", &json_lines,
+         "t: line 2, column \"b\": a string contains U+0000"},
         {"{}\n", &json_lines, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

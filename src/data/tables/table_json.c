@@ -56,14 +56,26 @@ static enum berth_status add_column(struct table_reader *reader, const char *key
     return table_reader_add(reader, &reader->columns, json_text(name));
 }
 
+static int text_has_nul(const json *value) {
+    return json_is_text(value) && strlen(json_text(value)) != json_text_length(value);
+}
+
+// In a string or in one of an array, which is all that is stored.
+static int has_nul(const json *value) {
+    int found = text_has_nul(value);
+    for (size_t i = 0; json_is_array_value(value) && i < json_length(value); i++) {
+        found |= text_has_nul(json_at(value, i));
+    }
+    return found;
+}
+
 static enum berth_status copy_row(struct table_reader *reader, const json *object, json *row,
                                   size_t line) {
     struct json_walk walk = {.object = object};
     while (json_walk_next(&walk)) {
-        if (json_is_text(walk.value) &&
-            strlen(json_text(walk.value)) != json_text_length(walk.value)) {
+        if (has_nul(walk.value)) {
             return error_set(reader->error, BERTH_BAD_DATA,
-                             "%s: line %zu, column \"%.*s\": the string contains U+0000; remove it",
+                             "%s: line %zu, column \"%.*s\": a string contains U+0000; remove it",
                              reader->name, line, table_shown(walk.key), walk.key);
         }
         TRY(add_column(reader, walk.key));
