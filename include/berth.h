@@ -16,9 +16,9 @@
  *   hand with a value that berth_config_set would refuse is also BERTH_USAGE.
  * - Threads: an open struct berth_model, classifier, encoder or tokenizer is read-only, and any
  *   number of threads may share it: they process text concurrently, and their passes through the
- *   network, each of which uses all threads of the config, take turns. Threads may also work
- * concurrently on handles of their own. A struct berth_config, a reporter, and a handle that is
- * being closed belong to one thread at a time.
+ *   network, each of which uses all threads of the config, take turns. Threads may also
+ *   work concurrently on handles of their own. A struct berth_config, a reporter, and a handle that
+ *   is being closed belong to one thread at a time.
  */
 #ifndef BERTH_H
 #define BERTH_H

@@ -8,20 +8,17 @@
 #include "core/file.h"
 #include "core/int8.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static int ends_with(const char *text, const char *end) {
-    const size_t length = strlen(text), end_length = strlen(end);
-    return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
 static int is_quantized(const struct tensor_out *tensor) {
     return tensor->rank == 2 && tensor->dtype == TENSOR_F32 &&
-           strstr(tensor->name, "encoder.layer.") != NULL && ends_with(tensor->name, ".weight");
+           strstr(tensor->name, "encoder.layer.") != NULL &&
+           text_ends_with(tensor->name, ".weight");
 }
 
 // The tensors to be written: the outgoing ones and the scales.

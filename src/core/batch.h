@@ -37,7 +37,7 @@ struct batch {
     const int32_t *word_rows; // [T] rows by ascending id, rows of one id ascending; NULL: not built
     const int32_t *cu_seqlens; // [S + 1] first row of each sequence, then token_count
     const int64_t *places;     // [S] index of each sequence in the global update: keys its dropout
-    const int32_t *start_positions; // [S] label, row within the sequence; NULL in prediction
+    const int32_t *start_positions; // [S] label, row within the sequence
     const int32_t *end_positions;   // [S]
     const int32_t *labels;          // [S] class, or negative: none
     const float *targets;           // [S] real label, or NaN: none

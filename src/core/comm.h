@@ -59,7 +59,7 @@ struct comm {
     size_t reduce_bytes, gather_bytes;
 
     void (*close)(struct comm *comm);
-    // The first error met since the last call, or BERTH_OK.
+    // The first error ever met, which stays, or BERTH_OK.
     enum berth_status (*status)(struct comm *comm, struct berth_error *error);
     // Where the rank is from now on; `update` counts from 1.
     void (*enter)(struct comm *comm, enum comm_phase phase, int64_t update);

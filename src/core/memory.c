@@ -8,8 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FIRST_ROOM                                                                                 \
-    4 // elements initial capacity of a growing array: there may be millions of short ones
+#define FIRST_ROOM 4 // elements of a growing array at first: there may be millions of short ones
 
 #define HUGE_PAGE ((uintptr_t)2 << 20) // of x86-64, and of Arm with small pages of 4 KiB
 

@@ -24,9 +24,8 @@ size_t terminal_character(const char *text, size_t length, int *columns);
 size_t terminal_columns(const char *text, size_t length);
 
 // Writes the text to to[size], NUL-terminated. What a terminal may interpret (control characters,
-// characters that change the writing direction, ill-formed UTF-8) is escaped as "\\x1b", except the
-// characters of `kept` (such as "
-// "). Truncated at a character boundary. Returns the length.
+// characters that change the writing direction, ill-formed UTF-8) is escaped as "\x1b", except the
+// characters of `kept` (such as "\n"). Truncated at a character boundary. Returns the length.
 size_t terminal_escape(char *to, size_t size, const char *text, const char *kept);
 
 // Escapes a stream of bytes on its way to a terminal; pieces may end within a character.

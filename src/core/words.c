@@ -14,3 +14,8 @@ int words_have(const char *list, char separator, const char *word) {
     }
     return 0;
 }
+
+int text_ends_with(const char *text, const char *end) {
+    const size_t length = strlen(text), end_length = strlen(end);
+    return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}

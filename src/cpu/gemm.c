@@ -237,10 +237,6 @@ int gemm_packs(const struct gemm *gemm, const struct gemm_shape *shape) {
            kernel_of(gemm, &packed) != NULL;
 }
 
-size_t gemm_plan_scratch(const struct gemm_plan *plan) {
-    return plan->scratch_bytes;
-}
-
 // --- packing -------------------------------------------------------------------------------------
 
 size_t gemm_pack_bytes(const struct gemm_plan *plan) {

@@ -64,8 +64,6 @@ void gemm_pack(struct gemm *gemm, const struct gemm_plan *plan, const void *b, v
 // The maximum heap memory of an f32 product with a transposed a of the library, freed at its end:
 // it copies its operands to the heap, not to the scratchpad. `columns` of c.
 size_t gemm_heap_bytes(int64_t columns);
-// Bytes of per-thread scratch that a plan uses.
-size_t gemm_plan_scratch(const struct gemm_plan *plan);
 // Runs a plan on thread `thread`. 0, or the library's error.
 int gemm_run(struct gemm *gemm, const struct gemm_plan *plan, int thread,
              const struct gemm_operands *operands);

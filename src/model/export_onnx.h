@@ -3,7 +3,9 @@
 //
 // Inputs: input_ids, attention_mask, token_type_ids (int64 [batch, sequence], both dimensions
 // dynamic; the mask is 1 for tokens, 0 for padding). Outputs (f32): start_logits and end_logits
-// [batch, sequence] with the span head, last_hidden_state [batch, sequence, H] without a head.
+// [batch, sequence] with the span head, last_hidden_state [batch, sequence, H] without a head, and
+// logits with the others: [batch, labels] of a classifier, [batch, sequence, labels] of a token
+// classifier, [batch, sequence, V] of masked words.
 #ifndef BERTH_MODEL_EXPORT_ONNX_H
 #define BERTH_MODEL_EXPORT_ONNX_H
 

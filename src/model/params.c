@@ -9,6 +9,7 @@
 
 #include "core/memory.h"
 #include "core/rng.h"
+#include "core/words.h"
 
 #include <assert.h>
 #include <math.h>
@@ -384,16 +385,11 @@ static void fill_normal(float *to, int64_t count, const struct normal *normal, u
     }
 }
 
-static int ends_with(const char *text, const char *end) {
-    size_t length = strlen(text), end_length = strlen(end);
-    return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
 // The sub-layers' last matrices, which add to the residual stream 2 L times, start smaller in a
 // pre-layer-norm model, because it does not normalise the stream.
 static double deviation(const struct param *param, const struct bert_config *config) {
     double range = config->initializer_range;
-    return config->pre_layer_norm && ends_with(param->name, ".output.dense.weight")
+    return config->pre_layer_norm && text_ends_with(param->name, ".output.dense.weight")
                ? range / sqrt(2.0 * (double)config->num_hidden_layers)
                : range;
 }
@@ -407,12 +403,12 @@ void param_initialise_one(const struct param *param, const struct bert_config *c
                                                                             : normal_pair};
         fill_normal(to, count, &normal, seed, name_stream(param->name));
     } else {
-        float value = ends_with(param->name, "LayerNorm.weight") ? 1.0f : 0.0f;
+        float value = text_ends_with(param->name, "LayerNorm.weight") ? 1.0f : 0.0f;
         for (int64_t i = 0; i < count; i++) {
             to[i] = value;
         }
     }
-    if (ends_with(param->name, "word_embeddings.weight")) {
+    if (text_ends_with(param->name, "word_embeddings.weight")) {
         memset(to + config->pad_token_id * param->cols, 0, (size_t)param->cols * sizeof *to);
     }
 }

@@ -3,15 +3,11 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/words.h"
 #include "report/lines.h"
 
 #include <math.h>
 #include <string.h>
-
-static int ends_with(const char *text, const char *ending) {
-    const size_t length = strlen(text), tail = strlen(ending);
-    return length >= tail && strcmp(text + length - tail, ending) == 0;
-}
 
 // --- axes ----------------------------------------------------------------------------------------
 
@@ -20,7 +16,7 @@ static int ends_with(const char *text, const char *ending) {
 // Bytes have marks at round numbers of KiB, MiB, ...
 static double unit_of(const char *key, double high) {
     double unit = 1;
-    while (ends_with(key, "bytes") && high / unit >= 1024 && unit < 0x1p50) {
+    while (text_ends_with(key, "bytes") && high / unit >= 1024 && unit < 0x1p50) {
         unit *= 1024;
     }
     return unit;
@@ -109,14 +105,14 @@ void chart_value(const char *key, double value, char *text, size_t size) {
 void chart_mark(const char *key, const struct axis *axis, int mark, char *text, size_t size) {
     double value = axis->low + axis->step * mark;
     value = fabs(value) < axis->step * 1e-9 ? 0 : value; // what is left of 0.3 - 3 x 0.1
-    if (ends_with(key, "bytes")) {
+    if (text_ends_with(key, "bytes")) {
         static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
         size_t unit = 0;
         for (double high = axis_high(axis); high >= 1024 && unit < 5; high /= 1024, unit++) {
             value /= 1024;
         }
         number_format(text, size, "%.4g %s", value, units[unit]);
-    } else if (ends_with(key, "flops") || strcmp(key, "step") == 0) {
+    } else if (text_ends_with(key, "flops") || strcmp(key, "step") == 0) {
         chart_value(key, value, text, size);
     } else {
         number_format(text, size, "%.6g", value);

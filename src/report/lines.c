@@ -4,6 +4,7 @@
 
 #include "core/number.h"
 #include "core/terminal.h"
+#include "core/words.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -26,11 +27,6 @@ double lines_real(const struct berth_record *record, const char *key, double oth
         return otherwise;
     }
     return field->type == BERTH_REAL ? field->real : (double)field->integer;
-}
-
-static int ends_with(const char *text, const char *ending) {
-    size_t length = strlen(text), tail = strlen(ending);
-    return length >= tail && strcmp(text + length - tail, ending) == 0;
 }
 
 // Formats 1234567 as "1,234,567".
@@ -93,10 +89,10 @@ static const struct style {
 static void print_real(const struct berth_field *field, char *text, size_t size) {
     const char *format = "%.6g";
     for (size_t i = 0; i < sizeof styles / sizeof *styles; i++) {
-        format = ends_with(field->key, styles[i].key) ? styles[i].format : format;
+        format = text_ends_with(field->key, styles[i].key) ? styles[i].format : format;
     }
     // SQuAD's scores are percentages and GLUE's are fractions of 1, under the same names.
-    if (ends_with(field->key, "f1") && fabs(field->real) <= 1) {
+    if (text_ends_with(field->key, "f1") && fabs(field->real) <= 1) {
         format = "%.4f";
     }
     number_format(text, size, format, field->real);
@@ -106,15 +102,15 @@ void lines_value(const struct berth_field *field, char *text, size_t size) {
     double real = field->type == BERTH_REAL ? field->real : (double)field->integer;
     if (field->type == BERTH_TEXT) {
         snprintf(text, size, "%s", field->text != NULL ? field->text : "none");
-    } else if (ends_with(field->key, "bytes")) {
+    } else if (text_ends_with(field->key, "bytes")) {
         print_bytes(real, text, size);
-    } else if (ends_with(field->key, "gflops")) {
+    } else if (text_ends_with(field->key, "gflops")) {
         print_flops(1e9 * real, text, size);
-    } else if (ends_with(field->key, "flops")) {
+    } else if (text_ends_with(field->key, "flops")) {
         print_flops(real, text, size);
     } else if (field->type == BERTH_REAL) {
         print_real(field, text, size);
-    } else if (ends_with(field->key, "seed")) {
+    } else if (text_ends_with(field->key, "seed")) {
         snprintf(text, size, "%" PRId64, field->integer);
     } else {
         group_digits(field->integer, text, size);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/memory.h"
 #include "core/options.h"
+#include "core/words.h"
 #include "serve/task.h"
 
 #include <string.h>
@@ -382,14 +383,9 @@ static const struct task classification = {.name = "text-classification",
 static const struct task *const all[] = {&question_answering, &classification,
                                          &task_token_classification, &task_fill_mask, &embeddings};
 
-static int ends_with(const char *text, const char *end) {
-    const size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
 static int does(const struct task *task, const char *architecture) {
-    return ends_with(architecture, task->architectures[0]) ||
-           (task->architectures[1] != NULL && ends_with(architecture, task->architectures[1]));
+    return text_ends_with(architecture, task->architectures[0]) ||
+           (task->architectures[1] != NULL && text_ends_with(architecture, task->architectures[1]));
 }
 
 int task_has_field(const struct task *task, const char *name) {

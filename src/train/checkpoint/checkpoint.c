@@ -71,6 +71,20 @@ char *checkpoint_path(const char *output_dir, int64_t step) {
     return path_join(output_dir, name);
 }
 
+enum berth_status checkpoint_locate(struct comm *comm, const char *output_dir, int64_t step,
+                                    char **folder, struct berth_error *error) {
+    int is_there = 0;
+    *folder = checkpoint_path(output_dir, step);
+    TRY(comm_settle(comm, *folder != NULL ? BERTH_OK : file_no_path(error), error));
+    is_there = comm->rank == 0 && dir_exists(*folder);
+    comm->broadcast(comm, &is_there, sizeof is_there, 0);
+    if (!is_there) {
+        memory_free(*folder);
+        *folder = NULL;
+    }
+    return comm->status(comm, error);
+}
+
 // The path <output_dir>/.tmp-checkpoint-<step>-<purpose>, newly allocated; NULL: out of memory.
 static char *temporary_path(const char *output_dir, int64_t step, const char *purpose) {
     char name[128];
@@ -112,24 +126,30 @@ static enum berth_status write_companions(const struct checkpoint_content *conte
     return write_state(content, folder, error);
 }
 
-// Renames a checkpoint to a temporary name before removing it: a kill in between leaves a temporary
-// folder, never a damaged checkpoint.
+// Renames a checkpoint to a temporary name, *away (memory_free, also after a failure), before it is
+// removed: a kill in between leaves a temporary folder, never a damaged checkpoint.
+static enum berth_status move_away(const char *output_dir, int64_t step, char **away,
+                                   struct berth_error *error) {
+    char *path = checkpoint_path(output_dir, step);
+    *away = temporary_path(output_dir, step, "old");
+    enum berth_status status = path != NULL && *away != NULL ? BERTH_OK : file_no_path(error);
+    if (status == BERTH_OK && dir_exists(*away)) {
+        status = dir_remove(*away, error);
+    }
+    if (status == BERTH_OK) {
+        status = dir_publish(path, *away, error);
+    }
+    memory_free(path);
+    return status;
+}
+
 static enum berth_status remove_checkpoint(const char *output_dir, int64_t step,
                                            struct berth_error *error) {
-    char *path = checkpoint_path(output_dir, step);
-    char *away = temporary_path(output_dir, step, "old");
-    enum berth_status status;
-    if (path == NULL || away == NULL) {
-        status = file_no_path(error);
-        goto done;
+    char *away;
+    enum berth_status status = move_away(output_dir, step, &away, error);
+    if (status == BERTH_OK) {
+        status = dir_remove(away, error);
     }
-    if (dir_exists(away)) {
-        TRY_DONE(dir_remove(away, error));
-    }
-    TRY_DONE(dir_publish(path, away, error));
-    TRY_DONE(dir_remove(away, error));
-done:
-    memory_free(path);
     memory_free(away);
     return status;
 }
@@ -169,8 +189,8 @@ static enum berth_status create_checkpoint(struct checkpoint_writing *writing,
     const struct checkpoint_content *content = writing->content;
     const struct progress *progress = content->progress;
     if (original_is_written(content->config)) {
-        const int64_t step = progress_data_step(progress, content->batching,
-                                                progress->step - progress->phase_start);
+        const int64_t step =
+            progress_data_step(progress, content->batching, progress->step - progress->phase_start);
         TRY(feed_files_of(progress->feed, content->batching, step, &writing->shards, error));
     }
     TRY(write_config(content, writing->temporary, error));
@@ -183,10 +203,19 @@ static enum berth_status publish_checkpoint(const struct checkpoint_writing *wri
     if (original_is_written(writing->content->config)) {
         TRY(original_write(writing->temporary, writing->output_dir, &writing->shards, error));
     }
-    if (dir_exists(writing->path)) {
-        TRY(remove_checkpoint(writing->output_dir, writing->step, error));
+    char *away = NULL;
+    enum berth_status status = dir_exists(writing->path)
+                                   ? move_away(writing->output_dir, writing->step, &away, error)
+                                   : BERTH_OK;
+    if (status == BERTH_OK) {
+        status = dir_publish(writing->temporary, writing->path, error);
     }
-    return dir_publish(writing->temporary, writing->path, error);
+    if (status == BERTH_OK && away != NULL) {
+        (void)dir_remove(away,
+                         NULL); // what stays is a temporary folder, which the next run removes
+    }
+    memory_free(away);
+    return status;
 }
 
 static enum berth_status publish_model(const struct checkpoint_writing *writing,

@@ -103,6 +103,11 @@ enum berth_status checkpoint_list(const char *output_dir, int64_t **steps, size_
 // The path <output_dir>/checkpoint-<step>, newly allocated; NULL: out of memory.
 char *checkpoint_path(const char *output_dir, int64_t step);
 
+// Sets *folder to that path if the checkpoint is there as the first rank sees it, else to NULL
+// (memory_free, also after a failure). All ranks call it.
+enum berth_status checkpoint_locate(struct comm *comm, const char *output_dir, int64_t step,
+                                    char **folder, struct berth_error *error);
+
 // Whether the name is that of a half-written object: a temporary folder, or a temporary file of
 // core/file.h.
 int checkpoint_is_temporary(const char *name);

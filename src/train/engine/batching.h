@@ -3,12 +3,11 @@
 // micro-batches.
 //
 // An epoch has ceil(features / train_batch_size) updates and keeps the last, smaller one, which
-// dataloader_drop_last leaves out; its order
-// depends only on seed and epoch. So the step determines the position of a run: step /
-// updates_per_epoch is the epoch, the remainder the update within it. In pre-training, updates
-// continue across epochs: all have train_batch_size sequences, the first of update n is number n *
-// train_batch_size of the stream (data/pretraining/shard_stream.h), and an epoch may end within an
-// update.
+// dataloader_drop_last leaves out; its order depends only on seed and epoch. So the step determines
+// the position of a run: step / updates_per_epoch is the epoch, the remainder the update within it.
+// In pre-training, updates continue across epochs: all have train_batch_size sequences, the first
+// of update n is number n * train_batch_size of the stream (data/pretraining/shard_stream.h), and
+// an epoch may end within an update.
 #ifndef BERTH_TRAIN_BATCHING_H
 #define BERTH_TRAIN_BATCHING_H
 

@@ -133,9 +133,9 @@ static int64_t kept_at(const struct prediction *prediction, size_t place) {
     if (args->keep_words != NULL) {
         return args->kept_count * sequence_at(prediction, place).masked_count;
     }
-    return prediction->args->keep != NULL ? prediction->args->kept_count
-                                          : bert_logit_count(&prediction->engine->model,
-                                                             sequence_at(prediction, place).length);
+    return args->keep != NULL ? args->kept_count
+                              : bert_logit_count(&prediction->engine->model,
+                                                 sequence_at(prediction, place).length);
 }
 
 static int64_t masked_at(const struct prediction *prediction, size_t place) {

@@ -50,17 +50,6 @@ static void skip_spike(struct run *run, const struct update_result *update,
     run->progress->skipped++;
 }
 
-// Whether there is a checkpoint to go back to, as the first rank sees it.
-static enum berth_status find_checkpoint(const struct run *run, char **folder, int *is_there,
-                                         struct berth_error *error) {
-    struct comm *comm = run->loop->updater->engine->comm;
-    *folder = checkpoint_path(run->loop->config->output_dir, run->saved_step);
-    TRY(comm_settle(comm, *folder != NULL ? BERTH_OK : file_no_path(error), error));
-    *is_there = comm->rank == 0 && dir_exists(*folder);
-    comm->broadcast(comm, is_there, sizeof *is_there, 0);
-    return comm->status(comm, error);
-}
-
 static enum berth_status restore(struct run *run, const char *folder, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct comm *comm = loop->updater->engine->comm;
@@ -84,10 +73,11 @@ static enum berth_status go_back(struct run *run, const char *folder, struct ber
 static enum berth_status roll_back(struct run *run, const struct update_result *update,
                                    const struct spike_limits *limits, struct berth_error *error) {
     char *folder = NULL, outcome[96];
-    int is_there = 0;
     TRY(loop_go_on_saving(run, 1, error));
-    enum berth_status status = find_checkpoint(run, &folder, &is_there, error);
-    if (status == BERTH_OK && !is_there) {
+    enum berth_status status =
+        checkpoint_locate(run->loop->updater->engine->comm, run->loop->config->output_dir,
+                          run->saved_step, &folder, error);
+    if (status == BERTH_OK && folder == NULL) {
         skip_spike(run, update, limits, "it is skipped, because there is no checkpoint yet");
     } else if (status == BERTH_OK && run->rollbacks == ROLLBACKS_MOST) {
         status = error_set(error, BERTH_FAILURE,

@@ -486,7 +486,6 @@ static enum berth_status write_outputs(struct training_job *job, const struct tr
 static enum berth_status read_best(struct training_job *job, const char *folder,
                                    struct berth_error *error) {
     TRY(checkpoint_verify(folder, NULL, error));
-    all_reduce_wait_all_weights(&job->updater.all_reduce);
     param_table_keep_head(&job->files.table);
     return model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
                             error);
@@ -522,18 +521,18 @@ static enum berth_status take_best(struct training_job *job, struct training_res
         progress->best_step == progress->step) {
         return BERTH_OK;
     }
-    char *folder = checkpoint_path(job->config.output_dir, progress->best_step);
-    if (folder == NULL) {
-        return file_no_path(error);
-    }
-    enum berth_status status = BERTH_OK;
-    if (dir_exists(folder)) {
+    char *folder;
+    enum berth_status status =
+        checkpoint_locate(job->comm, job->config.output_dir, progress->best_step, &folder, error);
+    if (status == BERTH_OK && folder != NULL) {
         log_note(&job->log, "the result is the best model, that of update %" PRId64,
                  progress->best_step);
         status = load_best(job, folder, done, error);
-    } else {
-        log_warning(&job->log, "%s does not exist: the result is the last model, not the best",
-                    folder);
+    } else if (status == BERTH_OK) {
+        log_warning(&job->log,
+                    "%s/checkpoint-%" PRId64
+                    " does not exist: the result is the last model, not the best",
+                    job->config.output_dir, progress->best_step);
     }
     memory_free(folder);
     return status;

@@ -2,6 +2,7 @@
 #include "train/progress/strategy.h"
 
 #include "core/options.h"
+#include "core/words.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -151,11 +152,6 @@ int strategy_keeps_best(const struct berth_config *config) {
     return config->load_best_model_at_end || is(config->save_strategy, "best");
 }
 
-static int ends_with(const char *text, const char *end) {
-    size_t length = strlen(text), part = strlen(end);
-    return length >= part && strcmp(text + length - part, end) == 0;
-}
-
 static enum berth_status unknown_metric(const char *name, const struct task_score *score,
                                         struct berth_error *error) {
     char known[512] = "";
@@ -175,8 +171,8 @@ static enum berth_status unknown_metric(const char *name, const struct task_scor
 static enum berth_status find_metric(const char *name, const struct task_score *score,
                                      struct best_metric *best, struct berth_error *error) {
     const char *plain = strncmp(name, "eval_", 5) == 0 ? name + 5 : name;
-    best->lower_is_better =
-        ends_with(plain, "loss") || strcmp(plain, "mse") == 0 || strcmp(plain, "perplexity") == 0;
+    best->lower_is_better = text_ends_with(plain, "loss") || strcmp(plain, "mse") == 0 ||
+                            strcmp(plain, "perplexity") == 0;
     snprintf(best->name, sizeof best->name, "%s", plain);
     if (strcmp(plain, "loss") == 0 && !isnan(score->loss)) {
         best->value = score->loss;
