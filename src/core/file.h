@@ -142,6 +142,8 @@ enum berth_status dir_sync_parent(const char *path, struct berth_error *error);
 enum berth_status dir_list(const char *path, char ***names, struct berth_error *error);
 // "a/b" from "a" and "b"; newly allocated, NULL when out of memory.
 char *path_join(const char *folder, const char *name);
+// The parent folder of `path`, newly allocated: "." for a bare name. NULL: out of memory.
+char *file_parent(const char *path);
 // Reports BERTH_NO_MEMORY for a path that could not be allocated.
 enum berth_status file_no_path(struct berth_error *error);
 

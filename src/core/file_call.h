@@ -25,9 +25,6 @@ int file_call_sync(int descriptor);
 int file_call_sync_folder(int descriptor);
 void file_call_close(int descriptor);
 
-// The parent folder of `path`, newly allocated: "." for a bare name. NULL: out of memory.
-char *file_parent(const char *path);
-
 // A missing or unreadable file is BERTH_NO_INPUT; any other failure, such as too many open files,
 // is BERTH_IO.
 enum berth_status file_cannot_read(const char *path, int errno_value, struct berth_error *error);

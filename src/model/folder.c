@@ -62,33 +62,21 @@ static int is_tag(const char *folder) {
     return usual < 0 || google < 0 ? -1 : !usual && !google;
 }
 
-// The parent folder of `path`.
-static char *parent_of(const char *path) {
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') {
-        length--;
-    }
-    while (length > 0 && path[length - 1] != '/') {
-        length--;
-    }
-    return length > 0 ? memory_string_of(path, length) : memory_string(".");
-}
-
 // The folder of configuration and vocabulary: `path` itself, or the parent folder of a file or of a
 // DeepSpeed tag.
 static char *home_of(const char *path) {
     int is_folder = dir_exists(path);
     int tag = is_folder ? is_tag(path) : 0;
     if (tag != 0) {
-        return tag < 0 ? NULL : parent_of(path);
+        return tag < 0 ? NULL : file_parent(path);
     }
     if (is_folder || !file_exists(path)) {
         return memory_string(path);
     }
-    char *folder = parent_of(path), *home = folder;
+    char *folder = file_parent(path), *home = folder;
     tag = folder != NULL ? is_tag(folder) : -1;
     if (tag != 0) {
-        home = tag < 0 ? NULL : parent_of(folder);
+        home = tag < 0 ? NULL : file_parent(folder);
         memory_free(folder);
     }
     return home;

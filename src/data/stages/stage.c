@@ -173,15 +173,9 @@ static enum berth_status load(struct stage *stage, struct berth_error *error) {
     return status;
 }
 
-// The folder of a file; newly allocated.
-static char *folder_of(const char *path) {
-    const size_t length = (size_t)(base_name(path) - path);
-    return length > 0 ? memory_string_of(path, length) : memory_string(".");
-}
-
 // Locks the manifest's folder, and removes half-written manifests from it.
 static enum berth_status lock(struct stage *stage, struct berth_error *error) {
-    char *folder = folder_of(stage->path);
+    char *folder = file_parent(stage->path);
     int others;
     if (folder == NULL) {
         return file_no_path(error);
@@ -250,7 +244,7 @@ static enum berth_status each_list(struct stage *stage, size_t *count,
                                    struct berth_error *error) {
     const char *base = base_name(stage->path);
     const size_t length = strlen(base);
-    char *folder = folder_of(stage->path), **names = NULL;
+    char *folder = file_parent(stage->path), **names = NULL;
     enum berth_status status =
         folder != NULL ? dir_list(folder, &names, error) : file_no_path(error);
     *count = 0;

@@ -23,11 +23,6 @@ struct bench_padded {
 
 // --- vocabulary and shape -----------------------------------------------------------------------
 
-static char *folder_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? memory_string_of(path, (size_t)(slash - path) + 1) : memory_string(".");
-}
-
 // The first *vocab*.txt of a folder, newly allocated; NULL if there is none.
 static char *vocabulary_in(const char *folder) {
     char **names;
@@ -51,7 +46,7 @@ static char *find_vocabulary(const struct bench_settings *settings) {
         return memory_string(settings->config->vocab_file);
     }
     char *path = dir_exists(settings->geometry) ? vocabulary_in(settings->geometry) : NULL;
-    char *beside = settings->data != NULL ? folder_of(settings->data)
+    char *beside = settings->data != NULL ? file_parent(settings->data)
                                           : memory_string(settings->config->data_dir);
     char *sibling = beside != NULL ? path_join(beside, "../vocab") : NULL;
     path = path != NULL ? path : vocabulary_in(beside);
