@@ -2,6 +2,7 @@
 #include "core/encoding.h"
 
 #include "core/little_endian.h"
+#include "core/memory.h"
 #include "core/utf8.h"
 
 #include <stdint.h>
@@ -102,5 +103,24 @@ enum berth_status encoding_normalise(const char *name, const char **bytes, size_
     }
     *bytes = own->length > 0 ? own->bytes : *bytes + *length;
     *length = own->length;
+    return BERTH_OK;
+}
+
+enum berth_status encoding_normalise_owned(const char *name, char **bytes, char **text,
+                                           size_t *length, struct berth_error *error) {
+    struct buffer own = {0};
+    const char *at = *bytes;
+    TRY(encoding_normalise(name, &at, length, &own, error));
+    if (own.bytes == NULL) {
+        *text = *bytes + (at - *bytes);
+        return BERTH_OK;
+    }
+    buffer_put_byte(&own, '\0');
+    if (own.failed) {
+        buffer_done(&own);
+        return error_no_memory(error, *length, name);
+    }
+    memory_free(*bytes);
+    *bytes = *text = own.bytes;
     return BERTH_OK;
 }

@@ -23,12 +23,9 @@ static struct tokenizer *open_words(void) {
 
 // --- lines --------------------------------------------------------------------------------------
 
-static void expect_lines(const char *name, const char *content, const char *column,
-                         const char *const *expected) {
+static void expect_bytes(const char *path, const char *column, const char *const *expected) {
     struct text_lines lines;
     struct berth_error error = {0};
-    const char *path = scratch(name);
-    assert_int_equal(file_write(path, content, strlen(content), NULL), BERTH_OK);
     if (text_lines_read(path, column, &lines, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
@@ -41,6 +38,12 @@ static void expect_lines(const char *name, const char *content, const char *colu
     text_lines_done(&lines);
 }
 
+static void expect_lines(const char *name, const char *content, const char *column,
+                         const char *const *expected) {
+    assert_int_equal(file_write(scratch(name), content, strlen(content), NULL), BERTH_OK);
+    expect_bytes(scratch(name), column, expected);
+}
+
 static void test_lines(void **state) {
     (void)state;
     expect_lines("a.txt", "one\r\n\rtwo\n\nend", NULL,
@@ -50,6 +53,15 @@ static void test_lines(void **state) {
                  (const char *const[]){"a, b", "c", NULL});
     expect_lines("d.csv", "first,other\nx,y\n", NULL, (const char *const[]){"x", NULL});
     expect_lines("e.json", "{\"a\": \"x\", \"b\": \"y\"}\n", "b", (const char *const[]){"y", NULL});
+}
+
+static void test_encodings(void **state) {
+    (void)state;
+    static const char little[] = "\xFF\xFE\xE9\0t\0\xE9\0\r\0\n\0x";
+    const char *const expected[] = {"\xC3\xA9t\xC3\xA9", "x", NULL};
+    assert_int_equal(file_write(scratch("f.txt"), little, sizeof little, NULL), BERTH_OK);
+    expect_bytes(scratch("f.txt"), NULL, expected);
+    expect_lines("g.txt", "\xEF\xBB\xBF\xC3\xA9t\xC3\xA9\nx\n", NULL, expected);
 }
 
 static void expect_bad(const char *content, size_t length, const char *words) {
@@ -67,6 +79,7 @@ static void test_bad_text(void **state) {
     expect_bad("", 0, "the file is empty");
     expect_bad("ab\0c", 4, "byte 2 is NUL");
     expect_bad("abc\xff", 4, "byte 3 is not UTF-8");
+    expect_bad("\xFF\xFE\0\0a\0\0\0", 8, "UTF-32");
 }
 
 // --- sequences ----------------------------------------------------------------------------------
@@ -351,6 +364,7 @@ static void test_out_of_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_lines, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_encodings, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_bad_text, scratch_setup, scratch_teardown),
         cmocka_unit_test(test_lines_as_sequences),
         cmocka_unit_test(test_blocks),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/masked/text_lines.h"
 
+#include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -18,10 +19,10 @@ static enum berth_status check_text(const char *path, const char *bytes, size_t 
     if (valid == length && text == length && length > 0) {
         return BERTH_OK;
     }
-    return length == 0
-               ? error_set(error, BERTH_BAD_DATA, "%s: the file is empty", path)
-               : error_set(error, BERTH_BAD_DATA, "%s: byte %zu is %s; expected UTF-8 text", path,
-                           valid < text ? valid : text, valid < text ? "not UTF-8" : "NUL");
+    return length == 0 ? error_set(error, BERTH_BAD_DATA, "%s: the file is empty", path)
+                       : error_set(error, BERTH_BAD_DATA,
+                                   "%s: byte %zu is %s; expected text in UTF-8 or UTF-16", path,
+                                   valid < text ? valid : text, valid < text ? "not UTF-8" : "NUL");
 }
 
 static size_t count_lines(const char *at) {
@@ -33,8 +34,8 @@ static size_t count_lines(const char *at) {
     return count;
 }
 
-static void cut_lines(struct text_lines *lines) {
-    for (char *at = lines->bytes; *at != '\0';) {
+static void cut_lines(struct text_lines *lines, char *text) {
+    for (char *at = text; *at != '\0';) {
         char *end = at + strcspn(at, "\r\n");
         char *next = end + (end[0] == '\r' && end[1] == '\n' ? 2 : *end != '\0');
         lines->items[lines->count++] = at;
@@ -46,14 +47,16 @@ static void cut_lines(struct text_lines *lines) {
 static enum berth_status read_text(const char *path, struct text_lines *lines,
                                    struct berth_error *error) {
     size_t length;
+    char *text;
     TRY(file_read(path, TEXT_FILE_LIMIT, &lines->bytes, &length, error));
-    TRY(check_text(path, lines->bytes, length, error));
-    const size_t count = count_lines(lines->bytes);
+    TRY(encoding_normalise_owned(path, &lines->bytes, &text, &length, error));
+    TRY(check_text(path, text, length, error));
+    const size_t count = count_lines(text);
     lines->items = memory_array(count, sizeof *lines->items);
     if (lines->items == NULL) {
         return error_no_memory(error, count * sizeof *lines->items, "the lines of a text");
     }
-    cut_lines(lines);
+    cut_lines(lines, text);
     return BERTH_OK;
 }
 

@@ -17,8 +17,8 @@ struct text_lines {
 
 // Reads `path`. A name that ends in .csv, .tsv, .jsonl, .ndjson or .json is a table, whose texts
 // are in `column` (NULL: "text", or the first column if there is none of that name); any other file
-// is text, whose lines end in LF, CR LF or CR. Free with text_lines_done, also after a failure.
-// BERTH_BAD_DATA: not UTF-8, a NUL byte, no line, or as table_read.
+// is text in UTF-8 or UTF-16, whose lines end in LF, CR LF or CR. Free with text_lines_done, also
+// after a failure. BERTH_BAD_DATA: neither of these, a NUL byte, no line, or as table_read.
 enum berth_status text_lines_read(const char *path, const char *column, struct text_lines *lines,
                                   struct berth_error *error);
 void text_lines_done(struct text_lines *lines);

@@ -118,24 +118,12 @@ static void storage_free(struct storage *storage) {
     }
 }
 
-// Converts the reader's text to UTF-8 without a byte order mark. If that needs a conversion, *bytes
-// becomes the new text.
+// Converts the reader's text to UTF-8 without a byte order mark; *bytes may become another block.
 static enum berth_status normalise(struct table_reader *reader, char **bytes) {
-    struct buffer own = {0};
-    const char *text = *bytes;
-    TRY(encoding_normalise(reader->name, &text, &reader->length, &own, reader->error));
-    if (own.bytes == NULL) {
-        reader->skipped = (size_t)(text - *bytes);
-        reader->text = *bytes + reader->skipped;
-        return BERTH_OK;
-    }
-    buffer_put_byte(&own, '\0');
-    if (own.failed) {
-        buffer_done(&own);
-        return error_no_memory(reader->error, reader->length, reader->name);
-    }
-    memory_free(*bytes);
-    reader->text = *bytes = own.bytes;
+    char *text;
+    TRY(encoding_normalise_owned(reader->name, bytes, &text, &reader->length, reader->error));
+    reader->text = text;
+    reader->skipped = (size_t)(text - *bytes);
     return BERTH_OK;
 }
 

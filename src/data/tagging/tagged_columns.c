@@ -161,27 +161,13 @@ static enum berth_status check_bytes(const struct tagged_reader *reader, const c
                                        : "not UTF-8; save the file as UTF-8");
 }
 
-// Converts the text to UTF-8 with a NUL at its end; *text points into storage->bytes.
-static enum berth_status normalise(struct tagged_reader *reader, char **text, size_t *length) {
-    struct buffer own = {0};
-    const char *bytes = reader->storage->bytes;
-    TRY(encoding_normalise(reader->dataset->name, &bytes, length, &own, reader->error));
-    *text = (char *)bytes;
-    if (own.bytes == NULL) {
-        return BERTH_OK;
-    }
-    buffer_put_byte(&own, '\0');
-    memory_free(reader->storage->bytes);
-    reader->storage->bytes = *text = own.bytes;
-    return own.failed ? error_no_memory(reader->error, *length, reader->dataset->name) : BERTH_OK;
-}
-
 enum berth_status tagged_read_columns(struct tagged_reader *reader, const char *path) {
     size_t length;
     char *text;
     reader->dataset->word_lines = 1;
     TRY(file_read(path, FILE_LIMIT, &reader->storage->bytes, &length, reader->error));
-    TRY(normalise(reader, &text, &length));
+    TRY(encoding_normalise_owned(reader->dataset->name, &reader->storage->bytes, &text, &length,
+                                 reader->error));
     TRY(check_bytes(reader, text, length));
     return take_lines(reader, text, length);
 }
