@@ -333,6 +333,32 @@ static void a_stopped_run_goes_on_with_the_same_bytes(void **state) {
     assert_int_equal(fixture_execute(&other), BERTH_CONFIG);
 }
 
+// With or without a model that says nothing of its classes.
+static void a_run_does_not_resume_with_other_classes(void **state) {
+    write_own_files();
+    struct fixture_run run = own_run("out");
+    run.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    FILE *file = create("train.csv");
+    fprintf(file, "id,review,verdict\n");
+    for (int i = 0; i < 44; i++) {
+        char text[96];
+        sentence(i, text);
+        fprintf(file, "%d,\"%s\",%s\n", i, text, i % 2 ? "icy" : "warm");
+    }
+    assert_int_equal(fclose(file), 0);
+    run.config.validation_file = NULL;
+    run.config.max_steps = 4;
+    run.config.resume_from_checkpoint = "auto";
+    fixture_expect(&run, BERTH_CONFIG,
+                   "class 0 was \"cold\" in the run to resume and is now \"icy\"");
+    run.config.model_name_or_path = NULL;
+    fixture_expect(&run, BERTH_CONFIG,
+                   "class 0 was \"cold\" in the run to resume and is now \"icy\"");
+    write_own_files();
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+}
+
 static void what_does_not_fit_is_told(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
@@ -381,6 +407,7 @@ int main(void) {
         FIXTURE_TEST(whole_numbers_are_classes_unless_told),
         FIXTURE_TEST(mnli_has_two_files),
         FIXTURE_TEST(a_stopped_run_goes_on_with_the_same_bytes),
+        FIXTURE_TEST(a_run_does_not_resume_with_other_classes),
         FIXTURE_TEST(what_does_not_fit_is_told),
     };
     return cmocka_run_group_tests_name("classify", tests, NULL, NULL);

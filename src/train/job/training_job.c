@@ -18,6 +18,7 @@
 #include "train/machine/machine.h"
 #include "train/settings/deepspeed.h"
 #include "train/settings/recipes.h"
+#include "train/tasks/class_names.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -444,6 +445,7 @@ static enum berth_status fill_state(struct training_job *job, struct berth_error
     if (job->original_step >= 0) {
         TRY(original_read(&job->content, job->resume_folder, job->original_step, &job->log, error));
     } else if (job->resume_folder != NULL) {
+        TRY(class_names_check(&job->files, job->resume_folder, error));
         TRY(checkpoint_read(&job->content, job->resume_folder, &job->log, error));
         log_note(&job->log, "resumed from %s", job->resume_folder);
     } else if (is_new(job)) {

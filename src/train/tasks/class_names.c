@@ -4,6 +4,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "data/pairs/pairs.h"
+#include "model/folder.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,18 +25,65 @@ static enum berth_status add_usual_names(json *model, int64_t count, struct bert
     return failed == 0 ? BERTH_OK : error_no_memory(error, 0, "the labels");
 }
 
-enum berth_status class_names_read(struct class_names *names, const struct model_files *files,
-                                   struct berth_error *error) {
-    const char *source = files->shape.source_json, *name = "the model's config.json";
+// `name` is that of the configuration's file.
+static enum berth_status read_names(struct class_names *names, const struct bert_config *shape,
+                                    const char *name, struct berth_error *error) {
+    const char *source = shape->source_json;
     class_names_done(names);
     if (source == NULL) {
         return BERTH_OK;
     }
     TRY(json_read_memory(name, source, strlen(source), &names->model, error));
     if (!json_is_object_value(json_member(names->model, "id2label"))) {
-        TRY(add_usual_names(names->model, files->shape.num_labels, error));
+        TRY(add_usual_names(names->model, shape->num_labels, error));
     }
     return pair_labels_from_config(names->model, name, &names->list, &names->count, error);
+}
+
+enum berth_status class_names_read(struct class_names *names, const struct model_files *files,
+                                   struct berth_error *error) {
+    return read_names(names, &files->shape, "the model's config.json", error);
+}
+
+static enum berth_status compare(const struct class_names *then, const struct class_names *now,
+                                 const char *folder, struct berth_error *error) {
+    const size_t count = then->count > now->count ? then->count : now->count;
+    for (size_t i = 0; i < count; i++) {
+        const char *old = i < then->count ? then->list[i] : "missing";
+        const char *new = i < now->count ? now->list[i] : "missing";
+        if (strcmp(old, new) != 0) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: class %zu was \"%s\" in the run to resume and is now \"%s\"; "
+                             "resume with the same labels or start over",
+                             folder, i, old, new);
+        }
+    }
+    return BERTH_OK;
+}
+
+enum berth_status class_names_check(const struct model_files *files, const char *folder,
+                                    struct berth_error *error) {
+    const enum param_head head = files->table.head;
+    struct class_names then = {NULL}, now = {NULL};
+    struct bert_config shape = {0};
+    if ((head != PARAM_HEAD_CLASS && head != PARAM_HEAD_TOKEN) ||
+        files->shape.problem == BERT_REGRESSION) {
+        return BERTH_OK;
+    }
+    enum berth_status status = folder_read_config(folder, &shape, error);
+    if (status == BERTH_OK) {
+        status = read_names(&then, &shape, folder, error);
+    }
+    if (status == BERTH_OK) {
+        status = class_names_read(&now, files, error);
+    }
+    if (status == BERTH_OK) {
+        status = compare(&then, &now, folder, error);
+    }
+    class_names_done(&then);
+    class_names_done(&now);
+    bert_config_done(&shape);
+    return status;
 }
 
 void class_names_done(struct class_names *names) {

@@ -17,6 +17,10 @@ struct class_names {
 enum berth_status class_names_read(struct class_names *names, const struct model_files *files,
                                    struct berth_error *error);
 void class_names_done(struct class_names *names);
+// BERTH_CONFIG if the checkpoint in `folder` is for other classes than the model, or for the same
+// in another order. Without effect where a model has no classes.
+enum berth_status class_names_check(const struct model_files *files, const char *folder,
+                                    struct berth_error *error);
 // 1 for LABEL_0, ..., and without names.
 int class_names_say_nothing(const struct class_names *names);
 
