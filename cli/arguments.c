@@ -296,12 +296,20 @@ static enum berth_status read_short(struct cli_call *call, struct reader *reader
                        error);
 }
 
+#define USAGE_SIZE 512
+
+// Prints "berth VERB TASK USAGE" with the first form of the usage.
+static void print_usage(const struct cli_verb *verb, char *text, size_t size) {
+    snprintf(text, size, "berth %s%s%s %.*s", verb->name, verb->task != NULL ? " " : "",
+             verb->task != NULL ? verb->task : "", (int)strcspn(verb->usage, "\n"), verb->usage);
+}
+
 static enum berth_status read_argument(struct cli_call *call, const char *word,
                                        struct berth_error *error) {
     if (call->argument_count >= call->verb->arguments_most) {
-        return error_set(error, BERTH_USAGE, "unexpected argument \"%s\"; usage: berth %s%s%s %s",
-                         word, call->verb->name, call->verb->task != NULL ? " " : "",
-                         call->verb->task != NULL ? call->verb->task : "", call->verb->usage);
+        char usage[USAGE_SIZE];
+        print_usage(call->verb, usage, sizeof usage);
+        return error_set(error, BERTH_USAGE, "unexpected argument \"%s\"; usage: %s", word, usage);
     }
     call->arguments[call->argument_count++] = word;
     return BERTH_OK;
@@ -339,18 +347,16 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
         return BERTH_OK; // what the verb needs to run is not needed for that
     }
     const char *required = verb->required;
-    char name[OPTION_NAME_SIZE];
+    char name[OPTION_NAME_SIZE], usage[USAGE_SIZE];
     while (option_next_name(&required, name)) {
         if (!was_given(call, name)) {
-            return error_set(error, BERTH_USAGE, "option --%s is needed; usage: berth %s%s%s %s",
-                             name, verb->name, verb->task != NULL ? " " : "",
-                             verb->task != NULL ? verb->task : "", verb->usage);
+            print_usage(verb, usage, sizeof usage);
+            return error_set(error, BERTH_USAGE, "option --%s is needed; usage: %s", name, usage);
         }
     }
     if (call->argument_count < verb->arguments_least) {
-        return error_set(error, BERTH_USAGE, "an argument is missing; usage: berth %s%s%s %s",
-                         verb->name, verb->task != NULL ? " " : "",
-                         verb->task != NULL ? verb->task : "", verb->usage);
+        print_usage(verb, usage, sizeof usage);
+        return error_set(error, BERTH_USAGE, "an argument is missing; usage: %s", usage);
     }
     return BERTH_OK;
 }

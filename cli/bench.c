@@ -73,7 +73,8 @@ static void put_number(struct json_line *line, int as_json, const char *key, dou
         return;
     }
     char text[64];
-    number_format(text, sizeof text, value < 10.0 ? "%.3f" : "%.1f", value);
+    const int is_count = value == floor(value) && unit[0] == '\0';
+    number_format(text, sizeof text, is_count ? "%.0f" : value < 10.0 ? "%.3f" : "%.1f", value);
     printf("%-28s %16s %s\n", key, text, unit);
 }
 
@@ -613,9 +614,9 @@ const struct cli_verb cli_bench = {
              "--config NAME] [--data FILE] [--json]",
     .example = "berth bench peak\n"
                "berth bench ops --config base --precision bf16\n"
-               "berth bench train --config base --data train-v1.1.as_json --precision bf16 --json\n"
+               "berth bench train --config base --data train-v1.1.json --precision bf16 --json\n"
                "berth bench pretrain --config base --input_dir shards --precision bf16\n"
-               "berth bench ranks --config large --data train-v1.1.as_json --hosts 8,64 "
+               "berth bench ranks --config large --data train-v1.1.json --hosts 8,64 "
                "--link_gbit 25,100",
     .jobs = JOB_BENCH,
     CLI_OWN_OPTIONS(options),

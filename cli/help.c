@@ -164,11 +164,25 @@ static void print_exit_codes(struct page *page) {
     end_paragraph(page, 0);
 }
 
+// Of a verb with several.
+static void print_tasks(struct page *page) {
+    const struct cli_verb *verb = page->verb;
+    char tasks[128];
+    cli_list_tasks(verb->name, tasks, sizeof tasks);
+    if (verb->task != NULL && strchr(tasks, ' ') != NULL) {
+        putchar('\n');
+        put(page, "The task is ", tasks, "; ");
+        put(page, "`berth ", verb->name, " TASK --help` shows the help of each");
+        end_paragraph(page, 0);
+    }
+}
+
 static void print_verb(struct page *page) {
     const struct cli_verb *verb = page->verb;
     cli_wrap(stdout, verb->summary, page->width, 0, 0);
     print_heading("usage");
     print_usage(page);
+    print_tasks(page);
     print_heading("example");
     print_example(verb->example);
     print_common(page);

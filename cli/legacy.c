@@ -160,11 +160,17 @@ static enum berth_status set_training(struct cli_call *call, const struct legacy
     return cli_launcher_check_verb(call, value, error);
 }
 
+// A flag that only tells whose command line it is has an effect on other settings (scripts.c).
+static const char *of_its_own(const struct cli_call *call, const char *name) {
+    return option_same_name(name, call->script_flag) ? " of its own" : "";
+}
+
 static enum berth_status set_model_name(struct cli_call *call, const struct legacy *legacy,
                                         const char *value, struct berth_error *error) {
     (void)error;
     call->launcher.is_used = 1;
-    cli_note(call, "--%s %s has no effect: %s", legacy->option.name, value, legacy->option.help);
+    cli_note(call, "--%s %s has no effect%s: %s", legacy->option.name, value,
+             of_its_own(call, legacy->option.name), legacy->option.help);
     return BERTH_OK;
 }
 
@@ -470,7 +476,8 @@ enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const 
     if (legacy != NULL) {
         return set_flag(call, legacy, spelling, parsed.flag, error);
     }
-    cli_note(call, "--%s%s has no effect: %s", spelling, parsed.flag ? "" : " false", row->help);
+    cli_note(call, "--%s%s has no effect%s: %s", spelling, parsed.flag ? "" : " false",
+             of_its_own(call, name), row->help);
     return BERTH_OK;
 }
 

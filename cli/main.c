@@ -80,7 +80,8 @@ static enum berth_status need_words(const struct cli_verb *verb, struct berth_er
         fprintf(stderr, "usage: berth %s%s%s %s\n\n%s\n\nSee `berth %s%s%s --help`.\n", verb->name,
                 space, task, verb->usage, verb->example, verb->name, space, task);
     }
-    return error_set(error, BERTH_USAGE, "`berth %s%s%s` needs options", verb->name, space, task);
+    return error_set(error, BERTH_USAGE, "`berth %s%s%s` needs %s", verb->name, space, task,
+                     verb->arguments_least > 0 ? "arguments" : "options");
 }
 
 // A model that cannot be found is reported only when the verb needs it, after errors in its

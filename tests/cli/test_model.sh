@@ -251,6 +251,7 @@ done
 
 run predict squad --model "$work/run" --input "$work/data.json" --output "$work/answers" $small
 expect_code 0
+grep -q '"predict_f1": [0-9.]*,$' "$work/answers/predict_results.json" || fail "no scores in predict_results.json"
 # run_squad without training.
 run finetune squad --do_train=false --do_predict=true --init_checkpoint "$work/run" --train_file "$work/data.json" \
     --predict_file "$work/data.json" --output_dir "$work/untrained" --learning_rate 1e-5 $small

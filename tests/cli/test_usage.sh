@@ -28,6 +28,7 @@ refused 'needs a task (squad, classify, tokens or embed)' finetune --model x
 refused ', found "squat": berth finetune squad' finetune squat --model x
 refused 'needs a task' evaluate a b
 refused 'needs a task (squad): berth show squad --model DIR' show
+refused "usage: berth show squad --model DIR" show squad a b c d
 expect_no "$err" '\x0a'
 refused 'did you mean --learning_rate' finetune squad --lerning_rate 3
 refused 'did you mean --learning_rate' finetune squad --lerning-rate=3
@@ -54,7 +55,8 @@ refused '--data_dir is missing' bench train --task mrpc
 refused 'option --model_name_or_path is needed' finetune squad --train x
 refused 'option --question is needed' answer --model x
 refused 'option --output is needed' init --config tiny
-refused 'needs options' verify
+refused 'needs arguments' verify
+refused 'needs options' init
 refused 'an argument is missing' evaluate squad a
 refused 'unexpected argument "c"' evaluate squad a b c
 refused 'option --model needs a value' answer --model
@@ -124,7 +126,7 @@ names=$(sed -n 's/^  --/--/p' "$out" | sed '/ VALUE/s/, /=1 /g; s/ VALUE/=1/; /=
 # shellcheck disable=SC2086
 plan $base $names
 for name in $names; do
-    expect_err "${name%=1} has no effect: "
+    expect_err "${name%=1} has no effect"
 done
 # The resulting precision is reported once, and correctly.
 printf '{"train_batch_size": 4}' >"$work/plain.json"
@@ -141,7 +143,7 @@ expect_out "precision                        fp32"
 plan $base --bf16 --fp16 False
 expect_out "precision                        bf16"
 plan $base --experimental_gelu=False --throughput_warmup_steps 3
-expect_err "--experimental_gelu false has no effect: hidden_act of config.json determines it"
+expect_err "--experimental_gelu false has no effect of its own: hidden_act of config.json determines it"
 expect_err "--throughput_warmup_steps has no effect: samples_per_second is of all updates"
 plan finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" \
     --output "$work/run" --predict_file "$work/none"

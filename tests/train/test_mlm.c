@@ -241,7 +241,16 @@ static void test_bad_input(void **state) {
     run.config.train_file = fixture_keep("short.txt");
     run.config.line_by_line = 0;
     fixture_expect(&run, BERTH_BAD_DATA,
-                   "have no sequence of 24 tokens; use a smaller --max_seq_length");
+                   "have fewer than the 24 tokens of a sequence; use a smaller --max_seq_length");
+    write_lines("few.txt", 0, 3);
+    run.config.train_file = fixture_keep("few.txt");
+    run.config.validation_file = NULL;
+    run.config.line_by_line = 1;
+    fixture_expect(&run, BERTH_BAD_DATA,
+                   "--validation_split_percentage 5 leaves no line to evaluate on");
+    run.config.validation_split_percentage = 99;
+    fixture_expect(&run, BERTH_BAD_DATA,
+                   "--validation_split_percentage 99 leaves no line to train on");
     assert_false(dir_exists(in_folder("bad")));
 }
 

@@ -256,21 +256,6 @@ static int has_training(const struct training_summary *summary) {
     return found;
 }
 
-static enum berth_status write_evaluation(const struct training_summary *summary,
-                                          struct berth_error *error) {
-    const struct task_score *score = &summary->loop->score;
-    struct berth_field fields[BERTH_METRICS_MAX + 2];
-    char keys[BERTH_METRICS_MAX][64];
-    size_t count = 0;
-    for (size_t i = 0; i < score->count; i++) {
-        snprintf(keys[i], sizeof keys[i], "eval_%s", score->items[i].name);
-        fields[count++] = log_real(keys[i], score->items[i].value);
-    }
-    count = add_unless_nan(fields, count, "eval_loss", score->loss);
-    fields[count++] = log_real("eval_runtime", summary->loop->prediction_seconds);
-    return results_write_json(summary->config->output_dir, "eval", fields, count, error);
-}
-
 enum berth_status training_report_summary(const struct training_summary *summary,
                                           const struct berth_log *log, struct berth_error *error) {
     if (summary->loop->updates == 0 && has_training(summary)) {
@@ -279,7 +264,8 @@ enum berth_status training_report_summary(const struct training_summary *summary
         TRY(write_training(summary, error));
     }
     if (summary->loop->score.count > 0) {
-        TRY(write_evaluation(summary, error));
+        TRY(task_write_scores(summary->config->output_dir, &summary->loop->score,
+                              summary->loop->prediction_seconds, error));
     }
     report_summary(summary, log);
     return BERTH_OK;

@@ -230,6 +230,10 @@ static enum berth_status check_number(const json *state, const char *path, const
     return BERTH_OK;
 }
 
+static const char *or_unset(const char *value) {
+    return value[0] != '\0' ? value : "unset";
+}
+
 static enum berth_status check_settings(const struct progress_source *source,
                                         struct berth_error *error) {
     const json *settings = json_member(progress_own_keys(source->state), "settings");
@@ -245,9 +249,10 @@ static enum berth_status check_settings(const struct progress_source *source,
             return error_set(
                 error, BERTH_CONFIG,
                 "%s: the run to resume had %s %s, not %s; resume with the same value or start over",
-                source->path, row->name, then, now);
+                source->path, row->name, or_unset(then), or_unset(now));
         }
-        log_note(source->log, "resume: %s was %s and is now %s", row->name, then, now);
+        log_note(source->log, "resume: %s was %s and is now %s", row->name, or_unset(then),
+                 or_unset(now));
     }
     return BERTH_OK;
 }

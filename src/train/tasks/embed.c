@@ -393,9 +393,12 @@ static enum berth_status write_results(const struct task_set *set,
         snprintf(keys[i], sizeof keys[i], "eval_%s", score->items[i].name);
         fields[count++] = log_real(keys[i], score->items[i].value);
     }
-    TRY(results_write_json(results->folder, "eval", fields, count, error));
-    fields[count++] = log_integer("global_step", results->step);
-    fields[count++] = log_real("loss", results->train_loss);
+    if (task_is_alone(results)) {
+        TRY(task_write_scores(results->folder, score, results->seconds, error));
+    } else {
+        fields[count++] = log_integer("global_step", results->step);
+        fields[count++] = log_real("loss", results->train_loss);
+    }
     return results_write_eval_text(results->folder, fields, count, error);
 }
 

@@ -12,6 +12,7 @@
 #include "train/machine/machine.h"
 #include "train/tasks/task.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 struct mlm {
@@ -62,6 +63,28 @@ static size_t held_out_lines(const struct part *part, size_t count) {
     return (size_t)rint((double)part->percent * (double)count / 100);
 }
 
+// Lines [first, end) of the file have no sequence.
+static enum berth_status refuse_empty(const struct task_open *args, const struct part *part,
+                                      size_t first, size_t end, struct berth_error *error) {
+    const struct berth_config *config = args->config;
+    if (first == end) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: --validation_split_percentage %" PRId64
+                         " leaves no line %s; choose another, or name text with --validation_file",
+                         part->path, part->percent,
+                         part->is_held_out ? "to evaluate on" : "to train on");
+    }
+    if (config->line_by_line) {
+        return error_set(error, BERTH_BAD_DATA, "%s: lines %zu to %zu have no words", part->path,
+                         first + 1, end);
+    }
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: lines %zu to %zu have fewer than the %" PRId64
+                     " tokens of a sequence; use a smaller --max_seq_length or --line_by_line%s",
+                     part->path, first + 1, end, config->max_seq_length,
+                     part->percent > 0 ? ", or another --validation_split_percentage" : "");
+}
+
 static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
                                   const struct part *part, const struct text_lines *lines,
                                   struct berth_error *error) {
@@ -81,12 +104,7 @@ static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
              rules.by_line ? text->cut : text->left_out,
              rules.by_line ? "truncated" : "tokens left out at the ends of 1,000 lines",
              machine_seconds() - begin);
-    return text->count > 0
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: lines %zu to %zu have no sequence of %lld tokens; use a smaller "
-                           "--max_seq_length or --line_by_line",
-                           part->path, first + 1, end, (long long)config->max_seq_length);
+    return text->count > 0 ? BERTH_OK : refuse_empty(args, part, first, end, error);
 }
 
 static void note_without_effect(const struct task_open *args, const struct part *part,
@@ -222,7 +240,10 @@ static enum berth_status write_results(const struct task_set *set,
         log_real("perplexity", score->items[1].value),
     };
     (void)set;
-    return results_write_eval_text(results->folder, fields, sizeof fields / sizeof *fields, error);
+    TRY(results_write_eval_text(results->folder, fields, sizeof fields / sizeof *fields, error));
+    return task_is_alone(results)
+               ? task_write_scores(results->folder, score, results->seconds, error)
+               : BERTH_OK;
 }
 
 const struct task task_mlm = {.name = "mlm",

@@ -212,8 +212,9 @@ static enum berth_status write_results(const struct task_set *set,
                                        const struct task_results *results,
                                        struct berth_error *error) {
     const struct squad *squad = set->own;
-    return squad_answers_write(results->folder, &squad->input.dataset, squad->results,
-                               &squad->options, error);
+    TRY(squad_answers_write(results->folder, &squad->input.dataset, squad->results, &squad->options,
+                            error));
+    return results->use == TASK_PREDICT ? task_write_prediction(set, results, error) : BERTH_OK;
 }
 
 const struct task task_squad = {.name = "squad",

@@ -135,8 +135,10 @@ static enum berth_status build(const struct opening *opening, struct berth_error
     input->examples = (int64_t)input->dataset.count;
     if (input->features.count == 0) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: no question yields a window for %s; check the file's answers",
-                         opening->args->path, opening->options.training ? "train on" : "answer");
+                         opening->options.training
+                             ? "%s: no question has a window to train on; check the file's answers"
+                             : "%s: no question has a window to answer from",
+                         opening->args->path);
     }
     return BERTH_OK;
 }

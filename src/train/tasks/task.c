@@ -74,28 +74,43 @@ double task_masked_mean(const struct task_masked *sums, double sum) {
 
 #define RESULT_FIELDS (BERTH_METRICS_MAX + 4)
 
-// Fills fields[] and keys[] with "eval_accuracy", ...
-static size_t score_fields(const struct task_results *results, const char *prefix,
+// Fills fields[] and keys[] with "eval_accuracy", ..., and "eval_loss" where there is one.
+static size_t score_fields(const struct task_score *score, const char *prefix,
                            struct berth_field fields[RESULT_FIELDS], char keys[RESULT_FIELDS][64]) {
-    const struct task_score *score = results->score;
     size_t count = 0;
     for (; count < score->count; count++) {
         snprintf(keys[count], sizeof keys[count], "%s_%s", prefix, score->items[count].name);
         fields[count] = log_real(keys[count], score->items[count].value);
     }
-    snprintf(keys[count], sizeof keys[count], "%s_loss", prefix);
-    fields[count] = log_real(keys[count], score->loss);
-    return count + 1;
+    if (!isnan(score->loss)) {
+        snprintf(keys[count], sizeof keys[count], "%s_loss", prefix);
+        fields[count] = log_real(keys[count], score->loss);
+        count++;
+    }
+    return count;
 }
 
 enum berth_status task_write_evaluation(const struct task_results *results,
                                         struct berth_error *error) {
     struct berth_field fields[RESULT_FIELDS];
     char keys[RESULT_FIELDS][64];
-    size_t count = score_fields(results, "eval", fields, keys);
+    size_t count = score_fields(results->score, "eval", fields, keys);
     fields[count++] = log_integer("global_step", results->step);
     fields[count++] = log_real("loss", results->train_loss);
     return results_write_eval_text(results->folder, fields, count, error);
+}
+
+int task_is_alone(const struct task_results *results) {
+    return isnan(results->train_loss);
+}
+
+enum berth_status task_write_scores(const char *folder, const struct task_score *score,
+                                    double seconds, struct berth_error *error) {
+    struct berth_field fields[RESULT_FIELDS];
+    char keys[RESULT_FIELDS][64];
+    size_t count = score_fields(score, "eval", fields, keys);
+    fields[count++] = log_real("eval_runtime", seconds);
+    return results_write_json(folder, "eval", fields, count, error);
 }
 
 enum berth_status task_write_prediction(const struct task_set *set,
@@ -106,7 +121,7 @@ enum berth_status task_write_prediction(const struct task_set *set,
     }
     struct berth_field fields[RESULT_FIELDS];
     char keys[RESULT_FIELDS][64];
-    size_t count = score_fields(results, "predict", fields, keys);
+    size_t count = score_fields(results->score, "predict", fields, keys);
     fields[count++] = log_real("predict_runtime", results->seconds);
     fields[count++] = log_integer("predict_samples", set->examples);
     return results_write_json(results->folder, "predict", fields, count, error);
