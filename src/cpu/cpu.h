@@ -31,7 +31,7 @@ struct cpu {
     const struct kernels *kernels;
     const struct int8_kernels *int8;
     struct gemm *gemm;
-    int threads;
+    int threads, processors; // processors: those that this process may use
     char description[160];
 
     float *partials; // partial sums of the gradients of parameters

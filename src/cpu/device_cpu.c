@@ -212,7 +212,7 @@ static const struct device operations = {
     .measure_peak = cpu_measure_peak,
 };
 
-static int usable_threads(void) {
+static int usable_processors(void) {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : omp_get_num_procs();
 }
@@ -233,7 +233,8 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
     }
     cpu->kernels = kernels;
     cpu->int8 = int8_kernels_choose(kernels->name);
-    cpu->threads = options->threads > 0 ? options->threads : usable_threads();
+    cpu->processors = usable_processors();
+    cpu->threads = options->threads > 0 ? options->threads : cpu->processors;
     cpu->device = operations;
     cpu->device.state = cpu;
     cpu->device.fast_dtype = kernels == CPU_NATIVE_BF16 ? DTYPE_BF16 : DTYPE_F32;
