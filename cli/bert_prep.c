@@ -99,8 +99,11 @@ static const char *find_dump(const char *folder) {
 
 static enum berth_status refuse_missing(const struct dataset *dataset, const char *folder,
                                         struct berth_error *error) {
-    return error_set(error, BERTH_NO_INPUT, "%s: nothing of it in the folder %s: %s", dataset->name,
-                     folder, dataset->advice);
+    return error_set(error, BERTH_NO_INPUT,
+                     "%s: nothing of it in the folder %s under the names that bertPrep gives it "
+                     "(a dump: download/wikicorpus_en/wikicorpus_en.xml or "
+                     "enwiki-latest-pages-articles.xml, also with .bz2): %s",
+                     dataset->name, folder, dataset->advice);
 }
 
 // Words of a comma list, in the place where the program keeps its lists.
@@ -161,8 +164,8 @@ static enum berth_status settle_action(struct cli_call *call, struct berth_error
     if (folder != NULL && folder[0] != '\0') {
         TRY(set_if_missing(call, "output_dir", folder, error));
     }
-    if (action->stage == NULL) {
-        return BERTH_OK;
+    if (action->stage == NULL) { // a download, of which only the advice is printed
+        return set_if_missing(call, "output_dir", ".", error);
     }
     // The program's own default, which is the second phase's.
     TRY(strcmp(action->stage, "hdf5") == 0 ? set_if_missing(call, "max_seq_length", "512", error)

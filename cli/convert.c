@@ -2,6 +2,8 @@
 // berth convert: writes a model in another format.
 #include "cli.h"
 
+#include <string.h>
+
 static const struct option_row options[] = {
     {CLI_TEXT("to", "hf"), .unit = "FORMAT",
      .help =
@@ -47,6 +49,10 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
                                               .vocab_file = cli_value(call, "vocab_file"),
                                               .allow_lossy = cli_flag(call, "allow_lossy")};
     const char *output = call->arguments[1];
+    if (cli_is_given(call, "step") && strcmp(settings.to, "nvidia") != 0 &&
+        strcmp(settings.to, "deepspeed") != 0) {
+        cli_note(call, "--step has no effect with --to %s", settings.to);
+    }
     TRY(berth_convert(call->arguments[0], output, &settings, cli_log(call), error));
     cli_note(call, "%s contains the model as %s", output, settings.to);
     return BERTH_OK;

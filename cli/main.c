@@ -14,9 +14,16 @@ static int is_help(const char *word) {
     return strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0;
 }
 
-// --help counts anywhere before "--"; *topic gets the word after it, NULL where there is none.
+// --help counts anywhere before "--"; *topic gets the word after it or after its "=", NULL where
+// there is none.
 static int asks_for_help(int count, char **words, const char **topic) {
+    static const char with_topic[] = "--help=";
+    const size_t length = sizeof with_topic - 1;
     for (int i = 0; i < count && strcmp(words[i], "--") != 0; i++) {
+        if (strncmp(words[i], with_topic, length) == 0) {
+            *topic = words[i] + length;
+            return 1;
+        }
         if (is_help(words[i])) {
             *topic = i + 1 < count && words[i + 1][0] != '-' ? words[i + 1] : NULL;
             return 1;

@@ -136,6 +136,9 @@ static enum berth_status choose(const struct cli_call *call, struct berth_select
                          "--random_samples draws samples, but --start_sample and "
                          "--num_test_samples take them in order: give one or the other");
     }
+    if (drawn == 0 && cli_is_given(call, "seed")) {
+        cli_note(call, "--seed has no effect without --random_samples");
+    }
     *samples =
         (struct berth_selection){.first = cli_integer(call, "start_sample"),
                                  .count = drawn > 0 ? drawn : cli_integer(call, "num_test_samples"),

@@ -169,10 +169,13 @@ static void draw_bar(struct console *console, int64_t done, int64_t total) {
 }
 
 static void end_phase(struct console *console, int64_t total) {
-    char duration[32], total_text[32], line[160];
+    char duration[32], total_text[32], own_text[32], line[192];
+    const int64_t first = console->phase.first;
     console_duration(console_now() - console->phase.start, duration, sizeof duration);
     print_amount(console, total, total_text, sizeof total_text);
-    snprintf(line, sizeof line, "%s: %s done in %s", console->phase.name, total_text, duration);
+    print_amount(console, total - first, own_text, sizeof own_text);
+    snprintf(line, sizeof line, "%s: %s done%s%s in %s", console->phase.name, total_text,
+             first > 0 ? ", the last " : "", first > 0 ? own_text : "", duration);
     console_line(console, line);
     console->phase.name[0] = '\0';
 }

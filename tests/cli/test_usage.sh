@@ -57,6 +57,10 @@ refused 'option --question is needed' answer --model x
 refused 'option --output is needed' init --config tiny
 refused 'needs arguments' verify
 refused 'needs options' init
+refused '--cased and --do_lower_case true contradict each other' tokenize --cased --do_lower_case true --vocab x
+run finetune squad --help=optimizer
+expect_code 0
+expect_out --adam_beta1
 refused 'an argument is missing' evaluate squad a
 refused 'unexpected argument "c"' evaluate squad a b c
 refused 'option --model needs a value' answer --model
