@@ -137,7 +137,7 @@ static enum berth_status put_all(struct job *job, FILE *input, struct berth_erro
 static enum berth_status prepare(struct job *job, struct cli_call *call,
                                  struct berth_error *error) {
     if (cli_flag(call, "cased")) {
-        if (cli_is_given(call, "do_lower_case") && call->config.do_lower_case) {
+        if (call->config.do_lower_case > 0) {
             return error_set(error, BERTH_USAGE,
                              "--cased and --do_lower_case true contradict each other: give one");
         }

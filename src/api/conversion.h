@@ -49,8 +49,9 @@ extern const size_t convert_target_count;
 enum berth_status convert_check_norms(const struct conversion *conversion,
                                       struct berth_error *error);
 
-// The path of the source's vocabulary. Newly allocated; NULL: out of memory.
-char *conversion_vocabulary_path(const struct conversion *conversion);
+// The path of the source's vocabulary. Newly allocated; NULL after an error.
+enum berth_status conversion_vocabulary_path(const struct conversion *conversion, char **path,
+                                             struct berth_error *error);
 
 struct conversion {
     const char *input;                    // the model: a folder or a file of weights

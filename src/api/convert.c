@@ -368,10 +368,12 @@ static enum berth_status write_configs(const struct conversion *conversion,
 // transformers 5 does not write vocab.txt, which other programs need.
 static enum berth_status write_vocabulary(const struct conversion *conversion,
                                           struct berth_error *error) {
-    char *path = conversion_vocabulary_path(conversion);
-    char *to = path_join(conversion->folder, "vocab.txt");
+    char *path, *to = path_join(conversion->folder, "vocab.txt");
     struct vocabulary_file file = {0};
-    enum berth_status status = path != NULL && to != NULL ? BERTH_OK : file_no_path(error);
+    enum berth_status status = conversion_vocabulary_path(conversion, &path, error);
+    if (status == BERTH_OK && to == NULL) {
+        status = file_no_path(error);
+    }
     if (status == BERTH_OK && (conversion->vocab_file != NULL || vocabulary_file_is_json(path))) {
         status = vocabulary_file_read(path, &file, error);
         if (status == BERTH_OK) {

@@ -199,19 +199,24 @@ static enum berth_status check_gguf(const struct conversion *conversion,
     return BERTH_OK;
 }
 
-char *conversion_vocabulary_path(const struct conversion *conversion) {
-    return conversion->vocab_file != NULL ? memory_string(conversion->vocab_file)
-                                          : folder_vocabulary_path(conversion->input);
+enum berth_status conversion_vocabulary_path(const struct conversion *conversion, char **path,
+                                             struct berth_error *error) {
+    if (conversion->vocab_file == NULL) {
+        return folder_vocabulary_path(conversion->input, path, error);
+    }
+    *path = memory_string(conversion->vocab_file);
+    return *path != NULL ? BERTH_OK : file_no_path(error);
 }
 
 static enum berth_status write_gguf(const struct conversion *conversion,
                                     struct berth_error *error) {
     TRY(check_gguf(conversion, error));
-    char *path = path_join(conversion->folder, "model.gguf");
-    char *vocab_path = conversion_vocabulary_path(conversion);
-    enum berth_status status = path != NULL && vocab_path != NULL
-                                   ? write_gguf_file(conversion, path, vocab_path, error)
-                                   : file_no_path(error);
+    char *vocab_path, *path = path_join(conversion->folder, "model.gguf");
+    enum berth_status status = conversion_vocabulary_path(conversion, &vocab_path, error);
+    if (status == BERTH_OK) {
+        status = path != NULL ? write_gguf_file(conversion, path, vocab_path, error)
+                              : file_no_path(error);
+    }
     memory_free(path);
     memory_free(vocab_path);
     return status;

@@ -391,8 +391,20 @@ static int set_values(const struct bert_config *config, json *object) {
     return failed;
 }
 
+// A model that was made for classes and now has the span head: transformers would give that head an
+// output for each of them.
+static void remove_classes(json *object) {
+    static const char *const keys[] = {"id2label", "label2id", "num_labels", "problem_type"};
+    for (size_t i = 0; i < LENGTH(keys); i++) {
+        json_remove(object, keys[i]);
+    }
+}
+
 static int set_texts(const struct bert_config *config, const char *architecture, json *object) {
     json *architectures = json_new_array();
+    if (config->num_labels != 2 && strcmp(architecture, "BertForQuestionAnswering") == 0) {
+        remove_classes(object);
+    }
     int failed = json_append(architectures, json_new_text(architecture));
     failed |= json_set(object, "architectures", architectures);
     failed |= json_set(object, "model_type", json_new_text("bert"));

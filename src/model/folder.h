@@ -82,15 +82,18 @@ enum berth_status folder_check_vocab(const struct bert_config *config, const cha
                                      int64_t vocab_size, const char *vocab_path,
                                      struct berth_error *error);
 
-// The path of the folder's vocabulary: vocab.txt, or tokenizer.json if only that exists. Newly
-// allocated; NULL: out of memory.
-char *folder_vocabulary_path(const char *path);
+// The path of the folder's vocabulary: vocab.txt, or tokenizer.json if only that exists or if the
+// folder has added tokens, which vocab.txt lacks or does not tell from others. Newly allocated;
+// NULL after an error.
+enum berth_status folder_vocabulary_path(const char *folder, char **path,
+                                         struct berth_error *error);
 
 // Copies the tokenizer's files that exist (vocab.txt, tokenizer.json, tokenizer_config.json,
-// special_tokens_map.json) from `source` (may be NULL) and writes the missing ones except
-// tokenizer.json: vocab.txt from a tokenizer.json, the other two as for BERT. `vocab_path` replaces
-// the source's vocabulary, and `rules` its text rules (NULL: the source's); tokenizer.json, which
-// repeats both, is then left out.
+// special_tokens_map.json, added_tokens.json) from `source` (may be NULL) and writes vocab.txt,
+// tokenizer_config.json and special_tokens_map.json where they are missing: the first from a
+// tokenizer.json, the other two as for BERT. `vocab_path` replaces the source's vocabulary, and
+// `rules` its text rules (NULL: the source's); tokenizer.json, which repeats both, is then left
+// out.
 enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_path,
                                         const struct text_rules *rules, const char *target,
                                         struct berth_error *error);

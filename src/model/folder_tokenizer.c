@@ -4,6 +4,7 @@
 // (transformers recreates it from vocab.txt).
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "format/json/json.h"
 #include "model/folder.h"
 
@@ -14,6 +15,7 @@
 #define SPECIALS_FILE "special_tokens_map.json"
 #define VOCAB_FILE "vocab.txt"
 #define TOKENIZER_FILE "tokenizer.json"
+#define ADDED_FILE "added_tokens.json"
 
 static const char *const special_tokens[][2] = {{"unk_token", "[UNK]"},
                                                 {"sep_token", "[SEP]"},
@@ -72,6 +74,30 @@ static int is_general(const json *settings) {
     return name != NULL && (strcmp(name, classes[0]) == 0 || strcmp(name, classes[1]) == 0);
 }
 
+// Those of models with BERT's tokenizer under another name, such as DistilBertTokenizerFast; not
+// BertJapaneseTokenizer or PhobertTokenizer.
+static int is_class_of_bert(const char *name) {
+    static const char *const ends[] = {"BertTokenizer", "BertTokenizerFast", "ElectraTokenizer",
+                                       "ElectraTokenizerFast"};
+    int found = 0;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        found |= text_ends_with(name, ends[i]);
+    }
+    return found;
+}
+
+static enum berth_status check_class(const json *settings, struct berth_error *error) {
+    const char *name = json_text(json_member(settings, "tokenizer_class"));
+    return name == NULL || is_general(settings) || is_class_of_bert(name)
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           SETTINGS_FILE
+                           ": key \"tokenizer_class\": %.60s is not BERT's tokenizer, "
+                           "the only one that is supported; if the model was made "
+                           "with BERT's, remove the key",
+                           name);
+}
+
 static enum berth_status read_truth(const json *settings, const char *key, int *value,
                                     struct berth_error *error) {
     return json_is_null_value(json_member(settings, key))
@@ -106,6 +132,7 @@ static enum berth_status combine_rules(const char *folder, const json *settings,
                                        struct text_rules *rules, struct berth_error *error) {
     struct text_rules normalizer;
     int found;
+    TRY(check_class(settings, error));
     enum berth_status status = read_normalizer(folder, &normalizer, &found, error);
     if (status == BERTH_OK && found) {
         *rules = normalizer;
@@ -129,15 +156,67 @@ enum berth_status folder_text_rules(const char *folder, struct text_rules *rules
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);
 }
 
-char *folder_vocabulary_path(const char *path) {
-    char *text = folder_file(path, VOCAB_FILE);
-    if (text == NULL || file_exists(text)) {
-        return text;
+// --- added tokens -------------------------------------------------------------------------------
+
+// Whether a list of tokens, an object with tokens as keys, or one with tokens' settings as values
+// has another token than the usual ones.
+static int has_others(const json *tokens) {
+    int found = 0;
+    for (size_t i = 0; json_is_array_value(tokens) && i < json_length(tokens); i++) {
+        const char *text = json_text(json_at(tokens, i));
+        found |= text == NULL || !vocabulary_is_usual(text);
     }
-    char *whole = folder_file(path, TOKENIZER_FILE);
-    const int use_whole = whole == NULL || file_exists(whole);
-    memory_free(use_whole ? text : whole);
-    return use_whole ? whole : text;
+    struct json_walk walk = {.object = tokens};
+    while (json_is_object_value(tokens) && json_walk_next(&walk)) {
+        const char *content = json_text(json_member(walk.value, "content"));
+        found |= !vocabulary_is_usual(content != NULL ? content : walk.key);
+    }
+    return found;
+}
+
+// In the lists under `keys`, or with NULL in the file itself; a missing file has none.
+static enum berth_status look_for_others(const char *folder, const char *name,
+                                         const char *const *keys, int *found,
+                                         struct berth_error *error) {
+    json *object = NULL;
+    char *path = folder_file(folder, name);
+    enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
+    if (path != NULL && file_exists(path)) {
+        status = json_read_file(path, &object, error);
+        *found |= keys == NULL && has_others(object);
+        for (size_t i = 0; keys != NULL && keys[i] != NULL; i++) {
+            *found |= has_others(json_member(object, keys[i]));
+        }
+    }
+    json_free(object);
+    memory_free(path);
+    return status;
+}
+
+// Whether the folder's files name tokens that vocab.txt lacks or does not tell from others.
+static enum berth_status find_added_tokens(const char *folder, int *found,
+                                           struct berth_error *error) {
+    static const char *const keys[] = {"extra_special_tokens", "additional_special_tokens",
+                                       "added_tokens_decoder", NULL};
+    *found = 0;
+    TRY(look_for_others(folder, SETTINGS_FILE, keys, found, error));
+    TRY(look_for_others(folder, SPECIALS_FILE, keys, found, error));
+    return look_for_others(folder, ADDED_FILE, NULL, found, error);
+}
+
+enum berth_status folder_vocabulary_path(const char *folder, char **path,
+                                         struct berth_error *error) {
+    char *text = folder_file(folder, VOCAB_FILE), *whole = folder_file(folder, TOKENIZER_FILE);
+    int use_whole = 0;
+    enum berth_status status = text != NULL && whole != NULL ? BERTH_OK : file_no_path(error);
+    if (status == BERTH_OK && file_exists(whole)) {
+        use_whole = !file_exists(text);
+        status = use_whole ? BERTH_OK : find_added_tokens(folder, &use_whole, error);
+    }
+    *path = status != BERTH_OK ? NULL : use_whole ? whole : text;
+    memory_free(*path == text ? NULL : text);
+    memory_free(*path == whole ? NULL : whole);
+    return status;
 }
 
 // --- copying ------------------------------------------------------------------------------------
@@ -191,13 +270,12 @@ static enum berth_status have_same_words(const char *own, const char *vocab_path
 // equals the source's.
 static enum berth_status copy_words(const char *source, const char *vocab_path, const char *target,
                                     int *same, struct berth_error *error) {
-    char *own = source != NULL ? folder_vocabulary_path(source) : NULL;
+    char *own = NULL;
+    enum berth_status status =
+        source != NULL ? folder_vocabulary_path(source, &own, error) : BERTH_OK;
     const int has_own = own != NULL && file_exists(own);
-    enum berth_status status = BERTH_OK;
     *same = vocab_path == NULL;
-    if (source != NULL && own == NULL) {
-        status = file_no_path(error);
-    } else if (vocab_path != NULL || has_own) {
+    if (status == BERTH_OK && (vocab_path != NULL || has_own)) {
         status = copy_vocab(vocab_path != NULL ? vocab_path : own, target, error);
     }
     if (status == BERTH_OK && vocab_path != NULL && has_own) {
@@ -314,6 +392,7 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
     }
     if (source != NULL && same_rules && same_vocab) {
         TRY(folder_copy_file(source, target, TOKENIZER_FILE, error));
+        TRY(folder_copy_file(source, target, ADDED_FILE, error));
     }
     if (same_rules && same_vocab && has) {
         TRY(folder_copy_file(source, target, SETTINGS_FILE, error));

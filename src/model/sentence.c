@@ -206,6 +206,13 @@ static enum berth_status read_prompt(const char *folder, struct sentence *senten
         sentence->prompts = json_write(object, JSON_INDENT_2_SORTED);
         status = sentence->prompts != NULL ? BERTH_OK : error_no_memory(error, 0, path);
     }
+    const json *cut = json_member(object, "truncate_dim");
+    if (status == BERTH_OK && cut != NULL && !json_is_null_value(cut)) {
+        status = error_set(error, BERTH_CONFIG,
+                           "%s: key \"truncate_dim\": vectors cut to their first numbers are not "
+                           "supported; remove the key, and cut the vectors yourself",
+                           path);
+    }
     const char *name = json_text(json_member(object, "default_prompt_name"));
     const json *prompts = json_member(object, "prompts");
     const char *text = name != NULL ? json_text(json_member(prompts, name)) : NULL;

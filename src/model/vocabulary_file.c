@@ -91,7 +91,7 @@ static enum berth_status put_token(struct tokens *tokens, const char *text, cons
     return BERTH_OK;
 }
 
-static int is_usual(const char *token) {
+int vocabulary_is_usual(const char *token) {
     static const char *const usual[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
         if (strcmp(token, usual[i]) == 0) {
@@ -134,7 +134,7 @@ static enum berth_status take_added(struct vocabulary_file *file, struct tokens 
                              i);
         }
         TRY(put_token(tokens, text, json_member(token, "id"), error));
-        if (!is_usual(text)) {
+        if (!vocabulary_is_usual(text)) {
             TRY(check_added(token, tokens->path, text, error));
             file->added[kept++] = text;
         }

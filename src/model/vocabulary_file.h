@@ -32,6 +32,8 @@ struct vocabulary_file {
     json *object;        // owns the texts
 };
 
+// Whether the token is [PAD], [UNK], [CLS], [SEP] or [MASK].
+int vocabulary_is_usual(const char *token);
 // Whether the path is that of a tokenizer.json (it ends in .json).
 int vocabulary_file_is_json(const char *path);
 // Reads either kind of file; errors name it. Call vocabulary_file_done afterwards, even on failure.

@@ -58,6 +58,8 @@ refused 'option --output is needed' init --config tiny
 refused 'needs arguments' verify
 refused 'needs options' init
 refused '--cased and --do_lower_case true contradict each other' tokenize --cased --do_lower_case true --vocab x
+run evaluate squad -- --help "$work/none" # a file of that name
+expect_code 66
 run finetune squad --help=optimizer
 expect_code 0
 expect_out --adam_beta1

@@ -184,7 +184,8 @@ static void test_only_tokenizer_json(void **state) {
                   WHOLE(NORMALIZER(", \"lowercase\": false, \"strip_accents\": true, "
                                    "\"handle_chinese_chars\": false"),
                         WORDS, TOKEN(1, "[UNK]", ", \"lstrip\": true") ", " TOKEN(3, "<q>", "")));
-    char *path = folder_vocabulary_path(scratch("source"));
+    char *path;
+    assert_int_equal(folder_vocabulary_path(scratch("source"), &path, NULL), BERTH_OK);
     assert_string_equal(path, scratch("source/tokenizer.json"));
     assert_int_equal(vocabulary_file_read(path, &file, NULL), BERTH_OK);
     assert_string_equal(file.bytes, "[PAD]\n[UNK]\na\n<q>\n");
@@ -230,6 +231,71 @@ static void test_settings_and_normalizer(void **state) {
         assert_int_equal(rules.lower_case, cases[i].lower_case);
         assert_int_equal(rules.strip_accents, cases[i].strip_accents);
         assert_int_equal(rules.tokenize_chinese_chars, cases[i].tokenize_chinese_chars);
+    }
+}
+
+// A vocab.txt lacks added tokens, or does not tell them from others: tokenizer.json has both. So
+// does a copy, though it has a vocab.txt with all words.
+static void test_added_tokens(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *content;
+        int adds;
+    } cases[] = {
+        {"tokenizer_config.json", "{\"extra_special_tokens\": [\"<q>\"]}", 1},
+        {"tokenizer_config.json", "{\"extra_special_tokens\": []}", 0},
+        {"tokenizer_config.json", "{\"extra_special_tokens\": {\"query\": \"<q>\"}}", 1},
+        {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"0\": {\"content\": \"[PAD]\"}}}",
+         0},
+        {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"3\": {\"content\": \"<q>\"}}}", 1},
+        {"special_tokens_map.json", "{\"additional_special_tokens\": [\"[MASK]\"]}", 0},
+        {"special_tokens_map.json", "{\"additional_special_tokens\": [\"<q>\"]}", 1},
+        {"added_tokens.json", "{\"[PAD]\": 0}", 0},
+        {"added_tokens.json", "{\"<q>\": 3}", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *path, name[64];
+        struct vocabulary_file file;
+        make_source();
+        scratch_write("source/tokenizer.json", WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "<q>", "")));
+        snprintf(name, sizeof name, "source/%s", cases[i].file);
+        scratch_write(name, cases[i].content);
+        copy(scratch("source"), NULL, NULL);
+        for (int copied = 0; copied < 2; copied++) {
+            const char *folder = scratch(copied ? "target" : "source");
+            assert_int_equal(folder_vocabulary_path(folder, &path, NULL), BERTH_OK);
+            assert_int_equal(vocabulary_file_is_json(path), cases[i].adds);
+            assert_int_equal(vocabulary_file_read(path, &file, NULL), BERTH_OK);
+            assert_int_equal(file.added != NULL, cases[i].adds);
+            vocabulary_file_done(&file);
+            memory_free(path);
+        }
+        assert_int_equal(dir_remove(scratch("source"), NULL), BERTH_OK);
+        assert_int_equal(dir_remove(scratch("target"), NULL), BERTH_OK);
+    }
+}
+
+static void test_other_classes(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        enum berth_status status;
+    } cases[] = {{"BertTokenizer", BERTH_OK},
+                 {"DistilBertTokenizerFast", BERTH_OK},
+                 {"ElectraTokenizer", BERTH_OK},
+                 {"PreTrainedTokenizerFast", BERTH_OK},
+                 {"BertJapaneseTokenizer", BERTH_CONFIG},
+                 {"PhobertTokenizer", BERTH_CONFIG}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char settings[96];
+        struct text_rules rules;
+        struct berth_error error = {0};
+        snprintf(settings, sizeof settings, "{\"tokenizer_class\": \"%s\"}", cases[i].name);
+        scratch_write("tokenizer_config.json", settings);
+        assert_int_equal(folder_text_rules(scratch_folder, &rules, &error), cases[i].status);
+        if (cases[i].status != BERTH_OK) {
+            assert_message_has(&error, "is not BERT's tokenizer");
+        }
     }
 }
 
@@ -373,6 +439,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_only_tokenizer_json),
         SCRATCH_TEST(test_settings_and_normalizer),
+        SCRATCH_TEST(test_added_tokens),
+        SCRATCH_TEST(test_other_classes),
         SCRATCH_TEST(test_refused_tokenizers),
         SCRATCH_TEST(test_everything_is_copied),
         SCRATCH_TEST(test_own_vocabulary_by_path),

@@ -114,7 +114,7 @@ static void test_lengths_and_prompts(void **state) {
         {"{\"max_seq_length\": 32}", "{\"model_max_length\": 64}", DEFAULT_PROMPT, 32, "query: "},
         {"{}", "{\"model_max_length\": 64}", "{}", 64, NULL},
         {"{\"max_seq_length\": null}", "{\"model_max_length\": 1e30}",
-         "{\"default_prompt_name\": \"q\"}", 0, NULL},
+         "{\"default_prompt_name\": \"q\", \"truncate_dim\": null}", 0, NULL},
         {"{\"max_seq_length\": 0}", "{\"model_max_length\": -1}",
          "{\"prompts\": {\"q\": \"\"}, \"default_prompt_name\": \"q\"}", 0, NULL},
     };
@@ -133,6 +133,16 @@ static void test_lengths_and_prompts(void **state) {
         }
         sentence_done(&sentence);
     }
+}
+
+static void test_cut_vectors(void **state) {
+    (void)state;
+    struct sentence sentence;
+    struct berth_error error = {0};
+    write_folder(MODULES(", {\"path\": \"2_Normalize\", \"type\": \"x.Normalize\"}"), "{}");
+    scratch_write("config_sentence_transformers.json", "{\"truncate_dim\": 16}");
+    assert_int_equal(sentence_read(scratch_folder, &sentence, &error), BERTH_CONFIG);
+    assert_message_has(&error, "key \"truncate_dim\"");
 }
 
 // Written and read again, and copied; with and without normalization and prompts, and out of
@@ -204,9 +214,13 @@ static void test_copies_of_odd_modules(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SCRATCH_TEST(test_poolings),           SCRATCH_TEST(test_refusals),
-        SCRATCH_TEST(test_damaged_companions), SCRATCH_TEST(test_lengths_and_prompts),
-        SCRATCH_TEST(test_written_and_copied), SCRATCH_TEST(test_copies_of_odd_modules),
+        SCRATCH_TEST(test_poolings),
+        SCRATCH_TEST(test_refusals),
+        SCRATCH_TEST(test_damaged_companions),
+        SCRATCH_TEST(test_lengths_and_prompts),
+        SCRATCH_TEST(test_cut_vectors),
+        SCRATCH_TEST(test_written_and_copied),
+        SCRATCH_TEST(test_copies_of_odd_modules),
     };
     return cmocka_run_group_tests_name("sentence", tests, NULL, NULL);
 }

@@ -195,6 +195,12 @@ static void a_head_for_other_classes_starts_anew(void **state) {
                    "newly initialised, to be trained: classifier.weight, classifier.bias");
     fixture_assert_holds(in_folder("log"),
                          "warning: the model's classes (\"good\", ...) differ from those of");
+    // transformers writes names that are numbers as numbers.
+    set_labels("first", "{\"0\":4,\"1\":\"bad\"}");
+    struct fixture_run numbered = own_run("numbered");
+    numbered.config.model_name_or_path = fixture_keep("first");
+    numbered.config.max_steps = 2;
+    fixture_expect(&numbered, BERTH_OK, "warning: the model's classes (\"4\", ...) differ from");
     set_labels("first", "{\"0\":\"good\",\"1\":\"bad\",\"2\":\"ugly\"}");
     struct fixture_run wider = own_run("wider");
     wider.config.model_name_or_path = fixture_keep("first");

@@ -17,8 +17,10 @@
 static enum berth_status find_vocabulary(struct model_files *files,
                                          const struct berth_config *config, const char *folder,
                                          struct berth_error *error) {
-    files->vocab_path = config->vocab_file != NULL ? memory_string(config->vocab_file)
-                                                   : folder_vocabulary_path(folder);
+    if (config->vocab_file == NULL) {
+        return folder_vocabulary_path(folder, &files->vocab_path, error);
+    }
+    files->vocab_path = memory_string(config->vocab_file);
     return files->vocab_path != NULL ? BERTH_OK : file_no_path(error);
 }
 
@@ -105,10 +107,8 @@ enum berth_status inputs_find_tokenizer(const struct berth_config *config,
     if (config->vocab_file != NULL) {
         return inputs_open_tokenizer(config, folder, config->vocab_file, &rules, tokenizer, error);
     }
-    char *path = folder_vocabulary_path(folder);
-    if (path == NULL) {
-        return file_no_path(error);
-    }
+    char *path;
+    TRY(folder_vocabulary_path(folder, &path, error));
     enum berth_status status =
         inputs_open_tokenizer(config, folder, path, &rules, tokenizer, error);
     memory_free(path);
@@ -180,9 +180,14 @@ struct length_limits model_files_limits(const struct model_files *files, int64_t
                                   .source = source};
 }
 
+// Of the heads, these read two texts at once.
+static int reads_pairs(enum param_head head) {
+    return head == PARAM_HEAD_SPAN || head == PARAM_HEAD_CLASS || head == PARAM_HEAD_PRETRAINING;
+}
+
 static enum berth_status check_types(const struct model_files *files, const char *folder,
                                      struct berth_error *error) {
-    if (files->shape.type_vocab_size < 2) {
+    if (files->shape.type_vocab_size < 2 && reads_pairs(files->table.head)) {
         return error_set(
             error, BERTH_CONFIG,
             "%s: type_vocab_size %" PRId64

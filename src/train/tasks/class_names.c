@@ -25,6 +25,23 @@ static enum berth_status add_usual_names(json *model, int64_t count, struct bert
     return failed == 0 ? BERTH_OK : error_no_memory(error, 0, "the labels");
 }
 
+// transformers writes names that are numbers as numbers.
+static enum berth_status spell_names(json *model, struct berth_error *error) {
+    const json *from = json_member(model, "id2label");
+    json *names = json_new_object();
+    struct json_walk walk = {.object = from};
+    int failed = 0;
+    while (json_walk_next(&walk)) {
+        char *number =
+            json_is_integer_value(walk.value) ? json_write(walk.value, JSON_COMPACT) : NULL;
+        failed |= json_set(names, walk.key,
+                           number != NULL ? json_new_text(number) : json_copy_deep(walk.value));
+        memory_free(number);
+    }
+    failed |= json_set(model, "id2label", names);
+    return failed == 0 ? BERTH_OK : error_no_memory(error, 0, "the labels");
+}
+
 // `name` is that of the configuration's file.
 static enum berth_status read_names(struct class_names *names, const struct bert_config *shape,
                                     const char *name, struct berth_error *error) {
@@ -34,9 +51,9 @@ static enum berth_status read_names(struct class_names *names, const struct bert
         return BERTH_OK;
     }
     TRY(json_read_memory(name, source, strlen(source), &names->model, error));
-    if (!json_is_object_value(json_member(names->model, "id2label"))) {
-        TRY(add_usual_names(names->model, shape->num_labels, error));
-    }
+    const int has_names = json_is_object_value(json_member(names->model, "id2label"));
+    TRY(has_names ? spell_names(names->model, error)
+                  : add_usual_names(names->model, shape->num_labels, error));
     return pair_labels_from_config(names->model, name, &names->list, &names->count, error);
 }
 
