@@ -84,8 +84,7 @@ static struct pass head_pass(const struct pass *pass) {
 // Sets *head to the rows that the head reads and returns where they are.
 static const struct batch *head_of(const struct bert *model, const struct batch *batch,
                                    struct batch *head) {
-    if (batch->head.rows == NULL || bert_head_rows(model, batch->token_count, batch->sequence_count,
-                                                   batch->masked_count) == 0) {
+    if (batch->head.rows == NULL || !bert_head_reads_some(model)) {
         return batch;
     }
     *head = batch_of_head(batch);

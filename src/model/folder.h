@@ -82,9 +82,9 @@ enum berth_status folder_check_vocab(const struct bert_config *config, const cha
                                      int64_t vocab_size, const char *vocab_path,
                                      struct berth_error *error);
 
-// The path of the folder's vocabulary: vocab.txt, or tokenizer.json if only that exists or if the
-// folder has added tokens, which vocab.txt lacks or does not tell from others. Newly allocated;
-// NULL after an error.
+// The path of the folder's vocabulary: vocab.txt, or tokenizer.json if only that exists, or if it
+// does and the folder's files name added tokens, which vocab.txt lacks or does not tell from
+// others. Newly allocated; NULL after an error.
 enum berth_status folder_vocabulary_path(const char *folder, char **path,
                                          struct berth_error *error);
 

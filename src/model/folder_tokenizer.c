@@ -132,8 +132,10 @@ static enum berth_status combine_rules(const char *folder, const json *settings,
                                        struct text_rules *rules, struct berth_error *error) {
     struct text_rules normalizer;
     int found;
-    TRY(check_class(settings, error));
     enum berth_status status = read_normalizer(folder, &normalizer, &found, error);
+    if (status == BERTH_CONFIG || (status == BERTH_OK && !found)) {
+        TRY(check_class(settings, error));
+    }
     if (status == BERTH_OK && found) {
         *rules = normalizer;
     }
@@ -344,6 +346,46 @@ static enum berth_status write_settings(const char *source, const struct text_ru
     return status;
 }
 
+// Writes the source's tokenizer.json with the rules that were used.
+static enum berth_status write_whole(const char *source, const struct text_rules *rules,
+                                     const char *target, struct berth_error *error) {
+    json *object;
+    char *path = folder_file(source, TOKENIZER_FILE);
+    enum berth_status status =
+        path != NULL ? json_read_file(path, &object, error) : file_no_path(error);
+    memory_free(path);
+    TRY(status);
+    json *normalizer = json_copy_deep(json_member(object, "normalizer"));
+    int failed = json_set(normalizer, "lowercase", json_new_boolean(rules->lower_case));
+    failed |= json_set(normalizer, "handle_chinese_chars",
+                       json_new_boolean(rules->tokenize_chinese_chars));
+    failed |= json_set(normalizer, "strip_accents",
+                       rules->strip_accents < 0 ? json_new_null()
+                                                : json_new_boolean(rules->strip_accents));
+    failed |= json_set(object, "normalizer", normalizer);
+    status = failed == 0 ? write_member(object, target, TOKENIZER_FILE, error)
+                         : error_no_memory(error, 0, TOKENIZER_FILE);
+    json_free(object);
+    return status;
+}
+
+// tokenizer.json repeats vocabulary and rules. Where one of them is another, it is left out, but
+// not where the rules are others and it alone tells which tokens were added.
+static enum berth_status copy_whole(const char *source, const struct text_rules *rules,
+                                    const char *target, struct berth_error *error) {
+    char *vocabulary;
+    TRY(folder_vocabulary_path(source, &vocabulary, error));
+    const int is_needed = vocabulary_file_is_json(vocabulary);
+    memory_free(vocabulary);
+    if (rules == NULL) {
+        TRY(folder_copy_file(source, target, TOKENIZER_FILE, error));
+    } else if (is_needed) {
+        TRY(write_whole(source, rules, target, error));
+    }
+    return rules == NULL || is_needed ? folder_copy_file(source, target, ADDED_FILE, error)
+                                      : BERTH_OK;
+}
+
 static enum berth_status write_missing_specials(const char *target, struct berth_error *error) {
     char *path = path_join(target, SPECIALS_FILE);
     if (path == NULL) {
@@ -390,9 +432,8 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
     if (source != NULL) {
         TRY(folder_copy_file(source, target, SPECIALS_FILE, error));
     }
-    if (source != NULL && same_rules && same_vocab) {
-        TRY(folder_copy_file(source, target, TOKENIZER_FILE, error));
-        TRY(folder_copy_file(source, target, ADDED_FILE, error));
+    if (source != NULL && same_vocab) {
+        TRY(copy_whole(source, same_rules ? NULL : rules, target, error));
     }
     if (same_rules && same_vocab && has) {
         TRY(folder_copy_file(source, target, SETTINGS_FILE, error));

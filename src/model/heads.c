@@ -473,12 +473,14 @@ const struct bert_head *bert_head_of(enum param_head head) {
     return &heads[head];
 }
 
+int bert_head_reads_some(const struct bert *model) {
+    const enum param_head head = model->table->head;
+    return head == PARAM_HEAD_EMBEDDING ? model->config->embedding.pooling == BERTH_POOL_CLS
+                                        : heads[head].reads_some;
+}
+
 int64_t bert_head_rows(const struct bert *model, int64_t tokens, int64_t sequences,
                        int64_t masked) {
-    const enum param_head head = model->table->head;
-    const int reads_some = head == PARAM_HEAD_EMBEDDING
-                               ? model->config->embedding.pooling == BERTH_POOL_CLS
-                               : heads[head].reads_some;
     const int64_t rows = sequences + masked;
-    return !reads_some ? 0 : rows < tokens ? rows : tokens;
+    return !bert_head_reads_some(model) ? 0 : rows < tokens ? rows : tokens;
 }

@@ -3,7 +3,7 @@
 #ifndef BERTH_MODEL_HEADS_H
 #define BERTH_MODEL_HEADS_H
 
-#include "model/params.h"
+#include "model/bert.h"
 
 struct pass;
 
@@ -21,5 +21,7 @@ struct bert_head {
 };
 
 const struct bert_head *bert_head_of(enum param_head head);
+// Whether the model's head reads only some rows (reads_some).
+int bert_head_reads_some(const struct bert *model);
 
 #endif

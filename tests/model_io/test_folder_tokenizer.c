@@ -275,6 +275,23 @@ static void test_added_tokens(void **state) {
     }
 }
 
+// Other rules do not cost them: tokenizer.json then has the rules that were used.
+static void test_added_tokens_with_other_rules(void **state) {
+    (void)state;
+    static const struct text_rules other = {1, 0, 0};
+    struct vocabulary_file file;
+    make_source();
+    scratch_write("source/tokenizer.json",
+                  WHOLE(NORMALIZER(", \"lowercase\": false"), WORDS, TOKEN(3, "<q>", "")));
+    scratch_write("source/tokenizer_config.json", "{\"extra_special_tokens\": [\"<q>\"]}");
+    copy(scratch("source"), NULL, &other);
+    assert_int_equal(target_lower_case(), 1);
+    assert_int_equal(vocabulary_file_read(scratch("target/tokenizer.json"), &file, NULL), BERTH_OK);
+    assert_string_equal(file.added[0], "<q>");
+    assert_memory_equal(&file.rules, &other, sizeof other);
+    vocabulary_file_done(&file);
+}
+
 static void test_other_classes(void **state) {
     (void)state;
     static const struct {
@@ -440,6 +457,7 @@ int main(void) {
         SCRATCH_TEST(test_only_tokenizer_json),
         SCRATCH_TEST(test_settings_and_normalizer),
         SCRATCH_TEST(test_added_tokens),
+        SCRATCH_TEST(test_added_tokens_with_other_rules),
         SCRATCH_TEST(test_other_classes),
         SCRATCH_TEST(test_refused_tokenizers),
         SCRATCH_TEST(test_everything_is_copied),

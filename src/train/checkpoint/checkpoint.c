@@ -197,6 +197,19 @@ static enum berth_status create_checkpoint(struct checkpoint_writing *writing,
     return write_companions(writing->content, writing->temporary, error);
 }
 
+// Removes the old checkpoint (NULL: there was none), or brings it back where no other has its name.
+// What cannot be removed is a temporary folder, which the next run removes.
+static void settle_old(const char *away, const char *path) {
+    if (away == NULL || !dir_exists(away)) {
+        return;
+    }
+    if (dir_exists(path)) {
+        (void)dir_remove(away, NULL);
+    } else {
+        (void)dir_publish(away, path, NULL);
+    }
+}
+
 static enum berth_status publish_checkpoint(const struct checkpoint_writing *writing,
                                             struct berth_error *error) {
     TRY(manifest_write(writing->temporary, error));
@@ -210,10 +223,7 @@ static enum berth_status publish_checkpoint(const struct checkpoint_writing *wri
     if (status == BERTH_OK) {
         status = dir_publish(writing->temporary, writing->path, error);
     }
-    if (status == BERTH_OK && away != NULL) {
-        (void)dir_remove(away,
-                         NULL); // what stays is a temporary folder, which the next run removes
-    }
+    settle_old(away, writing->path);
     memory_free(away);
     return status;
 }

@@ -192,6 +192,13 @@ static uint64_t size_class(int64_t rows) {
     return bits * 16 + size;
 }
 
+#define SHAPE_CLASSES 2048 // more than the classes of rows below 2^63
+
+// With slack rows there is one operation more.
+static uint64_t shape_class(int64_t rows, int64_t used) {
+    return 2 * size_class(rows) + (rows > used);
+}
+
 // Only of a rank that is alone: where others exchange what it computes, it begins that between two
 // operations.
 static int begin_graph(const struct update_cut *cut, const struct batch *batch,
@@ -200,12 +207,9 @@ static int begin_graph(const struct update_cut *cut, const struct batch *batch,
     if (device->graph_begin == NULL || cut->engine->comm->size > 1) {
         return 0;
     }
-    const uint64_t has_slack = batch->row_count > batch->token_count;
-    const uint64_t head_has_slack = batch->head.count % BATCH_ROUNDING > 0;
-    device->graph_begin(
-        device,
-        1 + (size_class(batch->row_count) * 4 + has_slack * 2 + head_has_slack) * GRAPH_PARTS +
-            (uint64_t)part);
+    const uint64_t rows = shape_class(batch->row_count, batch->token_count);
+    const uint64_t head = shape_class(batch_round(batch->head.count), batch->head.count);
+    device->graph_begin(device, 1 + (rows * SHAPE_CLASSES + head) * GRAPH_PARTS + (uint64_t)part);
     return 1;
 }
 

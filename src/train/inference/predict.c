@@ -130,7 +130,10 @@ static enum berth_status write_results(const struct predict_job *job,
                                        const struct task_results *results,
                                        struct berth_error *error) {
     TRY(file_lock_check(&job->lock, error));
-    return job->task->write(&job->evaluation.set, results, error);
+    TRY(job->task->write(&job->evaluation.set, results, error));
+    return results->use == TASK_VALIDATE && results->score->count > 0
+               ? task_write_scores(results->folder, results->score, results->seconds, error)
+               : BERTH_OK;
 }
 
 static enum berth_status predict_set(struct predict_job *job, struct berth_run_result *result,

@@ -116,8 +116,8 @@ enum berth_status state_loader_init(struct state_loader *loader, struct state *s
                                     struct berth_error *error);
 struct param_sink state_loader_sink(struct state_loader *loader);
 // Called once all parameters are loaded. The weights of inference become those of int8, or packed.
-enum berth_status state_loader_finish(struct state_loader *loader,
-                                      const struct bert_config *config, struct berth_error *error);
+enum berth_status state_loader_finish(struct state_loader *loader, const struct bert_config *config,
+                                      struct berth_error *error);
 void state_loader_done(struct state_loader *loader);
 
 #endif

@@ -49,8 +49,8 @@ struct progress {
 enum berth_status progress_init(struct progress *progress, struct berth_error *error);
 void progress_done(struct progress *progress);
 
-// The update of the phase whose data the update after `updates` of the phase has: the same one unless
-// data was left out. At the end of the data it goes on with that of the beginning.
+// The update of the phase whose data the update after `updates` of the phase has: the same one
+// unless data was left out. At the end of the data it goes on with that of the beginning.
 int64_t progress_data_step(const struct progress *progress, const struct batching *batching,
                            int64_t updates);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published recipes for pre-training BERT and for fine-tuning it on SQuAD, by name: settings and
-// their values.
+// The published recipes for pre-training BERT and for fine-tuning it on SQuAD, by name: settings
+// and their values.
 #ifndef BERTH_TRAIN_RECIPES_H
 #define BERTH_TRAIN_RECIPES_H
 

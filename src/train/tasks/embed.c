@@ -393,9 +393,7 @@ static enum berth_status write_results(const struct task_set *set,
         snprintf(keys[i], sizeof keys[i], "eval_%s", score->items[i].name);
         fields[count++] = log_real(keys[i], score->items[i].value);
     }
-    if (task_is_alone(results)) {
-        TRY(task_write_scores(results->folder, score, results->seconds, error));
-    } else {
+    if (!isnan(results->train_loss)) {
         fields[count++] = log_integer("global_step", results->step);
         fields[count++] = log_real("loss", results->train_loss);
     }

@@ -240,10 +240,7 @@ static enum berth_status write_results(const struct task_set *set,
         log_real("perplexity", score->items[1].value),
     };
     (void)set;
-    TRY(results_write_eval_text(results->folder, fields, sizeof fields / sizeof *fields, error));
-    return task_is_alone(results)
-               ? task_write_scores(results->folder, score, results->seconds, error)
-               : BERTH_OK;
+    return results_write_eval_text(results->folder, fields, sizeof fields / sizeof *fields, error);
 }
 
 const struct task task_mlm = {.name = "mlm",

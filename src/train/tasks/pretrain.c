@@ -225,10 +225,7 @@ static enum berth_status write_results(const struct task_set *set,
     for (size_t i = 0; i < score->count; i++) {
         fields[count++] = log_real(score->items[i].name, score->items[i].value);
     }
-    TRY(results_write_eval_text(results->folder, fields, count, error));
-    return task_is_alone(results)
-               ? task_write_scores(results->folder, score, results->seconds, error)
-               : BERTH_OK;
+    return results_write_eval_text(results->folder, fields, count, error);
 }
 
 const struct task task_pretrain = {.name = "pretrain",

@@ -100,10 +100,6 @@ enum berth_status task_write_evaluation(const struct task_results *results,
     return results_write_eval_text(results->folder, fields, count, error);
 }
 
-int task_is_alone(const struct task_results *results) {
-    return isnan(results->train_loss);
-}
-
 enum berth_status task_write_scores(const char *folder, const struct task_score *score,
                                     double seconds, struct berth_error *error) {
     struct berth_field fields[RESULT_FIELDS];

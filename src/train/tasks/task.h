@@ -143,8 +143,6 @@ double task_masked_mean(const struct task_masked *sums, double sum);
 // Writes eval_results.txt: the scores as "eval_NAME", the step and the training's loss.
 enum berth_status task_write_evaluation(const struct task_results *results,
                                         struct berth_error *error);
-// Whether the results are of no training run, which writes eval_results.json itself.
-int task_is_alone(const struct task_results *results);
 // Writes eval_results.json: the scores as "eval_NAME", the loss where there is one, and the time.
 enum berth_status task_write_scores(const char *folder, const struct task_score *score,
                                     double seconds, struct berth_error *error);
