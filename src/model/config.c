@@ -391,20 +391,8 @@ static int set_values(const struct bert_config *config, json *object) {
     return failed;
 }
 
-// A model that was made for classes and now has the span head: transformers would give that head an
-// output for each of them.
-static void remove_classes(json *object) {
-    static const char *const keys[] = {"id2label", "label2id", "num_labels", "problem_type"};
-    for (size_t i = 0; i < LENGTH(keys); i++) {
-        json_remove(object, keys[i]);
-    }
-}
-
 static int set_texts(const struct bert_config *config, const char *architecture, json *object) {
     json *architectures = json_new_array();
-    if (config->num_labels != 2 && strcmp(architecture, "BertForQuestionAnswering") == 0) {
-        remove_classes(object);
-    }
     int failed = json_append(architectures, json_new_text(architecture));
     failed |= json_set(object, "architectures", architectures);
     failed |= json_set(object, "model_type", json_new_text("bert"));
@@ -492,6 +480,26 @@ enum berth_status bert_config_write(const struct bert_config *config, const char
     enum berth_status status = json_write_file(object, JSON_INDENT_2_SORTED, path, error);
     json_free(object);
     return status;
+}
+
+enum berth_status bert_config_drop_classes(struct bert_config *config, struct berth_error *error) {
+    static const char *const keys[] = {"id2label", "label2id", "num_labels", "problem_type"};
+    const char *name = "config.json";
+    json *object;
+    TRY(source_object(config, name, &object, error));
+    for (size_t i = 0; i < LENGTH(keys); i++) {
+        json_remove(object, keys[i]);
+    }
+    char *text = json_write(object, JSON_COMPACT);
+    json_free(object);
+    if (text == NULL) {
+        return error_no_memory(error, 0, name);
+    }
+    bert_config_done(config);
+    config->source_json = text;
+    config->num_labels = 2;
+    config->problem = BERT_CLASSES;
+    return BERTH_OK;
 }
 
 enum berth_status bert_config_merge(struct bert_config *config, const json *object,

@@ -92,6 +92,8 @@ enum berth_status bert_config_is_architecture(const struct bert_config *config, 
 // Overrides keys of the configuration with the members of `object` (id2label, ...).
 enum berth_status bert_config_merge(struct bert_config *config, const struct json_t *object,
                                     struct berth_error *error);
+// Forgets the classes: the model has another head from now on.
+enum berth_status bert_config_drop_classes(struct bert_config *config, struct berth_error *error);
 void bert_config_done(struct bert_config *config);
 
 #endif

@@ -31,6 +31,13 @@ expect_code 0
 cmp "$work/unchanged/model.safetensors" "$work/run/model.safetensors" || fail "0 epochs: other weights"
 cmp "$work/unchanged/predictions.json" "$work/run/predictions.json" || fail "0 epochs: other predictions"
 
+# transformers gives the span head an output for each class of config.json; the model's were of another head.
+cp -r "$work/model" "$work/three"
+sed -i 's/"vocab_size"/"id2label": {"0": "a", "1": "b", "2": "c"}, "vocab_size"/' "$work/three/config.json"
+run finetune squad --model "$work/three" --train "$work/data.json" --output "$work/two" $small --max_steps 1 --quiet
+expect_code 0
+grep -q id2label "$work/three/config.json" && ! grep -q id2label "$work/two/config.json" || fail "classes stay"
+
 # save_steps auto: the first update is saved, then as Young's formula says of what was measured.
 run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/young" $small \
     --train_batch_size 4 --max_steps 60 --precision fp32 --logging_steps 60 \

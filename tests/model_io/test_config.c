@@ -185,34 +185,20 @@ static void test_activations(void **state) {
     }
 }
 
-// transformers gives the span head as many outputs as the configuration has classes.
-static void test_classes_of_a_span_head(void **state) {
+static void test_classes_are_forgotten(void **state) {
     (void)state;
-    static const char *const classes[] = {", \"id2label\": {\"0\": \"a\", \"1\": \"b\", \"2\": "
-                                          "\"c\"}, \"label2id\": {\"a\": 0, \"b\": 1, \"c\": 2}, "
-                                          "\"problem_type\": \"single_label_classification\"",
-                                          ", \"id2label\": {\"0\": \"a\", \"1\": \"b\"}"};
-    for (int kept = 0; kept < 2; kept++) {
-        struct bert_config config;
-        char text[512];
-        snprintf(text, sizeof text, "{" MINIMAL "%s}", classes[kept]);
-        read_good(text, &config);
-        assert_int_equal(
-            bert_config_write(&config, "BertForQuestionAnswering", scratch("span.json"), NULL),
-            BERTH_OK);
-        assert_int_equal(bert_config_write(&config, "BertForSequenceClassification",
-                                           scratch("class.json"), NULL),
-                         BERTH_OK);
-        bert_config_done(&config);
-        assert_int_equal(bert_config_read(scratch("span.json"), &config, NULL), BERTH_OK);
-        assert_int_equal(config.num_labels, 2);
-        assert_int_equal(strstr(config.source_json, "id2label") != NULL, kept);
-        assert_null(strstr(config.source_json, "problem_type"));
-        bert_config_done(&config);
-        assert_int_equal(bert_config_read(scratch("class.json"), &config, NULL), BERTH_OK);
-        assert_int_equal(config.num_labels, kept ? 2 : 3);
-        bert_config_done(&config);
-    }
+    struct bert_config config;
+    read_good("{" MINIMAL ", \"id2label\": {\"0\": \"a\", \"1\": \"b\", \"2\": \"c\"}, "
+              "\"label2id\": {\"a\": 0, \"b\": 1, \"c\": 2}, \"use_cache\": false, "
+              "\"problem_type\": \"multi_label_classification\"}",
+              &config);
+    assert_int_equal(config.num_labels, 3);
+    assert_int_equal(bert_config_drop_classes(&config, NULL), BERTH_OK);
+    assert_int_equal(config.num_labels, 2);
+    assert_int_equal(config.problem, BERT_CLASSES);
+    assert_null(strstr(config.source_json, "label"));
+    assert_non_null(strstr(config.source_json, "use_cache"));
+    bert_config_done(&config);
 }
 
 // Our own key: written if true, also in Google's layout, and read back.
@@ -405,7 +391,7 @@ int main(void) {
         SCRATCH_TEST(test_every_prefix_is_refused),
         SCRATCH_TEST(test_missing_file),
         SCRATCH_TEST(test_activations),
-        SCRATCH_TEST(test_classes_of_a_span_head),
+        SCRATCH_TEST(test_classes_are_forgotten),
         SCRATCH_TEST(test_pre_layer_norm),
         SCRATCH_TEST(test_problems),
         SCRATCH_TEST(test_experiment),

@@ -77,6 +77,10 @@ static enum berth_status fill(struct squad *squad, const struct task_open *args,
 static enum berth_status open_set(struct task_set *set, const struct task_open *args,
                                   struct berth_error *error) {
     *set = (struct task_set){.own = memory_array_zeroed(1, sizeof(struct squad))};
+    // transformers gives the span head an output for each class; the model's were of another head.
+    if (args->use == TASK_TRAIN && args->files->shape.num_labels != 2) {
+        TRY(bert_config_drop_classes(&args->files->shape, error));
+    }
     return set->own != NULL ? fill(set->own, args, set, error)
                             : error_no_memory(error, sizeof(struct squad), "a data set");
 }
