@@ -300,8 +300,9 @@ static enum berth_status read_short(struct cli_call *call, struct reader *reader
 
 // Prints "berth VERB TASK USAGE" with the first form of the usage.
 static void print_usage(const struct cli_verb *verb, char *text, size_t size) {
-    snprintf(text, size, "berth %s%s%s %.*s", verb->name, verb->task != NULL ? " " : "",
-             verb->task != NULL ? verb->task : "", (int)strcspn(verb->usage, "\n"), verb->usage);
+    char words[64];
+    cli_verb_words(verb, " ", words, sizeof words);
+    snprintf(text, size, "berth %s %.*s", words, (int)strcspn(verb->usage, "\n"), verb->usage);
 }
 
 static enum berth_status read_argument(struct cli_call *call, const char *word,

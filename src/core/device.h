@@ -406,6 +406,7 @@ struct device {
     // unchanged. f32.
     void (*scatter_add_rows)(struct device *dev, struct mat dx, struct mat dy, const int32_t *rows,
                              int64_t count);
+
     // --- heads over whole sequences: everything in f32 ----------------------------------------
     // du *= f'(u), in place; dbias[I] += column sums of the result. u and du [C, I] f32.
     void (*gelu_backward)(struct device *dev, struct mat du, float *dbias, struct mat u,

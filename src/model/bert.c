@@ -444,12 +444,11 @@ static void attention_output_backward(const struct pass *pass, int64_t index) {
     const int is_narrow = is_narrowed(pass, index);
     const struct mat dsublayer = used(&after, activations->dsublayer);
     const struct mat context = used(&after, is_narrow ? activations->head_context : layer->context);
+    // That of fewer rows takes the memory of their context, once the weight's gradient has read it.
     const struct mat dcontext = is_narrow ? context : used(&after, layer->dcontext);
     struct norm_grad_args args = norm_backward_of(
         &after, &layer->attention_norm, 1, at->attention_norm_weight, at->attention_norm_bias);
-    if (is_narrow) {
-        args.dresidual = used(&after, activations->head_stream);
-    }
+    args.dresidual = used(&after, is_narrow ? activations->head_stream : activations->dresidual);
     add_and_norm_backward(&after, args, at->attention_bias,
                           dropout_at(pass, RNG_SITE_ATTENTION_OUTPUT, index));
     linear_weight_gradient(&after, at->attention_weight, NULL, dsublayer, context);

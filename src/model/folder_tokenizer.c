@@ -25,15 +25,15 @@ static const char *const special_tokens[][2] = {{"unk_token", "[UNK]"},
 
 // --- reading ------------------------------------------------------------------------------------
 
-// The folder's settings; NULL if it has none.
-static enum berth_status read_settings(const char *folder, json **settings,
-                                       struct berth_error *error) {
-    *settings = NULL;
-    char *path = folder_file(folder, SETTINGS_FILE);
+// The object in a file of the folder; NULL if there is none.
+static enum berth_status read_object(const char *folder, const char *name, json **object,
+                                     struct berth_error *error) {
+    *object = NULL;
+    char *path = folder_file(folder, name);
     if (path == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status = file_exists(path) ? json_read_file(path, settings, error) : BERTH_OK;
+    enum berth_status status = file_exists(path) ? json_read_file(path, object, error) : BERTH_OK;
     memory_free(path);
     return status;
 }
@@ -152,7 +152,7 @@ enum berth_status folder_text_rules(const char *folder, struct text_rules *rules
     json *settings;
     *rules = text_rules_usual;
     rules->lower_case = folder_name_casing(folder) != 0;
-    TRY(read_settings(folder, &settings, error));
+    TRY(read_object(folder, SETTINGS_FILE, &settings, error));
     enum berth_status status = combine_rules(folder, settings, rules, error);
     json_free(settings);
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);
@@ -180,19 +180,14 @@ static int has_others(const json *tokens) {
 static enum berth_status look_for_others(const char *folder, const char *name,
                                          const char *const *keys, int *found,
                                          struct berth_error *error) {
-    json *object = NULL;
-    char *path = folder_file(folder, name);
-    enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
-    if (path != NULL && file_exists(path)) {
-        status = json_read_file(path, &object, error);
-        *found |= keys == NULL && has_others(object);
-        for (size_t i = 0; keys != NULL && keys[i] != NULL; i++) {
-            *found |= has_others(json_member(object, keys[i]));
-        }
+    json *object;
+    TRY(read_object(folder, name, &object, error));
+    *found |= keys == NULL && has_others(object);
+    for (size_t i = 0; keys != NULL && keys[i] != NULL; i++) {
+        *found |= has_others(json_member(object, keys[i]));
     }
     json_free(object);
-    memory_free(path);
-    return status;
+    return BERTH_OK;
 }
 
 // Whether the folder's files name tokens that vocab.txt lacks or does not tell from others.
@@ -317,13 +312,15 @@ static enum berth_status write_member(const json *value, const char *folder, con
     return status;
 }
 
+static json *accents_of(const struct text_rules *rules) {
+    return rules->strip_accents < 0 ? json_new_null() : json_new_boolean(rules->strip_accents);
+}
+
 static int set_rules(json *settings, const struct text_rules *rules) {
     return json_set(settings, "do_lower_case", json_new_boolean(rules->lower_case)) |
            json_set(settings, "tokenize_chinese_chars",
                     json_new_boolean(rules->tokenize_chinese_chars)) |
-           json_set(settings, "strip_accents",
-                    rules->strip_accents < 0 ? json_new_null()
-                                             : json_new_boolean(rules->strip_accents));
+           json_set(settings, "strip_accents", accents_of(rules));
 }
 
 // Writes the source's settings with the rules that were used. A generic class, which would leave
@@ -332,7 +329,7 @@ static enum berth_status write_settings(const char *source, const struct text_ru
                                         const char *target, struct berth_error *error) {
     json *settings = NULL;
     if (source != NULL) {
-        TRY(read_settings(source, &settings, error));
+        TRY(read_object(source, SETTINGS_FILE, &settings, error));
     }
     settings = settings != NULL ? settings : default_settings();
     int failed = set_rules(settings, rules);
@@ -350,21 +347,15 @@ static enum berth_status write_settings(const char *source, const struct text_ru
 static enum berth_status write_whole(const char *source, const struct text_rules *rules,
                                      const char *target, struct berth_error *error) {
     json *object;
-    char *path = folder_file(source, TOKENIZER_FILE);
-    enum berth_status status =
-        path != NULL ? json_read_file(path, &object, error) : file_no_path(error);
-    memory_free(path);
-    TRY(status);
+    TRY(read_object(source, TOKENIZER_FILE, &object, error));
     json *normalizer = json_copy_deep(json_member(object, "normalizer"));
     int failed = json_set(normalizer, "lowercase", json_new_boolean(rules->lower_case));
     failed |= json_set(normalizer, "handle_chinese_chars",
                        json_new_boolean(rules->tokenize_chinese_chars));
-    failed |= json_set(normalizer, "strip_accents",
-                       rules->strip_accents < 0 ? json_new_null()
-                                                : json_new_boolean(rules->strip_accents));
+    failed |= json_set(normalizer, "strip_accents", accents_of(rules));
     failed |= json_set(object, "normalizer", normalizer);
-    status = failed == 0 ? write_member(object, target, TOKENIZER_FILE, error)
-                         : error_no_memory(error, 0, TOKENIZER_FILE);
+    enum berth_status status = failed == 0 ? write_member(object, target, TOKENIZER_FILE, error)
+                                           : error_no_memory(error, 0, TOKENIZER_FILE);
     json_free(object);
     return status;
 }

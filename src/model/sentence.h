@@ -3,9 +3,8 @@
 // config.json, sentence_bert_config.json and config_sentence_transformers.json. Read in the layouts
 // of versions 2 to 6, written in that of versions before 6, which all versions read.
 //
-// Leaves out modules other than Transformer, Pooling and Normalize (Dense, ...) and the
-// concatenation of several poolings, and vectors cut to their first numbers; they are refused by
-// name.
+// Leaves out modules other than Transformer, Pooling and Normalize (Dense, ...), the concatenation
+// of several poolings, and vectors cut to their first numbers; they are refused by name.
 #ifndef BERTH_MODEL_SENTENCE_H
 #define BERTH_MODEL_SENTENCE_H
 

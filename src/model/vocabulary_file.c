@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
 
 #include <string.h>
 
@@ -12,8 +13,7 @@ const struct text_rules text_rules_usual = {
     .lower_case = 1, .strip_accents = -1, .tokenize_chinese_chars = 1};
 
 int vocabulary_file_is_json(const char *path) {
-    size_t length = strlen(path);
-    return length >= 5 && strcmp(path + length - 5, ".json") == 0;
+    return text_ends_with(path, ".json");
 }
 
 static enum berth_status refuse(const char *path, const char *part, const char *expected,

@@ -2,7 +2,7 @@
 // Tests the files from which a run resumes, manifest.json, trainer_state.json and
 // optimizer.safetensors, each with its reader. Truncated at any length (RELIABILITY 9), or written
 // by another version or for another model, they are refused with the file's name, and what was in
-// memory is unchanged. The folder that they lie in: test_checkpoint_folder.c.
+// memory is unchanged. test_checkpoint_folder.c tests the output folder that holds them.
 #include "core/device.h"
 #include "core/json_memory.h"
 #include "core/options.h"

@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
+#include "core/words.h"
 #include "data/pretraining/pretraining_file.h"
 #include "model/bert.h"
 #include "model/folder.h"
@@ -31,9 +32,7 @@ static char *vocabulary_in(const char *folder) {
     }
     char *path = NULL;
     for (size_t i = 0; names[i] != NULL && path == NULL; i++) {
-        size_t length = strlen(names[i]);
-        if (strstr(names[i], "vocab") != NULL && length > 4 &&
-            strcmp(names[i] + length - 4, ".txt") == 0) {
+        if (strstr(names[i], "vocab") != NULL && text_ends_with(names[i], ".txt")) {
             path = path_join(folder, names[i]);
         }
     }

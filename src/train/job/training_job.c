@@ -558,14 +558,6 @@ static void fill_outcome(const struct training_job *job, const struct training_r
         strategy_best_metric(&job->config, &loop->score, &outcome->score, NULL) == BERTH_OK;
 }
 
-static int is_same_folder(const char *a, const char *b) {
-    char *real_a = file_resolve(a), *real_b = file_resolve(b);
-    const int is_same = real_a != NULL && real_b != NULL && strcmp(real_a, real_b) == 0;
-    memory_free(real_a);
-    memory_free(real_b);
-    return is_same;
-}
-
 // Sets *step to the step at which the run begins if the output folder has the checkpoint that it
 // was resumed from, as the first rank sees it; else to -1.
 static enum berth_status find_saved_step(const struct training_job *job, int64_t *step,
@@ -573,8 +565,9 @@ static enum berth_status find_saved_step(const struct training_job *job, int64_t
     char *own = checkpoint_path(job->config.output_dir, job->progress.step);
     enum berth_status status = own != NULL ? BERTH_OK : file_no_path(error);
     if (status == BERTH_OK) {
-        const int is_there = job->resume_folder != NULL && is_same_folder(job->resume_folder, own);
-        *step = is_there ? job->progress.step : -1;
+        const char *from = job->resume_folder;
+        const int is_own = from != NULL && file_lies_in(from, own) && file_lies_in(own, from);
+        *step = is_own ? job->progress.step : -1;
     }
     memory_free(own);
     TRY(comm_settle(job->comm, status, error));

@@ -345,7 +345,7 @@ static const char *resume_advice(const struct run *run) {
                : "this update could not be saved: resume from the last checkpoint";
 }
 
-// Saves, unless that is already done, and stops.
+// Saves, unless that is already done or nothing was, and stops.
 static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     if (run->stop >= 2) {
         TRY(loop_go_on_saving(run, 1, error));

@@ -384,20 +384,8 @@ static enum berth_status score_set(const struct task_set *set, struct task_score
 static enum berth_status write_results(const struct task_set *set,
                                        const struct task_results *results,
                                        struct berth_error *error) {
-    const struct task_score *score = results->score;
-    struct berth_field fields[BERTH_METRICS_MAX + 2];
-    char keys[BERTH_METRICS_MAX][64];
-    size_t count = 0;
     (void)set;
-    for (size_t i = 0; i < score->count; i++) {
-        snprintf(keys[i], sizeof keys[i], "eval_%s", score->items[i].name);
-        fields[count++] = log_real(keys[i], score->items[i].value);
-    }
-    if (!isnan(results->train_loss)) {
-        fields[count++] = log_integer("global_step", results->step);
-        fields[count++] = log_real("loss", results->train_loss);
-    }
-    return results_write_eval_text(results->folder, fields, count, error);
+    return task_write_evaluation(results, error);
 }
 
 const struct task task_embed = {.name = "embed",

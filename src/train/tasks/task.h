@@ -140,7 +140,7 @@ double task_cross_entropy(const float *logits, size_t width, int32_t label);
 void task_masked_add(struct task_masked *sums, const struct infer_masked *masked);
 // The mean of a sum over the masked tokens; NaN if there were none.
 double task_masked_mean(const struct task_masked *sums, double sum);
-// Writes eval_results.txt: the scores as "eval_NAME", the step and the training's loss.
+// Writes eval_results.txt: the scores as "eval_NAME" and, of a training run, its step and its loss.
 enum berth_status task_write_evaluation(const struct task_results *results,
                                         struct berth_error *error);
 // Writes eval_results.json: the scores as "eval_NAME", the loss where there is one, and the time.
