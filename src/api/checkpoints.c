@@ -164,10 +164,7 @@ done:
 enum berth_status berth_verify(const char *path, int64_t *files, struct berth_error *error) {
     int64_t unwanted;
     REQUIRE(path, error);
-    if (!dir_exists(path)) {
-        return error_set(error, BERTH_NO_INPUT, "%s: no such folder; give a checkpoint's folder",
-                         path);
-    }
+    TRY(dir_need(path, "a checkpoint's folder", error));
     return checkpoint_verify(path, files != NULL ? files : &unwanted, error);
 }
 

@@ -228,11 +228,7 @@ static const struct convert_names *usual_names(const struct conversion *conversi
 }
 
 static enum berth_status read_source(struct conversion *conversion, struct berth_error *error) {
-    if (!dir_exists(conversion->input) && !file_exists(conversion->input)) {
-        return error_set(error, BERTH_NO_INPUT,
-                         "%s: no such folder; give a model's folder, or the file of weights in it",
-                         conversion->input);
-    }
+    TRY(path_need(conversion->input, "a model's folder, or the file of weights in it", error));
     TRY(conversion->config_file != NULL
             ? bert_config_read(conversion->config_file, &conversion->config, error)
             : folder_read_config(conversion->input, &conversion->config, error));

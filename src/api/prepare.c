@@ -422,9 +422,7 @@ static enum berth_status open_tokenizer(struct job *job, struct berth_error *err
 }
 
 static enum berth_status check_is_there(const char *path, struct berth_error *error) {
-    return path == NULL || file_exists(path) || dir_exists(path)
-               ? BERTH_OK
-               : error_set(error, BERTH_NO_INPUT, "%s: no such file or folder", path);
+    return path == NULL ? BERTH_OK : path_need(path, "a text, or a folder of texts", error);
 }
 
 // Checks the input of later stages first, before hours of work in earlier ones.

@@ -27,6 +27,39 @@ int dir_exists(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+struct kind {
+    const char *name;
+    int is_file, is_folder; // what it may be
+};
+
+static enum berth_status need(const struct kind *kind, const char *path, const char *expected,
+                              struct berth_error *error) {
+    struct stat info;
+    if (stat(path, &info) < 0) {
+        return errno != ENOENT ? file_cannot_read(path, errno, error)
+                               : error_set(error, BERTH_NO_INPUT, "%s: no such %s; expected %s",
+                                           path, kind->name, expected);
+    }
+    const int is_folder = S_ISDIR(info.st_mode);
+    return (is_folder ? kind->is_folder : kind->is_file)
+               ? BERTH_OK
+               : error_set(error, BERTH_NO_INPUT, "%s is a %s; expected %s", path,
+                           is_folder ? "folder" : "file", expected);
+}
+
+enum berth_status file_need(const char *path, const char *expected, struct berth_error *error) {
+    return need(&(struct kind){.name = "file", .is_file = 1}, path, expected, error);
+}
+
+enum berth_status dir_need(const char *path, const char *expected, struct berth_error *error) {
+    return need(&(struct kind){.name = "folder", .is_folder = 1}, path, expected, error);
+}
+
+enum berth_status path_need(const char *path, const char *expected, struct berth_error *error) {
+    return need(&(struct kind){.name = "file or folder", .is_file = 1, .is_folder = 1}, path,
+                expected, error);
+}
+
 static enum berth_status sync_folder(const char *path, struct berth_error *error) {
     int descriptor = file_call_open(path, O_RDONLY | O_DIRECTORY);
     int result = descriptor < 0 ? -1 : file_call_sync_folder(descriptor);

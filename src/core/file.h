@@ -111,6 +111,11 @@ enum berth_status file_remove(const char *path, struct berth_error *error);
 
 int file_exists(const char *path);
 int dir_exists(const char *path);
+// BERTH_OK if `path` names a file, a folder, or either. Else an error, usually BERTH_NO_INPUT, that
+// says what was found (nothing, the other kind, or a path that cannot be searched) and `expected`.
+enum berth_status file_need(const char *path, const char *expected, struct berth_error *error);
+enum berth_status dir_need(const char *path, const char *expected, struct berth_error *error);
+enum berth_status path_need(const char *path, const char *expected, struct berth_error *error);
 // Checks, without creating anything, whether dir_make is likely to succeed: the folder, or its
 // nearest existing ancestor, must be a writable folder; else BERTH_CANT_CREATE.
 enum berth_status dir_check(const char *path, struct berth_error *error);

@@ -667,11 +667,7 @@ static void report(const struct berth_log *log, const struct wikipedia_counts *c
 
 static enum berth_status check_input(const struct wikipedia_settings *settings, const char *first,
                                      struct berth_error *error) {
-    if (!file_exists(settings->dump)) {
-        return error_set(error, BERTH_NO_INPUT,
-                         "%s: no such file; expected a dump of a wiki, .xml or .xml.bz2",
-                         settings->dump);
-    }
+    TRY(file_need(settings->dump, "a dump of a wiki, .xml or .xml.bz2", error));
     return first != NULL ? BERTH_OK : file_no_path(error);
 }
 

@@ -350,11 +350,10 @@ enum berth_status bench_data_open(struct bench_data *data, const struct bench_se
     data->task = is_pretraining(settings) ? NULL : fine_tuning;
     enum berth_status status;
     // Before searching for a vocabulary next to it.
-    if (settings->data != NULL && !file_exists(settings->data) &&
-        !(data->task == NULL && dir_exists(settings->data))) {
-        return error_set(error, BERTH_NO_INPUT, "%s: no such file; expected %s", settings->data,
-                         data->task != NULL ? "a file to train on"
-                                            : "a shard or a folder of shards");
+    if (settings->data != NULL) {
+        TRY_DONE(data->task != NULL
+                     ? file_need(settings->data, "a file to train on", error)
+                     : path_need(settings->data, "a shard or a folder of shards", error));
     }
     TRY_DONE(read_shape(data, settings, error));
     TRY_DONE(data->task != NULL ? read_task(data, settings, &config, error)

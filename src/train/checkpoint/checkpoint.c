@@ -458,9 +458,7 @@ enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *e
 // --- finding, verifying and reading --------------------------------------------------------------
 
 enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct berth_error *error) {
-    if (!dir_exists(folder)) {
-        return error_set(error, BERTH_NO_INPUT, "%s: no such folder", folder);
-    }
+    TRY(dir_need(folder, "a checkpoint's folder", error));
     return manifest_verify(folder, files, error);
 }
 

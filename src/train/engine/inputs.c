@@ -330,14 +330,12 @@ enum berth_status model_files_open(struct model_files *files, struct berth_confi
                                    const char *folder, enum param_head head,
                                    const struct berth_log *log, struct berth_error *error) {
     *files = (struct model_files){.strict = config->strict, .table = {.head = head}};
-    if (!dir_exists(folder) && !file_exists(folder)) {
-        return error_set(
-            error, BERTH_NO_INPUT,
-            "%s: no such folder; expected a model folder: config.json or bert_config.json, "
-            "vocab.txt or tokenizer.json, and the weights as model.safetensors, pytorch_model.bin, "
-            "or a checkpoint of TensorFlow, NVIDIA or DeepSpeed",
-            folder);
-    }
+    TRY(path_need(
+        folder,
+        "a model folder: config.json or bert_config.json, vocab.txt or tokenizer.json, and the "
+        "weights as model.safetensors, pytorch_model.bin, or a checkpoint of TensorFlow, NVIDIA or "
+        "DeepSpeed",
+        error));
     enum berth_status status = config->config_file != NULL
                                    ? bert_config_read(config->config_file, &files->shape, error)
                                    : folder_read_config(folder, &files->shape, error);

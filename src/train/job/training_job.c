@@ -13,6 +13,7 @@
 #include "train/checkpoint/saver.h"
 #include "train/engine/plan.h"
 #include "train/engine/profile.h"
+#include "train/job/resume.h"
 #include "train/job/training_loop.h"
 #include "train/job/training_report.h"
 #include "train/machine/machine.h"
@@ -33,8 +34,7 @@ struct training_job {
     const volatile int *stop;
     struct comm *comm, *peers; // as in struct training_job_args
     struct file_lock lock;
-    char *resume_folder;      // NULL: start from the beginning; a file if original_step is set
-    int64_t original_step;    // step of an original program's checkpoint; -1: it is Berth's
+    struct resume resume;
     const char *model_folder; // source of shape, vocabulary and, without a checkpoint, weights
     struct model_files files;
     struct task_set train;
@@ -152,86 +152,19 @@ static enum berth_status take_output(struct training_job *job, struct berth_erro
     return checkpoint_clean(job->config.output_dir, error);
 }
 
-// Finds a checkpoint by name or step: Berth's own folder, or else a file of the original programs.
-static enum berth_status find_named(struct training_job *job, const char *name,
-                                    struct berth_error *error) {
-    const struct berth_config *config = &job->config;
-    char *folder = name != NULL ? memory_string(name)
-                                : checkpoint_path(config->output_dir, config->resume_step);
-    if (folder == NULL) {
-        return file_no_path(error);
-    }
-    char **found = &job->resume_folder;
-    enum berth_status status = BERTH_OK;
-    if (!dir_exists(folder)) {
-        status = name != NULL ? original_at(name, found, &job->original_step, error)
-                              : original_find(config->output_dir, config->resume_step, found,
-                                              &job->original_step, error);
-    }
-    if (status == BERTH_OK && *found == NULL && dir_exists(folder)) {
-        *found = folder;
-        return checkpoint_verify(folder, NULL, error);
-    }
-    if (status == BERTH_OK && *found == NULL) {
-        status = error_set(error, BERTH_NO_INPUT,
-                           "%s: no such checkpoint: expected a folder checkpoint-N, or a file "
-                           "ckpt_N.pt or model.ckpt-N.index",
-                           folder);
-    }
-    memory_free(folder);
-    return status;
-}
-
-// A run that was to resume does not overwrite a finished model.
-static enum berth_status check_unfinished(const struct berth_config *config,
-                                          struct berth_error *error) {
-    int finished = 0;
-    TRY(folder_holds_weights(config->output_dir, &finished, error));
-    return !finished || config->overwrite_output_dir
-               ? BERTH_OK
-               : error_set(error, BERTH_CANT_CREATE,
-                           "--output_dir %s contains a model and no checkpoint to resume from; "
-                           "choose another folder, or add --overwrite_output_dir to overwrite it",
-                           config->output_dir);
-}
-
-// Finds the newest checkpoint: Berth's own, or else one of the original programs.
-static enum berth_status find_newest(struct training_job *job, struct berth_error *error) {
-    const char *folder = job->config.output_dir;
-    TRY(checkpoint_find(folder, &job->log, &job->resume_folder, error));
-    if (job->resume_folder == NULL) {
-        TRY(original_find(folder, -1, &job->resume_folder, &job->original_step, error));
-    }
-    if (job->resume_folder == NULL) {
-        TRY(check_unfinished(&job->config, error));
-        TRY(need_start(job, error));
-        log_note(&job->log, "no checkpoint in %s: starting from the beginning", folder);
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status find_resume(struct training_job *job, struct berth_error *error) {
-    const char *from = job->config.resume_from_checkpoint;
-    const char *name = from != NULL && strcmp(from, "auto") != 0 ? from : NULL;
-    if (!option_resumes(&job->config)) {
-        return BERTH_OK;
-    }
-    return name != NULL || job->config.resume_step >= 0 ? find_named(job, name, error)
-                                                        : find_newest(job, error);
-}
-
 // --- reading ------------------------------------------------------------------------------------
 
 // Whether the weights are random: neither a model nor a checkpoint is named.
 static int is_new(const struct training_job *job) {
-    return job->config.model_name_or_path == NULL && job->resume_folder == NULL;
+    return job->config.model_name_or_path == NULL && job->resume.folder == NULL;
 }
 
 // Whether shape and vocabulary come from the settings: for a new model, or for an original
 // program's checkpoint without them.
 static int has_new_shape(const struct training_job *job) {
-    return is_new(job) || (job->original_step >= 0 && job->config.model_name_or_path == NULL &&
-                           job->config.config_file != NULL);
+    return is_new(job) ||
+           (job->resume.original_step >= 0 && job->config.model_name_or_path == NULL &&
+            job->config.config_file != NULL);
 }
 
 static enum berth_status open_model(struct training_job *job, struct berth_error *error) {
@@ -241,7 +174,7 @@ static enum berth_status open_model(struct training_job *job, struct berth_error
         return model_files_open_new(&job->files, config, job->task->head, &job->log, error);
     }
     job->model_folder =
-        config->model_name_or_path != NULL ? config->model_name_or_path : job->resume_folder;
+        config->model_name_or_path != NULL ? config->model_name_or_path : job->resume.folder;
     return model_files_open(&job->files, config, job->model_folder, job->task->head, &job->log,
                             error);
 }
@@ -390,7 +323,7 @@ static enum berth_status make_plan(const struct training_job *job, struct berth_
                                        .train = &job->train,
                                        .evaluation = job->has_evaluation ? &job->evaluation : NULL,
                                        .model_folder = job->model_folder,
-                                       .resume_folder = job->resume_folder};
+                                       .resume_folder = job->resume.folder};
     const struct plan_args memory = memory_of(job);
     training_report_plan(&plan, &job->log);
     return plan_memory_admit(&memory, NULL, error);
@@ -403,7 +336,7 @@ static enum berth_status make_plan(const struct training_job *job, struct berth_
 // which needs them anyway.
 static enum berth_status keep_tokenizer(struct training_job *job, struct berth_error *error) {
     const char *folder = job->config.output_dir, *vocab_file = job->config.vocab_file;
-    if (job->model_folder != job->resume_folder && !file_lies_in(job->model_folder, folder)) {
+    if (job->model_folder != job->resume.folder && !file_lies_in(job->model_folder, folder)) {
         return BERTH_OK;
     }
     TRY(folder_copy_tokenizer(job->model_folder, job->files.vocab_path, &job->files.rules, folder,
@@ -442,12 +375,13 @@ static enum berth_status fill_state(struct training_job *job, struct berth_error
                                                .comm = job->comm,
                                                .updater = &job->updater};
     log_event(&job->log, "loading_checkpoint");
-    if (job->original_step >= 0) {
-        TRY(original_read(&job->content, job->resume_folder, job->original_step, &job->log, error));
-    } else if (job->resume_folder != NULL) {
-        TRY(class_names_check(&job->files, job->resume_folder, error));
-        TRY(checkpoint_read(&job->content, job->resume_folder, &job->log, error));
-        log_note(&job->log, "resumed from %s", job->resume_folder);
+    if (job->resume.original_step >= 0) {
+        TRY(original_read(&job->content, job->resume.folder, job->resume.original_step, &job->log,
+                          error));
+    } else if (job->resume.folder != NULL) {
+        TRY(class_names_check(&job->files, job->resume.folder, error));
+        TRY(checkpoint_read(&job->content, job->resume.folder, &job->log, error));
+        log_note(&job->log, "resumed from %s", job->resume.folder);
     } else if (is_new(job)) {
         TRY(model_files_initialise(&job->files, &job->config, &job->state, error));
     } else {
@@ -558,23 +492,6 @@ static void fill_outcome(const struct training_job *job, const struct training_r
         strategy_best_metric(&job->config, &loop->score, &outcome->score, NULL) == BERTH_OK;
 }
 
-// Sets *step to the step at which the run begins if the output folder has the checkpoint that it
-// was resumed from, as the first rank sees it; else to -1.
-static enum berth_status find_saved_step(const struct training_job *job, int64_t *step,
-                                         struct berth_error *error) {
-    char *own = checkpoint_path(job->config.output_dir, job->progress.step);
-    enum berth_status status = own != NULL ? BERTH_OK : file_no_path(error);
-    if (status == BERTH_OK) {
-        const char *from = job->resume_folder;
-        const int is_own = from != NULL && file_lies_in(from, own) && file_lies_in(own, from);
-        *step = is_own ? job->progress.step : -1;
-    }
-    memory_free(own);
-    TRY(comm_settle(job->comm, status, error));
-    job->comm->broadcast(job->comm, step, sizeof *step, 0);
-    return job->comm->status(job->comm, error);
-}
-
 enum berth_status training_job_train(struct training_job *job, const volatile int *stop,
                                      struct training_outcome *outcome, struct berth_error *error) {
     struct training_loop loop = {.task = job->task->name,
@@ -591,7 +508,8 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
                                  .evaluation = job->has_evaluation ? &job->evaluation : NULL};
     struct training_result done;
     job->stop = stop;
-    TRY(find_saved_step(job, &loop.saved_step, error));
+    TRY(resume_saved_step(&job->resume, job->comm, job->config.output_dir, job->progress.step,
+                          &loop.saved_step, error));
     log_event(&job->log, "train_start");
     enum berth_status status =
         comm_settle(job->comm, training_loop_run(&loop, &done, error), error);
@@ -621,28 +539,11 @@ static enum berth_status look_at_output(struct training_job *job, struct berth_e
     if (!job->config.dry_run && dir_exists(job->config.output_dir)) {
         TRY(take_output(job, error));
     }
-    return find_resume(job, error);
-}
-
-static enum berth_status share_resume(struct training_job *job, struct berth_error *error) {
-    struct {
-        int64_t original_step;
-        uint64_t length; // of the folder's name with its end; 0: there is none
-    } found = {.original_step = job->original_step};
-    struct comm *comm = job->comm;
-    found.length = job->resume_folder != NULL ? strlen(job->resume_folder) + 1 : 0;
-    comm->broadcast(comm, &found, sizeof found, 0);
-    job->original_step = found.original_step;
-    enum berth_status status = comm->status(comm, error);
-    if (status == BERTH_OK && found.length > 0 && !is_first(job)) {
-        job->resume_folder = memory_new(found.length);
-        status = job->resume_folder != NULL ? BERTH_OK : file_no_path(error);
+    if (!option_resumes(&job->config)) {
+        return BERTH_OK;
     }
-    TRY(comm_settle(job->comm, status, error));
-    if (found.length > 0) {
-        comm->broadcast(comm, job->resume_folder, found.length, 0);
-    }
-    return comm->status(comm, error);
+    TRY(resume_find(&job->resume, &job->config, &job->log, error));
+    return job->resume.folder != NULL ? BERTH_OK : need_start(job, error);
 }
 
 // All that needs no other rank: input, device and the plan's parts.
@@ -677,7 +578,7 @@ static enum berth_status make_output(struct training_job *job, struct berth_erro
     }
     TRY(keep_tokenizer(job, error));
     TRY(run_log_begin(job->run_log, job->config.output_dir, option_resumes(&job->config), error));
-    return job->config.overwrite_output_dir && job->resume_folder == NULL
+    return job->config.overwrite_output_dir && job->resume.folder == NULL
                ? checkpoint_remove_all(job->config.output_dir, error)
                : BERTH_OK;
 }
@@ -701,7 +602,7 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
     TRY(comm_settle(peers, open_log(job, error), error));
     TRY(comm_settle(peers, settle(job, error), error));
     TRY(comm_settle(peers, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
-    TRY(share_resume(job, error));
+    TRY(resume_share(&job->resume, job->comm, error));
     TRY(comm_settle(peers, prepare(job, error), error));
     TRY(settle_saving(job, error));
     TRY(comm_settle(peers, make_plan(job, error), error));
@@ -710,7 +611,7 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
     }
     TRY(comm_settle(peers, start(job, error), error));
     TRY(state_compare_ranks(&job->state, job->comm,
-                            job->resume_folder != NULL ? job->resume_folder : job->model_folder,
+                            job->resume.folder != NULL ? job->resume.folder : job->model_folder,
                             error));
     return comm_settle(peers, is_first(job) ? make_output(job, error) : BERTH_OK, error);
 }
@@ -733,7 +634,7 @@ enum berth_status training_job_open(const struct training_job_args *args,
                                  .lock = {.descriptor = -1},
                                  .comm = args->comm,
                                  .peers = args->peers,
-                                 .original_step = -1,
+                                 .resume = resume_none,
                                  .begin = machine_seconds()};
     *opened = job;
     return open_all(job, error);
@@ -755,7 +656,7 @@ void training_job_close(struct training_job *job) {
     feed_done(&job->feed);
     job->task->close(&job->train);
     model_files_done(&job->files);
-    memory_free(job->resume_folder);
+    resume_done(&job->resume);
     run_log_close(job->run_log);
     file_lock_release(&job->lock);
     memory_free(job);

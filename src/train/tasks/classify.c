@@ -48,10 +48,7 @@ static enum berth_status check_prediction(const struct berth_config *config,
     char *path;
     TRY(check_settings(config, TASK_PREDICT, error));
     if (config->predict_file != NULL) {
-        return file_exists(config->predict_file)
-                   ? BERTH_OK
-                   : error_set(error, BERTH_NO_INPUT, "%s: no such file; expected a table of texts",
-                               config->predict_file);
+        return file_need(config->predict_file, "a table of texts", error);
     }
     TRY(glue_task_find(config->task_name, &task, error));
     TRY(glue_task_path(task, config->data_dir, GLUE_TEST, config->language, &path, error));

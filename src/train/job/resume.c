@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/job/resume.h"
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/file_partial.h"
+#include "core/memory.h"
+#include "model/folder.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/original.h"
+
+#include <string.h>
+
+// A folder checkpoint-N, or else a file of the original programs.
+static enum berth_status find_named(struct resume *resume, const struct berth_config *config,
+                                    const char *name, struct berth_error *error) {
+    char *folder = name != NULL ? memory_string(name)
+                                : checkpoint_path(config->output_dir, config->resume_step);
+    if (folder == NULL) {
+        return file_no_path(error);
+    }
+    char **found = &resume->folder;
+    enum berth_status status = BERTH_OK;
+    if (!dir_exists(folder)) {
+        status = name != NULL ? original_at(name, found, &resume->original_step, error)
+                              : original_find(config->output_dir, config->resume_step, found,
+                                              &resume->original_step, error);
+    }
+    if (status == BERTH_OK && *found == NULL && dir_exists(folder)) {
+        *found = folder;
+        return checkpoint_verify(folder, NULL, error);
+    }
+    if (status == BERTH_OK && *found == NULL) {
+        status = error_set(error, BERTH_NO_INPUT,
+                           "%s: no such checkpoint: expected a folder checkpoint-N, or a file "
+                           "ckpt_N.pt or model.ckpt-N.index",
+                           folder);
+    }
+    memory_free(folder);
+    return status;
+}
+
+// A run that was to resume does not overwrite a finished model.
+static enum berth_status check_unfinished(const struct berth_config *config,
+                                          struct berth_error *error) {
+    int finished = 0;
+    TRY(folder_holds_weights(config->output_dir, &finished, error));
+    return !finished || config->overwrite_output_dir
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
+                           "--output_dir %s contains a model and no checkpoint to resume from; "
+                           "choose another folder, or add --overwrite_output_dir to overwrite it",
+                           config->output_dir);
+}
+
+// Berth's own checkpoint, or else one of the original programs.
+static enum berth_status find_newest(struct resume *resume, const struct berth_config *config,
+                                     const struct berth_log *log, struct berth_error *error) {
+    const char *folder = config->output_dir;
+    TRY(checkpoint_find(folder, log, &resume->folder, error));
+    if (resume->folder == NULL) {
+        TRY(original_find(folder, -1, &resume->folder, &resume->original_step, error));
+    }
+    if (resume->folder == NULL) {
+        TRY(check_unfinished(config, error));
+        log_note(log, "no checkpoint in %s: starting from the beginning", folder);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status resume_find(struct resume *resume, const struct berth_config *config,
+                              const struct berth_log *log, struct berth_error *error) {
+    const char *from = config->resume_from_checkpoint;
+    const char *name = from != NULL && strcmp(from, "auto") != 0 ? from : NULL;
+    return name != NULL || config->resume_step >= 0 ? find_named(resume, config, name, error)
+                                                    : find_newest(resume, config, log, error);
+}
+
+enum berth_status resume_share(struct resume *resume, struct comm *comm,
+                               struct berth_error *error) {
+    const int is_first = comm->rank == 0;
+    struct {
+        int64_t original_step;
+        uint64_t length; // of the folder's name with its end; 0: there is none
+    } found = {.original_step = resume->original_step};
+    found.length = resume->folder != NULL ? strlen(resume->folder) + 1 : 0;
+    comm->broadcast(comm, &found, sizeof found, 0);
+    resume->original_step = found.original_step;
+    enum berth_status status = comm->status(comm, error);
+    if (status == BERTH_OK && found.length > 0 && !is_first) {
+        resume->folder = memory_new(found.length);
+        status = resume->folder != NULL ? BERTH_OK : file_no_path(error);
+    }
+    TRY(comm_settle(comm, status, error));
+    if (found.length > 0) {
+        comm->broadcast(comm, resume->folder, found.length, 0);
+    }
+    return comm->status(comm, error);
+}
+
+enum berth_status resume_saved_step(const struct resume *resume, struct comm *comm,
+                                    const char *output_dir, int64_t step, int64_t *saved,
+                                    struct berth_error *error) {
+    char *own = checkpoint_path(output_dir, step);
+    enum berth_status status = own != NULL ? BERTH_OK : file_no_path(error);
+    if (status == BERTH_OK) {
+        const char *from = resume->folder;
+        const int is_own = from != NULL && file_lies_in(from, own) && file_lies_in(own, from);
+        *saved = is_own ? step : -1;
+    }
+    memory_free(own);
+    TRY(comm_settle(comm, status, error));
+    comm->broadcast(comm, saved, sizeof *saved, 0);
+    return comm->status(comm, error);
+}
+
+void resume_done(struct resume *resume) {
+    memory_free(resume->folder);
+    *resume = resume_none;
+}
