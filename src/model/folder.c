@@ -105,14 +105,13 @@ enum berth_status folder_read_config(const char *path, struct bert_config *confi
         return file_no_path(error);
     }
     enum berth_status status =
-        file_exists(file)
-            ? bert_config_read(file, config, error)
-            : error_set(
-                  error, BERTH_NO_INPUT,
-                  "%s: cannot find this file or a bert_config.json: name the configuration that "
-                  "the model was trained with by --config_file, or copy it next to the "
-                  "weights",
-                  file);
+        file_need(file,
+                  "the model's configuration, or a bert_config.json in its place; --config_file "
+                  "names one elsewhere",
+                  error);
+    if (status == BERTH_OK) {
+        status = bert_config_read(file, config, error);
+    }
     memory_free(file);
     return status;
 }

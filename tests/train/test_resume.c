@@ -4,6 +4,10 @@
 // and without accumulation, with every optimizer, with kept or recomputed activations.
 #include "fixture.h"
 
+static void assert_log_has(const char *part) {
+    fixture_assert_holds(in_folder("log.txt"), part);
+}
+
 // Checkpoints of every update of a straight run, then a resumption from each of them.
 static void resume_everywhere(enum berth_precision precision, int64_t micro) {
     struct fixture_run straight = fixture_default("straight");
@@ -98,6 +102,34 @@ static void test_named_folder_and_other_settings(void **state) {
     assert_int_equal(fixture_execute(&resumed), BERTH_CONFIG);
 }
 
+// Asks another question of the same length in the training file.
+static void change_a_question(const char *name) {
+    static const char before[] = "what colour", after[] = "what is    ";
+    char *text = fixture_text(in_folder("train.json"));
+    char *at = strstr(text, before);
+    assert_non_null(at);
+    memcpy(at, after, sizeof after - 1);
+    assert_int_equal(file_write(in_folder(name), text, strlen(text), NULL), BERTH_OK);
+    memory_free(text);
+}
+
+static void test_other_examples_are_noted(void **state) {
+    struct fixture_run run = fixture_default("a");
+    run.log_file = fixture_keep("log.txt");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.resume_from_checkpoint = fixture_keep("a/checkpoint-7");
+    run.config.output_dir = fixture_keep("b");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    char *log = fixture_text(in_folder("log.txt"));
+    assert_null(strstr(log, "have changed"));
+    memory_free(log);
+    change_a_question("other.json");
+    run.config.train_file = fixture_keep("other.json");
+    run.config.output_dir = fixture_keep("c");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_log_has("the training examples have changed since");
+}
+
 // Half-way through the first epoch and at its end, with the settings that are most demanding.
 static void test_every_optimizer(void **state) {
     static const char *const names[] = {"adam", "adam_weight_decay", "bertadam", "nvlamb", "lamb"};
@@ -139,28 +171,13 @@ static struct fixture_run overflowing(const char *output) {
     return run;
 }
 
-static void assert_file_has(const char *path, const char *part) {
-    char *bytes;
-    size_t length;
-    assert_int_equal(file_read(path, 1 << 20, &bytes, &length, NULL), BERTH_OK);
-    if (memmem(bytes, length, part, strlen(part)) == NULL) {
-        fwrite(bytes, 1, length, stderr);
-        fail_msg("no \"%s\" in %s", part, path);
-    }
-    memory_free(bytes);
-}
-
-static void assert_log_has(const char *part) {
-    assert_file_has(in_folder("log.txt"), part);
-}
-
 static void test_skipped_updates(void **state) {
     struct fixture_run straight = overflowing("straight");
     straight.config.hysteresis = 1;
     assert_int_equal(fixture_execute(&straight), BERTH_OK);
     assert_log_has("update 4 skipped: the gradient overflows at loss scale 6.805647338e+38; it is "
                    "lowered: 3.402823669e+38");
-    assert_file_has(fixture_path("straight", "trainer_state.json"), "\"skipped_steps\": 3");
+    fixture_assert_holds(fixture_path("straight", "trainer_state.json"), "\"skipped_steps\": 3");
     for (int step = 2; step < FIXTURE_UPDATES; step++) {
         char from[64], to[64], output[32];
         snprintf(output, sizeof output, "resumed-%d", step);
@@ -226,10 +243,10 @@ static void test_rewarmup(void **state) {
     second.log_file = fixture_keep("log.txt");
     assert_int_equal(fixture_execute(&second), BERTH_OK);
     assert_log_has("the schedule restarts after 4 updates");
-    assert_file_has(fixture_path("second", "trainer_state.json"), "\"schedule_start\": 4");
+    fixture_assert_holds(fixture_path("second", "trainer_state.json"), "\"schedule_start\": 4");
     // Updates 5 and 6 of 8 warm up: rates of 0 and a half of the peak.
     assert_log_has("step=5 total_steps=8 epoch=1.25");
-    assert_file_has(fixture_path("second", "trainer_state.json"), "\"learning_rate\": 0.0,");
+    fixture_assert_holds(fixture_path("second", "trainer_state.json"), "\"learning_rate\": 0.0,");
     fixture_copy(fixture_path("second", "checkpoint-6"), in_folder("third/checkpoint-6"));
     struct fixture_run third = second;
     third.config.output_dir = fixture_keep("third");
@@ -330,6 +347,7 @@ int main(void) {
         FIXTURE_TEST(test_bf16_with_accumulation),
         FIXTURE_TEST(test_gradient_checkpointing),
         FIXTURE_TEST(test_named_folder_and_other_settings),
+        FIXTURE_TEST(test_other_examples_are_noted),
         FIXTURE_TEST(test_every_optimizer),
         FIXTURE_TEST(test_skipped_updates),
         FIXTURE_TEST(test_static_scale_and_floor),

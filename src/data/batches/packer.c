@@ -6,6 +6,7 @@
 // the permutation, whatever their lengths.
 #include "data/batches/packer.h"
 
+#include "core/checksum.h"
 #include "core/memory.h"
 #include "core/rng.h"
 
@@ -13,6 +14,36 @@
 #include <string.h>
 
 #define PACKER_STREAM 0x53480000u // of the shuffles; distinct from the streams of initial weights
+
+static uint64_t add_array(uint64_t sum, const void *array, int32_t count, size_t size) {
+    return array != NULL && count > 0
+               ? checksum_add(sum, checksum_bytes(array, (size_t)count * size))
+               : sum;
+}
+
+static uint64_t add_sequence(uint64_t sum, const struct packer_sequence *sequence) {
+    const int32_t one[] = {sequence->length, sequence->start,       sequence->end,
+                           sequence->label,  sequence->label_count, sequence->masked_count};
+    const float target = isnan(sequence->target) ? NAN : sequence->target; // one NaN of all
+    sum = checksum_add(sum, checksum_bytes(one, sizeof one));
+    sum = checksum_add(sum, checksum_bytes(&target, sizeof target));
+    sum = add_array(sum, sequence->ids, sequence->length, sizeof *sequence->ids);
+    sum = add_array(sum, sequence->type_ids, sequence->length, sizeof *sequence->type_ids);
+    sum = add_array(sum, sequence->labels, sequence->label_count, sizeof *sequence->labels);
+    sum = add_array(sum, sequence->masked_positions, sequence->masked_count,
+                    sizeof *sequence->masked_positions);
+    return add_array(sum, sequence->masked_labels, sequence->masked_count,
+                     sizeof *sequence->masked_labels);
+}
+
+uint64_t packer_checksum(const struct packer_source *source) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < source->count * packer_texts(source); i++) {
+        const struct packer_sequence sequence = source->get(source->data, i);
+        sum = add_sequence(sum, &sequence);
+    }
+    return sum;
+}
 
 void packer_shuffle(uint64_t seed, int64_t epoch, size_t count, uint32_t *order) {
     uint64_t index = 0;

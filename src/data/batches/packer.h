@@ -50,6 +50,9 @@ static inline size_t packer_group(const struct packer_source *source) {
     return source->group > 0 ? source->group : 1;
 }
 
+// A checksum of all sequences with their labels, in their order (core/checksum.h).
+uint64_t packer_checksum(const struct packer_source *source);
+
 // Fills order[count] with the permutation of epoch `epoch`.
 void packer_shuffle(uint64_t seed, int64_t epoch, size_t count, uint32_t *order);
 

@@ -45,7 +45,10 @@ static const struct feed_kind source_kind = {
 
 enum berth_status feed_open_source(struct feed *feed, const struct packer_source *source,
                                    struct berth_error *error) {
-    *feed = (struct feed){.kind = &source_kind, .source = *source, .order_epoch = -1};
+    *feed = (struct feed){.kind = &source_kind,
+                          .source = *source,
+                          .checksum = packer_checksum(source),
+                          .order_epoch = -1};
     feed->order = memory_array(source->count, sizeof *feed->order);
     return feed->order != NULL
                ? BERTH_OK

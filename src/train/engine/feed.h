@@ -54,6 +54,7 @@ struct feed {
     const struct feed_kind *kind;
     // For features in memory:
     struct packer_source source;
+    uint64_t checksum; // of all of them (packer.h); 0 for shards
     uint32_t *order; // of epoch order_epoch
     int64_t order_epoch;
     // For text in memory, whose sequences are copied for each update:

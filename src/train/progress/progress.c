@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define HISTORY_FORMAT 2
+#define CHECKSUM_TEXT 17
 
 const json *progress_own_keys(const json *state) {
     const json *callback = json_member(json_member(state, "stateful_callbacks"), "Berth");
@@ -159,12 +160,26 @@ static int set_pretraining(json *own, const struct progress *progress,
     return failed;
 }
 
+// In text, because JSON readers lose bits of large integers.
+static void spell_checksum(const struct feed *feed, char text[CHECKSUM_TEXT]) {
+    snprintf(text, CHECKSUM_TEXT, "%016" PRIx64, feed->checksum);
+}
+
+static json *checksum_text(const struct feed *feed) {
+    char text[CHECKSUM_TEXT] = "";
+    if (feed != NULL) {
+        spell_checksum(feed, text);
+    }
+    return json_new_text(text);
+}
+
 // Berth's own keys. The Trainer accepts no others beside its own, but keeps those of callbacks.
 static json *own_keys(const struct progress *progress, const struct berth_config *config,
                       const struct batching *batching) {
     const int64_t updates = progress->step - progress->phase_start;
     const int has_spikes = spike_policy_of(config) != SPIKE_NONE;
     const int has_scale = loss_scale_is_dynamic(&progress->loss_scale);
+    const int has_checksum = progress->feed != NULL && progress->feed->checksum != 0;
     const int64_t in_epoch = batching->runs_on ? 0 : updates % batching->updates_per_epoch;
     json *own = JSON_OBJECT(
         {"format_version", json_new_integer(HISTORY_FORMAT)},
@@ -178,6 +193,7 @@ static json *own_keys(const struct progress *progress, const struct berth_config
         {batching->runs_on ? NULL : "update_in_epoch", json_new_integer(in_epoch)},
         {"updates_per_epoch", json_new_integer(batching->updates_per_epoch)},
         {"train_features", json_new_integer(batching->features)},
+        {has_checksum ? "train_checksum" : NULL, checksum_text(progress->feed)},
         {"loss_sum", json_new_real(progress->loss_sum)},
         {"loss_count", json_new_integer(progress->loss_count)},
         {"last_loss", json_new_real(progress->last_loss)},
@@ -367,6 +383,22 @@ static int had(const struct progress_source *source, const char *flag) {
     return then != NULL && strcmp(then, "true") == 0;
 }
 
+// Data may change, as some of the settings that they are made by may.
+static void note_other_data(const struct progress *found, const struct progress_source *source) {
+    const char *then = json_text(json_member(progress_own_keys(source->state), "train_checksum"));
+    char now[CHECKSUM_TEXT];
+    if (then == NULL || found->feed == NULL || found->feed->checksum == 0) {
+        return;
+    }
+    spell_checksum(found->feed, now);
+    if (strcmp(then, now) != 0) {
+        log_warning(source->log,
+                    "resume: the training examples have changed since %s was written: as many, but "
+                    "with other texts, labels or order",
+                    source->path);
+    }
+}
+
 // Settings and data of a run must be the same as at its start.
 static enum berth_status check_same_run(struct progress *found,
                                         const struct progress_source *source,
@@ -378,6 +410,7 @@ static enum berth_status check_same_run(struct progress *found,
     TRY(check_number(progress_own_keys(source->state), path, "train_features", batching->features,
                      error));
     TRY(check_settings(source, error));
+    note_other_data(found, source);
     if (found->feed != NULL && found->feed->kind->record != NULL) {
         const json *record = json_member(progress_own_keys(source->state), "data");
         TRY(found->feed->kind->check(found->feed, record, path, error));
