@@ -119,6 +119,7 @@ run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/
     $small --max_steps 1 --metric_for_best_model precision
 expect_code 78
 expect_err "the evaluation has no such score; it has exact_match, f1"
+[ ! -e "$work/none" ] || fail "a score that does not exist was found only after training"
 
 # The best model is that of the checkpoint of another folder from which the run was resumed.
 run finetune squad --model "$work/model" --train "$work/data.json" --dev "$work/data.json" --output "$work/moved" \

@@ -44,6 +44,7 @@ static struct fixture_run tag_run(const char *output) {
     write_tags("dev.txt", 44, 20, 1);
     run.config.train_file = fixture_keep("train.txt");
     run.config.validation_file = fixture_keep("dev.txt");
+    run.config.metric_for_best_model = "eval_loss";
     run.config.max_seq_length = 32;
     run.config.max_steps = 60;
     run.config.train_batch_size = 12;

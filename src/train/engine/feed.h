@@ -55,7 +55,7 @@ struct feed {
     // For features in memory:
     struct packer_source source;
     uint64_t checksum; // of all of them (packer.h); 0 for shards
-    uint32_t *order; // of epoch order_epoch
+    uint32_t *order;   // of epoch order_epoch
     int64_t order_epoch;
     // For text in memory, whose sequences are copied for each update:
     struct word_masks masks;

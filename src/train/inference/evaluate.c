@@ -28,12 +28,26 @@ static void log_start(const struct evaluation *evaluation, const struct berth_lo
     log_facts(log, facts, sizeof facts / sizeof facts[0]);
 }
 
+static enum berth_status score_set(struct evaluation *evaluation, const struct model_files *files,
+                                   struct task_score *score, struct berth_error *error) {
+    const struct task *task = evaluation->task;
+    TRY(task->conclude != NULL ? task->conclude(&evaluation->set, files, error) : BERTH_OK);
+    return task->score(&evaluation->set, score, error);
+}
+
+enum berth_status evaluation_rehearse(struct evaluation *evaluation,
+                                      const struct model_files *files, struct task_score *score,
+                                      struct berth_error *error) {
+    TRY(score_set(evaluation, files, score, error));
+    score->loss = evaluation->task->has_loss ? 0 : NAN;
+    return BERTH_OK;
+}
+
 // The first rank alone has the results.
 static enum berth_status conclude(struct evaluation *evaluation, const struct evaluation_run *run,
                                   struct task_score *score, struct berth_error *error) {
     const struct task *task = evaluation->task;
-    TRY(task->conclude != NULL ? task->conclude(&evaluation->set, run->files, error) : BERTH_OK);
-    TRY(task->score(&evaluation->set, score, error));
+    TRY(score_set(evaluation, run->files, score, error));
     return task->detail != NULL && run->log->write != NULL
                ? task->detail(&evaluation->set, run->step, run->log, error)
                : BERTH_OK;

@@ -22,6 +22,12 @@ enum berth_status evaluation_open(struct evaluation *evaluation, const struct ta
                                   const struct task_open *args, struct berth_error *error);
 void evaluation_done(struct evaluation *evaluation);
 
+// The scores of logits that are all zero: they have the names that every evaluation's have. The
+// loss is 0, or NaN if the evaluations have none.
+enum berth_status evaluation_rehearse(struct evaluation *evaluation,
+                                      const struct model_files *files, struct task_score *score,
+                                      struct berth_error *error);
+
 // Predicts and scores. If *stop is set in one of the ranks, timing->stopped is 1 and there is no
 // score. Called by all ranks, all of which get the same status (comm_settle), score and `stopped`.
 struct evaluation_run {

@@ -202,6 +202,17 @@ static enum berth_status check_unevaluated(const struct training_job *job,
                : strategy_check_unevaluated(&job->config, job->task->held_out, &job->log, error);
 }
 
+// Before training, which may take long until the first evaluation.
+static enum berth_status check_metric(struct training_job *job, struct berth_error *error) {
+    struct task_score score;
+    struct best_metric best;
+    if (job->config.metric_for_best_model == NULL) {
+        return BERTH_OK;
+    }
+    TRY(evaluation_rehearse(&job->evaluation, &job->files, &score, error));
+    return strategy_best_metric(&job->config, &score, &best, error);
+}
+
 static enum berth_status read_inputs(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     TRY(open_model(job, error));
@@ -217,6 +228,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     if (job->has_evaluation) {
         args.use = TASK_VALIDATE;
         TRY(evaluation_open(&job->evaluation, job->task, &args, error));
+        TRY(check_metric(job, error));
     } else {
         TRY(check_unevaluated(job, error));
     }

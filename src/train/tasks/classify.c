@@ -260,7 +260,7 @@ static enum berth_status fill(struct classify *own, const struct task_open *args
     if (args->use == TASK_TRAIN) {
         return weigh_classes(own, args, set, error);
     }
-    own->logits = memory_array(set->source.count * own->width, sizeof *own->logits);
+    own->logits = memory_array_zeroed(set->source.count * own->width, sizeof *own->logits);
     return own->logits != NULL
                ? BERTH_OK
                : error_no_memory(error, set->source.count * own->width * 4, "the logits");
@@ -296,19 +296,12 @@ static void take(void *set, size_t index, const float *logits, int64_t count) {
     memcpy(own->logits + index * own->width, logits, (size_t)count * sizeof *logits);
 }
 
-static enum berth_status conclude(struct task_set *set, const struct model_files *files,
-                                  struct berth_error *error) {
-    (void)set;
-    (void)files;
-    (void)error;
-    return BERTH_OK; // the logits are the result
-}
-
 const struct task task_classify = {.name = "classify",
                                    .title = "finetune classify",
                                    .jobs = JOB_FINETUNE,
                                    .predicts_apart = 1,
                                    .head = PARAM_HEAD_CLASS,
+                                   .has_loss = 1,
                                    .held_out = "name a table with --validation_file",
                                    .defaults = JOB_FINETUNE_CLASSIFY,
                                    .settle = settle,
@@ -316,7 +309,6 @@ const struct task task_classify = {.name = "classify",
                                    .open = open_set,
                                    .close = close_set,
                                    .take = take,
-                                   .conclude = conclude,
                                    .score = classify_score,
                                    .detail = classify_detail,
                                    .write = classify_write};

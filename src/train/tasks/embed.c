@@ -267,7 +267,7 @@ static enum berth_status fill_evaluation(struct embed *own, const struct task_op
     TRY(number_texts(own, error));
     TRY(make_features(own, args, set, error));
     own->size = (size_t)args->files->shape.hidden_size;
-    own->vectors = memory_array(own->texts.count * own->size, sizeof *own->vectors);
+    own->vectors = memory_array_zeroed(own->texts.count * own->size, sizeof *own->vectors);
     set->source = (struct packer_source){
         .get = pair_features_sequence, .data = &own->features, .count = own->features.count};
     return own->vectors != NULL

@@ -248,6 +248,7 @@ const struct task task_mlm = {.name = "mlm",
                               .jobs = JOB_PRETRAIN_MLM,
                               .defaults = JOB_PRETRAIN_MLM,
                               .head = PARAM_HEAD_MASKED,
+                              .has_loss = 1,
                               .held_out = "name text with --validation_file, or hold out lines of "
                                           "train_file with --validation_split_percentage",
                               .settle = settle,

@@ -233,6 +233,7 @@ const struct task task_pretrain = {.name = "pretrain",
                                    .jobs = JOB_PRETRAIN,
                                    .defaults = JOB_PRETRAIN,
                                    .head = PARAM_HEAD_PRETRAINING,
+                                   .has_loss = 1,
                                    .held_out = "no file of input_dir has \"test\" in its name; "
                                                "name shards with --eval_dir",
                                    .settle = settle,

@@ -80,6 +80,7 @@ struct task {
     unsigned defaults; // whose defaults these settings have
     enum param_head head;
     const char *held_out; // what an evaluation during training requires: "name ... with --..."
+    int has_loss;         // of an evaluation
     int predicts_apart;   // do_predict runs as a separate job after training, with the written
                           // model
     // Sets the task's own defaults and checks that required settings are present.
@@ -98,7 +99,7 @@ struct task {
     // Receives the masked tokens of sequence `index`; NULL except for heads that decode.
     void (*take_masked)(void *set, size_t index, const struct infer_masked *masked);
     // Computes the result after all logits were received; NULL: it is what `take` received. May be
-    // called again after another prediction.
+    // called again after another prediction, and before any, as if all logits were zero.
     enum berth_status (*conclude)(struct task_set *set, const struct model_files *files,
                                   struct berth_error *error);
     enum berth_status (*score)(const struct task_set *set, struct task_score *score,

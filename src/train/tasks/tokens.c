@@ -255,14 +255,6 @@ static void take(void *set, size_t index, const float *logits, int64_t count) {
     }
 }
 
-static enum berth_status conclude(struct task_set *set, const struct model_files *files,
-                                  struct berth_error *error) {
-    (void)set;
-    (void)files;
-    (void)error;
-    return BERTH_OK; // each word's class is the result
-}
-
 static double mean_loss(const struct tokens *own) {
     double sum = 0, count = 0;
     for (size_t i = 0; i < own->dataset.word_count; i++) {
@@ -360,13 +352,13 @@ const struct task task_tokens = {.name = "tokens",
                                  .defaults = JOB_FINETUNE_TOKENS,
                                  .predicts_apart = 1,
                                  .head = PARAM_HEAD_TOKEN,
+                                 .has_loss = 1,
                                  .held_out = "name a file of words with --validation_file",
                                  .settle = settle,
                                  .validates = validates,
                                  .open = open_set,
                                  .close = close_set,
                                  .take = take,
-                                 .conclude = conclude,
                                  .score = score,
                                  .detail = detail,
                                  .write = write_results};
