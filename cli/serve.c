@@ -4,6 +4,7 @@
 #include "core/memory.h"
 
 #ifdef BERTH_HAS_SERVE
+#include "serve/models.h"
 #include "serve/server.h"
 #include "train/machine/cores.h"
 #endif
@@ -55,7 +56,7 @@ static const struct option_row options[] = {
 // The folders that the words name, as far as they are names of the hub.
 static enum berth_status find_model(const char *word, const char **found,
                                     struct berth_error *error) {
-    const char *equals = strchr(word, '='), *folder = equals != NULL ? equals + 1 : word;
+    const char *folder = models_folder(word);
     const size_t name = (size_t)(folder - word);
     char *path;
     TRY(berth_find_model(folder, &path, error));
@@ -144,7 +145,7 @@ const struct cli_verb cli_serve = {
         "http://localhost:8080/ shows a page. Texts of many requests are run together, without "
         "padding. SIGTERM ends the server when all requests are answered, SIGHUP loads the "
         "models again. doc/serve.md describes the paths.",
-    .jobs = JOB_ANSWER | JOB_EMBED,
+    .jobs = JOB_ANSWER | JOB_EMBED | JOB_SERVE,
     CLI_OWN_OPTIONS(options),
     .required = "model",
     .processes = CLI_ALONE,

@@ -646,7 +646,8 @@ struct berth_classes {
 
 /* How a text's logits become its scores. */
 enum berth_score {
-    BERTH_SCORE_USUAL, /* soft-max for a single label, sigmoid for several, none for a regression */
+    BERTH_SCORE_USUAL, /* soft-max for a single label, sigmoid for several, none for a regression,
+                          but sigmoid where one label has no problem_type: as in transformers */
     BERTH_SCORE_NONE,  /* the logits themselves */
     BERTH_SCORE_SIGMOID,
     BERTH_SCORE_SOFTMAX
@@ -654,7 +655,8 @@ enum berth_score {
 
 /* Opens config->model_name_or_path, a model that the task "classify" or another program has trained
  * (max_seq_length, predict_batch_size, precision, device, threads, ...). A regression to several
- * numbers is BERTH_CONFIG. */
+ * numbers is BERTH_CONFIG. Unless max_seq_length was set, the maximum length is 512 tokens or the
+ * model's positions. */
 enum berth_status berth_classifier_open(const struct berth_config *config, struct berth_log log,
                                         struct berth_classifier **classifier,
                                         struct berth_error *error);

@@ -16,6 +16,9 @@ struct berth_classifier {
     struct class_names names; // of the classes; empty: a regression
 };
 
+// Texts are read as far as BERT reads, not only as far as training read them to save time.
+#define TEXT_LENGTH 512
+
 // Of a regression, as transformers calls it.
 static const char *const regression_names[] = {"LABEL_0"};
 
@@ -24,8 +27,8 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
     struct berth_classifier *classifier = handle;
     struct inference *inference = &classifier->inference;
     const struct model_files *files = &inference->predictor.files;
-    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_CLASS, 0, source->comm,
-                       source->log, error));
+    TRY(predictor_open(&inference->predictor, &inference->config, PARAM_HEAD_CLASS, TEXT_LENGTH,
+                       source->comm, source->log, error));
     TRY(classify_check_outputs(files, error));
     TRY(classify_read_names(&classifier->names, files, error));
     inference_set_extent(inference);
@@ -91,8 +94,14 @@ static enum results_function function_of(const struct berth_classifier *classifi
     static const enum results_function asked[] = {[BERTH_SCORE_NONE] = RESULTS_LOGITS,
                                                   [BERTH_SCORE_SIGMOID] = RESULTS_SIGMOID,
                                                   [BERTH_SCORE_SOFTMAX] = RESULTS_SOFTMAX};
-    return score == BERTH_SCORE_USUAL ? usual[berth_classifier_classes(classifier).problem]
-                                      : asked[score];
+    if (score != BERTH_SCORE_USUAL) {
+        return asked[score];
+    }
+    // As in transformers' pipeline, where one label without a problem is no regression.
+    const struct bert_config *shape = &classifier->inference.predictor.files.shape;
+    return shape->num_labels == 1 && !shape->names_problem
+               ? RESULTS_SIGMOID
+               : usual[berth_classifier_classes(classifier).problem];
 }
 
 static void take(void *context, size_t index, const float *logits, int64_t count) {

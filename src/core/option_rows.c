@@ -177,7 +177,10 @@ const struct option_row option_rows[] = {
      BETWEEN(8, 65536), .unit = "N", .aliases = "max_length block_size",
      .help = "maximum number of tokens in a sequence, including special tokens",
      .shown = "384, or the number of positions of the model if that is less",
-     .job_defaults = {{CLASSIFY_JOBS, "128",
+     .job_defaults = {{JOB_SERVE, NULL,
+                       "questions and words with tags 384, embeddings as the model folder says or "
+                       "256, others 512; at most the number of positions of the model"},
+                      {CLASSIFY_JOBS, "128",
                        "128, or the number of positions of the model if that is less"},
                       {JOB_PREPARE, "128", NULL},
                       {TOKENS_JOBS, "512", "the number of positions of the model, at most 512"},
@@ -423,7 +426,8 @@ const struct option_row option_rows[] = {
      .help = "number format of activations and matrix products; fp16 only on a GPU; int8 only to "
              "predict, on a CPU",
      .shown = "auto: bf16 if the device has instructions for it, else fp32",
-     .job_defaults = {{JOB_EMBED | JOB_FILL, "fp32", NULL}}},
+     .job_defaults = {{JOB_SERVE, NULL, "auto; for embeddings and masked words fp32"},
+                      {JOB_EMBED | JOB_FILL, "fp32", NULL}}},
     {FLAG("precision", tf32, "false"), KEPT, .jobs = MACHINE_JOBS,
      .help =
          "round the operands of fp32 matrix products to TF32 (10 bits of fraction), on NVIDIA's "

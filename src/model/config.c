@@ -193,6 +193,7 @@ static enum berth_status read_problem(const json *object, const char *path,
         return BERTH_OK;
     }
     TRY(json_get_text(object, path, "problem_type", &name, error));
+    config->names_problem = 1;
     for (size_t i = 0; i < LENGTH(problem_names); i++) {
         if (strcmp(problem_names[i], name) == 0) {
             config->problem = (enum bert_problem)i;

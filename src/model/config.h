@@ -57,6 +57,7 @@ struct bert_config {
     int64_t pad_token_id;
     int64_t num_labels;              // classes of id2label, or "num_labels"
     enum bert_problem problem;       // problem_type; if absent, 1 label means regression
+    int names_problem;               // whether the file has problem_type
     struct bert_embedding embedding; // of sentence embeddings; no key of the file
     double classifier_dropout;       // for the pooled output; < 0: hidden_dropout_prob
     int pre_layer_norm; // 1: layer norms come before the sub-layers, and one after the last

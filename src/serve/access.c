@@ -9,6 +9,8 @@
 
 #define KEY_FILE_MOST ((size_t)64 << 10)
 #define NAME_SIZE 256
+#define BLANKS " \t"
+#define BYTE_ORDER_MARK "\xEF\xBB\xBF"
 
 enum berth_status access_open(struct access *access, const char *key_file, const char *hosts,
                               struct berth_error *error) {
@@ -26,6 +28,18 @@ enum berth_status access_open(struct access *access, const char *key_file, const
 
 void access_done(struct access *access) {
     memory_free(access->keys);
+}
+
+// An entry of a list without the blanks around it: `length` bytes become *length.
+static const char *trim(const char *entry, size_t *length) {
+    const size_t before = strspn(entry, BLANKS);
+    const size_t skipped = before < *length ? before : *length;
+    *length -= skipped;
+    entry += skipped;
+    while (*length > 0 && strchr(BLANKS, entry[*length - 1]) != NULL) {
+        (*length)--;
+    }
+    return entry;
 }
 
 // --- sites ---------------------------------------------------------------------------------------
@@ -51,11 +65,13 @@ static int is_address(const char *name) {
 static int is_listed(const char *list, const char *name) {
     const size_t length = strlen(name);
     while (*list != '\0') {
-        const size_t own = strcspn(list, ",");
-        if ((own == 1 && *list == '*') || (own == length && strncasecmp(list, name, own) == 0)) {
+        const size_t whole = strcspn(list, ",");
+        size_t own = whole;
+        const char *entry = trim(list, &own);
+        if ((own == 1 && *entry == '*') || (own == length && strncasecmp(entry, name, own) == 0)) {
             return 1;
         }
-        list += own + (list[own] == ',');
+        list += whole + (list[whole] == ',');
     }
     return 0;
 }
@@ -100,10 +116,15 @@ int access_check_key(const struct access *access, const struct http_request *req
     if (given == NULL || strncasecmp(given, "Bearer ", 7) != 0) {
         return 401;
     }
+    if (strncmp(key, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0) {
+        key += strlen(BYTE_ORDER_MARK);
+    }
     while (*key != '\0') {
-        const size_t length = strcspn(key, "\r\n");
-        found |= length > 0 && is_same(key, length, given + 7, strlen(given + 7));
-        key += length + (key[length] != '\0');
+        const size_t line = strcspn(key, "\r\n");
+        size_t length = line;
+        const char *own = trim(key, &length);
+        found |= length > 0 && is_same(own, length, given + 7, strlen(given + 7));
+        key += line + (key[line] != '\0');
     }
     *message = "the key is not valid";
     return found ? 0 : 401;

@@ -112,6 +112,11 @@ static enum berth_status check_structure(const struct call *call, struct berth_e
                            call->most);
 }
 
+const json *call_member(const struct call *call, const char *key) {
+    const json *value = json_member(call->document, key);
+    return json_is_null_value(value) ? NULL : value;
+}
+
 enum berth_status call_read(struct call *call, struct berth_error *error) {
     const struct http_request *request = call->request;
     if (call->shape->is_form) {
@@ -129,7 +134,7 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
         }
         return BERTH_USAGE;
     }
-    const json *model = json_member(call->document, "model");
+    const json *model = call_member(call, "model");
     return !json_is_object_value(call->document)
                ? error_set(error, BERTH_USAGE, "the request is not a JSON object")
            : model != NULL && !json_is_text(model)

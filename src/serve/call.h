@@ -41,6 +41,8 @@ struct call {
 enum berth_status call_read(struct call *call, struct berth_error *error);
 enum berth_status call_make(struct call *call, struct berth_error *error);
 void call_free(struct call *call);
+// A member of the document; NULL: absent, or null.
+const json *call_member(const struct call *call, const char *key);
 // Makes room for `count` items, all zero. BERTH_USAGE: there are more than the queue ever holds.
 enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error);
 // The texts of an item; `what` is where the request has it. Blank texts are refused.

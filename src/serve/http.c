@@ -272,6 +272,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
 
 struct framing {
     int headers, lengths, encodings, hosts;
+    int blanks; // names with a blank, as in "Content-Length : 5"
 };
 
 static enum MHD_Result count_header(void *context, enum MHD_ValueKind kind, const char *name,
@@ -281,6 +282,7 @@ static enum MHD_Result count_header(void *context, enum MHD_ValueKind kind, cons
     framing->lengths += strcasecmp(name, "Content-Length") == 0;
     framing->encodings += strcasecmp(name, "Transfer-Encoding") == 0;
     framing->hosts += strcasecmp(name, "Host") == 0;
+    framing->blanks += strpbrk(name, " \t") != NULL;
     return MHD_YES;
 }
 
@@ -293,6 +295,10 @@ static int check_headers(struct exchange *exchange, const char **message) {
     MHD_get_connection_values(exchange->mhd, MHD_HEADER_KIND, count_header, &framing);
     *message = "the request has more than one Content-Length, Transfer-Encoding or Host";
     if (framing.lengths + framing.encodings > 1 || framing.hosts > 1) {
+        return 400;
+    }
+    *message = "the name of a header has a blank";
+    if (framing.blanks > 0) {
         return 400;
     }
     *message = "Content-Length is not a number of digits";
@@ -396,6 +402,16 @@ static enum MHD_Result hand_over(struct exchange *exchange) {
     return MHD_YES;
 }
 
+// A target may also be a whole URL: "http://host/path".
+static const char *path_of(const char *target) {
+    const char *host = *target != '/' ? strstr(target, "://") : NULL;
+    if (host == NULL) {
+        return target;
+    }
+    const char *path = strchr(host + strlen("://"), '/');
+    return path != NULL ? path : "/";
+}
+
 static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, const char *target,
                                   const char *method, const char *version, const char *bytes,
                                   size_t *length, void **request_context) {
@@ -404,7 +420,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
         return MHD_NO; // out of memory
     }
     exchange->request.method = method;
-    exchange->request.path = target;
+    exchange->request.path = path_of(target);
     if (exchange->answered) {
         return send_kept(exchange);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models as the server uses them: opened by the task that their files name, with their tokenizer.
+#include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "serve/task.h"
@@ -38,6 +39,7 @@ static enum berth_status open_parts(struct instance *instance, struct berth_log 
                                     struct berth_error *error) {
     char name[128];
     struct berth_config *config = &instance->config;
+    TRY(dir_need(config->model_name_or_path, "the folder of a model", error));
     TRY(read_architecture(config->model_name_or_path, name, sizeof name, error));
     instance->task = task_find(is_encoder(config->model_name_or_path) ? "" : name);
     option_take_default(config, "precision", instance->task->job);

@@ -37,11 +37,22 @@ static const char *last_part(const char *folder, size_t *length) {
     return folder + begin;
 }
 
+const char *models_folder(const char *word) {
+    const size_t length = strspn(word, NAME_CHARACTERS);
+    return word[length] == '=' && length > 0 ? word + length + 1 : word;
+}
+
+// As a part of a path "." and ".." mean others.
+static int is_name(const char *name) {
+    return *name != '\0' && name[strspn(name, NAME_CHARACTERS)] == '\0' && strcmp(name, ".") != 0 &&
+           strcmp(name, "..") != 0;
+}
+
 static enum berth_status read_word(struct model *model, const char *word,
                                    struct berth_error *error) {
-    size_t length = strspn(word, NAME_CHARACTERS);
+    model->folder = models_folder(word);
+    size_t length = (size_t)(model->folder - word) - 1;
     const char *name = word;
-    model->folder = word[length] == '=' && length > 0 ? word + length + 1 : word;
     if (model->folder == word) {
         name = last_part(word, &length);
     }
@@ -49,7 +60,7 @@ static enum berth_status read_word(struct model *model, const char *word,
     if (model->name == NULL) {
         return error_no_memory(error, length, "a name");
     }
-    return length > 0 && strspn(model->name, NAME_CHARACTERS) == length
+    return is_name(model->name)
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
                            "--model %s: \"%s\" cannot be a model's name; write --model NAME=DIR",
@@ -143,10 +154,18 @@ static enum berth_status load(struct models *models, struct model *model, struct
 
 enum berth_status models_load(struct models *models, struct berth_log log, size_t *loaded,
                               struct berth_error *error) {
-    for (*loaded = 0; *loaded < models->count; (*loaded)++) {
-        TRY(load(models, &models->all[*loaded], log, error));
+    enum berth_status first = BERTH_OK;
+    *loaded = 0;
+    for (size_t i = 0; i < models->count; i++) {
+        struct model *model = &models->all[i];
+        const enum berth_status status = load(models, model, log, first == BERTH_OK ? error : NULL);
+        *loaded += status == BERTH_OK;
+        first = first == BERTH_OK ? status : first;
+        if (model->current == NULL) {
+            break;
+        }
     }
-    return BERTH_OK;
+    return first;
 }
 
 const struct instance *models_acquire(struct models *models, size_t index) {

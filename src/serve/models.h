@@ -8,6 +8,8 @@
 
 struct models;
 
+// The folder in a word "NAME=DIR" or "DIR".
+const char *models_folder(const char *word);
 // From words "NAME=DIR" or "DIR", whose name is the folder's. BERTH_USAGE: two have one name, or a
 // name has other characters than letters, digits, "-", "_" and ".". Borrows both arguments.
 enum berth_status models_open(const char *const *words, size_t count,
@@ -19,8 +21,9 @@ const char *models_name(const struct models *models, size_t index);
 // Its number; models_count where there is none of that name.
 size_t models_find(const struct models *models, const char *name);
 
-// Opens every model in place of the one that is open. If one cannot be opened, it and those after
-// it stay as they are. *loaded counts those that were opened.
+// Opens every model in place of the one that is open. One that cannot be opened stays as it is, and
+// its error is returned, that of the first one if there are several; if it was not open before, no
+// others are opened. *loaded counts those that were opened.
 enum berth_status models_load(struct models *models, struct berth_log log, size_t *loaded,
                               struct berth_error *error);
 // A model as it is now, to be released; NULL: not yet loaded.

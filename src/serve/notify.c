@@ -33,14 +33,21 @@ void notify_manager(const char *state) {
     }
 }
 
-int notify_listener(void) {
+enum berth_status notify_listener(int *listener, struct berth_error *error) {
     const char *process = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
     int64_t pid = 0, sockets = 0;
+    *listener = -1;
     if (process == NULL || count == NULL || !number_parse_integer(process, &pid) ||
         !number_parse_integer(count, &sockets) || pid != getpid() || sockets < 1) {
-        return -1;
+        return BERTH_OK;
+    }
+    if (sockets > 1) {
+        return error_set(error, BERTH_CONFIG,
+                         "LISTEN_FDS: this process was started with %s sockets, and it serves one",
+                         count);
     }
     fcntl(FIRST_PASSED, F_SETFD, FD_CLOEXEC);
     fcntl(FIRST_PASSED, F_SETFL, fcntl(FIRST_PASSED, F_GETFL) | O_NONBLOCK);
-    return FIRST_PASSED;
+    *listener = FIRST_PASSED;
+    return BERTH_OK;
 }

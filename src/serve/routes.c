@@ -376,14 +376,24 @@ static size_t find_model(struct server *server, const struct route *route, const
                                       : count;
 }
 
-// Answers a call without a model, and frees it.
-static void refuse_call(struct call *call, const struct berth_error *error) {
-    http_answer(call->request,
-                reply_error(call->request, reply_status(error->status), error->message));
+// Answers a call without an instance, and frees it. If its model is known, the model's metrics have
+// it.
+static void answer_early(struct server *server, struct call *call, struct http_reply reply) {
+    if (call->model < models_count(server->models)) {
+        metrics_request(server->metrics, call->model, reply.status,
+                        clock_now() - call->request->arrived);
+    }
+    http_answer(call->request, reply);
     call_free(call);
 }
 
-static void refuse_unknown(struct call *call, int is_named) {
+static void refuse_early(struct server *server, struct call *call,
+                         const struct berth_error *error) {
+    answer_early(server, call,
+                 reply_error(call->request, reply_status(error->status), error->message));
+}
+
+static void refuse_unknown(struct server *server, struct call *call, int is_named) {
     struct berth_error error;
     const char *task = call->shape->only;
     if (is_named || task == NULL) {
@@ -391,7 +401,7 @@ static void refuse_unknown(struct call *call, int is_named) {
     } else {
         (void)error_set(&error, BERTH_NO_INPUT, NO_TASK, task);
     }
-    refuse_call(call, &error);
+    refuse_early(server, call, &error);
 }
 
 // From the request to the queue. Errors of a request whose model is known are its metrics'.
@@ -416,18 +426,18 @@ void routes_read(void *context, struct call *call) {
     char name[NAME_SIZE];
     const char *allow;
     const struct route *route = find_route(call->request, name, &allow);
+    call->model = find_model(server, route, name, NULL);
     if (http_has_left(call->request)) {
-        http_answer(call->request, reply_left(call->request));
-        call_free(call);
+        answer_early(server, call, reply_left(call->request));
         return;
     }
     if (call_read(call, &error) != BERTH_OK) {
-        refuse_call(call, &error);
+        refuse_early(server, call, &error);
         return;
     }
     call->model = find_model(server, route, name, call->document);
     if (call->model == models_count(server->models)) {
-        refuse_unknown(call, *name != '\0' || json_member(call->document, "model") != NULL);
+        refuse_unknown(server, call, *name != '\0' || call_member(call, "model") != NULL);
     } else {
         ask_model(server, call);
     }

@@ -21,6 +21,7 @@
 #define PEM_MOST ((size_t)1 << 20)
 #define LARGE_BLOCK (256 << 10)
 #define RETURN_SECONDS 10
+#define REFUSAL_SECONDS 0.5
 
 static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
 
@@ -62,9 +63,12 @@ static void end_loading(struct loader *loader) {
     }
 }
 
-static void warn_of_old_models(const struct loader *loader) {
+// After a reload; the old models stay where a new one cannot be opened.
+static void report_reload(const struct loader *loader) {
     const struct server *server = loader->server;
-    if (loader->loaded == 0) {
+    if (loader->status == BERTH_OK) {
+        log_note(&server->settings->log, "the models were loaded again");
+    } else if (loader->loaded == 0) {
         log_warning(&server->settings->log,
                     "the models were not loaded again, and the old ones stay: %s",
                     loader->error.message);
@@ -78,25 +82,23 @@ static void warn_of_old_models(const struct loader *loader) {
 // A failure of the first loading ends the server; after later ones old models stay.
 static enum berth_status check_loading(struct loader *loader, struct berth_error *error) {
     struct server *server = loader->server;
-    const struct berth_log *log = &server->settings->log;
     if (!loader->runs || !atomic_load(&loader->is_done)) {
         return BERTH_OK;
     }
     end_loading(loader);
-    if (loader->status == BERTH_OK) {
-        log_note(log,
-                 atomic_exchange(&server->is_loaded, 1) ? "the models were loaded again" : "ready");
-        notify_manager("READY=1");
-        return BERTH_OK;
-    }
     if (atomic_load(&server->is_loaded)) {
-        warn_of_old_models(loader);
-        return BERTH_OK;
+        report_reload(loader);
+    } else if (loader->status == BERTH_OK) {
+        atomic_store(&server->is_loaded, 1);
+        log_note(&server->settings->log, "ready");
+    } else {
+        if (error != NULL) {
+            *error = loader->error;
+        }
+        return loader->status;
     }
-    if (error != NULL) {
-        *error = loader->error;
-    }
-    return loader->status;
+    notify_manager("READY=1");
+    return BERTH_OK;
 }
 
 // --- serving -------------------------------------------------------------------------------------
@@ -127,6 +129,14 @@ static void return_small_blocks(struct server *server) {
         server->returned = now;
     }
 #endif
+}
+
+// From here on a signal ends the process, which may wait for models that are being loaded.
+static void release_signals(const sigset_t *set) {
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        (void)signal(signals[i], SIG_DFL);
+    }
+    pthread_sigmask(SIG_UNBLOCK, set, NULL);
 }
 
 static void block_signals(sigset_t *set) {
@@ -173,6 +183,20 @@ static void wait_until(struct server *server, const sigset_t *set, double end, i
     }
 }
 
+// What waits for a worker is refused. A worker that computes cannot be interrupted, and what it
+// reads cannot be released, so with such a one the process ends here.
+static enum berth_status give_up(struct server *server, const sigset_t *set, size_t left,
+                                 struct berth_error *error) {
+    static const char message[] = "%zu requests were not answered in --grace_seconds";
+    atomic_store(&server->gives_up, 1);
+    wait_until(server, set, clock_now() + REFUSAL_SECONDS, 1);
+    if (http_busy(server->http) > 0) {
+        log_warning(&server->settings->log, message, left);
+        _Exit(BERTH_FAILURE);
+    }
+    return error_set(error, BERTH_FAILURE, message, left);
+}
+
 // Readiness fails first, so that a load balancer stops sending; what arrives until then is
 // answered, and so is all that has arrived.
 static enum berth_status drain(struct server *server, const sigset_t *set,
@@ -184,14 +208,24 @@ static enum berth_status drain(struct server *server, const sigset_t *set,
     wait_until(server, set, clock_now() + settings->drain_seconds, 0);
     http_stop_accepting(server->http);
     wait_until(server, set, clock_now() + settings->grace_seconds, 1);
-    return http_busy(server->http) == 0
-               ? BERTH_OK
-               : error_set(error, BERTH_FAILURE,
-                           "%zu requests were not answered in --grace_seconds",
-                           http_busy(server->http));
+    const size_t left = http_busy(server->http);
+    return left == 0 ? BERTH_OK : give_up(server, set, left, error);
 }
 
 // --- opening -------------------------------------------------------------------------------------
+
+static void note_address(const struct server *server, int is_passed) {
+    const struct server_settings *settings = server->settings;
+    const char *host = settings->http.host;
+    const int is_v6 = strchr(host, ':') != NULL;
+    if (is_passed) {
+        log_note(&settings->log, "listening on the socket that this process was started with");
+    } else {
+        log_note(&settings->log, "listening on %s://%s%s%s:%d",
+                 settings->certificate_file != NULL ? "https" : "http", is_v6 ? "[" : "", host,
+                 is_v6 ? "]" : "", http_port(server->http));
+    }
+}
 
 static enum berth_status open_http(struct server *server, struct berth_error *error) {
     const struct server_settings *settings = server->settings;
@@ -201,17 +235,22 @@ static enum berth_status open_http(struct server *server, struct berth_error *er
     char *certificate = NULL, *key = NULL;
     size_t length;
     enum berth_status status = BERTH_OK;
-    http.listener = notify_listener();
     if (settings->certificate_file != NULL) {
         status = file_read(settings->certificate_file, PEM_MOST, &certificate, &length, error);
     }
     if (status == BERTH_OK && settings->key_file != NULL) {
         status = file_read(settings->key_file, PEM_MOST, &key, &length, error);
     }
+    if (status == BERTH_OK) {
+        status = notify_listener(&http.listener, error);
+    }
     http.certificate = certificate;
     http.key = key;
     if (status == BERTH_OK) {
         status = http_start(&http, &application, &server->http, error);
+    }
+    if (status == BERTH_OK) {
+        note_address(server, http.listener >= 0);
     }
     memory_free(certificate);
     memory_free(key);
@@ -227,11 +266,6 @@ static enum berth_status open_parts(struct server *server, struct berth_error *e
     TRY(metrics_open(settings->model_count, &server->metrics, error));
     TRY(reader_open(routes_read, server, &server->reader, error));
     TRY(open_http(server, error));
-    const char *host = settings->http.host;
-    const int is_v6 = strchr(host, ':') != NULL;
-    log_note(&settings->log, "listening on %s://%s%s%s:%d",
-             settings->certificate_file != NULL ? "https" : "http", is_v6 ? "[" : "", host,
-             is_v6 ? "]" : "", http_port(server->http));
     return BERTH_OK;
 }
 
@@ -254,6 +288,7 @@ static enum berth_status run(struct server *server, const sigset_t *set,
     if (status == BERTH_OK) {
         status = run_until_signal(server, &loader, set, error);
     }
+    release_signals(set);
     atomic_store(&server->gives_up, 1);
     reader_end(server->reader);
     if (server->queue != NULL) {

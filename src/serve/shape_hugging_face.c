@@ -2,8 +2,9 @@
 // Hugging Face's inference API: {"inputs": one or a list, "parameters": {...}}, with the names of
 // huggingface.js (topK) or of transformers' pipelines (top_k).
 //
-// A parameter that a model has from its opening must have the same value here; another one is
-// refused, because it would have no effect.
+// Parameters may also be beside the inputs, where Hugging Face's client for Python has those of
+// feature-extraction. A parameter that a model has from its opening must have the same value here;
+// another one is refused, because it would have no effect.
 #include "core/options.h"
 #include "serve/shapes.h"
 
@@ -18,7 +19,7 @@ static enum berth_status read_number(const char *key, const json *value, int64_t
                                      struct berth_error *error) {
     const int64_t number = json_as_integer(value);
     if (!json_is_integer_value(value) || number < 1 || number > most) {
-        return error_set(error, BERTH_USAGE, "parameters.%s: expected a number from 1 to %lld", key,
+        return error_set(error, BERTH_USAGE, "%s: expected a number from 1 to %lld", key,
                          (long long)most);
     }
     *to = number;
@@ -33,7 +34,7 @@ static enum berth_status read_top(struct call *call, const char *key, const json
 static enum berth_status read_truth(const char *key, const json *value, int *to,
                                     struct berth_error *error) {
     if (!json_is_boolean(value)) {
-        return error_set(error, BERTH_USAGE, "parameters.%s: expected true or false", key);
+        return error_set(error, BERTH_USAGE, "%s: expected true or false", key);
     }
     *to = json_truth(value);
     return BERTH_OK;
@@ -58,16 +59,23 @@ static enum berth_status read_unit(struct call *call, const char *key, const jso
             return BERTH_OK;
         }
     }
-    return error_set(error, BERTH_USAGE,
-                     "parameters.%s: expected \"code_points\", \"utf16\" or \"bytes\"", key);
+    return error_set(error, BERTH_USAGE, "%s: expected \"code_points\", \"utf16\" or \"bytes\"",
+                     key);
 }
 
 static enum berth_status read_true(struct call *call, const char *key, const json *value,
                                    struct berth_error *error) {
     int truth = 0;
     TRY(read_truth(key, value, &truth, error));
-    return truth ? BERTH_OK
-                 : error_set(error, BERTH_USAGE, "parameters.%s: only true is supported", key);
+    return truth ? BERTH_OK : error_set(error, BERTH_USAGE, "%s: only true is supported", key);
+}
+
+static enum berth_status read_direction(struct call *call, const char *key, const json *value,
+                                        struct berth_error *error) {
+    const char *name = json_text(value);
+    return name != NULL && strcasecmp(name, "right") == 0
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "%s: only \"right\" is supported", key);
 }
 
 static enum berth_status need_same(struct call *call, const char *key, const json *value,
@@ -77,7 +85,7 @@ static enum berth_status need_same(struct call *call, const char *key, const jso
     return json_is_integer_value(value) && json_as_integer(value) == own
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "parameters.%s: this server has %lld; start it with --%s for another "
+                           "%s: this server has %lld; start it with --%s for another "
                            "value",
                            key, (long long)own, option);
 }
@@ -104,8 +112,7 @@ static enum berth_status read_score(struct call *call, const char *key, const js
             return BERTH_OK;
         }
     }
-    return error_set(error, BERTH_USAGE,
-                     "parameters.%s: expected \"none\", \"sigmoid\" or \"softmax\"", key);
+    return error_set(error, BERTH_USAGE, "%s: expected \"none\", \"sigmoid\" or \"softmax\"", key);
 }
 
 static enum berth_status read_length(struct call *call, const char *key, const json *value,
@@ -129,8 +136,7 @@ static enum berth_status read_strategy(struct call *call, const char *key, const
             return BERTH_OK;
         }
     }
-    return error_set(error, BERTH_USAGE,
-                     "parameters.%s: expected \"simple\", \"first\" or \"none\"", key);
+    return error_set(error, BERTH_USAGE, "%s: expected \"simple\", \"first\" or \"none\"", key);
 }
 
 static const struct parameter {
@@ -156,6 +162,7 @@ static const struct parameter {
     {{"truncate", "truncation"}, "fill-mask", read_true},
     {{"normalize"}, "feature-extraction", read_normalize},
     {{"truncate", "truncation"}, "feature-extraction", read_true},
+    {{"truncation_direction"}, "feature-extraction", read_direction},
 };
 
 static const struct parameter *find_parameter(const char *key, const struct task *task) {
@@ -170,20 +177,50 @@ static const struct parameter *find_parameter(const char *key, const struct task
     return NULL;
 }
 
-static enum berth_status read_parameters(struct call *call, const json *parameters,
-                                         struct berth_error *error) {
+static enum berth_status read_parameter(struct call *call, const char *what, const char *key,
+                                        const json *value, struct berth_error *error) {
+    const struct task *task = call->instance->task;
+    const struct parameter *row = find_parameter(key, task);
+    if (row == NULL) {
+        return error_set(error, BERTH_USAGE, "%s: unknown in %s", what, task->name);
+    }
+    return json_is_null_value(value) ? BERTH_OK : row->read(call, what, value, error);
+}
+
+static enum berth_status read_parameters(struct call *call, struct berth_error *error) {
+    const json *parameters = call_member(call, "parameters");
     struct json_walk walk = {.object = parameters};
+    char what[80];
     if (parameters != NULL && !json_is_object_value(parameters)) {
         return error_set(error, BERTH_USAGE, "parameters: expected an object");
     }
     while (json_walk_next(&walk)) {
-        const struct parameter *row = find_parameter(walk.key, call->instance->task);
-        if (row == NULL) {
-            return error_set(error, BERTH_USAGE, "parameters.%.60s: unknown in %s", walk.key,
-                             call->instance->task->name);
+        snprintf(what, sizeof what, "parameters.%.60s", walk.key);
+        TRY(read_parameter(call, what, walk.key, walk.value, error));
+    }
+    return BERTH_OK;
+}
+
+// Whether the request has a member of this name that is no parameter. The options are about
+// scheduling at Hugging Face.
+static int is_request_member(const struct call *call, const char *key) {
+    static const char *const names[] = {"inputs", "parameters", "options", "model"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i], key) == 0) {
+            return 1;
         }
-        if (!json_is_null_value(walk.value)) {
-            TRY(row->read(call, walk.key, walk.value, error));
+    }
+    return json_member(call->document, "inputs") == NULL &&
+           task_has_field(call->instance->task, key);
+}
+
+static enum berth_status read_parameters_beside(struct call *call, struct berth_error *error) {
+    struct json_walk walk = {.object = call->document};
+    char what[64];
+    while (json_walk_next(&walk)) {
+        snprintf(what, sizeof what, "%.60s", walk.key);
+        if (!is_request_member(call, walk.key)) {
+            TRY(read_parameter(call, what, walk.key, walk.value, error));
         }
     }
     return BERTH_OK;
@@ -240,7 +277,8 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
     if (inputs == NULL) {
         return error_set(error, BERTH_USAGE, "the request has no \"inputs\"");
     }
-    TRY(read_parameters(call, json_member(call->document, "parameters"), error));
+    TRY(read_parameters_beside(call, error));
+    TRY(read_parameters(call, error));
     call->is_list = json_is_array_value(inputs);
     const size_t count = call->is_list ? json_length(inputs) : 1;
     if (count == 0) {

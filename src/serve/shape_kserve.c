@@ -87,15 +87,14 @@ static enum berth_status check_names(const json *list, const char *what, const s
 
 // Whether the request's list of outputs has the name; without a list all are wanted.
 static int is_wanted(const struct call *call, const char *name) {
-    const json *outputs = json_member(call->document, "outputs");
+    const json *outputs = call_member(call, "outputs");
     return json_length(outputs) == 0 || find_tensor(outputs, name) != NULL;
 }
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
     const struct task *task = call->instance->task;
     const json *inputs = json_member(call->document, "inputs"), *texts[2] = {NULL, NULL};
-    const json *id = json_member(call->document, "id");
-    const json *outputs = json_member(call->document, "outputs");
+    const json *id = call_member(call, "id"), *outputs = call_member(call, "outputs");
     if (id != NULL && !json_is_text(id)) {
         return error_set(error, BERTH_USAGE, "id: expected a text");
     }

@@ -6,14 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-// A member of the request; NULL: there is none, or it is null.
-static const json *find_given(const struct call *call, const char *key) {
-    const json *value = json_member(call->document, key);
-    return json_is_null_value(value) ? NULL : value;
-}
-
 static enum berth_status read_format(struct call *call, struct berth_error *error) {
-    const json *format = find_given(call, "encoding_format");
+    const json *format = call_member(call, "encoding_format");
     const char *name = json_text(format);
     if (format == NULL || (name != NULL && strcmp(name, "float") == 0)) {
         return BERTH_OK;
@@ -26,10 +20,10 @@ static enum berth_status read_format(struct call *call, struct berth_error *erro
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
     const json *input = json_member(call->document, "input");
-    const json *user = find_given(call, "user");
+    const json *user = call_member(call, "user");
     char what[64] = "input";
     TRY(read_format(call, error));
-    if (find_given(call, "dimensions") != NULL) {
+    if (call_member(call, "dimensions") != NULL) {
         return error_set(error, BERTH_USAGE,
                          "dimensions: BERT's embeddings cannot be shortened; leave it out");
     }

@@ -4,6 +4,7 @@
 #include "serve/shapes.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static enum berth_status read_truth(const json *document, const char *key, int usual, int *to,
                                     struct berth_error *error) {
@@ -21,6 +22,42 @@ static enum berth_status read_truncate(const json *document, struct berth_error 
     return truncates ? BERTH_OK : error_set(error, BERTH_USAGE, "truncate: only true is supported");
 }
 
+// What the members are for, and others that would have no effect.
+struct members {
+    const char *read[6];    // those that are read here, and "model"
+    const char *refused[3]; // those that only null is allowed for
+};
+
+static int is_among(const char *key, const char *const *names) {
+    while (*names != NULL && strcmp(*names, key) != 0) {
+        names++;
+    }
+    return *names != NULL;
+}
+
+static enum berth_status check_members(const struct call *call, const struct members *known,
+                                       struct berth_error *error) {
+    struct json_walk walk = {.object = call->document};
+    while (json_walk_next(&walk)) {
+        if (is_among(walk.key, known->refused) && !json_is_null_value(walk.value)) {
+            return error_set(error, BERTH_USAGE, "%s: not supported; leave it out", walk.key);
+        }
+        if (!is_among(walk.key, known->read) && !is_among(walk.key, known->refused)) {
+            return error_set(error, BERTH_USAGE, "%.60s: unknown at this path", walk.key);
+        }
+    }
+    return BERTH_OK;
+}
+
+// Texts are always truncated at their end.
+static enum berth_status read_direction(const struct call *call, struct berth_error *error) {
+    const json *value = call_member(call, "truncation_direction");
+    const char *name = json_text(value);
+    return value == NULL || (name != NULL && strcasecmp(name, "right") == 0)
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "truncation_direction: only \"Right\" is supported");
+}
+
 static enum berth_status count_inputs(struct call *call, const json *inputs,
                                       struct berth_error *error) {
     const int is_given = json_is_text(inputs) || json_length(inputs) > 0;
@@ -32,8 +69,13 @@ static enum berth_status count_inputs(struct call *call, const json *inputs,
 // --- /embed --------------------------------------------------------------------------------------
 
 static enum berth_status read_embed(struct call *call, struct berth_error *error) {
+    static const struct members known = {
+        .read = {"inputs", "truncate", "truncation_direction", "normalize", "model"},
+        .refused = {"dimensions", "prompt_name"}};
     const json *inputs = json_member(call->document, "inputs");
     char what[64] = "inputs";
+    TRY(check_members(call, &known, error));
+    TRY(read_direction(call, error));
     TRY(read_truncate(call->document, error));
     TRY(read_truth(call->document, "normalize", 1, &call->wanted.normalize, error));
     call->is_list = json_is_array_value(inputs);
@@ -71,7 +113,7 @@ static enum berth_status read_texts(struct item *item, const json *value, const 
     if (json_length(value) < 1 || json_length(value) > 2) {
         return error_set(error, BERTH_USAGE, "%s: expected one text or two", what);
     }
-    for (size_t i = 0; i < json_length(value); i++) {
+    for (size_t i = json_length(value); i-- > 0;) { // as in Hugging Face's
         snprintf(part, sizeof part, "%s[%zu]", what, i);
         TRY(call_set_text(item, i, json_at(value, i), part, error));
     }
@@ -79,9 +121,13 @@ static enum berth_status read_texts(struct item *item, const json *value, const 
 }
 
 static enum berth_status read_predict(struct call *call, struct berth_error *error) {
+    static const struct members known = {
+        .read = {"inputs", "truncate", "truncation_direction", "raw_scores", "model"}};
     const json *inputs = json_member(call->document, "inputs");
     char what[64] = "inputs";
     int is_raw;
+    TRY(check_members(call, &known, error));
+    TRY(read_direction(call, error));
     TRY(read_truncate(call->document, error));
     TRY(read_truth(call->document, "raw_scores", 0, &is_raw, error));
     call->wanted.score = is_raw ? BERTH_SCORE_NONE : BERTH_SCORE_USUAL;

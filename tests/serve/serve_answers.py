@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+import math
 import pathlib
 import re
 import shutil
@@ -125,10 +126,30 @@ class Answers(unittest.TestCase):
         self.assertEqual(self.server.json("/models/similar", {"inputs": texts}), expected)
         self.assertEqual(self.server.json("/models/similar", {"inputs": texts[1]}), expected[1])
         plain = self.server.json("/models/similar", {"inputs": texts[0], "parameters": {"normalize": False}})
+        # Hugging Face's client for Python has the parameters beside the inputs.
+        self.assertEqual(self.server.json("/models/similar", {"inputs": texts[0], "normalize": False,
+                                                              "truncation_direction": "right", "options": {}}), plain)
+        for more, words in [({"truncate": False}, "only true"), ({"prompt_name": "query"}, "prompt_name: unknown"),
+                            ({"truncation_direction": "left"}, "only \"right\""), ({"paramters": {}}, "paramters")]:
+            self.refused("/models/similar", {"inputs": texts[0], **more}, words)
         length = sum(value * value for value in plain) ** 0.5
         self.assertNotAlmostEqual(length, 1, 2)
         for one, other in zip(plain, expected[0]):
             self.assertAlmostEqual(one / length, other, 5)
+
+    def test_one_label(self):
+        """As transformers' pipeline: a sigmoid, unless the folder calls it a regression."""
+        with Server("--precision", "fp32", models=["number=number", "rank=rank"]) as server:
+            def score(model, **parameters):
+                return server.json(f"/models/{model}", {"inputs": "Ada in Oslo", "parameters": parameters})[0][0]["score"]
+            logit = score("rank", function_to_apply="none")
+            self.assertEqual(score("number"), logit)
+            self.assertAlmostEqual(score("rank"), 1 / (1 + math.exp(-logit)), 6)
+
+    def test_length_of_classifiers(self):
+        """As much as BERT reads, whatever training read to save time."""
+        with Server(models=["wide"]) as server:
+            self.assertEqual(server.json("/info")["max_input_length"], 512)
 
     def test_openai(self):
         texts = ["hello world", "Ada"]
@@ -167,7 +188,11 @@ class Answers(unittest.TestCase):
         self.assertEqual((info["model_id"], info["max_input_length"]), ("similar", 128))
         self.refused("/embed", {"inputs": "hello", "model": "qa"}, "is for question-answering", 404)
         self.assertEqual(info["max_batch_tokens"], 1024)  # 512 for each of the two threads
-        self.refused("/embed", {"inputs": "x", "model": None}, "model")
+        self.assertEqual(self.server.json("/embed", {"inputs": "x", "model": None, "dimensions": None}),
+                         self.server.json("/embed", {"inputs": "x"}))
+        for more, words in [({"model": 1}, "model"), ({"dimensions": 8}, "dimensions: not supported"),
+                            ({"truncation_direction": "Left"}, "only \"Right\""), ({"colour": 1}, "colour: unknown")]:
+            self.refused("/embed", {"inputs": "x", **more}, words)
         self.refused("/predict", {"inputs": "x", "model": "none"}, "no such model", 404)
 
     def test_classes(self):

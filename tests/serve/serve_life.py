@@ -98,6 +98,20 @@ class Life(unittest.TestCase):
             for thread in threads:
                 thread.join()
 
+    def test_grace_ends_a_long_document(self):
+        """What is being computed does not keep the process."""
+        with Server("--grace_seconds", "0.2", "--doc_stride", "1", models=["qa=qa"]) as server:
+            work = {"inputs": {"question": "Who?", "context": CONTEXT * 26000}}  # for longer than is waited here
+            thread = threading.Thread(target=self.ask_quietly, args=(server, work))
+            thread.start()
+            time.sleep(2)
+            begin = time.monotonic()
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(server.process.wait(60), 1)
+            self.assertLess(time.monotonic() - begin, 3)
+            self.assertIn("1 requests were not answered in --grace_seconds", server.messages())
+            thread.join()
+
     @staticmethod
     def ask_quietly(server: Server, body: dict):
         try:
@@ -130,18 +144,21 @@ class Life(unittest.TestCase):
             self.assertEqual(server.json("/", {"inputs": QUESTION})["score"], after)
 
     def test_reload_of_some_models(self):
-        for name, weights in (("first", "qa"), ("second", "qa")):
-            shutil.copytree(MODELS / weights, MODELS / name)
-        with Server(models=["first", "second"]) as server:
-            shutil.copy(MODELS / "new" / "model.safetensors", MODELS / "first" / "next")
-            os.replace(MODELS / "first" / "next", MODELS / "first" / "model.safetensors")
+        """One that cannot be opened does not keep those after it."""
+        names = ["first", "second", "third"]
+        for name in names:
+            shutil.copytree(MODELS / "qa", MODELS / name)
+        with Server(models=names) as server:
+            def scores():
+                return [server.json(f"/models/{name}", {"inputs": QUESTION})["score"] for name in names]
+            for name in ("first", "third"):
+                shutil.copy(MODELS / "new" / "model.safetensors", MODELS / name / "next")
+                os.replace(MODELS / name / "next", MODELS / name / "model.safetensors")
             (MODELS / "second" / "model.safetensors").write_bytes(b"damaged")
-            before = [server.json(f"/models/{name}", {"inputs": QUESTION})["score"] for name in ("first", "second")]
+            before = scores()
             server.process.send_signal(signal.SIGHUP)
-            server.wait_for("only 1 of 2 models were loaded again, and the others stay as they are")
-            after = [server.json(f"/models/{name}", {"inputs": QUESTION})["score"] for name in ("first", "second")]
-            self.assertNotEqual(before[0], after[0])
-            self.assertEqual(before[1], after[1])
+            server.wait_for("only 2 of 3 models were loaded again, and the others stay as they are")
+            self.assertEqual([a == b for a, b in zip(before, scores())], [False, True, False])
 
     def test_loading(self):
         """A model whose weights do not come: alive, but not ready."""
@@ -161,6 +178,8 @@ class Life(unittest.TestCase):
         for words, code, message in [
                 (["--model", str(MODELS / "none")], 66, "none"),
                 (["--model", str(MODELS / "qa"), "--model", "qa=" + str(MODELS / "new")], 2, "two models"),
+                (["--model", str(MODELS / "qa" / "model.safetensors")], 66, "is a file; expected the folder of a model"),
+                (["--model", "."], 2, "write --model NAME=DIR"),
                 (["--model", str(MODELS / "qa"), "--tls_cert", "x"], 2, "need each other"),
                 (["--model", str(MODELS / "qa"), "--host", "192.0.2.1"], 69, "cannot listen"),
                 (["--model", str(MODELS / "qa"), "--api_key_file", "/dev/null"], 78, "key")]:
@@ -175,7 +194,8 @@ class Life(unittest.TestCase):
             listener.listen()
             manager.bind(str(MODELS / "notify"))
             manager.settimeout(60)
-            words = [BERTH, "serve", "--model", str(MODELS / "qa"), "--port", "1", "--drain_seconds", "0"]
+            shutil.copytree(MODELS / "qa", MODELS / "noted")
+            words = [BERTH, "serve", "--model", str(MODELS / "noted"), "--port", "1", "--drain_seconds", "0"]
             shell = f'exec 3<&{listener.fileno()}; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"'
             with subprocess.Popen(["bash", "-c", shell, "bash", *words], pass_fds=[listener.fileno()],
                                   stderr=subprocess.DEVNULL,
@@ -187,6 +207,11 @@ class Life(unittest.TestCase):
                 process.send_signal(signal.SIGHUP)
                 self.assertIn(b"RELOADING=1", manager.recv(100))
                 self.assertEqual(manager.recv(100), b"READY=1")
+                config = MODELS / "noted" / "config.json"
+                config.rename(config.with_suffix(".away"))
+                process.send_signal(signal.SIGHUP)
+                self.assertIn(b"RELOADING=1", manager.recv(100))
+                self.assertEqual(manager.recv(100), b"READY=1")  # with the old model
                 process.terminate()
                 self.assertEqual(manager.recv(100), b"STOPPING=1")
                 self.assertEqual(process.wait(60), 0)

@@ -44,7 +44,7 @@ class Framing(unittest.TestCase):
                         [b"Transfer-Encoding: chunked", b"Transfer-Encoding: identity"],
                         [b"Transfer-Encoding: chunked, identity"], [b"Transfer-Encoding: xchunked"],
                         [b"Content-Length: +5"], [b"Content-Length: 0x5"], [b"Content-Length: 5, 5"],
-                        [b"Host: evil"]):
+                        [b"Host: evil"], [b"Content-Length : %d" % len(inner)]):
             reply = self.server.raw(post(b"0\r\n\r\n" + inner, *headers))
             self.assertTrue(statuses(reply) and set(statuses(reply)) <= {400, 403, 501}, (headers, reply))
 
@@ -85,6 +85,20 @@ class Framing(unittest.TestCase):
     def test_pipelined_requests(self):
         both = post(ASK, length(ASK)) + post(ASK, length(ASK), b"Connection: close")
         self.assertEqual(statuses(self.server.raw(both)), [200, 200])
+
+    def test_targets_that_are_urls(self):
+        for target, status in [(b"http://localhost/health", 200), (b"http://localhost:80/health", 200),
+                               (b"http://localhost", 200), (b"http://localhost/none", 404), (b"x", 404)]:
+            reply = self.server.raw(b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            self.assertEqual(statuses(reply), [status], target)
+
+    def test_metrics_count_what_cannot_be_read(self):
+        name = 'berth_requests_total{model="qa",code="400"}'
+        self.server.status("/models/qa", "{bad")
+        before = self.server.metric(name)
+        for path in ("/models/qa", "/", "/models/none"):
+            self.assertEqual(self.server.status(path, "{bad"), 400)
+        self.assertEqual(self.server.metric(name), before + 2)
 
     def test_paths_methods_and_types(self):
         for path, method, status in [("/../../etc/passwd", "GET", 404), ("/%2e%2e/%2e%2e/etc/passwd", "GET", 404),
@@ -397,8 +411,10 @@ class LargeBodies(unittest.TestCase):
 class Keys(unittest.TestCase):
     def test_keys(self):
         keys = pathlib.Path(os.environ["MODELS"]) / "keys"
-        keys.write_text("first-key\nsecond\n", encoding="utf-8")
-        with Server("--api_key_file", str(keys), models=["qa=qa"]) as server:
+        keys.write_text("\ufefffirst-key\n  second \t\r\n", encoding="utf-8")
+        with Server("--api_key_file", str(keys), "--allowed_hosts", "a.example, b.example", models=["qa=qa"]) as server:
+            for host, status in [("a.example", 200), ("b.example", 200), ("c.example", 403)]:
+                self.assertEqual(server.status("/health", headers={"Host": host}), status)
             for given, status in [(None, 401), ("Bearer first-key", 200), ("Bearer second", 200), ("Bearer first", 401),
                                   ("Bearer ", 401), ("Bearer secondsecond", 401),
                                   ("second", 401)]:
