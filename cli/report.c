@@ -56,7 +56,7 @@ static enum berth_status run_plot(struct cli_call *call, struct berth_error *err
                                            .colour = cli_colour()};
     char *text;
     TRY(berth_plot(call->arguments, call->argument_count, &style, &text, error));
-    fputs(text, stdout);
+    cli_style(text); // with colours of the program's own; foreign names are escaped in it
     berth_string_free(text);
     return BERTH_OK;
 }

@@ -144,22 +144,40 @@ static enum berth_status compare_pieces(struct comparing *comparing, const struc
     return BERTH_OK;
 }
 
-// One of the two is stored transposed, so both are read completely.
+// The type in which all numbers of a tensor are read: with scales they are not those of the file.
+static enum tensor_dtype type_read(const struct weight *weight) {
+    return weight->scale != NULL ? TENSOR_F32 : weight->entry->dtype;
+}
+
+// Newly allocated; memory_free.
+static enum berth_status read_whole(const struct weights *side, const struct weight *weight,
+                                    void **numbers, struct berth_error *error) {
+    const size_t bytes = (size_t)weight_elements(weight) * tensor_dtype_size(type_read(weight));
+    *numbers = memory_new(bytes);
+    if (*numbers == NULL) {
+        return error_no_memory(error, bytes, weight->name);
+    }
+    return weight->scale != NULL ? weights_read_f32(side, weight, *numbers, error)
+                                 : weights_read(side, weight, *numbers, error);
+}
+
+// One of the two is stored transposed or has scales, so both are read completely.
 static enum berth_status compare_whole(struct comparing *comparing, const struct weight *a,
                                        const struct weight *b, size_t count, struct sums *sums,
                                        struct berth_error *error) {
-    size_t a_bytes = weight_bytes(a), b_bytes = weight_bytes(b);
-    char *block = memory_new(a_bytes + b_bytes);
-    if (block == NULL) {
-        return error_no_memory(error, a_bytes + b_bytes, a->name);
-    }
+    void *a_numbers = NULL, *b_numbers = NULL;
     enum berth_status status;
-    TRY_DONE(weights_read(&comparing->a, a, block, error));
-    TRY_DONE(weights_read(&comparing->b, b, block + a_bytes, error));
-    add_piece(sums, a->entry->dtype, block, b->entry->dtype, block + a_bytes, count);
+    TRY_DONE(read_whole(&comparing->a, a, &a_numbers, error));
+    TRY_DONE(read_whole(&comparing->b, b, &b_numbers, error));
+    add_piece(sums, type_read(a), a_numbers, type_read(b), b_numbers, count);
 done:
-    memory_free(block);
+    memory_free(a_numbers);
+    memory_free(b_numbers);
     return status;
+}
+
+static int is_read_in_pieces(const struct weight *weight) {
+    return weight_is_straight(weight) && weight->scale == NULL;
 }
 
 static enum berth_status compare_numbers(struct comparing *comparing, const struct weight *a,
@@ -168,9 +186,9 @@ static enum berth_status compare_numbers(struct comparing *comparing, const stru
                                          struct berth_error *error) {
     struct sums sums = {0};
     size_t count = (size_t)weight_elements(a);
-    int straight = weight_is_straight(a) && weight_is_straight(b);
-    TRY(straight ? compare_pieces(comparing, a, b, count, &sums, error)
-                 : compare_whole(comparing, a, b, count, &sums, error));
+    int in_pieces = is_read_in_pieces(a) && is_read_in_pieces(b);
+    TRY(in_pieces ? compare_pieces(comparing, a, b, count, &sums, error)
+                  : compare_whole(comparing, a, b, count, &sums, error));
     difference->elements = (int64_t)count;
     difference->largest = sums.largest;
     difference->cosine = cosine_of(&sums);

@@ -131,7 +131,7 @@ static void put_described(const struct chart *chart, const struct chart_line *li
                           struct buffer *page) {
     char first[64], last[64];
     chart_value(chart->key, run_mean(&line->buckets[0]), first, sizeof first);
-    chart_value(chart->key, run_mean(&line->buckets[line->count - 1]), last, sizeof last);
+    chart_value(chart->key, line->buckets[line->count - 1].latest, last, sizeof last);
     html_put_text(page, line->name);
     buffer_put_text(page, ": from ");
     html_put_text(page, first);
@@ -294,7 +294,7 @@ static size_t take_thresholds(const struct run *run, const char *key, struct run
         const double x = html_real(json_at(points, i), "threshold");
         const double y = html_real(json_at(points, i), key);
         if (isfinite(x) && isfinite(y) && (count == 0 || x >= buckets[count - 1].last)) {
-            buckets[count++] = (struct run_bucket){x, x, y, y, y, 1};
+            buckets[count++] = (struct run_bucket){x, x, y, y, y, 1, y};
         }
     }
     return count;

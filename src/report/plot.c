@@ -146,7 +146,7 @@ static void put_legend(struct buffer *text, const struct chart *chart, int colou
     for (size_t i = 0; i < chart->count; i++) {
         const struct chart_line *line = &chart->lines[i];
         char last[64];
-        chart_value(chart->key, run_mean(&line->buckets[line->count - 1]), last, sizeof last);
+        chart_value(chart->key, line->buckets[line->count - 1].latest, last, sizeof last);
         put_blanks(text, MARK_COLUMNS);
         if (colour) {
             put_colour(text, line->run);

@@ -44,6 +44,7 @@ static void merge(struct run_bucket *into, const struct run_bucket *from) {
     into->most = fmax(into->most, from->most);
     into->sum += from->sum;
     into->count += from->count;
+    into->latest = from->latest;
 }
 
 size_t run_thin(struct run_bucket *buckets, size_t count, size_t limit) {
@@ -82,7 +83,8 @@ static struct run_series *new_series(struct run *run, const char *name) {
     run->series = grown;
     struct run_series *series = &grown[run->series_count];
     *series = (struct run_series){.name = memory_string(name),
-                                  .buckets = memory_array(RUN_BUCKETS, sizeof *series->buckets)};
+                                  .buckets = memory_array(RUN_BUCKETS, sizeof *series->buckets),
+                                  .stride = 1};
     if (series->name == NULL || series->buckets == NULL) {
         memory_free(series->name);
         memory_free(series->buckets);
@@ -104,6 +106,20 @@ static void cut(struct run_series *series, double step) {
     }
 }
 
+// All buckets hold as many points, so that the whole run is shown in the same detail.
+static void add_point(struct run_series *series, const struct run_bucket *point) {
+    struct run_bucket *last = series->count > 0 ? &series->buckets[series->count - 1] : NULL;
+    if (last != NULL && last->count < series->stride) {
+        merge(last, point);
+        return;
+    }
+    if (series->count == RUN_BUCKETS) {
+        series->count = run_thin(series->buckets, series->count, RUN_BUCKETS / 2);
+        series->stride *= 2;
+    }
+    series->buckets[series->count++] = *point;
+}
+
 void run_add(struct run *run, const char *name, double step, double value) {
     if (run->failed || !(fabs(step) <= STEP_LIMIT) || !(fabs(value) <= VALUE_LIMIT)) {
         return;
@@ -114,11 +130,13 @@ void run_add(struct run *run, const char *name, double step, double value) {
         return;
     }
     cut(series, step);
-    if (series->count == RUN_BUCKETS) {
-        series->count = run_thin(series->buckets, series->count, RUN_BUCKETS / 2);
-    }
-    series->buckets[series->count++] = (struct run_bucket){
-        .first = step, .last = step, .least = value, .most = value, .sum = value, .count = 1};
+    add_point(series, &(struct run_bucket){.first = step,
+                                           .last = step,
+                                           .least = value,
+                                           .most = value,
+                                           .sum = value,
+                                           .count = 1,
+                                           .latest = value});
 }
 
 // --- facts ---------------------------------------------------------------------------------------

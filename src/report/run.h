@@ -22,6 +22,7 @@ struct run_bucket {
     double first, last;      // updates
     double least, most, sum; // of the values
     int64_t count;
+    double latest; // the value of the last one
 };
 
 // The values of one key of the STEP records ("loss") or, after "eval_", of the EVAL records
@@ -30,6 +31,7 @@ struct run_series {
     char *name;
     struct run_bucket *buckets; // [count]
     size_t count;
+    int64_t stride; // points of a full bucket
 };
 
 // One process of the run: the first, or one that resumed.
@@ -55,7 +57,7 @@ struct run {
     double details_step; // of the evaluation that some of them are of
     int details_are_complete;
     double total_steps;
-    int has_ended; // its last update is done, also if nothing sums it up
+    int has_ended;      // its last update is done, also if nothing sums it up
     size_t records;     // lines that are records
     size_t skipped;     // lines that are not
     struct buffer line; // the incomplete last line

@@ -338,6 +338,7 @@ static void derive_mfu(struct run *run) {
         bucket.least *= mfu / flops;
         bucket.most *= mfu / flops;
         bucket.sum *= mfu / flops;
+        bucket.latest *= mfu / flops;
         made->buckets[i] = bucket;
     }
 }

@@ -7,6 +7,7 @@ check_int8.py --numbers FOLDER COPY          COPY's numbers are FOLDER's, multip
                                              77 without numpy and that library
 check_int8.py --cosine A.npy B.npy           the rows of both have a cosine of at least 0.999
 check_int8.py --damage IN OUT                copies IN without one tensor of scales
+check_int8.py --scale IN OUT                 copies IN with all scales doubled
 """
 import array
 import ast
@@ -114,11 +115,25 @@ def damage(source, target):
         file.write(struct.pack("<Q", size) + header.replace(name.encode(), name[:-1].encode() + b"x") + data)
 
 
+def scale(source, target):
+    with open(source, "rb") as file:
+        data = bytearray(file.read())
+    size = struct.unpack("<Q", data[:8])[0]
+    for name, tensor in json.loads(data[8:8 + size]).items():
+        if name.endswith("_scale"):
+            place = slice(*(8 + size + offset for offset in tensor["data_offsets"]))
+            data[place] = array.array("f", [2 * x for x in array.array("f", data[place])]).tobytes()
+    with open(target, "wb") as file:
+        file.write(data)
+
+
 if sys.argv[1] == "--cosine":
     cosine(*sys.argv[2:])
 elif sys.argv[1] == "--numbers":
     check_numbers(*sys.argv[2:])
 elif sys.argv[1] == "--damage":
     damage(*sys.argv[2:])
+elif sys.argv[1] == "--scale":
+    scale(*sys.argv[2:])
 else:
     check(*sys.argv[1:])

@@ -167,6 +167,10 @@ expect_code 2
 expect_err "no such series; there are loss"
 FORCE_COLOR=1 "$BERTH" plot first second >"$out"
 grep -q "$escape\[36m" "$out" || fail "colours"
+what="berth plot first second on a terminal"
+"$ON_TERMINAL" 80 "$BERTH" plot first second >"$out"
+grep -q "$escape\[36m" "$out" || fail "colours"
+expect_no "$out" '\x1b'
 
 [ "$failures" -eq 0 ] || finish
 "${BERTH_PYTHON:-python3}" -B "$here/report_page.py" pages

@@ -122,11 +122,13 @@ static void test_long_series(void **state) {
         sum += bucket->sum;
         values += bucket->count;
         assert_true(i == 0 || bucket->first == series->buckets[i - 1].last + 1);
+        assert_true(bucket->count <= 2 * count / RUN_BUCKETS); // the beginning is not coarser
     }
     assert_int_equal(values, count);
     assert_true(least == -900 && most == 900);
     assert_true(sum == 900 - 1 - 900 - 1 + count / 2); // both outliers have odd numbers
     assert_true(series->buckets[series->count - 1].last == count);
+    assert_true(series->buckets[series->count - 1].latest == count % 2);
     char *page = page_of(&run);
     assert_true(strlen(page) < 200000);
     assert_has(page, "class=\"band\"");
