@@ -318,12 +318,27 @@ static enum berth_status write_type(const struct conversion *conversion, const c
     return status;
 }
 
-// The numbers are written as they are without scales.
+// Whether a matrix stays one of integers, which only config.json explains: not Berth's int8, whose
+// numbers are written without scales.
+static int stays_quantized(const struct conversion *conversion) {
+    int stays = 0;
+    for (size_t i = 0; i < conversion->weights.count; i++) {
+        const struct weight *weight = &conversion->weights.list[i];
+        stays |=
+            weight->use != NAME_BUFFER && !tensor_is_convertible(outgoing_type(conversion, weight));
+    }
+    return stays;
+}
+
 static enum berth_status remove_quantization(const char *path, struct berth_error *error) {
+    static const char key[] = "quantization_config";
     json *config;
     TRY(json_read_file(path, &config, error));
-    json_remove(config, "quantization_config");
-    const enum berth_status status = json_write_file(config, JSON_INDENT_2_SORTED, path, error);
+    enum berth_status status = BERTH_OK;
+    if (json_member(config, key) != NULL) {
+        json_remove(config, key);
+        status = json_write_file(config, JSON_INDENT_2_SORTED, path, error);
+    }
     json_free(config);
     return status;
 }
@@ -340,7 +355,7 @@ static enum berth_status write_config(const struct conversion *conversion, const
     if (!file_exists(path)) {
         TRY(bert_config_write(&conversion->config, architecture_of(conversion), path, error));
     }
-    if (conversion->weights.is_quantized) {
+    if (!stays_quantized(conversion)) {
         TRY(remove_quantization(path, error));
     }
     return write_type(conversion, path, error);

@@ -402,6 +402,7 @@ static int set_texts(const struct bert_config *config, const char *architecture,
         json_set(object, "hidden_act", json_new_text(activation_name(object, config->hidden_act)));
     // Tensors are always written in f32; transformers 5 calls the key "dtype" and reads both.
     json_remove(object, "dtype");
+    json_remove(object, "quantization_config");
     failed |= json_set(object, "torch_dtype", json_new_text("float32"));
     return failed;
 }
@@ -433,7 +434,8 @@ enum berth_status bert_config_is_architecture(const struct bert_config *config, 
 // Google's files do not distinguish the two names of the erf form, nor those of the tanh form, and
 // do not mention tensor types.
 static int set_google_values(const struct bert_config *config, json *object) {
-    static const char *const not_theirs[] = {"hidden_act", "dtype", "torch_dtype"};
+    static const char *const not_theirs[] = {"hidden_act", "dtype", "torch_dtype",
+                                             "quantization_config"};
     for (size_t i = 0; i < LENGTH(not_theirs); i++) {
         json_remove(object, not_theirs[i]);
     }

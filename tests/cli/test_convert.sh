@@ -238,7 +238,7 @@ done
 mv squad-minilm/config.json squad-minilm/away
 run convert squad-minilm new
 expect_code 66
-expect_err "name the configuration that the model was trained with by --config_file"
+expect_err "--config_file names one elsewhere"
 mv squad-minilm/away squad-minilm/config.json
 expect_left ""
 

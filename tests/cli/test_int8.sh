@@ -113,6 +113,25 @@ run doctor --precision fp16
 expect_code 78
 expect_err "--precision fp16: the device cpu does not support it"
 
+# --- trained from int8: in f32, and config.json says nothing else --------------------------------------
+
+run finetune classify --model kinds-int8 --train rows.tsv --text-column text --label-column label \
+    --output trained-int8 --max_steps 1 --save_steps 1 --train_batch_size 2 $small --threads 1
+expect_code 0
+for config in trained-int8/config.json trained-int8/checkpoint-1/config.json; do
+    [ -s $config ] || fail "no $config"
+    expect_no $config quantization_config
+done
+run init --config int8/config.json --output fresh --seed 7 --quiet
+expect_code 0
+expect_no fresh/config.json quantization_config
+cp int8/config.json copy/
+for to in hf tensorflow; do
+    run convert copy wide-$to --to $to
+    expect_code 0
+    grep -q quantization_config wide-$to/*config.json && fail "quantization_config in $to"
+done
+
 # --- refusals -----------------------------------------------------------------------------------
 
 run finetune squad --model model --train_file data.json --output trained $small --precision int8
