@@ -373,7 +373,7 @@ static enum berth_status feed_file(struct run *run, const struct file_reader *re
 
 static enum berth_status read_value(struct run *run, const char *path, struct berth_error *error) {
     json *value = NULL;
-    TRY(json_read_file(path, &value, error));
+    TRY(json_read_python_file(path, &value, error));
     (void)take_value(run, value);
     json_free(value);
     return BERTH_OK;

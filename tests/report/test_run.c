@@ -289,6 +289,25 @@ static void test_trainer(void **state) {
     run_done(&run);
 }
 
+// Python's json writes numbers that are not finite as words, which JSON does not have.
+static void test_trainer_diverged(void **state) {
+    (void)state;
+    struct run run;
+    struct berth_error error;
+    const char *path = scratch("diverged.json");
+    const char text[] =
+        "{\n \"log_history\": [{\"step\": 5, \"loss\": 2.0, \"grad_norm\": -Infinity},\n"
+        "  {\"step\": 10, \"loss\": NaN, \"grad_norm\":Infinity, \"text\": \"a "
+        "\\\"NaN\"},\n {\"step\": 15, \"loss\": 1.0}],\n \"best_metric\": NaN\n}\n";
+    assert_int_equal(file_write(path, text, sizeof text - 1, &error), BERTH_OK);
+    assert_int_equal(run_read(&run, path, &error), BERTH_OK);
+    const struct run_series *loss = run_series_find(&run, "loss");
+    assert_int_equal(loss->count, 2);
+    assert_true(loss->buckets[1].last == 15);
+    assert_null(run_series_find(&run, "grad_norm"));
+    run_done(&run);
+}
+
 // A Trainer's checkpoint is written before the entry that sums up: its last one has all updates.
 static void test_trainer_checkpoints(void **state) {
     (void)state;
@@ -525,6 +544,7 @@ int main(void) {
         cmocka_unit_test(test_confusion),
         cmocka_unit_test(test_samples),
         cmocka_unit_test_setup_teardown(test_trainer, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(test_trainer_diverged, scratch_setup, scratch_teardown),
         cmocka_unit_test(test_trainer_checkpoints),
         cmocka_unit_test(test_benchmarks),
         cmocka_unit_test_setup_teardown(test_no_log, scratch_setup, scratch_teardown),

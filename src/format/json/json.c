@@ -2,7 +2,7 @@
 // JSON values through jansson, which parses and stores them; no other file includes it.
 // json_write.c writes them.
 //
-// Leaves out comments, NaN, Infinity and everything else outside RFC 8259.
+// Leaves out comments and everything else outside RFC 8259, but for Python's NaN and Infinity.
 #include "format/json/json.h"
 
 #include "core/encoding.h"
@@ -111,6 +111,47 @@ enum berth_status json_read_file(const char *path, json **value, struct berth_er
     TRY(file_read(path, JSON_FILE_LIMIT, &bytes, &length, error));
     enum berth_status status = json_read_memory(path, bytes, length, value, error);
     memory_free(bytes);
+    return status;
+}
+
+// Python's word for a number that is not finite, where the text begins with one; else NULL.
+static const char *python_word(const char *bytes, size_t length) {
+    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const size_t size = strlen(words[i]);
+        if (size <= length && memcmp(bytes, words[i], size) == 0) {
+            return words[i];
+        }
+    }
+    return NULL;
+}
+
+// Copies the text, with null for these words outside strings.
+static void put_without_words(struct buffer *to, const char *bytes, size_t length) {
+    int in_string = 0;
+    for (size_t i = 0; i < length;) {
+        const char *word = in_string ? NULL : python_word(bytes + i, length - i);
+        const size_t taken = word != NULL                         ? strlen(word)
+                             : bytes[i] == '\\' && i + 1 < length ? 2
+                                                                  : 1;
+        in_string ^= bytes[i] == '"';
+        buffer_put(to, word != NULL ? "null" : bytes + i, word != NULL ? 4 : taken);
+        i += taken;
+    }
+}
+
+enum berth_status json_read_python_file(const char *path, json **value, struct berth_error *error) {
+    struct buffer text = {0};
+    char *bytes;
+    size_t length;
+    *value = NULL;
+    TRY(file_read(path, JSON_FILE_LIMIT, &bytes, &length, error));
+    put_without_words(&text, bytes, length);
+    memory_free(bytes);
+    const enum berth_status status =
+        text.failed ? error_no_memory(error, length, path)
+                    : json_read_memory(path, text.bytes, text.length, value, error);
+    buffer_done(&text);
     return status;
 }
 

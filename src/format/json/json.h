@@ -24,6 +24,8 @@ typedef struct json_t json; // the only typedef: jansson's name would be json_t
 enum berth_status json_read_file(const char *path, json **value, struct berth_error *error);
 enum berth_status json_read_memory(const char *name, const char *bytes, size_t length, json **value,
                                    struct berth_error *error);
+// Parses a file that Python's json may have written: NaN, Infinity and -Infinity become null.
+enum berth_status json_read_python_file(const char *path, json **value, struct berth_error *error);
 void json_free(json *value);
 
 // Types and children. A NULL value has no type and no children.
