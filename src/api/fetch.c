@@ -44,9 +44,9 @@ static enum berth_status check_settings(const struct fetch *fetch, struct berth_
             "options sha256 and md5 are for URLs; the hub provides digests of its own");
     }
     if ((fetch->is_url || fetch->known != NULL) &&
-        (settings->revision != NULL || settings->files != NULL)) {
+        (settings->revision != NULL || settings->files != NULL || settings->dataset)) {
         return error_set(error, BERTH_USAGE,
-                         "options revision and files are for repositories of the hub");
+                         "options revision, files and dataset are for repositories of the hub");
     }
     if (!fetch->is_url && fetch->known == NULL && !hub_is_id(fetch->name)) {
         return error_set(error, BERTH_USAGE,

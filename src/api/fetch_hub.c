@@ -68,7 +68,7 @@ static enum berth_status pick(const struct fetch *fetch, const struct hub_listin
     size_t count = 0;
     for (size_t i = 0; i < listing->count; i++) {
         const char *path = listing->files[i].path;
-        taken[i] = patterns != NULL ? is_listed(path, patterns) != 0 : path[0] != '.';
+        taken[i] = patterns == NULL || is_listed(path, patterns);
         count += taken[i];
     }
     return count > 0 ? BERTH_OK

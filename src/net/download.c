@@ -137,6 +137,11 @@ static enum berth_status refuse_page(const char *name, struct berth_error *error
                      name);
 }
 
+static enum berth_status refuse_encoding(const char *name, struct berth_error *error) {
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: the server sent a Content-Encoding that was not requested", name);
+}
+
 static enum berth_status refuse_size(const struct work *work, int64_t found,
                                      struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA,
@@ -223,9 +228,7 @@ static enum berth_status begin_content(struct work *work, const struct http_answ
                                        struct berth_error *error) {
     int64_t size = announced_size(answer);
     if (answer->encoded) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: the server sent a Content-Encoding that was not requested",
-                         work->wanted->name);
+        return refuse_encoding(work->wanted->name, error);
     }
     if (is_page(answer) && !wants_page(work->wanted->name)) {
         return refuse_page(work->wanted->name, error);
@@ -475,6 +478,9 @@ static enum berth_status document_begin(void *context, const struct http_answer 
     document->length = 0;
     if (answer->status != 200) {
         return http_refusal(answer, document->name, error);
+    }
+    if (answer->encoded) {
+        return refuse_encoding(document->name, error);
     }
     if (answer->length > 0 && (uint64_t)answer->length > document->limit) {
         return refuse_long(document, error);

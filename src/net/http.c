@@ -376,8 +376,8 @@ enum berth_status http_refusal(const struct http_answer *answer, const char *nam
                                struct berth_error *error) {
     long status = answer->status;
     if (status == 404 || status == 410) {
-        return error_set(error, BERTH_NO_INPUT, "%s: not found (HTTP %ld); check the name", name,
-                         status);
+        return error_set(error, BERTH_NO_INPUT, "%s: not found (HTTP %ld); check the spelling",
+                         name, status);
     }
     if (status == 401 || status == 403) {
         return error_set(error, BERTH_UNAVAILABLE,

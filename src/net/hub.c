@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define PAGE_LIMIT ((size_t)64 << 20)
+#define NAME_LIMIT 384
 #define FILES_LIMIT ((size_t)1 << 20) // in a repository
 
 // --- URLs ---------------------------------------------------------------------------------------
@@ -73,11 +74,12 @@ static enum berth_status no_memory(struct berth_error *error) {
     return error_set(error, BERTH_NO_MEMORY, "out of memory for a listing of the hub");
 }
 
-// Requests a URL; returns the answer's text (memory_free).
-static enum berth_status ask(const struct hub *hub, const char *url, char **text, size_t *length,
-                             struct http_answer *answer, struct berth_error *error) {
+// Requests a URL; returns the answer's text (memory_free). `name` is what messages call it.
+static enum berth_status ask(const struct hub *hub, const char *name, const char *url, char **text,
+                             size_t *length, struct http_answer *answer,
+                             struct berth_error *error) {
     struct http_request request = {.url = url, .token = hub->token};
-    struct document document = {.name = hub->id, .limit = PAGE_LIMIT};
+    struct document document = {.name = name, .limit = PAGE_LIMIT};
     *text = NULL;
     *length = 0;
     if (!http_same_origin(url, hub->endpoint)) {
@@ -94,10 +96,12 @@ static enum berth_status ask(const struct hub *hub, const char *url, char **text
 static enum berth_status ask_commit(const struct hub *hub, const char *revision,
                                     struct hub_listing *listing, struct berth_error *error) {
     char *url = api_url(hub, "revision", revision, ""), *text = NULL;
+    char name[NAME_LIMIT];
     size_t length;
+    snprintf(name, sizeof name, "%s, revision %s", hub->id, revision);
     struct http_answer answer;
     enum berth_status status =
-        url == NULL ? no_memory(error) : ask(hub, url, &text, &length, &answer, error);
+        url == NULL ? no_memory(error) : ask(hub, name, url, &text, &length, &answer, error);
     if (status == BERTH_OK) {
         status = hub_listing_take_commit(listing, hub->id, text, length, error);
     }
@@ -114,7 +118,7 @@ static enum berth_status ask_page(const struct hub *hub, const char *url,
     char *text;
     struct http_answer answer;
     *next = NULL;
-    enum berth_status status = ask(hub, url, &text, &length, &answer, error);
+    enum berth_status status = ask(hub, hub->id, url, &text, &length, &answer, error);
     if (status == BERTH_OK) {
         status = hub_listing_add(listing, hub->id, text, length, error);
     }

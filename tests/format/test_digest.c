@@ -81,10 +81,10 @@ static void test_without_memory(void **state) {
         int internal = 0;
         assert_int_equal(with_allocations(-1, of_file, NULL), BERTH_OK);
         assert_int_equal(with_allocations(0, of_file, &error), BERTH_NO_MEMORY);
-        assert_message_has(&error, "out of memory for a git's SHA-1 digest");
+        assert_message_has(&error, "out of memory for a git SHA-1 digest");
         for (long count = 1; count < 20; count++) {
             if (with_allocations(count, of_file, &error) == BERTH_INTERNAL) {
-                assert_message_has(&error, "libcrypto cannot compute git's SHA-1");
+                assert_message_has(&error, "libcrypto cannot compute git SHA-1");
                 internal++;
             }
         }

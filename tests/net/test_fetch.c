@@ -84,6 +84,9 @@ static void test_a_revision_and_a_commit(void **state) {
     assert_fetched(outcome);
     assert_file_holds(scratch(REPO "/refs/refs/pr/1"), COMMIT);
     assert_false(file_exists(scratch(REPO "/refs/main")));
+    settings.revision = "nope";
+    outcome = fetch_with("acme/tiny", &settings);
+    assert_refused(outcome, BERTH_NO_INPUT, "acme/tiny, revision nope: not found");
     settings.revision = "../../../x";
     outcome = fetch_with("acme/tiny", &settings);
     assert_refused(outcome, BERTH_USAGE, "revision");
@@ -122,6 +125,28 @@ static void test_a_data_set_of_the_hub(void **state) {
     assert_fetched(outcome);
     assert_string_equal(outcome.path, scratch("home/hub/datasets--acme--tiny/snapshots/" COMMIT));
     assert_file_holds(scratch("home/hub/datasets--acme--tiny/snapshots/" COMMIT "/vocab.txt"),
+                      vocab_text);
+    server_stop(server);
+}
+
+// huggingface_hub counts them, too.
+static void test_dot_files_of_a_data_set(void **state) {
+    (void)state;
+    char listing[256];
+    struct server_route routes[HUB_ROUTES];
+    make_hub(routes);
+    snprintf(listing, sizeof listing,
+             "[{\"type\": \"file\", \"path\": \".gitattributes\", \"oid\": \"%s\", \"size\": %zu}]",
+             git_digest(vocab_text), strlen(vocab_text));
+    routes[HUB_REVISION].path = "/api/datasets/acme/tiny/revision/main";
+    routes[HUB_TREE].path = "/api/datasets/acme/tiny/tree/" COMMIT "?recursive=true";
+    routes[HUB_TREE].body = listing;
+    routes[HUB_TREE].length = strlen(listing);
+    routes[HUB_VOCAB].path = "/datasets/acme/tiny/resolve/" COMMIT "/.gitattributes";
+    struct server *server = start_hub(routes);
+    const struct berth_fetch_settings settings = {.dataset = 1};
+    assert_fetched(fetch_with("acme/tiny", &settings));
+    assert_file_holds(scratch("home/hub/datasets--acme--tiny/snapshots/" COMMIT "/.gitattributes"),
                       vocab_text);
     server_stop(server);
 }
@@ -236,6 +261,17 @@ static void test_listings_that_make_no_sense(void **state) {
         assert_false(dir_exists(scratch("home")));
         server_stop(server);
     }
+}
+
+static void test_a_listing_that_is_encoded(void **state) {
+    (void)state;
+    struct server_route routes[HUB_ROUTES];
+    make_hub(routes);
+    routes[HUB_TREE].headers = "Content-Encoding: gzip\r\n";
+    struct server *server = start_hub(routes);
+    assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA,
+                   "acme/tiny: the server sent a Content-Enc");
+    server_stop(server);
 }
 
 static void test_names_that_are_none(void **state) {
@@ -467,6 +503,8 @@ static void test_digests_of_a_url(void **state) {
     assert_int_equal(server_count(server, "GET /file"), 3);
     assert_refused(fetch_with("acme/tiny", &settings), BERTH_USAGE, "are for URLs");
     settings = (struct berth_fetch_settings){.revision = "v1"};
+    assert_refused(fetch_with(url, &settings), BERTH_USAGE, "are for repositories of the hub");
+    settings = (struct berth_fetch_settings){.dataset = 1};
     assert_refused(fetch_with(url, &settings), BERTH_USAGE, "are for repositories of the hub");
     settings = (struct berth_fetch_settings){.files = "*.json"};
     assert_refused(fetch_with("squad", &settings), BERTH_USAGE, "are for repositories of the hub");
@@ -715,6 +753,8 @@ int main(void) {
         NET_TEST(test_a_revision_and_a_commit),
         NET_TEST(test_patterns_choose_the_files),
         NET_TEST(test_a_data_set_of_the_hub),
+        NET_TEST(test_dot_files_of_a_data_set),
+        NET_TEST(test_a_listing_that_is_encoded),
         NET_TEST(test_the_listing_may_have_pages),
         NET_TEST(test_pages_that_lead_in_a_circle),
         NET_TEST(test_a_page_of_another_place_is_refused),

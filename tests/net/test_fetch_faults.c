@@ -250,7 +250,7 @@ static void test_other_content_than_promised(void **state) {
         spoiled->body = other;
         struct server *server = start_hub(routes);
         assert_refused(fetch("acme/tiny", 0), BERTH_BAD_DATA,
-                       large ? "expected the SHA-256" : "expected the git's SHA-1");
+                       large ? "expected the SHA-256" : "expected the git SHA-1");
         assert_unpublished(large ? weights_sha256 : git_digest(vocab_text));
         assert_null(find_ending(REPO "/blobs", ".incomplete")); // not to be resumed
         server_stop(server);

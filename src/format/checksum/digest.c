@@ -17,7 +17,7 @@ static const struct {
     const EVP_MD *(*algorithm)(void);
     size_t bytes;
 } kinds[] = {[DIGEST_SHA256] = {"SHA-256", EVP_sha256, 32},
-             [DIGEST_GIT_BLOB] = {"git's SHA-1", EVP_sha1, 20},
+             [DIGEST_GIT_BLOB] = {"git SHA-1", EVP_sha1, 20},
              [DIGEST_MD5] = {"MD5", EVP_md5, 16}};
 
 const char *digest_name(enum digest_kind kind) {
