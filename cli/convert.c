@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth convert: writes a model in another format.
+#include "api/conversion.h"
 #include "cli.h"
 
 #include <string.h>
@@ -53,7 +54,8 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         strcmp(settings.to, "deepspeed") != 0) {
         cli_note(call, "--step has no effect with --to %s", settings.to);
     }
-    TRY(berth_convert(call->arguments[0], output, &settings, cli_log(call), error));
+    TRY(convert_until(call->arguments[0], output, &settings, cli_log(call),
+                      cli_stop_on_signals("nothing is written"), error));
     cli_note(call, "%s contains the model as %s", output, settings.to);
     return BERTH_OK;
 }

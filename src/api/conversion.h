@@ -49,6 +49,12 @@ extern const size_t convert_target_count;
 enum berth_status convert_check_norms(const struct conversion *conversion,
                                       struct berth_error *error);
 
+// berth_convert that can be stopped: when *stop is nonzero (`stop` may be NULL), BERTH_INTERRUPTED,
+// and nothing is left.
+enum berth_status convert_until(const char *input, const char *output_dir,
+                                const struct berth_convert_settings *settings, struct berth_log log,
+                                const volatile int *stop, struct berth_error *error);
+
 // The path of the source's vocabulary. Newly allocated; NULL after an error.
 enum berth_status conversion_vocabulary_path(const struct conversion *conversion, char **path,
                                              struct berth_error *error);
@@ -63,6 +69,7 @@ struct conversion {
     const struct convert_names *names; // one of the target's; set once the source is open
     int64_t step;
     struct berth_log log;
+    const volatile int *stop; // NULL: not stopped
     struct bert_config config;
     struct weights weights;
     enum param_head head;       // of the source
@@ -72,6 +79,14 @@ struct conversion {
                                 // `matrices`
     enum tensor_dtype matrices; // otherwise: the type of the matrices
 };
+
+// BERTH_INTERRUPTED if the conversion is to be stopped.
+static inline enum berth_status conversion_check_stop(const struct conversion *conversion,
+                                                      struct berth_error *error) {
+    return conversion->stop != NULL && *conversion->stop != 0
+               ? error_set(error, BERTH_INTERRUPTED, "stopped; nothing is written")
+               : BERTH_OK;
+}
 
 // All tensors of the source, in memory, with the target's names and layout.
 struct outgoing {

@@ -445,6 +445,9 @@ static enum berth_status write_and_publish(struct conversion *conversion, const 
     conversion->folder = temporary;
     enum berth_status status = write_folder(conversion, error);
     if (status == BERTH_OK) {
+        status = conversion_check_stop(conversion, error);
+    }
+    if (status == BERTH_OK) {
         status = publish(temporary, output, error);
     }
     if (status != BERTH_OK) {
@@ -538,9 +541,9 @@ static enum berth_status check_output(const char *output, struct berth_error *er
                            "%s exists and is not empty; give a new folder or remove it", output);
 }
 
-enum berth_status berth_convert(const char *input, const char *output_dir,
+enum berth_status convert_until(const char *input, const char *output_dir,
                                 const struct berth_convert_settings *settings, struct berth_log log,
-                                struct berth_error *error) {
+                                const volatile int *stop, struct berth_error *error) {
     REQUIRE(input, error);
     REQUIRE(output_dir, error);
     REQUIRE(settings, error);
@@ -548,7 +551,8 @@ enum berth_status berth_convert(const char *input, const char *output_dir,
     struct conversion conversion = {.input = input,
                                     .config_file = settings->config_file,
                                     .vocab_file = settings->vocab_file,
-                                    .log = log};
+                                    .log = log,
+                                    .stop = stop};
     TRY(find_target(settings->to, &conversion.target, error));
     TRY(choose_type(&conversion, settings->dtype, error));
     TRY(choose_names(&conversion, settings, error));
@@ -563,4 +567,10 @@ enum berth_status berth_convert(const char *input, const char *output_dir,
 done:
     conversion_done(&conversion);
     return status;
+}
+
+enum berth_status berth_convert(const char *input, const char *output_dir,
+                                const struct berth_convert_settings *settings, struct berth_log log,
+                                struct berth_error *error) {
+    return convert_until(input, output_dir, settings, log, NULL, error);
 }

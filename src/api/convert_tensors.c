@@ -322,12 +322,14 @@ static enum berth_status collect(struct collecting *collecting) {
     const struct weights *weights = collecting->weights;
     if (outgoing_is_copy(collecting->conversion)) {
         for (size_t i = 0; i < weights->file.count; i++) {
+            TRY(conversion_check_stop(collecting->conversion, collecting->error));
             TRY(copy_entry(collecting, &weights->file.entries[i]));
         }
         return BERTH_OK;
     }
     int once = collecting->conversion->target->unties || collecting->conversion->names->ties > 0;
     for (size_t i = 0; i < weights->count; i++) {
+        TRY(conversion_check_stop(collecting->conversion, collecting->error));
         if (!once || !weights->list[i].tied) {
             TRY(add_weight(collecting, &weights->list[i]));
         }

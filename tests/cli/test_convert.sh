@@ -200,6 +200,28 @@ expect_no "$out" BF16
 rm -r theirs back gathered
 expect_left ""
 
+# --- a signal while it writes ---------------------------------------------------------------------
+
+mkfifo words
+for to in hf onnx; do
+    what="convert --to $to, interrupted"
+    "$BERTH" convert squad-minilm new --to $to --vocab_file words >"$out" 2>"$err" </dev/null &
+    converting=$!
+    until [ -n "$(find . -name 'new.*.tmp')" ]; do sleep 0.05; done
+    kill -TERM $converting
+    for _ in $(seq 100); do
+        grep -q "stop requested" "$err" && break
+        sleep 0.05
+    done
+    timeout 10 sh -c "cat squad-minilm/vocab.txt >words"
+    wait $converting
+    code=$?
+    expect_code 143
+    expect_err "stopped; nothing is written"
+    expect_left "words "
+done
+rm words
+
 # --- other types --------------------------------------------------------------------------------
 
 for type in f16 bf16; do
