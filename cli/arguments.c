@@ -307,6 +307,10 @@ static void print_usage(const struct cli_verb *verb, char *text, size_t size) {
 
 static enum berth_status read_argument(struct cli_call *call, const char *word,
                                        struct berth_error *error) {
+    if (call->argument_count >= CLI_ARGUMENTS_MAX) {
+        return error_set(error, BERTH_USAGE, "\"%s\": `berth %s` takes at most %d names", word,
+                         call->verb->name, CLI_ARGUMENTS_MAX);
+    }
     if (call->argument_count >= call->verb->arguments_most) {
         char usage[USAGE_SIZE];
         print_usage(call->verb, usage, sizeof usage);

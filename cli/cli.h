@@ -26,7 +26,7 @@
 #define CLI_LIST(own) CLI_ROW(OPTION_LIST, own, NULL)
 
 #define CLI_OPTIONS_MAX 24
-#define CLI_ARGUMENTS_MAX 16
+#define CLI_ARGUMENTS_MAX 64
 
 // A verb's own rows; more than CLI_OPTIONS_MAX do not compile.
 #define CLI_OWN_OPTIONS(rows)                                                                      \

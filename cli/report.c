@@ -27,8 +27,8 @@ const struct cli_verb cli_report = {
                "berth report squad-seed-1 squad-seed-2 peer/trainer_state.json",
     .notes = "OUT is an output folder of a run, also of one that goes on or was killed, a file of "
              "--json_summary, trainer_state.json of Hugging Face's Trainer, or a file with what "
-             "`berth bench --json` printed. Several are drawn in the same charts. The page needs "
-             "no other file and asks for none.",
+             "`berth bench --json` printed. Several, at most 64, are drawn in the same charts. The "
+             "page needs no other file and asks for none.",
     CLI_OWN_OPTIONS(report_options),
     .arguments_least = 1,
     .arguments_most = CLI_ARGUMENTS_MAX,

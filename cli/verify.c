@@ -9,12 +9,18 @@ static const struct option_row options[] = {
     {CLI_FLAG("json"), .help = "print one JSON object"},
 };
 
-static enum berth_status print_json(const char *path, int64_t files, struct berth_error *error) {
+// `reason`: what is wrong; NULL: the checkpoint is intact.
+static enum berth_status print_json(const char *path, int64_t files, const char *reason,
+                                    struct berth_error *error) {
     struct json_line line = {0};
     json_line_open(&line, NULL, '{');
     json_line_text(&line, "path", path);
-    json_line_truth(&line, "good", 1);
-    json_line_integer(&line, "files", files);
+    json_line_truth(&line, "good", reason == NULL);
+    if (reason == NULL) {
+        json_line_integer(&line, "files", files);
+    } else {
+        json_line_text(&line, "reason", reason);
+    }
     json_line_close(&line, '}');
     enum berth_status status = cli_put_json(&line, error);
     json_line_done(&line);
@@ -22,16 +28,16 @@ static enum berth_status print_json(const char *path, int64_t files, struct bert
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
+    const char *path = call->arguments[0];
     int64_t files = 0;
-    TRY(berth_verify(call->arguments[0], &files, error));
-    if (cli_flag(call, "json")) {
-        return print_json(call->arguments[0], files, error);
+    const enum berth_status status = berth_verify(path, &files, error);
+    if (cli_flag(call, "json") && (status == BERTH_OK || status == BERTH_BAD_DATA)) {
+        TRY(print_json(path, files, status == BERTH_OK ? NULL : error->message, error));
+    } else if (status == BERTH_OK && !call->config.quiet) {
+        printf("%s: intact, %lld files have the sizes and hashes of the manifest\n", path,
+               (long long)files);
     }
-    if (!call->config.quiet) {
-        printf("%s: intact, %lld files have the sizes and hashes of the manifest\n",
-               call->arguments[0], (long long)files);
-    }
-    return BERTH_OK;
+    return status;
 }
 
 const struct cli_verb cli_verify = {
@@ -39,7 +45,9 @@ const struct cli_verb cli_verify = {
     .summary = "check a checkpoint's sizes and hashes",
     .usage = "PATH [--json]",
     .example = "berth verify squad-minilm/checkpoint-480",
-    .notes = "A file that differs: exit code 65 and its name.",
+    .notes =
+        "A file that differs: exit code 65 and its name, with --json also \"good\": false and the "
+        "\"reason\".",
     CLI_OWN_OPTIONS(options),
     .arguments_least = 1,
     .arguments_most = 1,

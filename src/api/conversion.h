@@ -80,6 +80,10 @@ struct conversion {
     enum tensor_dtype matrices; // otherwise: the type of the matrices
 };
 
+// Warns of numbers that become infinite in conversion->matrices, F16 or BF16.
+void conversion_warn_of_range(const struct conversion *conversion, const char *name,
+                              const float *numbers, size_t count);
+
 // BERTH_INTERRUPTED if the conversion is to be stopped.
 static inline enum berth_status conversion_check_stop(const struct conversion *conversion,
                                                       struct berth_error *error) {

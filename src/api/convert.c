@@ -81,7 +81,7 @@ static void find_losses(const struct conversion *conversion, struct losses *loss
     for (size_t i = 0; i < conversion->weights.count; i++) {
         const struct weight *weight = &conversion->weights.list[i];
         const struct param *param = param_table_find(&conversion->table, weight->name);
-        const char *name = weight->use == NAME_STACKED ? weight->name : weight->entry->name;
+        const char *name = weight_shown_name(weight);
         if (weight->use == NAME_BUFFER || is_repeated(conversion, weight)) {
             continue;
         }

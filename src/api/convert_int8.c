@@ -12,6 +12,7 @@
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +29,23 @@ struct quantized {
     size_t count;
     float *scales;
     size_t used;
+    const struct berth_log *log;
 };
+
+// A group with a number that is not finite has NaN for a scale.
+static void warn_of_nan(const struct quantized *out, const char *name, const float *scales,
+                        size_t count) {
+    size_t bad = 0;
+    for (size_t i = 0; i < count; i++) {
+        bad += isnan(scales[i]) != 0;
+    }
+    if (bad > 0) {
+        log_warning(out->log,
+                    "tensor \"%s\": %zu of %zu groups of numbers have one that is not finite and "
+                    "become NaN",
+                    name, bad, count);
+    }
+}
 
 // Replaces the numbers of a matrix, whose memory is large enough; the scales become a tensor.
 static enum berth_status quantize(struct quantized *out, struct tensor_out *tensor,
@@ -45,6 +62,7 @@ static enum berth_status quantize(struct quantized *out, struct tensor_out *tens
         memcpy(q + r * cols, row, (size_t)cols);
     }
     memory_free(row);
+    warn_of_nan(out, tensor->name, scales, (size_t)(rows * groups));
     tensor->dtype = TENSOR_I8;
     snprintf(out->names[out->count], sizeof *out->names, "%s_scale", tensor->name);
     out->list[out->count] = (struct tensor_out){.name = out->names[out->count],
@@ -90,7 +108,7 @@ static enum berth_status write_weights(const struct conversion *conversion, cons
                                        struct berth_error *error) {
     static const char *const metadata[] = {"format", "pt", NULL};
     struct outgoing outgoing;
-    struct quantized out = {0};
+    struct quantized out = {.log = &conversion->log};
     TRY(outgoing_read(conversion, &outgoing, error));
     enum berth_status status = quantize_all(&out, &outgoing, error);
     if (status == BERTH_OK) {

@@ -157,6 +157,16 @@ static enum berth_status read_vocabulary(const struct conversion *conversion, co
     return status;
 }
 
+static void warn_of_range(const struct conversion *conversion, const float *buffer) {
+    for (size_t i = 0; i < conversion->table.count && conversion->matrices == TENSOR_F16; i++) {
+        const struct param *param = &conversion->table.params[i];
+        if (export_gguf_is_matrix(param)) {
+            conversion_warn_of_range(conversion, param->name, buffer + param->offset,
+                                     (size_t)(param->rows * param->cols));
+        }
+    }
+}
+
 static enum berth_status write_gguf_file(const struct conversion *conversion, const char *path,
                                          const char *vocab_path, struct berth_error *error) {
     struct vocabulary vocabulary = {0};
@@ -171,6 +181,7 @@ static enum berth_status write_gguf_file(const struct conversion *conversion, co
     }
     enum berth_status status = load_weights(conversion, &buffer, error);
     if (status == BERTH_OK) {
+        warn_of_range(conversion, buffer);
         status = has_tokens ? write_with_vocabulary(conversion, path, buffer, &vocabulary, error)
                             : write_with_tokens(conversion, path, buffer, NULL, 0, error);
         free_weights(conversion, buffer);

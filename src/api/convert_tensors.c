@@ -118,6 +118,17 @@ static size_t outgoing_bytes(const struct conversion *conversion, const struct w
 
 // --- one tensor ---------------------------------------------------------------------------------
 
+void conversion_warn_of_range(const struct conversion *conversion, const char *name,
+                              const float *numbers, size_t count) {
+    const size_t beyond = tensor_count_beyond(conversion->matrices, numbers, count);
+    if (beyond > 0) {
+        log_warning(&conversion->log,
+                    "tensor \"%s\": %zu of %zu numbers are beyond the range of %s and become "
+                    "infinite",
+                    name, beyond, count, tensor_dtype_name(conversion->matrices));
+    }
+}
+
 static enum berth_status read_narrowed(const struct collecting *collecting,
                                        const struct weight *weight, char *to) {
     size_t count = (size_t)weight_elements(weight), bytes = count * sizeof(float);
@@ -128,6 +139,7 @@ static enum berth_status read_narrowed(const struct collecting *collecting,
     enum berth_status status =
         weights_read_f32(collecting->weights, weight, wide, collecting->error);
     if (status == BERTH_OK) {
+        conversion_warn_of_range(collecting->conversion, weight_shown_name(weight), wide, count);
         tensor_narrow(collecting->conversion->matrices, wide, count, to);
     }
     memory_pages_free(wide, bytes);

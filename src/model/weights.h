@@ -60,6 +60,10 @@ const struct weight *weights_tied_to(const struct weights *weights, const struct
 enum berth_status weights_check_tie(const struct weights *weights, const struct weight *copy,
                                     const struct weight *source, struct berth_error *error);
 
+// The name of its source in messages; of a part of a stack, our own.
+static inline const char *weight_shown_name(const struct weight *weight) {
+    return weight->use == NAME_STACKED ? weight->name : weight->entry->name;
+}
 // Whether the tensor `name` has one row per word.
 int weight_has_word_rows(const char *name);
 int64_t weight_elements(const struct weight *weight);

@@ -61,6 +61,16 @@ END
     "$BERTH" init --config "$work/config.json" --output "$1" --seed 7 --quiet || exit 1
     make_vocabulary >"$1/vocab.txt"
 }
+set_number() { # FILE.safetensors TENSOR NUMBER: its first one
+    python3 - "$@" <<'END'
+import json, struct, sys
+path, name, number = sys.argv[1:]
+with open(path, "r+b") as file:
+    size = struct.unpack("<Q", file.read(8))[0]
+    file.seek(8 + size + json.loads(file.read(size))[name]["data_offsets"][0])
+    file.write(struct.pack("<f", float(number)))
+END
+}
 make_vocabulary() {
     printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' \
         '.' ',' '?' '!' "'" - '(' ')' 0 1 2 3 4 5 6 7 8 9

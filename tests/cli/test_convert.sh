@@ -257,6 +257,21 @@ for type in f16 bf16; do
     cmp -s narrow/model.safetensors back/model.safetensors || fail "$type as $type is another"
     rm -r narrow wide back
 done
+cp -r squad-minilm large
+matrix=bert.encoder.layer.1.output.dense.weight
+set_number large/model.safetensors $matrix -1e6
+for to in hf gguf; do
+    run convert large narrow --to $to --dtype f16 --allow-lossy
+    expect_code 0
+    expect_err "tensor \"$matrix\": 1 of 2048 numbers are beyond the range of F16 and become infinite"
+    [ "$(grep -c "beyond the range" "$err")" -eq 1 ] || fail "other tensors"
+    rm -r narrow
+done
+set_number large/model.safetensors $matrix nan
+run convert large narrow --to int8
+expect_code 0
+expect_err "tensor \"$matrix\": 1 of 32 groups of numbers have one that is not finite and become NaN"
+rm -r narrow large
 mv squad-minilm/config.json squad-minilm/away
 run convert squad-minilm new
 expect_code 66

@@ -219,6 +219,11 @@ printf x >>"$checkpoint/config.json"
 run verify "$checkpoint"
 expect_code 65
 expect_err config.json
+expect_empty "$out"
+run verify "$checkpoint" --json
+expect_code 65
+grep -qE '^\{"path":"[^"]*checkpoint-[0-9]+","good":false,"reason":"[^"]*config\.json[^"]*"\}$' "$out" ||
+    fail "verify --json of a damaged checkpoint"
 
 run finetune squad --model "$work/model" --train "$work/data.json" --output "$work/deep" $small \
     --train_batch_size 4 --max_steps 2 --logging_steps 1 --log_format deepspeed

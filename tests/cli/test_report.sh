@@ -150,6 +150,12 @@ expect_code 66
 run report data.json model/vocab.txt
 expect_code 65
 
+run report $(yes first | head -n 64) --output many.html
+expect_code 0
+run report $(yes first | head -n 65) --output more.html
+expect_code 2
+expect_err '"first": `berth report` takes at most 64 names'
+
 # Plots fill their columns, and no more.
 for columns in 60 120; do
     run plot first --columns "$columns"

@@ -3,6 +3,7 @@
 // exponent (bias 15) and 10 mantissa bits.
 #include "format/tensors/tensor.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -162,6 +163,16 @@ void tensor_narrow(enum tensor_dtype dtype, const float *from, size_t count, voi
         uint16_t half = dtype == TENSOR_F16 ? to_f16(from[i]) : to_bf16(from[i]);
         memcpy((char *)to + 2 * i, &half, sizeof half);
     }
+}
+
+size_t tensor_count_beyond(enum tensor_dtype dtype, const float *from, size_t count) {
+    const float least = dtype == TENSOR_F16 ? 65520.0f : 0x1.FFp127f; // rounded to infinity
+    size_t beyond = 0;
+    for (size_t i = 0; i < count; i++) {
+        const float size = fabsf(from[i]);
+        beyond += size >= least && size < INFINITY;
+    }
+    return beyond;
 }
 
 // --- transposing --------------------------------------------------------------------------------

@@ -58,6 +58,8 @@ int tensor_is_convertible(enum tensor_dtype dtype);
 void tensor_convert(enum tensor_dtype dtype, const void *from, size_t count, float *to);
 // Converts f32 to F16 or BF16, rounded to nearest (ties to even); `to` may have any alignment.
 void tensor_narrow(enum tensor_dtype dtype, const float *from, size_t count, void *to);
+// The finite ones of these numbers that tensor_narrow makes infinite.
+size_t tensor_count_beyond(enum tensor_dtype dtype, const float *from, size_t count);
 
 // Transposes from[rows, cols], with elements of `size` bytes, to to[cols, rows].
 void tensor_transpose(const void *from, int64_t rows, int64_t cols, size_t size, void *to);
