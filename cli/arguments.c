@@ -211,11 +211,15 @@ static const struct option_row *negated(const struct cli_verb *verb, const char 
     return row != NULL && row->type == OPTION_FLAG && cli_row_applies(verb, row) ? row : NULL;
 }
 
+static int is_no_colour(const char *name) {
+    return option_same_name(name, "no_color") || option_same_name(name, "no_colour");
+}
+
 static enum berth_status set_option(struct cli_call *call, struct reader *reader,
                                     struct berth_error *error) {
     const unsigned model_runs = JOB_TRAIN | JOB_PREDICT;
     const char *name = reader->name;
-    if (option_same_name(name, "no_color") || option_same_name(name, "no_colour")) {
+    if (is_no_colour(name)) {
         cli_forbid_colours();
         return BERTH_OK;
     }
@@ -320,9 +324,19 @@ static enum berth_status read_argument(struct cli_call *call, const char *word,
     return BERTH_OK;
 }
 
+// Whether `berth help --name` asks for the help of that option.
+static int is_asked_for(const struct cli_call *call, const char *name) {
+    const struct option_row *row = option_find(name);
+    return call->verb == &cli_help && find_own(call->verb, name) < 0 && !is_no_colour(name) &&
+           (row == NULL || !cli_row_applies(call->verb, row));
+}
+
 static enum berth_status read_word(struct cli_call *call, struct reader *reader,
                                    struct berth_error *error) {
     const char *word = reader->words[reader->next++];
+    if (word[0] == '-' && word[1] == '-' && is_asked_for(call, word + 2)) {
+        return read_argument(call, word + 2, error);
+    }
     if (word[0] == '-' && word[1] == '-') {
         return read_option(call, reader, word + 2, error);
     }

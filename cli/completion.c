@@ -49,10 +49,21 @@ static void offer(struct candidates *out, const char *before, const char *word,
     }
 }
 
+static int is_before(const char *(*at)(size_t index), size_t index) {
+    size_t i = 0;
+    while (strcmp(at(i), at(index)) != 0) {
+        i++;
+    }
+    return i < index;
+}
+
+// Each word once: verbs of several tasks have one name.
 static void offer_each(struct candidates *out, const char *(*at)(size_t index)) {
     const char *word;
     for (size_t i = 0; (word = at(i)) != NULL; i++) {
-        offer(out, "", word, "");
+        if (!is_before(at, i)) {
+            offer(out, "", word, "");
+        }
     }
 }
 

@@ -26,7 +26,8 @@ const struct cli_verb cli_report = {
     .example = "berth report squad-minilm --output squad-minilm.html\n"
                "berth report squad-seed-1 squad-seed-2 peer/trainer_state.json",
     .notes = "OUT is an output folder of a run, also of one that goes on or was killed, a file of "
-             "--json_summary, trainer_state.json of Hugging Face's Trainer, or a file with what "
+             "--json_summary (without --log_format dllogger), trainer_state.json of Hugging Face's "
+             "Trainer, or a file with what "
              "`berth bench --json` printed. Several, at most 64, are drawn in the same charts. The "
              "page needs no other file and asks for none.",
     CLI_OWN_OPTIONS(report_options),

@@ -1,12 +1,13 @@
 #compdef berth
 # Completion of berth's words in zsh: the program itself says what a word can be.
 _berth() {
-    local line place
+    local line meaning place
     local -a lines described
     lines=("${(@f)$("${words[1]/#\~/$HOME}" __complete "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)}")
     place=$lines[1]
     for line in "${(@)lines[2,-1]}"; do
-        described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+        meaning=${line#*$'\t'}
+        described+=("${${line%%$'\t'*}//:/\\:}${meaning:+:$meaning}") # _describe shows an empty one, too
     done
     compset -P '*='
     (( $#described )) && _describe -t words word described

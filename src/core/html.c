@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/html.h"
 
+#include "core/utf8.h"
+
 static const char *entity_of(char byte) {
     switch (byte) {
     case '<':
@@ -18,13 +20,19 @@ static const char *entity_of(char byte) {
     }
 }
 
+// Ill-formed bytes, as a file's name may have, become U+FFFD.
 void html_put_escaped(struct buffer *page, const char *bytes, size_t length) {
-    for (size_t i = 0; i < length; i++) {
+    size_t step;
+    for (size_t i = 0; i < length; i += step) {
+        uint32_t point;
         const char *entity = entity_of(bytes[i]);
+        step = utf8_decode(bytes + i, length - i, &point);
         if (entity != NULL) {
             buffer_put_text(page, entity);
+        } else if (point == UTF8_ILL_FORMED) {
+            buffer_put_text(page, "\xef\xbf\xbd");
         } else {
-            buffer_put_byte(page, bytes[i]);
+            buffer_put(page, bytes + i, step);
         }
     }
 }

@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "core/number.h"
 #include "core/terminal.h"
+#include "core/utf8.h"
 #include "report/lines.h"
 
 #include <errno.h>
@@ -16,6 +17,8 @@
 #define REDRAW_SECONDS 0.1
 #define LINE_SECONDS 10.0
 #define BAR_WIDTH 30
+#define BAR_LEAST 4
+#define NAME_LEAST 8
 
 double console_now(void) {
     struct timespec now;
@@ -145,19 +148,30 @@ static void describe(const struct console *console, int64_t done, int64_t total,
     }
 }
 
-static void draw_bar(struct console *console, int64_t done, int64_t total) {
-    char facts[192], bar[BAR_WIDTH + 1], line[512];
-    describe(console, done, total, facts, sizeof facts);
-    int width = terminal_width(console->descriptor) - 1;
-    int room = width - (int)(strlen(console->phase.name) + strlen(facts)) - 10;
-    int cells = room > BAR_WIDTH ? BAR_WIDTH : room > 0 ? room : 0;
-    double part = total > 0 ? (double)done / (double)total : 0.0;
-    int full = (int)(part * cells);
+// "[##..] " of up to `room` columns; "" where that is too few to show anything.
+static void print_bar(double part, int room, char *text, size_t size) {
+    char bar[BAR_WIDTH + 1];
+    const int cells = room - 3 > BAR_WIDTH ? BAR_WIDTH : room - 3;
     for (int i = 0; i < cells; i++) {
-        bar[i] = i < full ? '#' : '.';
+        bar[i] = i < (int)(part * cells) ? '#' : '.';
     }
-    bar[cells] = '\0';
-    int length = snprintf(line, sizeof line, "%s %3d%% [%s] %s", console->phase.name,
+    text[0] = '\0';
+    if (cells >= BAR_LEAST) {
+        snprintf(text, size, "[%.*s] ", cells, bar);
+    }
+}
+
+// Where the line has no room for all, the bar goes first, then the end of the phase's name.
+static void draw_bar(struct console *console, int64_t done, int64_t total) {
+    char facts[192], bar[BAR_WIDTH + 4], line[512];
+    describe(console, done, total, facts, sizeof facts);
+    const double part = total > 0 ? (double)done / (double)total : 0.0;
+    const int width = terminal_width(console->descriptor) - 1;
+    const int room = width - (int)strlen(facts) - 6; // beside " 100% "
+    const int name = (int)utf8_cut(console->phase.name, strlen(console->phase.name),
+                                   (size_t)(room > NAME_LEAST ? room : NAME_LEAST));
+    print_bar(part, room - name, bar, sizeof bar);
+    int length = snprintf(line, sizeof line, "%.*s %3d%% %s%s", name, console->phase.name,
                           (int)(part * 100), bar, facts);
     int shown = length < width ? length : width;
     shown = shown < (int)sizeof line - 1 ? shown : (int)sizeof line - 1;

@@ -409,8 +409,9 @@ static enum berth_status read_log(struct run *run, const char *path, struct bert
     return run->records > 0
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: not a log: expected JSON lines as --json_summary writes them, "
-                           "trainer_state.json, or the output of `berth bench --json`",
+                           "%s: not a log: expected JSON lines as --json_summary writes them "
+                           "(without --log_format dllogger), trainer_state.json, or the output of "
+                           "`berth bench --json`",
                            path);
 }
 

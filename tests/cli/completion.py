@@ -19,7 +19,7 @@ import tempfile
 import time
 
 SECONDS = 60  # until an answer must be there; a shell needs a fraction of one
-HOME, TAB, ENTER = "\x01", "\t", "\r"
+HOME, TAB, ENTER, CLEAR = "\x01", "\t", "\r", "\x15"
 SHOW = r"printf '\074%s\076' "  # <word> for each word; not what the terminal shows while it is typed
 
 CASES = [  # typed before the tab key, then the words of the line
@@ -46,9 +46,11 @@ CASES = [  # typed before the tab key, then the words of the line
     ("berth help envi", "berth help environment"),
     ("berth help evaluate toke", "berth help evaluate tokens"),
     ("berth completion fi", "berth completion fish"),
+    ("berth convert a b --to tens", "berth convert a b --to tensorflow"),
     ("berth nonsense --learning_r", "berth nonsense --learning_r"),
 ]
 LISTED = ("berth finetune ", ["squad", "classify", "tokens", "embed"])
+UNDESCRIBED = ("berth completion ", ["bash", "zsh", "fish"])
 
 
 class Shell:
@@ -127,9 +129,16 @@ def main() -> int:
             if [word.rstrip("/") for word in found] != words:  # zsh removes the slash when the line goes on
                 print(f"FAILED: {typed!r}: expected {words}, found {found}")
                 failures += 1
-        typed, listed = LISTED
-        shell.type(typed + TAB + TAB)
-        shell.wait_for("".join(f"(?=.*{word})" for word in listed))
+        for typed, listed in (UNDESCRIBED, LISTED):
+            shell.type(CLEAR + typed + TAB + TAB)
+            shell.wait_for("".join(f"(?=.*{word})" for word in listed))
+            if typed == UNDESCRIBED[0] and re.search(r"(bash|zsh|fish) +--", shell.screen):
+                print("FAILED: dashes before no description")
+                failures += 1
+        listed = subprocess.run([berth, "__complete", "help", ""], capture_output=True, text=True, check=True).stdout.split("\n")
+        if len(listed) != len(set(listed)):
+            print("FAILED: berth help offers a word twice")
+            failures += 1
         shell.end()
     print("all good" if failures == 0 else f"{failures} of {len(CASES)} lines are wrong")
     return failures != 0

@@ -84,6 +84,11 @@ expect_out 'in berth finetune squad, berth finetune classify'
 expect_out '[5e-5]'
 expect_out 'in berth pretrain, berth pretrain --objective mlm'
 [ "$(grep -c -- --learning_rate "$out")" -eq 2 ] || fail "each meaning once"
+run help --lr
+expect_code 0
+expect_out "--learning_rate"
+run help --no_color fetch
+expect_code 0
 COLUMNS=300 run help lr
 expect_out '--learning_rate RATE, --lr'
 run help options

@@ -149,6 +149,7 @@ run report empty
 expect_code 66
 run report data.json model/vocab.txt
 expect_code 65
+expect_err "(without --log_format dllogger)"
 
 run report $(yes first | head -n 64) --output many.html
 expect_code 0

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 struct output {
@@ -141,6 +142,21 @@ static void a_terminal_gets_a_bar_that_fits(void **state) {
         size_t width = strcspn(at + 1, "\r\n\033");
         assert_true(width < 60);
     }
+}
+
+static void download_a_little(struct berth_log log) {
+    log_progress_bytes(&log, "model.safetensors", 0, 90 << 20);
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    log_progress_bytes(&log, "model.safetensors", 22 << 20, 90 << 20);
+}
+
+static void a_long_bar_loses_no_facts(void **state) {
+    static struct output output;
+    struct berth_config config = plain_config();
+    capture(&config, 1, download_a_little, &output); // 60 columns
+    expect(&output, "\rmodel.safetensors   0% [...");
+    expect(&output, "  24% 22.00 MiB/90.00 MiB  ");
+    expect(&output, "  ETA 0:01\033[K");
 }
 
 static void a_long_step(struct berth_log log) {
@@ -544,6 +560,7 @@ int main(void) {
         cmocka_unit_test(a_pipe_gets_plain_lines),
         cmocka_unit_test(a_phase_that_is_interrupted_keeps_its_clock),
         cmocka_unit_test(a_terminal_gets_a_bar_that_fits),
+        cmocka_unit_test(a_long_bar_loses_no_facts),
         cmocka_unit_test(a_narrow_terminal_gets_short_lines),
         cmocka_unit_test(the_bar_is_redrawn_ten_times_a_second),
         cmocka_unit_test(no_progress_means_no_bar),

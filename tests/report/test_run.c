@@ -264,6 +264,20 @@ static void test_samples(void **state) {
     run_done(&run);
 }
 
+// A run's folder may have any name.
+static void test_ill_formed_name(void **state) {
+    (void)state;
+    struct run run;
+    struct berth_error error;
+    assert_int_equal(run_init(&run, "run-\xff<\xc3\xa9\xe2\x82", &error), BERTH_OK);
+    feed(&run, "{\"kind\":\"step\",\"step\":1,\"loss\":1}\n");
+    char *page = page_of(&run);
+    assert_has(page, "run-\xef\xbf\xbd&lt;\xc3\xa9\xef\xbf\xbd");
+    assert_null(strchr(page, '\xff'));
+    memory_free(page);
+    run_done(&run);
+}
+
 // --- other programs ------------------------------------------------------------------------------
 
 static void test_trainer(void **state) {
@@ -543,6 +557,7 @@ int main(void) {
         cmocka_unit_test(test_padding),
         cmocka_unit_test(test_confusion),
         cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_ill_formed_name),
         cmocka_unit_test_setup_teardown(test_trainer, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_trainer_diverged, scratch_setup, scratch_teardown),
         cmocka_unit_test(test_trainer_checkpoints),
