@@ -88,6 +88,16 @@ grep -q '"stages":{"shards":{"bytes":0,' out || die "a second run did something"
 # shellcheck disable=SC2086
 run 78 --text articles.txt $common --output made --whole_word_mask
 grep -q 'made with whole_word_mask "false", but it is "true"' err || die "another setting"
+# shellcheck disable=SC2086
+run 0 --text articles.txt $common --output plain --strip_accents false --no_tokenize_chinese_chars
+rm plain/$hdf5/corpus/corpus_training_1.hdf5
+# shellcheck disable=SC2086
+run 78 --text articles.txt $common --output plain --no_tokenize_chinese_chars
+grep -q 'made with strip_accents "false", but it is "default"' err || die "the default of strip_accents"
+# shellcheck disable=SC2086
+run 78 --text articles.txt $common --output plain --strip_accents false
+grep -q 'made with tokenize_chinese_chars "false", but it is "default"' err ||
+    die "the default of tokenize_chinese_chars"
 printf 'One more. Town.\n' >>articles.txt
 # shellcheck disable=SC2086
 run 78 --text articles.txt $common --output made

@@ -297,6 +297,41 @@ static void test_other_settings(void **state) {
     buffer_done(&wanted);
 }
 
+// A setting that is written only where it differs from its default: with and without it are two.
+static void test_setting_of_one_run(void **state) {
+    (void)state;
+    static const struct {
+        int before, now;
+        const char *message; // NULL: the same settings
+    } cases[] = {{0, 0, NULL},
+                 {1, 1, NULL},
+                 {1, 0, "made with strip \"false\", but it is \"default\" now"},
+                 {0, 1, "made with strip \"default\", but it is \"false\" now"}};
+    const struct stage_place place = {scratch("made/files"), scratch("made/manifest.json"), NULL};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct stage_settings settings[2] = {{.count = 0}};
+        struct stage stage;
+        struct berth_error error;
+        for (int run = 0; run < 2; run++) {
+            stage_set_text(&settings[run], "vocabulary", "digest");
+            if (run == 0 ? cases[i].before : cases[i].now) {
+                stage_set_text(&settings[run], "strip", "false");
+            }
+        }
+        assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
+        assert_int_equal(stage_open(&stage, &place, &settings[0], NULL), BERTH_OK);
+        assert_int_equal(stage_finish(&stage, NULL), BERTH_OK);
+        stage_close(&stage);
+        const enum berth_status status = stage_open(&stage, &place, &settings[1], &error);
+        assert_int_equal(status, cases[i].message == NULL ? BERTH_OK : BERTH_CONFIG);
+        if (cases[i].message != NULL) {
+            assert_message_has(&error, cases[i].message);
+        }
+        stage_close(&stage);
+        assert_int_equal(dir_remove(scratch("made"), NULL), BERTH_OK);
+    }
+}
+
 // Each setting changes the files, and with Python's numbers they are also the same for all numbers
 // of threads.
 static void test_variants(void **state) {
@@ -571,6 +606,7 @@ int main(void) {
                                        STAGES_TEST(test_without_memory),
                                        STAGES_TEST(test_stopped),
                                        STAGES_TEST(test_other_settings),
+                                       STAGES_TEST(test_setting_of_one_run),
                                        STAGES_TEST(test_variants),
                                        STAGES_TEST(test_strangers),
                                        STAGES_TEST(test_tidies_up),

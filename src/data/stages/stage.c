@@ -39,20 +39,53 @@ static int put_settings(json *object, const struct stage_settings *settings) {
     return failed;
 }
 
-static enum berth_status same_settings(const struct stage *stage, const json *object,
-                                       struct berth_error *error) {
-    const json *saved = json_member(object, "settings");
-    for (size_t i = 0; i < stage->settings->count; i++) {
-        const char *name = stage->settings->items[i].name, *now = stage->settings->items[i].value;
-        const char *before = json_text(json_member(saved, name));
-        if (before == NULL || strcmp(before, now) != 0) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: the files were made with %s \"%s\", but it is \"%s\" now; choose "
-                             "another output, or remove the folder %s",
-                             stage->path, name, before != NULL ? before : "", now, stage->folder);
+// A setting that the manifest and this run do not share. One that is not there has its default:
+// some settings are written only where they differ from it.
+struct difference {
+    const char *name; // NULL: there is none
+    const char *saved, *now;
+};
+
+static const char *value_of(const char *text) {
+    return text != NULL ? text : "default";
+}
+
+static int has_setting(const struct stage_settings *settings, const char *name) {
+    int found = 0;
+    for (size_t i = 0; i < settings->count; i++) {
+        found |= strcmp(settings->items[i].name, name) == 0;
+    }
+    return found;
+}
+
+static struct difference find_difference(const struct stage_settings *settings,
+                                         const json *manifest) {
+    const json *saved = json_member(manifest, "settings");
+    struct json_walk walk = {.object = saved};
+    for (size_t i = 0; i < settings->count; i++) {
+        const char *name = settings->items[i].name, *now = settings->items[i].value;
+        const char *before = value_of(json_text(json_member(saved, name)));
+        if (strcmp(before, now) != 0) {
+            return (struct difference){name, before, now};
         }
     }
-    return BERTH_OK;
+    while (json_walk_next(&walk)) {
+        if (!has_setting(settings, walk.key)) {
+            return (struct difference){walk.key, value_of(json_text(walk.value)), value_of(NULL)};
+        }
+    }
+    return (struct difference){NULL, NULL, NULL};
+}
+
+static enum berth_status same_settings(const struct stage *stage, const json *object,
+                                       struct berth_error *error) {
+    const struct difference found = find_difference(stage->settings, object);
+    return found.name == NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: the files were made with %s \"%s\", but it is \"%s\" now; choose "
+                           "another output, or remove the folder %s",
+                           stage->path, found.name, found.saved, found.now, stage->folder);
 }
 
 // --- the folder ---------------------------------------------------------------------------------
@@ -318,18 +351,13 @@ static enum berth_status broadcast_text(struct comm *comm, char **text, struct b
 
 static enum berth_status same_as_first(const struct stage *stage, const json *object,
                                        struct berth_error *error) {
-    const json *first = json_member(object, "settings");
-    for (size_t i = 0; i < stage->settings->count; i++) {
-        const char *name = stage->settings->items[i].name, *own = stage->settings->items[i].value;
-        const char *wanted = json_text(json_member(first, name));
-        if (wanted == NULL || strcmp(wanted, own) != 0) {
-            return error_set(error, BERTH_CONFIG,
-                             "%s: %s is \"%s\" here and \"%s\" in rank 0: the input must be the "
-                             "same on all hosts",
-                             stage->folder, name, own, wanted != NULL ? wanted : "");
-        }
-    }
-    return BERTH_OK;
+    const struct difference found = find_difference(stage->settings, object);
+    return found.name == NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_CONFIG,
+                           "%s: %s is \"%s\" here and \"%s\" in rank 0: the input must be the "
+                           "same on all hosts",
+                           stage->folder, found.name, found.now, found.saved);
 }
 
 static enum berth_status take_from_first(struct stage *stage, const char *text,
