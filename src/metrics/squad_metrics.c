@@ -80,12 +80,12 @@ static void blank_articles(uint32_t *text, size_t count) {
 static size_t split(const uint32_t *text, size_t count, struct word *words) {
     size_t word_count = 0, i = 0;
     while (i < count) {
-        if (white_space_is_python(text[i])) {
+        if (python_is_space(text[i])) {
             i++;
             continue;
         }
         size_t begin = i;
-        while (i < count && !white_space_is_python(text[i])) {
+        while (i < count && !python_is_space(text[i])) {
             i++;
         }
         words[word_count++] = (struct word){text + begin, i - begin};

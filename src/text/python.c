@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python's str.lower() and \w, from tables that Python itself wrote (dev/make_python_tables.py).
+// Python's text functions; str.lower() and \w from tables that Python itself wrote
+// (dev/make_python_tables.py).
 //
 // The final sigma is Unicode's Final_Sigma condition: a cased character before it and none after
 // it, case-ignorable ones not counted.
 #include "text/python.h"
 
+#include "core/utf8.h"
 #include "text/python_tables.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -28,6 +30,32 @@ int python_is_word(uint32_t character) {
                (character >= 'a' && character <= 'z') || character == '_';
     }
     return in_ranges(character, python_words, COUNT(python_words));
+}
+
+size_t python_stripped(const char *text, size_t length) {
+    while (length > 0) {
+        size_t begin = length - 1;
+        while (begin > 0 && length - begin < UTF8_BYTES_MAX && !utf8_begins(text[begin])) {
+            begin--;
+        }
+        uint32_t last;
+        if (utf8_decode(text + begin, length - begin, &last) != length - begin ||
+            !python_is_space(last)) {
+            break;
+        }
+        length = begin;
+    }
+    return length;
+}
+
+size_t python_line(const char *text, size_t length, size_t *end) {
+    size_t line = 0;
+    while (line < length && text[line] != '\n' && text[line] != '\r') {
+        line++;
+    }
+    const size_t left = length - line;
+    *end = left > 1 && text[line] == '\r' && text[line + 1] == '\n' ? 2 : left > 0;
+    return line;
 }
 
 static uint32_t lower_one(uint32_t character) {

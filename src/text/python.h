@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text functions of Python that define the official SQuAD scores: str.lower() and the word
-// characters of `re`. Characters are code points.
+// The text functions of Python that define the official SQuAD scores and the lines of text for
+// pre-training: str.lower(), the word characters of `re`, white space, lines. Characters are code
+// points, texts UTF-8.
 #ifndef BERTH_TEXT_PYTHON_H
 #define BERTH_TEXT_PYTHON_H
 
@@ -9,6 +10,20 @@
 
 // Whether \w matches the character: letters, digits, numerals and the underscore.
 int python_is_word(uint32_t character);
+
+// str.isspace().
+static inline int python_is_space(uint32_t c) {
+    return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
+           c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
+           c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+// The length that str.rstrip() leaves.
+size_t python_stripped(const char *text, size_t length);
+
+// The length of the first line of a file opened as text, whose lines end in LF, CR LF or CR. *end:
+// the bytes of that end; 0 where the text ends without one.
+size_t python_line(const char *text, size_t length, size_t *end);
 
 // str.lower(): lower[] has room for 2 * count characters (U+0130 becomes two); returns their
 // number. A capital sigma at the end of a word becomes a final sigma.

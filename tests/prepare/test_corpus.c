@@ -72,6 +72,43 @@ static void test_text(void **state) {
     buffer_done(&all);
 }
 
+// Lines and white space as in Python, a byte order mark, and an end of a line anywhere in a window.
+static void test_lines(void **state) {
+    (void)state;
+    scratch_write("odd.txt",
+                  "\xEF\xBB\xBFOne.\rTwo.\r\n\xC2\xA0\xE3\x80\x80\x1F\nThree.\xE2\x80\xA8\n"
+                  "\xE2\x80\x8B\r\rFour.\r");
+    assert_articles(CORPUS_TEXT, scratch("odd.txt"),
+                    "One.\nTwo.\n--\nThree.\n\xE2\x80\x8B\n--\nFour.\n--\n");
+    scratch_write("mark.txt", "\xEF\xBB\xBF");
+    assert_articles(CORPUS_TEXT, scratch("mark.txt"), "");
+    assert_int_equal(dir_make(scratch("marked/AA"), NULL), BERTH_OK);
+    scratch_write("marked/AA/wiki_00", "\xEF\xBB\xBF<doc id=\"1\">\nT\n\nOne.\n</doc>\n");
+    assert_articles(CORPUS_EXTRACTED, scratch("marked"), "One.\n--\n");
+}
+
+static void test_line_end_at_window(void **state) {
+    (void)state;
+    enum { WINDOW = 256 << 10, LENGTH = WINDOW + 2 };
+    char *text = memory_new(LENGTH);
+    const char *const ends[] = {"\r\n", "\n", "\r"};
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t before = WINDOW - 3; before < WINDOW; before++) {
+            const size_t end = strlen(ends[i]);
+            memset(text, 'a', LENGTH);
+            memcpy(text + before, ends[i], end);
+            scratch_write_bytes("long.txt", text, LENGTH);
+            const char *const paths[] = {scratch("long.txt")};
+            struct buffer all = {0};
+            assert_int_equal(read_all(CORPUS_TEXT, paths, 1, &all, NULL), BERTH_OK);
+            assert_int_equal(all.length, LENGTH - end + 2 + strlen("--\n"));
+            assert_int_equal(all.bytes[before], '\n');
+            buffer_done(&all);
+        }
+    }
+    memory_free(text);
+}
+
 static void test_books(void **state) {
     (void)state;
     assert_int_equal(dir_make(scratch("books"), NULL), BERTH_OK);
@@ -183,6 +220,8 @@ static void test_without_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {SCRATCH_TEST(test_extracted),
                                        SCRATCH_TEST(test_text),
+                                       SCRATCH_TEST(test_lines),
+                                       SCRATCH_TEST(test_line_end_at_window),
                                        SCRATCH_TEST(test_books),
                                        SCRATCH_TEST(test_bad_files),
                                        SCRATCH_TEST(test_bad_bytes_at_every_place),

@@ -136,6 +136,24 @@ for folder in part/extracted part/extracted/wikicorpus_en; do
     grep -q 'text.json: not complete' err || die "text that is not complete"
 done
 
+# --- lines and white space as Python has them ---
+python3 - <<'PY' || die "the texts of lines"
+spaces = [chr(c) for c in range(0x3100) if chr(c).isspace() and chr(c) not in "\r\n"] + ["\u3000\t\u00a0", "\u200b", "\u2800"]
+ends = ["\n", "\r\n", "\r"]
+lines = [part + ends[i % 3] for i, space in enumerate(spaces)
+         for part in ("Bern is the capital.", f"The town {i % 2 * 'is '}a river.{space}", space, "One river.")]
+open("lines.txt", "w", newline="").write("\ufeff" + "".join(lines))
+with open("lines.txt", encoding="utf-8-sig") as text, open("plain.txt", "w") as plain:
+    plain.writelines(line.rstrip() + "\n" for line in text)
+PY
+for file in lines plain; do
+    run 0 --input_file $file.txt --output_file $file.hdf5 --vocab vocab.txt --max_seq_length 32 --max_predictions_per_seq 5 --rng python
+    # shellcheck disable=SC2086
+    run 0 --text $file.txt $common --stages shards --output shards-$file
+done
+cmp plain.hdf5 lines.hdf5 || die "other documents than those of Python's lines"
+diff -r -x .lock -x shards.json shards-plain shards-lines >diff.txt || die "other articles than those of Python's lines"
+
 # --- berth pack ---
 "$BERTH" pack made/$hdf5/corpus packed --json >out 2>err || die "pack"
 grep -q '"speed_up_limit":' out || die "pack as JSON"

@@ -4,9 +4,11 @@
 #include "data/corpus/corpus.h"
 
 #include "core/buffer.h"
+#include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "text/python.h"
 
 #include <string.h>
 
@@ -28,7 +30,7 @@ struct corpus {
 
 struct line {
     const char *text;
-    size_t length; // without trailing blanks
+    size_t length; // without trailing white space
 };
 
 // --- files --------------------------------------------------------------------------------------
@@ -143,12 +145,21 @@ const char *const *corpus_files(const struct corpus *corpus, size_t *count) {
     return (const char *const *)corpus->files;
 }
 
+// Begins to read after the byte order mark of UTF-8, if the file has one.
+static enum berth_status skip_mark(struct corpus *corpus, struct berth_error *error) {
+    char head[4];
+    const size_t length = corpus->file.size < sizeof head ? (size_t)corpus->file.size : sizeof head;
+    size_t mark;
+    TRY(file_reader_at(&corpus->file, 0, head, length, error));
+    corpus->read = encoding_of(head, length, &mark) == ENCODING_UTF8 ? mark : 0;
+    return BERTH_OK;
+}
+
 static enum berth_status open_file(struct corpus *corpus, struct berth_error *error) {
     TRY(file_reader_open(&corpus->file, corpus->files[corpus->next_file], error));
     corpus->next_file++;
-    corpus->read = 0;
     corpus->filled = corpus->at = 0;
-    return BERTH_OK;
+    return skip_mark(corpus, error);
 }
 
 static void close_file(struct corpus *corpus) {
@@ -189,10 +200,6 @@ static enum berth_status fill_window(struct corpus *corpus, struct berth_error *
 
 // --- articles -----------------------------------------------------------------------------------
 
-static int is_blank(char byte) {
-    return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\v' || byte == '\f';
-}
-
 // The offset of the first ill-formed UTF-8 or NUL; `length` when there is none.
 static size_t valid_prefix(const char *text, size_t length) {
     const char *nul = memchr(text, '\0', length);
@@ -217,25 +224,22 @@ static enum berth_status check_line(const struct corpus *corpus, const struct li
 // The next line, borrowed until the next call; *more is 0 at the end of the file.
 static enum berth_status next_line(struct corpus *corpus, struct line *line, int *more,
                                    struct berth_error *error) {
-    const char *end = NULL;
-    size_t seen = 0;
+    size_t length = 0, end = 0;
     for (;;) {
-        size_t there = corpus->filled - corpus->at;
-        end = there > seen ? memchr(corpus->window + corpus->at + seen, '\n', there - seen) : NULL;
-        if (end != NULL || corpus->read == corpus->file.size) {
+        const size_t there = corpus->filled - corpus->at;
+        if (there > length) {
+            length += python_line(corpus->window + corpus->at + length, there - length, &end);
+        }
+        // An LF may follow a CR that is the window's last byte.
+        if (length + end < there || corpus->read == corpus->file.size) {
             break;
         }
-        seen = there;
         TRY(fill_window(corpus, error));
     }
     const char *text = corpus->window + corpus->at;
-    size_t length = end != NULL ? (size_t)(end - text) : corpus->filled - corpus->at;
-    *more = end != NULL || length > 0;
-    corpus->at += length + (end != NULL);
-    while (length > 0 && is_blank(text[length - 1])) {
-        length--;
-    }
-    *line = (struct line){text, length};
+    *more = length + end > 0;
+    corpus->at += length + end;
+    *line = (struct line){text, python_stripped(text, length)};
     return check_line(corpus, line, error);
 }
 

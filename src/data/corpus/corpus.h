@@ -6,8 +6,9 @@
 //   text       files of text; an empty line ends an article
 //   books      a folder with one file per book; empty lines are dropped
 //
-// Files are read in the order of their names. Ill-formed UTF-8 is an error that names file and
-// offset. Memory holds a window of a file and one article.
+// Files are read in the order of their names. Lines end in LF, CR LF or CR; a line of Unicode's
+// white space is empty; a byte order mark at the start of a file is skipped. Ill-formed UTF-8 is an
+// error that names file and offset. Memory holds a window of a file and one article.
 #ifndef BERTH_DATA_CORPUS_H
 #define BERTH_DATA_CORPUS_H
 
@@ -28,8 +29,8 @@ struct corpus;
 enum berth_status corpus_open(enum corpus_form form, const char *const *paths, size_t count,
                               struct corpus **corpus, struct berth_error *error);
 
-// The next article: its non-empty lines without trailing blanks, each with its newline; valid until
-// the next call. Skips articles without lines. A *length of 0 is the end. BERTH_BAD_DATA:
+// The next article: its non-empty lines without trailing white space, each with its newline; valid
+// until the next call. Skips articles without lines. A *length of 0 is the end. BERTH_BAD_DATA:
 // ill-formed UTF-8, NUL bytes, a <doc> without </doc> (a truncated file), more than
 // CORPUS_ARTICLE_MAX bytes.
 enum berth_status corpus_next(struct corpus *corpus, const char **lines, size_t *length,

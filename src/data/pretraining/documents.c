@@ -2,6 +2,7 @@
 #include "data/pretraining/documents.h"
 
 #include "core/memory.h"
+#include "text/python.h"
 
 #include <string.h>
 
@@ -77,27 +78,18 @@ static enum berth_status put_line(struct documents *documents, const struct toke
     return finish_sentence(documents, error);
 }
 
-static int is_blank(const char *line, size_t length) {
-    for (size_t i = 0; i < length; i++) {
-        if (strchr(" \t\r\v\f", line[i]) == NULL || line[i] == '\0') {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 enum berth_status documents_put_text(struct documents *documents, const struct tokenizer *tokenizer,
                                      const char *text, size_t length, struct berth_error *error) {
     const char *end = text + length;
     while (text < end) {
-        const char *stop = memchr(text, '\n', (size_t)(end - text));
-        size_t line = (size_t)((stop != NULL ? stop : end) - text);
-        if (is_blank(text, line)) {
+        size_t line_end;
+        const size_t line = python_line(text, (size_t)(end - text), &line_end);
+        if (python_stripped(text, line) == 0) {
             TRY(documents_end(documents, error));
         } else {
             TRY(put_line(documents, tokenizer, text, line, error));
         }
-        text += line + (stop != NULL);
+        text += line + line_end;
     }
     return documents_end(documents, error);
 }

@@ -25,8 +25,8 @@ enum berth_status documents_put(struct documents *documents, const int32_t *toke
                                 struct berth_error *error);
 // Completes the last document; drops it if it has no sentences.
 enum berth_status documents_end(struct documents *documents, struct berth_error *error);
-// Appends a shard's text: one sentence per line, an empty line after each document. Lines end in
-// LF; a line of white space is empty.
+// Appends a shard's text: one sentence per line, an empty line after each document. Lines
+// end in LF, CR LF or CR, and a line of Unicode's white space is empty, as in Python.
 enum berth_status documents_put_text(struct documents *documents, const struct tokenizer *tokenizer,
                                      const char *text, size_t length, struct berth_error *error);
 void documents_done(struct documents *documents);

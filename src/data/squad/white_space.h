@@ -4,6 +4,7 @@
 #define BERTH_DATA_WHITE_SPACE_H
 
 #include "core/utf8.h"
+#include "text/python.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,13 +21,6 @@ static inline size_t white_space_bytes(const char *text, size_t length) {
     return 0;
 }
 
-// Whether Python's str.split() treats the character as white space: more than SQuAD's.
-static inline int white_space_is_python(uint32_t c) {
-    return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
-           c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 // Python's " ".join(text.split()), from `text` to `to`, which may be the same; returns the new
 // length. origin[i] (NULL: not wanted) is the offset in `text` of byte i; for a blank that of the
 // last byte of the white space.
@@ -37,7 +31,7 @@ static inline size_t white_space_squeeze_to(const char *text, size_t length, cha
     for (size_t i = 0; i < length; i += size) {
         uint32_t point;
         size = utf8_decode(text + i, length - i, &point);
-        if (white_space_is_python(point)) {
+        if (python_is_space(point)) {
             blank = out > 0;
             continue;
         }
