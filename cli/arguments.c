@@ -351,15 +351,6 @@ static enum berth_status read_word(struct cli_call *call, struct reader *reader,
 
 // --- the whole line ------------------------------------------------------------------------------
 
-static int was_given(const struct cli_call *call, const char *name) {
-    int own = find_own(call->verb, name);
-    if (own >= 0) {
-        return call->values[own] != NULL;
-    }
-    const struct option_row *row = option_find(name);
-    return row != NULL && option_is_given(&call->config, row);
-}
-
 static enum berth_status check_required(const struct cli_call *call, struct berth_error *error) {
     const struct cli_verb *verb = call->verb;
     if (call->download_only) {
@@ -368,7 +359,7 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
     const char *required = verb->required;
     char name[OPTION_NAME_SIZE], usage[USAGE_SIZE];
     while (option_next_name(&required, name)) {
-        if (!was_given(call, name)) {
+        if (!cli_is_given(call, name)) {
             print_usage(verb, usage, sizeof usage);
             return error_set(error, BERTH_USAGE, "option --%s is needed; usage: %s", name, usage);
         }
@@ -404,11 +395,15 @@ enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, 
     return check_required(call, error);
 }
 
-// --- values of the verb's own options ------------------------------------------------------------
+// --- values --------------------------------------------------------------------------------------
 
 int cli_is_given(const struct cli_call *call, const char *name) {
     int own = find_own(call->verb, name);
-    return own >= 0 && call->values[own] != NULL;
+    if (own >= 0) {
+        return call->values[own] != NULL;
+    }
+    const struct option_row *row = option_find(name);
+    return row != NULL && option_is_given(&call->config, row);
 }
 
 const char *cli_value(const struct cli_call *call, const char *name) {

@@ -173,6 +173,31 @@ static enum berth_status settle_action(struct cli_call *call, struct berth_error
     return set_if_missing(call, "stages", action->stage, error);
 }
 
+// --- create_pretraining_data ---------------------------------------------------------------------
+
+// It makes one file of one text, which has no place for other inputs and for stages.
+static enum berth_status settle_file(struct cli_call *call, struct berth_error *error) {
+    static const char *const others[] = {"wikipedia", "extracted",   "text",
+                                         "books",     "input_files", "action"};
+    static const char *const unused[] = {
+        "output_dir", "stages", "pack", "shards", "test_shards", "fraction_test_set", "file_size"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (cli_is_given(call, others[i])) {
+            return error_set(error, BERTH_USAGE,
+                             "option %s: output_file gets the instances of input_file and of no "
+                             "other input; leave one of the two out",
+                             others[i]);
+        }
+    }
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) {
+        if (cli_is_given(call, unused[i])) {
+            cli_note(call, "--%s has no effect together with --output_file", unused[i]);
+        }
+    }
+    TRY(set_if_missing(call, "dupe_factor", "10", error)); // the program's own default
+    return set_if_missing(call, "output_dir", ".", error); // the verb needs one
+}
+
 // --- both programs ------------------------------------------------------------------------------
 
 enum berth_status cli_bert_prep_settle(struct cli_call *call, struct berth_error *error) {
@@ -182,12 +207,11 @@ enum berth_status cli_bert_prep_settle(struct cli_call *call, struct berth_error
     if (cli_is_given(call, "input_file") != cli_is_given(call, "output_file")) {
         return error_set(error, BERTH_USAGE, "options input_file and output_file belong together");
     }
+    if (cli_is_given(call, "output_file")) {
+        return settle_file(call, error);
+    }
     if (cli_is_given(call, "action")) {
         return settle_action(call, error);
-    }
-    if (cli_is_given(call, "output_file")) {
-        TRY(set_if_missing(call, "dupe_factor", "10", error)); // the program's own default
-        return set_if_missing(call, "output_dir", ".", error); // which stays unused
     }
     return BERTH_OK;
 }

@@ -195,9 +195,9 @@ void cli_release(void);
 // Runs --download_only instead of the verb.
 enum berth_status cli_download_only(struct cli_call *call, struct berth_error *error);
 
-// Of one of the verb's own options: whether it was given; its value, else its default (NULL, 0
-// where that is NULL).
+// Whether an option of the verb was given.
 int cli_is_given(const struct cli_call *call, const char *name);
+// Of one of the verb's own options: its value, else its default (NULL, 0 where that is NULL).
 const char *cli_value(const struct cli_call *call, const char *name);
 int64_t cli_integer(const struct cli_call *call, const char *name);
 double cli_real(const struct cli_call *call, const char *name);

@@ -16,7 +16,7 @@ static const struct option_row options[] = {
     {CLI_INTEGER("max_predictions_per_sequence", "0"), BETWEEN(0, 65536), .unit = "N",
      .shown = "as in the files", .help = "without effect: rows have room for those of the files"},
     {CLI_INTEGER("max_sequences_per_pack", "3"), BETWEEN(3, 3), .unit = "N",
-     .help = "number of instances that a row can hold"},
+     .help = "number of instances that a row can hold; only 3 is accepted"},
     {CLI_INTEGER("train_batch_size", "8"), BETWEEN(1, 1 << 24), .unit = "N",
      .help = "without effect: packing does not depend on it"},
     {CLI_TEXT("local_rank", NULL), .unit = "N",
@@ -77,19 +77,10 @@ static enum berth_status settle(struct cli_call *call, struct berth_error *error
             cli_note(call, "--%s has no effect in `berth pack`", unused[i]);
         }
     }
-    return BERTH_OK;
-}
-
-static enum berth_status check_length(const struct cli_call *call,
-                                      const struct berth_pack_result *result,
-                                      struct berth_error *error) {
-    const int64_t wanted = cli_integer(call, "max_sequence_length");
-    return wanted == 0 || wanted == result->max_seq_length
+    return cli_integer(call, "max_sequence_length") == 0
                ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           "max_sequence_length is %" PRId64 ", but the rows of %s, and so those "
-                           "that were written, have %" PRId64 " tokens",
-                           wanted, call->arguments[0], result->max_seq_length);
+               : option_set(&call->config, option_find("max_seq_length"),
+                            cli_value(call, "max_sequence_length"), error);
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
@@ -101,11 +92,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
         &call->config, call->arguments[0], call->arguments[1], berth_reporter_log(reporter),
         cli_stop_on_signals("finished files are kept"), &result, error);
     berth_reporter_close(reporter);
-    if (status == BERTH_OK && cli_reports()) {
-        TRY(check_length(call, &result, error));
-        return print(call, &result, error);
-    }
-    return status;
+    return status == BERTH_OK && cli_reports() ? print(call, &result, error) : status;
 }
 
 const struct cli_verb cli_pack = {

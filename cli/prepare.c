@@ -31,7 +31,9 @@ static const struct option_row options[] = {
      .help = "of create_pretraining_data: text with one sentence a line, an empty line after each "
              "document; a file, or a folder of files *.txt"},
     {CLI_TEXT("output_file", NULL), .unit = "FILE",
-     .help = "of create_pretraining_data: the file of instances to make of --input_file"},
+     .help =
+         "of create_pretraining_data: the file of instances to make of --input_file, in the place "
+         "of a file that is there"},
     {CLI_TEXT("segmentation_method", "nltk"), .unit = "NAME",
      .help = "of bertPrep: nltk; Berth's own rules end sentences"},
     {CLI_FLAG("skip_wikiextractor"),

@@ -1125,8 +1125,9 @@ enum berth_status berth_prepare(const struct berth_config *config,
 /* Packs the instances of a folder's HDF5 and TFRecord files with "training" in their names into
  * rows of up to three: output_dir/mixed_strategies_part_0.hdf5 and so on, 4,480 rows each, and
  * output_dir_metadata.json next to output_dir. Of the config, only seed (default 12345), threads,
- * comm and comm_timeout apply. Resumes an interrupted run; the same input and seed give the same
- * bytes. Errors are those of berth_prepare. */
+ * comm, comm_timeout and, if it was set by name, max_seq_length apply; it is then
+ * the length that the rows must have. Resumes an interrupted run; the same input and seed give the
+ * same bytes. Errors are those of berth_prepare. */
 enum berth_status berth_pack(const struct berth_config *config, const char *input_dir,
                              const char *output_dir, struct berth_log log, const volatile int *stop,
                              struct berth_pack_result *result, struct berth_error *error);

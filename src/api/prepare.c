@@ -468,6 +468,7 @@ static enum berth_status run_file(struct job *job, struct berth_error *error) {
     job->wanted[INSTANCES] = 1;
     take_defaults(job);
     TRY(open_tokenizer(job, error));
+    TRY(file_check_output(job->input->output_file, job->config.vocab_file, error));
     TRY(check_stages(job, error));
     return make_file(job, error);
 }
@@ -526,7 +527,11 @@ enum berth_status berth_pack(const struct berth_config *config, const char *inpu
     struct berth_config own = *config;
     option_take_defaults(&own, JOB_PACK);
     struct pack_stage stage = {
-        .input = input_dir, .folder = output_dir, .seed = (uint64_t)own.seed, .threads = 1};
+        .input = input_dir,
+        .folder = output_dir,
+        .length = is_named(config, "max_seq_length") ? (int)config->max_seq_length : 0,
+        .seed = (uint64_t)own.seed,
+        .threads = 1};
     TRY(machine_comm_open(config, &log, &stage.comm, error));
     stage.threads = machine_threads(config); // the ranks of a host have divided its processors
     const enum berth_status status = run_pack_stage(&stage, &log, stop, result, error);

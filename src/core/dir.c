@@ -108,6 +108,18 @@ enum berth_status dir_check(const char *path, struct berth_error *error) {
     return status;
 }
 
+enum berth_status file_check_output(const char *output, const char *input,
+                                    struct berth_error *error) {
+    struct stat new, old;
+    const int is_same = stat(output, &new) == 0 && stat(input, &old) == 0 &&
+                        new.st_dev == old.st_dev &&new.st_ino == old.st_ino;
+    return !is_same ? BERTH_OK
+                    : error_set(error, BERTH_CANT_CREATE,
+                                "the output %s is the same file as the input %s, which would be "
+                                "lost; choose another output",
+                                output, input);
+}
+
 // Creates one folder, whose parent exists.
 static enum berth_status make_one(const char *path, struct berth_error *error) {
     if (dir_exists(path)) {

@@ -119,6 +119,9 @@ enum berth_status path_need(const char *path, const char *expected, struct berth
 // Checks, without creating anything, whether dir_make is likely to succeed: the folder, or its
 // nearest existing ancestor, must be a writable folder; else BERTH_CANT_CREATE.
 enum berth_status dir_check(const char *path, struct berth_error *error);
+// BERTH_CANT_CREATE if `output` names the same file as `input`, which would be lost.
+enum berth_status file_check_output(const char *output, const char *input,
+                                    struct berth_error *error);
 // Creates the folder and its missing parents. An existing writable folder is no error; other
 // failures are BERTH_CANT_CREATE.
 enum berth_status dir_make(const char *path, struct berth_error *error);

@@ -121,6 +121,8 @@ static void describe_range(const struct option_row *row, char *text, size_t size
     number_format(high, sizeof high, "%.10g", row->maximum);
     if (isinf(row->minimum)) {
         snprintf(text, size, "%s", noun);
+    } else if (strcmp(low, high) == 0) {
+        snprintf(text, size, "%s", low);
     } else if (isinf(row->maximum)) {
         snprintf(text, size, "%s of at least %s", noun, low);
     } else {

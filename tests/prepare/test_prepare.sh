@@ -154,11 +154,44 @@ done
 cmp plain.hdf5 lines.hdf5 || die "other documents than those of Python's lines"
 diff -r -x .lock -x shards.json shards-plain shards-lines >diff.txt || die "other articles than those of Python's lines"
 
+# --- one file: nothing of the input is lost, no option is silently dropped ---
+one="--vocab vocab.txt --max_seq_length 32 --max_predictions_per_seq 5"
+mkdir -p texts && cp plain.txt texts && ln -s plain.txt link.txt && ln vocab.txt same-vocab.txt
+for case in "plain.txt ./plain.txt" "link.txt plain.txt" "texts texts/plain.txt" "plain.txt same-vocab.txt"; do
+    # shellcheck disable=SC2086
+    run 73 --input_file ${case% *} --output_file ${case#* } $one
+    grep -q 'is the same file as the input' err || die "an output that is an input: $case"
+done
+cmp -s plain.txt texts/plain.txt && head -n 1 vocab.txt | grep -q PAD || die "an input was changed"
+# shellcheck disable=SC2086
+run 0 --input_file plain.txt --output_file plain-10.hdf5 $one
+# shellcheck disable=SC2086
+run 0 --input_file plain.txt --output_file plain-set.hdf5 --dupe_factor 10 $one
+cmp plain-10.hdf5 plain-set.hdf5 || die "not the default of the original program"
+for other in "--text plain.txt" "--wikipedia dump.xml" "--extracted x" "--books books" "--input_files plain.txt" \
+    "--action sharding --dataset bookscorpus"; do
+    # shellcheck disable=SC2086
+    run 2 --input_file plain.txt --output_file other.hdf5 $one $other
+    grep -q 'output_file gets the instances of input_file and of no other input' err || die "another input: $other"
+done
+# shellcheck disable=SC2086
+run 0 --input_file plain.txt --output_file plain-10.hdf5 $one --output_dir x --stages text --pack --n_training_shards 3 \
+    --test_shards 4 --fraction_test_set 0.2 --file_size 9
+for unused in output_dir stages pack shards test_shards fraction_test_set file_size; do
+    grep -q -- "--$unused has no effect together with --output_file" err || die "no note on $unused"
+done
+
 # --- berth pack ---
 "$BERTH" pack made/$hdf5/corpus packed --json >out 2>err || die "pack"
 grep -q '"speed_up_limit":' out || die "pack as JSON"
 cmp packed/mixed_strategies_part_0.hdf5 made/${hdf5}_packed/corpus/mixed_strategies_part_0.hdf5 ||
     die "the command packs differently from the stage"
+"$BERTH" pack made/$hdf5/corpus longer --max_sequence_length 64 >out 2>err
+[ $? -eq 78 ] && grep -q 'corpus: max_seq_length is 64, but the rows have 32 tokens' err || die "rows of another length"
+[ -z "$(ls -d longer* 2>/dev/null)" ] || die "rows of another length were packed"
+"$BERTH" pack made/$hdf5/corpus packed --max_sequence_length 32 >out 2>err || die "rows of the length asked for"
+"$BERTH" pack made/$hdf5/corpus longer --max_sequences_per_pack 2 >out 2>err
+[ $? -eq 2 ] && grep -q 'max_sequences_per_pack: expected 3, found "2"' err || die "two instances a row"
 "$BERTH" pack made/sharded* packed2 >out 2>err
 [ $? -eq 66 ] || die "pack of other files"
 "$BERTH" pack books packed3 >out 2>err

@@ -395,18 +395,27 @@ enum berth_status instance_stage_run(struct instance_stage *stage, const struct 
 
 // --- one file -----------------------------------------------------------------------------------
 
+static enum berth_status read_input(const struct instance_stage *asked, const char *path,
+                                    const char *output, struct documents *documents,
+                                    struct berth_error *error) {
+    TRY(file_check_output(output, path, error));
+    return read_text(asked, path, documents, error);
+}
+
 static enum berth_status read_texts(const struct instance_stage *asked, const char *folder,
-                                    struct documents *documents, struct berth_error *error) {
+                                    const char *output, struct documents *documents,
+                                    struct berth_error *error) {
     char **names;
     enum berth_status status = BERTH_OK;
     if (!dir_exists(folder)) {
-        return read_text(asked, folder, documents, error);
+        return read_input(asked, folder, output, documents, error);
     }
     TRY(dir_list(folder, &names, error));
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         char *path = is_text(names[i]) ? path_join(folder, names[i]) : NULL;
         if (is_text(names[i])) {
-            status = path != NULL ? read_text(asked, path, documents, error) : file_no_path(error);
+            status = path != NULL ? read_input(asked, path, output, documents, error)
+                                  : file_no_path(error);
         }
         memory_free(path);
     }
@@ -421,7 +430,7 @@ enum berth_status instance_stage_make_file(struct instance_stage *stage, const c
     struct instances instances = {0};
     enum berth_status status;
     TRY_DONE(take_vocabulary(&job, error));
-    TRY_DONE(read_texts(stage, text, &documents, error));
+    TRY_DONE(read_texts(stage, text, output, &documents, error));
     TRY_DONE(instances_make(&documents, &stage->options, &instances, error));
     if (instances.count == 0) {
         status = error_set(error, BERTH_BAD_DATA,

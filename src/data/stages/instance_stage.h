@@ -40,8 +40,8 @@ enum berth_status instance_stage_run(struct instance_stage *stage, const struct 
                                      const volatile int *stop, struct berth_error *error);
 
 // Makes the instances of all documents of `text`, a file or a folder of files *.txt, in the order
-// of their names, and writes them to the file `output` instead of the folder. BERTH_BAD_DATA if
-// there are none.
+// of their names, and writes them to the file `output` instead of the folder, replacing it.
+// BERTH_BAD_DATA if there are none; BERTH_CANT_CREATE if `output` is one of the texts.
 enum berth_status instance_stage_make_file(struct instance_stage *stage, const char *text,
                                            const char *output, struct berth_error *error);
 

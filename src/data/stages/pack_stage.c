@@ -120,6 +120,17 @@ static enum berth_status add_inputs(struct job *job, char **names, char digest[D
     return status;
 }
 
+static enum berth_status check_length(const struct job *job, struct berth_error *error) {
+    const int wanted = job->asked->length;
+    return wanted == 0 || wanted == job->max_seq_length
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_CONFIG,
+                     "%s: max_seq_length is %d, but the rows have %d tokens; leave it out, or "
+                     "make instances of that length",
+                     job->asked->input, wanted, job->max_seq_length);
+}
+
 static enum berth_status find_inputs(struct job *job, char digest[DIGEST_HEX_SIZE],
                                      struct berth_error *error) {
     char **names;
@@ -128,7 +139,7 @@ static enum berth_status find_inputs(struct job *job, char digest[DIGEST_HEX_SIZ
     memory_free(names);
     job->max_seq_length = job->inputs != NULL ? (int)job->inputs->size.length : 0;
     job->max_predictions = job->inputs != NULL ? (int)job->inputs->size.predictions : 0;
-    return status;
+    return status == BERTH_OK ? check_length(job, error) : status;
 }
 
 // --- the facts of a window ----------------------------------------------------------------------

@@ -21,6 +21,7 @@ enum { PACK_ROWS = 4480 };
 struct pack_stage {
     const char *input;  // folder; its files with "training" in their names are packed
     const char *folder; // mixed_strategies_part_0.hdf5, ... and no other files
+    int length;         // tokens that a row of the input must have; 0: any number
     uint64_t seed;
     int64_t window; // tokens; 0: PACK_WINDOW
     int threads;
@@ -32,8 +33,9 @@ struct pack_stage {
 };
 
 // Also writes FOLDER_metadata.json, which Habana's trainer reads, and the manifest,
-// FOLDER_pack.json, next to the folder. BERTH_NO_INPUT: no such files in `input`. BERTH_BAD_DATA:
-// files of different shapes, packed or damaged files, or no sequence in any file.
+// FOLDER_pack.json, next to the folder. BERTH_NO_INPUT: no such files in `input`. BERTH_CONFIG:
+// rows of another length. BERTH_BAD_DATA: files of different shapes, packed or damaged files, or no
+// sequence in any file.
 enum berth_status pack_stage_run(struct pack_stage *stage, const struct berth_log *log,
                                  const volatile int *stop, struct berth_error *error);
 
