@@ -184,9 +184,12 @@ static enum berth_status set_row(struct cli_call *call, struct reader *reader,
 // A row of another job: the originals use one command line for training and prediction.
 static enum berth_status skip_row(struct cli_call *call, struct reader *reader,
                                   const struct option_row *row, struct berth_error *error) {
-    const char *value;
+    const char *value, *objective = call->verb->objective;
+    char words[64];
     TRY(take_value(call, reader, row, &value, error));
-    cli_note(call, "--%s has no effect in `berth %s`", row->name, call->verb->name);
+    cli_verb_words(call->verb, " ", words, sizeof words);
+    cli_note(call, "--%s has no effect in `berth %s%s%s`", row->name, words,
+             objective != NULL ? " --objective " : "", objective != NULL ? objective : "");
     return BERTH_OK;
 }
 

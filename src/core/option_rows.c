@@ -154,8 +154,8 @@ const struct option_row option_rows[] = {
              "updates and bias corrections from 0"},
     {INTEGER("pre-training", phase1_end_step, "0"), FREE, .jobs = JOB_PRETRAIN, AT_LEAST(0),
      .unit = "N", .help = "number of updates in the first phase", .shown = "as in the checkpoint"},
-    {INTEGER("pre-training", steps_this_run, "-1"), FREE, .jobs = JOB_PRETRAIN, AT_LEAST(-1),
-     .unit = "N", .help = "save and stop after N updates of this run",
+    {INTEGER("pre-training", steps_this_run, "-1"), FREE, .jobs = JOB_PRETRAIN | JOB_PRETRAIN_MLM,
+     AT_LEAST(-1), .unit = "N", .help = "save and stop after N updates of this run",
      .shown = "-1: stop at max_steps"},
     {FLAG("pre-training", line_by_line, "false"), KEPT, COMMON, .jobs = MLM_JOBS,
      .help = "each line of text is a sequence; false: lines follow each other in blocks of "

@@ -36,6 +36,19 @@ diff <(grep -v global_step out/eval_results.txt) <(grep -v global_step scored/ev
 run pretrain --objective=mlm --model model --train text.csv --output table --max_seq_length 16 --max_steps 1
 expect_code 0
 expect_err "text.csv: lines 3 to 40"
+# A run in parts ends as one run. Notes name the objective, and each stands once.
+part="--model model --train text.txt --max_seq_length 16 --max_steps 3 --precision fp32 --threads 1"
+run pretrain --objective mlm $part --output whole --text_column text --phase1_end_step 3
+expect_code 0
+expect_err "--phase1_end_step has no effect in \`berth pretrain --objective mlm\`"
+[ "$(grep -c 'text_column has no effect: text.txt is no table' "$err")" -eq 1 ] || fail "a note twice"
+run pretrain --objective mlm $part --output parts --steps_this_run 2
+expect_code 0
+[ -s parts/checkpoint-2/model.safetensors ] || fail "no checkpoint"
+[ ! -e parts/checkpoint-3 ] || fail "more than two updates"
+run pretrain --objective mlm $part --output parts --resume_from_checkpoint auto
+expect_code 0
+cmp whole/model.safetensors parts/model.safetensors || fail "other weights after a stop"
 run pretrain --objective mlm --model model --train text.txt --output refused --max_seq_length 65
 expect_code 78
 expect_err "max_seq_length 65 exceeds max_position_embeddings 64"

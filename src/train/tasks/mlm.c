@@ -75,11 +75,11 @@ static enum berth_status refuse_empty(const struct task_open *args, const struct
                          part->is_held_out ? "to evaluate on" : "to train on");
     }
     if (config->line_by_line) {
-        return error_set(error, BERTH_BAD_DATA, "%s: lines %zu to %zu have no words", part->path,
+        return error_set(error, BERTH_BAD_DATA, "%s: lines %zu to %zu: no words", part->path,
                          first + 1, end);
     }
     return error_set(error, BERTH_BAD_DATA,
-                     "%s: lines %zu to %zu have fewer than the %" PRId64
+                     "%s: lines %zu to %zu: fewer than the %" PRId64
                      " tokens of a sequence; use a smaller --max_seq_length or --line_by_line%s",
                      part->path, first + 1, end, config->max_seq_length,
                      part->percent > 0 ? ", or another --validation_split_percentage" : "");
@@ -110,7 +110,8 @@ static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
 static void note_without_effect(const struct task_open *args, const struct part *part,
                                 const struct text_lines *lines) {
     const struct berth_config *config = args->config;
-    if (config->text_column != NULL && lines->table.row_count == 0) {
+    const int is_read_twice = part->is_held_out && part->percent > 0; // the training set notes it
+    if (config->text_column != NULL && lines->table.row_count == 0 && !is_read_twice) {
         log_note(args->log, "text_column has no effect: %s is no table", part->path);
     }
     if (args->use == TASK_TRAIN && part->percent == 0 &&
