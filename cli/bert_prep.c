@@ -28,21 +28,17 @@ static const struct action {
                {"sharding", "shards"},
                {"create_hdf5_files", "hdf5"}};
 
-// `advice`: where its files come from.
+// `fetched`: what `berth fetch` calls one that is no text to prepare.
 static const struct dataset {
     const char *name;
     int wiki, books;
-    const char *advice;
+    const char *fetched;
 } datasets[] = {
-    {"wikicorpus_en", 1, 0,
-     "`berth fetch " DUMP_URL "` downloads the dump; move it to its folder download/wikicorpus_en"},
-    {"bookscorpus", 0, 1,
-     "its files are no longer published; put books of your own, a file each, in its folder "
-     "download/bookscorpus"},
-    {"books_wiki_en_corpus", 1, 1, "download wikicorpus_en and bookscorpus"},
-    {"google_pretrained_weights", 0, 0,
-     "`berth fetch google-bert/bert-large-uncased` downloads a model with its vocabulary"},
-    {"squad", 0, 0, "`berth fetch squad` downloads it"},
+    {"wikicorpus_en", 1, 0, NULL},
+    {"bookscorpus", 0, 1, NULL},
+    {"books_wiki_en_corpus", 1, 1, NULL},
+    {"google_pretrained_weights", 0, 0, "google-bert/bert-large-uncased"},
+    {"squad", 0, 0, "squad"},
 };
 
 static enum berth_status find_action(const char *name, const struct action **action,
@@ -97,13 +93,42 @@ static const char *find_dump(const char *folder) {
     return found;
 }
 
-static enum berth_status refuse_missing(const struct dataset *dataset, const char *folder,
+static enum berth_status refuse_dataset(const struct dataset *dataset, struct berth_error *error) {
+    return error_set(error, BERTH_NO_INPUT, "%s: no text to prepare; `berth fetch %s` downloads it",
+                     dataset->name, dataset->fetched);
+}
+
+static enum berth_status need_dump(const char *folder, const char *dump,
+                                   struct berth_error *error) {
+    return dump != NULL ? BERTH_OK
+                        : error_set(error, BERTH_NO_INPUT,
+                                    "%s/download/wikicorpus_en: expected a dump, wikicorpus_en.xml "
+                                    "or enwiki-latest-pages-articles.xml, also with .bz2; `berth "
+                                    "fetch " DUMP_URL "` downloads it; move it to that folder",
+                                    folder);
+}
+
+static enum berth_status need_extracted(const char *folder, const char *extracted,
                                         struct berth_error *error) {
+    if (extracted != NULL) {
+        return BERTH_OK;
+    }
+    const char *dump = find_dump(folder);
+    TRY(need_dump(folder, dump, error));
     return error_set(error, BERTH_NO_INPUT,
-                     "%s: nothing of it in the folder %s under the names that bertPrep gives it "
-                     "(a dump: download/wikicorpus_en/wikicorpus_en.xml or "
-                     "enwiki-latest-pages-articles.xml, also with .bz2): %s",
-                     dataset->name, folder, dataset->advice);
+                     "%s/extracted/wikicorpus_en: no such folder; --action text_formatting makes "
+                     "it of %s: run that first",
+                     folder, dump);
+}
+
+static enum berth_status need_books(const char *folder, const char *books,
+                                    struct berth_error *error) {
+    return books != NULL ? BERTH_OK
+                         : error_set(error, BERTH_NO_INPUT,
+                                     "%s/download/bookscorpus: no such folder; the files of "
+                                     "bookscorpus are no longer published: put books of your own "
+                                     "there, a file each",
+                                     folder);
 }
 
 // Words of a comma list, in the place where the program keeps its lists.
@@ -119,6 +144,12 @@ static enum berth_status split_files(struct cli_call *call, const char *list,
     }
     for (size_t i = 0; i < count; i++) {
         const size_t length = strcspn(list, ",");
+        if (length == 0) {
+            return error_set(error, BERTH_USAGE,
+                             "option input_files: file %zu of the list has no name; separate names "
+                             "with one comma",
+                             i + 1);
+        }
         words[i] = cli_keep(memory_string_of(list, length));
         if (words[i] == NULL) {
             return file_no_path(error);
@@ -130,29 +161,45 @@ static enum berth_status split_files(struct cli_call *call, const char *list,
     return BERTH_OK;
 }
 
+// The articles: the dump for the stage text, else what that or bertPrep has made of it.
+static enum berth_status find_articles(struct cli_call *call, const char *stage,
+                                       struct berth_prepare_input *input,
+                                       struct berth_error *error) {
+    const char *folder = call->config.output_dir;
+    const char *formatted =
+        find_in(folder, "formatted_one_article_per_line", "wikicorpus_en_one_article_per_line.txt");
+    if (formatted != NULL) {
+        return split_files(call, formatted, error);
+    }
+    if (strcmp(stage, "text") == 0) {
+        input->wikipedia = find_dump(folder);
+        return need_dump(folder, input->wikipedia, error);
+    }
+    input->extracted = find_in(folder, "extracted", "wikicorpus_en");
+    return strcmp(stage, "shards") == 0 ? need_extracted(folder, input->extracted, error)
+                                        : BERTH_OK;
+}
+
 // Where the action finds the text: the files named, or what earlier actions have left.
-static enum berth_status find_text(struct cli_call *call, const struct action *action,
+static enum berth_status find_text(struct cli_call *call, const char *stage,
                                    const struct dataset *dataset, struct berth_prepare_input *input,
                                    struct berth_error *error) {
     const char *folder = call->config.output_dir, *files = cli_value(call, "input_files");
-    const char *formatted =
-        find_in(folder, "formatted_one_article_per_line", "wikicorpus_en_one_article_per_line.txt");
-    if (files != NULL || (formatted != NULL && dataset->wiki)) {
-        TRY(split_files(call, files != NULL ? files : formatted, error));
-    } else if (dataset->wiki && strcmp(action->stage, "text") == 0) {
-        input->wikipedia = find_dump(folder);
+    if (files != NULL) {
+        TRY(split_files(call, files, error));
     } else if (dataset->wiki) {
-        input->extracted = find_in(folder, "extracted", "wikicorpus_en");
+        TRY(find_articles(call, stage, input, error));
     }
     if (dataset->books && files == NULL) {
         input->books = find_in(folder, "download", "bookscorpus");
+        // The stage text has nothing to do with them, and the stage hdf5 reads shards.
+        TRY(strcmp(stage, "shards") == 0 || (strcmp(stage, "text") == 0 && !dataset->wiki)
+                ? need_books(folder, input->books, error)
+                : BERTH_OK);
     }
     input->texts = call->list;
     input->text_count = call->list_count;
-    const int is_missing = input->wikipedia == NULL && input->extracted == NULL &&
-                           input->books == NULL && input->text_count == 0;
-    return is_missing && strcmp(action->stage, "hdf5") != 0 ? refuse_missing(dataset, folder, error)
-                                                            : BERTH_OK;
+    return BERTH_OK;
 }
 
 static enum berth_status settle_action(struct cli_call *call, struct berth_error *error) {
@@ -220,11 +267,14 @@ enum berth_status cli_bert_prep_settle(struct cli_call *call, struct berth_error
 static enum berth_status check_download(const struct cli_call *call, const struct dataset *dataset,
                                         struct berth_error *error) {
     const char *folder = call->config.output_dir;
-    const int has_wiki = find_dump(folder) != NULL,
-              has_books = find_in(folder, "download", "bookscorpus") != NULL;
-    if ((!dataset->wiki && !dataset->books) || (dataset->wiki && !has_wiki) ||
-        (dataset->books && !has_books)) {
-        return refuse_missing(dataset, folder, error);
+    if (dataset->fetched != NULL) {
+        return refuse_dataset(dataset, error);
+    }
+    if (dataset->wiki) {
+        TRY(need_dump(folder, find_dump(folder), error));
+    }
+    if (dataset->books) {
+        TRY(need_books(folder, find_in(folder, "download", "bookscorpus"), error));
     }
     cli_note(call, "%s: already in %s/download", dataset->name, folder);
     return BERTH_OK;
@@ -247,8 +297,6 @@ enum berth_status cli_bert_prep_input(struct cli_call *call, struct berth_prepar
     if (*is_done) {
         return check_download(call, dataset, error);
     }
-    if (!dataset->wiki && !dataset->books) {
-        return refuse_missing(dataset, call->config.output_dir, error);
-    }
-    return find_text(call, action, dataset, input, error);
+    return dataset->fetched != NULL ? refuse_dataset(dataset, error)
+                                    : find_text(call, action->stage, dataset, input, error);
 }

@@ -38,8 +38,23 @@ run prepare --action text_formatting --dataset wikicorpus_en --output_dir worksp
 expect_code 66
 make_dump | bzip2 >workspace/download/wikicorpus_en/enwiki-latest-pages-articles.xml.bz2
 prep --action download --dataset wikicorpus_en
+refuse_prep() { # STATUS MESSAGE WORDS...
+    local status=$1 message=$2
+    shift 2
+    run prepare "$@" --output_dir workspace
+    expect_code "$status"
+    expect_err "$message"
+    expect_no "$err" "nothing of it"
+}
+dump=workspace/download/wikicorpus_en/enwiki-latest-pages-articles.xml.bz2
+refuse_prep 66 "--action text_formatting makes it of $dump" --action sharding --dataset wikicorpus_en
+refuse_prep 66 "workspace/download/bookscorpus: no such folder; the files of bookscorpus" --action sharding --dataset bookscorpus
+refuse_prep 66 "squad: no text to prepare; \`berth fetch squad\`" --action sharding --dataset squad
+refuse_prep 66 "squad: no text to prepare; \`berth fetch squad\`" --action download --dataset squad
+refuse_prep 2 "input_files: file 2 of the list has no name" --action sharding --dataset bookscorpus --input_files text.txt,,text.txt
 prep --action text_formatting --dataset wikicorpus_en --skip_wikiextractor 0
 expect_file workspace/extracted/wikicorpus_en/AA/wiki_00
+refuse_prep 66 "workspace/download/bookscorpus: no such folder" --action sharding --dataset books_wiki_en_corpus
 prep --action sharding --dataset wikicorpus_en --n_training_shards 2 --n_test_shards 1 --fraction_test_set 0.1 \
     --segmentation_method nltk --n_processes 2
 sharded=workspace/sharded_training_shards_2_test_shards_1_fraction_0.1/wikicorpus_en
