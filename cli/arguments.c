@@ -116,11 +116,24 @@ static enum berth_status take_word(struct reader *reader, const char **value,
     return BERTH_OK;
 }
 
+// After a flag, 0 and 1 are its value to the original programs and files to this verb.
+static enum berth_status refuse_digit(const struct cli_call *call, const struct option_row *row,
+                                      const char *word, struct berth_error *error) {
+    int ignored;
+    return word == NULL || is_truth(call, word) || !number_parse_truth(word, &ignored)
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_USAGE,
+                     "option %s: write --%s=%s for that value, or ./%s for a file of that name",
+                     row->name, row->name, word, word);
+}
+
 // The value of the option at hand. A flag takes the next word only where it is true, false, ...
 static enum berth_status take_value(const struct cli_call *call, struct reader *reader,
                                     const struct option_row *row, const char **value,
                                     struct berth_error *error) {
     const char *word = next_word(reader);
+    TRY(row->type == OPTION_FLAG ? refuse_digit(call, row, word, error) : BERTH_OK);
     *value = row->type == OPTION_FLAG ? "true" : row->alone;
     int is_value = row->type == OPTION_FLAG
                        ? word != NULL && is_truth(call, word)

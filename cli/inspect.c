@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "core/file.h"
 #include "core/json_line.h"
+#include "core/number.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -84,9 +85,10 @@ static double share(int64_t part, int64_t whole) {
 }
 
 static void print_data(const struct berth_data_info *info) {
-    printf("%" PRId64 " instances of %" PRId64 " to %" PRId64 " tokens in %" PRId64
-           " rows of %" PRId64 " files",
-           info->instances, info->shortest, info->longest, info->rows, info->files);
+    printf("%" PRId64 " instance%s of %" PRId64 " to %" PRId64 " tokens in %" PRId64
+           " row%s of %" PRId64 " file%s",
+           info->instances, number_ending(info->instances), info->shortest, info->longest,
+           info->rows, number_ending(info->rows), info->files, number_ending(info->files));
     if (info->max_seq_length > 0) {
         printf(", rows of %" PRId64 " tokens %.1f %% full", info->max_seq_length,
                share(info->tokens, info->rows * info->max_seq_length));

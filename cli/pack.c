@@ -2,6 +2,7 @@
 // berth pack: packs several instances of pre-training data into a row.
 #include "cli.h"
 #include "core/json_line.h"
+#include "core/number.h"
 #include "core/terminal.h"
 
 #include <inttypes.h>
@@ -25,10 +26,12 @@ static const struct option_row options[] = {
 };
 
 void cli_print_pack(const struct berth_pack_result *result) {
-    printf("%" PRId64 " sequences in %" PRId64 " rows of %" PRId64 " tokens in %" PRId64
-           " files\nefficiency %.4f (at best 1), %.3f sequences a row (at best %.3f)\n",
-           result->sequences, result->rows, result->max_seq_length, result->files,
-           result->efficiency, result->speed_up, result->speed_up_limit);
+    printf("%" PRId64 " sequence%s in %" PRId64 " row%s of %" PRId64 " tokens in %" PRId64
+           " file%s\nefficiency %.4f (at best 1), %.3f sequences a row (at best %.3f)\n",
+           result->sequences, number_ending(result->sequences), result->rows,
+           number_ending(result->rows), result->max_seq_length, result->files,
+           number_ending(result->files), result->efficiency, result->speed_up,
+           result->speed_up_limit);
 }
 
 void cli_put_pack(struct json_line *line, const char *key, const struct berth_pack_result *result) {

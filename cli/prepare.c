@@ -2,6 +2,7 @@
 // berth prepare: makes data for pre-training.
 #include "cli.h"
 #include "core/json_line.h"
+#include "core/number.h"
 #include "core/terminal.h"
 
 #include <inttypes.h>
@@ -109,13 +110,14 @@ static enum berth_status print_json(const struct berth_prepare_result *result,
 }
 
 static void print_pages(const struct berth_prepare_result *result) {
-    printf("%" PRId64 " pages: %" PRId64 " articles, %" PRId64 " redirects, %" PRId64
+    printf("%" PRId64 " page%s: %" PRId64 " article%s, %" PRId64 " redirect%s, %" PRId64
            " of other namespaces, %" PRId64 " without text, %" PRId64 " too long, %" PRId64
            " damaged\n",
-           result->pages, result->articles, result->redirects, result->other_namespaces,
-           result->empty, result->oversize, result->damaged);
-    printf("%" PRId64 " bytes of XML, %" PRId64 " bytes of text in %" PRId64 " files\n",
-           result->xml_bytes, result->text_bytes, result->files);
+           result->pages, number_ending(result->pages), result->articles,
+           number_ending(result->articles), result->redirects, number_ending(result->redirects),
+           result->other_namespaces, result->empty, result->oversize, result->damaged);
+    printf("%" PRId64 " bytes of XML, %" PRId64 " bytes of text in %" PRId64 " file%s\n",
+           result->xml_bytes, result->text_bytes, result->files, number_ending(result->files));
 }
 
 static double percent(int64_t part, int64_t whole) {
@@ -123,8 +125,9 @@ static double percent(int64_t part, int64_t whole) {
 }
 
 static void print_instances(const struct berth_prepare_result *result) {
-    printf("%" PRId64 " instances, rows %.1f %% full, %.1f %% with a random second segment\n",
-           result->instances, 100 * result->fill, percent(result->random_next, result->instances));
+    printf("%" PRId64 " instance%s, rows %.1f %% full, %.1f %% with a random second segment\n",
+           result->instances, number_ending(result->instances), 100 * result->fill,
+           percent(result->random_next, result->instances));
     printf("lengths, from the shortest eighth to the longest:");
     for (size_t i = 0; i < sizeof result->lengths / sizeof *result->lengths; i++) {
         printf(" %.1f", percent(result->lengths[i], result->instances));
@@ -172,8 +175,9 @@ static void print_rates(const struct berth_prepare_result *result) {
         put_hours(here, sizeof here, core_seconds / result->threads);
         put_hours(there, sizeof there, core_seconds / OTHER_THREADS);
         printf("together %.1f MB of XML per second and core: 100 GB, the size of the English "
-               "Wikipedia, take %s on %d cores, %s on %d\n",
-               1 / seconds_a_mb, here, result->threads, there, OTHER_THREADS);
+               "Wikipedia, take %s on %d core%s, %s on %d\n",
+               1 / seconds_a_mb, here, result->threads, number_ending(result->threads), there,
+               OTHER_THREADS);
     }
 }
 
@@ -187,10 +191,11 @@ static enum berth_status print(const struct cli_call *call,
         print_pages(result);
     }
     if (result->shard_articles > 0) {
-        printf("%" PRId64 " articles, %" PRId64 " sentences in %" PRId64
-               " shards for training and %" PRId64 " for testing\n",
-               result->shard_articles, result->sentences, result->training_shards,
-               result->test_shards);
+        printf("%" PRId64 " article%s, %" PRId64 " sentence%s in %" PRId64
+               " shard%s for training and %" PRId64 " for testing\n",
+               result->shard_articles, number_ending(result->shard_articles), result->sentences,
+               number_ending(result->sentences), result->training_shards,
+               number_ending(result->training_shards), result->test_shards);
     }
     if (result->instances > 0) {
         print_instances(result);

@@ -333,7 +333,7 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
         done->bytes = stage.text_bytes;
     }
     if (status == BERTH_OK && stage.empty > 0) {
-        log_warning(job->log, "%lld shards yielded no instance and have no file",
+        log_warning(job->log, "shards without an instance, which have no file: %lld",
                     (long long)stage.empty);
     }
     memory_free(stage.statistics);

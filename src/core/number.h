@@ -29,6 +29,11 @@ void number_print_real(char *text, size_t size, double value);
 // The same as Python's repr prints it: a whole number gets a fraction ("50.0").
 void number_print_python(char *text, size_t size, double value);
 
+// What a noun gets after a number in a message: "" for 1, else "s".
+static inline const char *number_ending(int64_t number) {
+    return number == 1 ? "" : "s";
+}
+
 // snprintf and vsnprintf in the "C" locale.
 int number_format(char *text, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

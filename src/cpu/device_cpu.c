@@ -2,6 +2,7 @@
 // The CPU device: opening, memory, and the table of operations.
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "cpu/cpu.h"
 
 #include <omp.h>
@@ -246,7 +247,7 @@ enum berth_status device_cpu_open(const struct device_options *options, struct d
         return status;
     }
     snprintf(cpu->description, sizeof cpu->description, "CPU, %s kernels, %d thread%s, %s",
-             kernels->name, cpu->threads, cpu->threads == 1 ? "" : "s", gemm_library());
+             kernels->name, cpu->threads, number_ending(cpu->threads), gemm_library());
     *device = &cpu->device;
     return BERTH_OK;
 }

@@ -4,6 +4,7 @@
 #include "core/base64.h"
 #include "core/file.h"
 #include "core/html.h"
+#include "core/number.h"
 #include "format/checksum/digest.h"
 #include "report/html_parts.h"
 #include "report/pages.h"
@@ -68,7 +69,7 @@ static void put_state(const struct run *run, struct buffer *page) {
     }
     if (run->skipped > 0) {
         html_put(page, ", %zu incomplete or unknown line%s skipped", run->skipped,
-                 run->skipped == 1 ? "" : "s");
+                 number_ending((int64_t)run->skipped));
     }
 }
 

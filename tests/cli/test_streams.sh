@@ -48,6 +48,15 @@ what="ill-formed UTF-8"
 printf 'a\377b \303\n' | "$BERTH" tokenize --vocab "$vocab" >"$out" 2>"$err"
 same 'a ##b'
 [ "$(grep -c warning "$err")" -eq 1 ] || fail "one warning expected"
+expect_err 'dropped 2 ill-formed UTF-8 sequences of the input'
+printf 'a\377b\n' | "$BERTH" tokenize --vocab "$vocab" >"$out" 2>"$err"
+expect_err 'dropped 1 ill-formed UTF-8 sequence of the input'
+
+what="a folder as the input"
+mkdir "$work/folder"
+run tokenize --vocab "$vocab" "$work/folder"
+expect_code 66
+expect_err 'folder is a folder; expected a text'
 
 what="a reader that goes away"
 yes 'where did ada live?' | head -n 200000 >"$work/many"

@@ -36,6 +36,7 @@ refused 'did you mean --max_seq_length' predict squad --max-sequence-length 3
 refused 'did you mean --top?' answer --topp 3
 refused 'did you mean --model?' answer --modl x
 refused 'did you mean --vocab?' tokenize --vocb=x
+refused 'option do_lower_case: write --do_lower_case=1 for that value, or ./1 for a file of that name' tokenize --do_lower_case 1
 refused 'did you mean --is_training?' features squad --is_trainin
 refused 'unknown option --xylophone_quartet;' show squad --xylophone_quartet
 refused 'unknown option -z' tokenize -z

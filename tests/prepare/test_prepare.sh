@@ -10,7 +10,7 @@ cat >dump.xml <<'XML'
 </mediawiki>
 XML
 run 0 --wikipedia dump.xml --stages text --output data
-grep -q '^2 pages: 1 articles, 1 redirects, ' out || die "the counts"
+grep -q '^2 pages: 1 article, 1 redirect, ' out || die "the counts"
 text=data/extracted/wikicorpus_en/AA/wiki_00
 printf '<doc id="1" url="https://x.org/wiki?curid=1" title="Bern">\nBern\n\nBern is the capital.\n\n</doc>\n' |
     cmp -s - $text || die "the text"
@@ -72,7 +72,7 @@ grep -q 'and 3 test shards' err || die "test shards that the articles cannot fil
 { head -c 2200000 /dev/zero | tr '\0' 'x' | sed 's/xx/x /g'; printf '\n\n'; cat articles.txt; } >line.txt
 # shellcheck disable=SC2086
 run 0 --text line.txt $common --stages shards --output long
-grep -q 'warning: .*1 lines have more than 1000000 words, one in line.txt 1100000' err ||
+grep -q 'warning: .*lines of more than 1000000 words: 1, one in line.txt of 1100000; each counts' err ||
     die "a line of a million words"
 for file in sharded_training_shards_2_test_shards_2_fraction_0.1/corpus/corpus_test_0.txt \
     $hdf5/corpus/corpus_training_1.hdf5 $hdf5/corpus/statistics.json \

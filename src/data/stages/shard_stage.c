@@ -294,10 +294,10 @@ static void warn_of_long_lines(const struct job *job) {
     }
     if (lines > 0) {
         log_warning(job->work.log,
-                    "%" PRIu64 " lines have more than %d words, one in %s %" PRIu64
-                    ": each counts as part of one article; expected one sentence or paragraph per "
+                    "lines of more than %d words: %" PRIu64 ", one in %s of %" PRIu64
+                    "; each counts as part of one article; expected one sentence or paragraph per "
                     "line, and an empty line after each article",
-                    lines, LONG_LINE_WORDS, worst->found.path, worst->found.most_words);
+                    LONG_LINE_WORDS, lines, worst->found.path, worst->found.most_words);
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads TSV and CSV: one pass splits the text into fields in place; a NUL replaces each delimiter.
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/utf8.h"
 #include "data/tables/table_reader.h"
 
@@ -175,7 +176,7 @@ static enum berth_status count_error(const struct table_reader *reader, size_t l
     const char *last = reader->columns.items[fields < columns ? fields : columns - 1];
     return error_set(reader->error, BERTH_BAD_DATA,
                      "%s: line %zu: the row has %zu field%s, expected %zu; %s column \"%.*s\"",
-                     reader->name, line, fields, fields == 1 ? "" : "s", columns,
+                     reader->name, line, fields, number_ending((int64_t)fields), columns,
                      fields < columns ? "nothing for" : "more text after", table_shown(last), last);
 }
 

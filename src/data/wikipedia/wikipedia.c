@@ -616,8 +616,8 @@ static enum berth_status run(struct job *job, const volatile int *stop, struct b
     TRY(share_found(job, error));
     if (job->found.complete) {
         *job->counts = job->last.counts;
-        log_note(job->log, "%s: the text is complete (%zu files)", job->settings->folder,
-                 job->found.count);
+        log_note(job->log, "%s: the text is complete (%zu file%s)", job->settings->folder,
+                 job->found.count, number_ending((int64_t)job->found.count));
         return BERTH_OK;
     }
     job->cleaners = memory_array_zeroed((size_t)job->settings->threads, sizeof *job->cleaners);
@@ -656,12 +656,12 @@ static void done(struct job *job) {
 // Reports the skipped pages.
 static void report(const struct berth_log *log, const struct wikipedia_counts *counts) {
     if (counts->damaged > 0) {
-        log_warning(log, "skipped %" PRId64 " pages with invalid UTF-8, or without a title or id",
-                    counts->damaged);
+        log_warning(log, "skipped %" PRId64 " page%s with invalid UTF-8, or without a title or id",
+                    counts->damaged, number_ending(counts->damaged));
     }
     if (counts->oversize > 0) {
-        log_warning(log, "skipped %" PRId64 " pages longer than %zu bytes", counts->oversize,
-                    MEDIAWIKI_TEXT_MAX);
+        log_warning(log, "skipped %" PRId64 " page%s longer than %zu bytes", counts->oversize,
+                    number_ending(counts->oversize), MEDIAWIKI_TEXT_MAX);
     }
 }
 

@@ -4,6 +4,7 @@
 // evaluate on, the first lines of the training file are held out.
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/options.h"
 #include "data/masked/text_lines.h"
 #include "data/masked/word_masks.h"
@@ -99,9 +100,10 @@ static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
     TRY(text_sequences_build(lines->items + first, end - first, args->files->tokenizer, &rules,
                              &own->text, error));
     const struct text_sequences *text = &own->text;
-    log_note(args->log, "%s: lines %zu to %zu, %zu sequences, %zu tokens, %zu %s, in %.2f s",
-             part->path, first + 1, end, text->count, text->starts[text->count],
-             rules.by_line ? text->cut : text->left_out,
+    const size_t tokens = text->starts[text->count];
+    log_note(args->log, "%s: lines %zu to %zu, %zu sequence%s, %zu token%s, %zu %s, in %.2f s",
+             part->path, first + 1, end, text->count, number_ending((int64_t)text->count), tokens,
+             number_ending((int64_t)tokens), rules.by_line ? text->cut : text->left_out,
              rules.by_line ? "truncated" : "tokens left out at the ends of 1,000 lines",
              machine_seconds() - begin);
     return text->count > 0 ? BERTH_OK : refuse_empty(args, part, first, end, error);
