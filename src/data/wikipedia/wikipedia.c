@@ -12,7 +12,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "data/wikipedia/dump.h"
-#include "data/wikipedia/wikipedia_state.h"
+#include "data/wikipedia/wikipedia_files.h"
 #include "data/wikipedia/wikitext.h"
 #include "format/mediawiki/mediawiki.h"
 
@@ -51,7 +51,6 @@ struct job {
     const struct wikipedia_settings *settings;
     const struct berth_log *log;
     struct wikipedia_counts *counts;
-    struct wikipedia_state state;
     struct dump dump;
     struct mediawiki_reader *reader, *head; // head: reads the site when resuming
     char *url;                              // up to "?curid="
@@ -66,16 +65,11 @@ struct job {
     struct cleaner *cleaners;     // [threads]
     struct buffer passed; // what one rank passes on: its articles' ids and lengths, the text
 
-    struct file_lock lock;
-    struct file_writer writer;
-    struct buffer header;
-    uint64_t written;              // bytes in the open file; 0: none is open
-    struct found found;            // by the first rank
-    int all_threads;               // of all ranks
-    int all_failed;                // ranks that read the dump together have returned an error
-    uint64_t from;                 // offset in the XML of the first page to read
-    struct wikipedia_file last;    // the entry of the open file if it ends here
-    struct wikipedia_counts saved; // articles, text and files written
+    struct wikipedia_files files; // of the first rank
+    struct found found;           // by the first rank
+    int all_threads;              // of all ranks
+    int all_failed;               // ranks that read the dump together have returned an error
+    uint64_t from;                // offset in the XML of the first page to read
 };
 
 static int rank_of(const struct job *job) {
@@ -150,31 +144,6 @@ static enum berth_status take_page(void *context, const struct mediawiki_page *p
 
 // --- cleaning -----------------------------------------------------------------------------------
 
-// Whether the text looks like the start or end of a document.
-static int is_mark(const char *text, size_t length) {
-    static const char *const marks[] = {"<doc id=", "</doc>"};
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        size_t own = strlen(marks[i]);
-        if (length >= own && memcmp(text, marks[i], own) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
-// Appends the text of a document; marks in it become "&lt;doc id=" and "&lt;/doc>".
-static void put_text(struct buffer *to, const char *text, size_t length) {
-    const char *end = text + length, *begin = text;
-    for (const char *at = text; (at = memchr(at, '<', (size_t)(end - at))) != NULL; at++) {
-        if (is_mark(at, (size_t)(end - at))) {
-            buffer_put(to, begin, (size_t)(at - begin));
-            buffer_put_text(to, "&lt;");
-            begin = at + 1;
-        }
-    }
-    buffer_put(to, begin, (size_t)(end - begin));
-}
-
 // Cleans into the cleaner's buffer, which may move: article->plain is set after all articles.
 static enum berth_status clean_one(const struct job *job, struct cleaner *cleaner,
                                    struct article *article, struct berth_error *error) {
@@ -182,7 +151,7 @@ static enum berth_status clean_one(const struct job *job, struct cleaner *cleane
     TRY(wikitext_clean(&cleaner->wikitext, job->batch.bytes + article->text, article->length,
                        &plain, &article->plain_length, error));
     size_t before = cleaner->plain.length;
-    put_text(&cleaner->plain, plain, article->plain_length);
+    wikipedia_put_text(&cleaner->plain, plain, article->plain_length);
     article->plain_length = cleaner->plain.length - before;
     return cleaner->plain.failed ? error_no_memory(error, article->plain_length, "cleaned text")
                                  : BERTH_OK;
@@ -231,114 +200,20 @@ static enum berth_status clean_batch(struct job *job, struct berth_error *error)
     return status;
 }
 
-// --- files out ----------------------------------------------------------------------------------
-
-static void put_attribute(struct buffer *to, const char *text) {
-    for (; *text != '\0'; text++) {
-        const char *escaped = *text == '&'                 ? "&amp;"
-                              : *text == '"'               ? "&quot;"
-                              : *text == '<'               ? "&lt;"
-                              : *text == '>'               ? "&gt;"
-                              : (unsigned char)*text < ' ' ? " "
-                                                           : NULL;
-        if (escaped != NULL) {
-            buffer_put_text(to, escaped);
-        } else {
-            buffer_put_byte(to, *text);
-        }
-    }
-}
-
-static void put_header(struct job *job, const struct article *article) {
-    const char *title = job->batch.bytes + article->title;
-    char id[NUMBER_TEXT_SIZE];
-    number_format(id, sizeof id, "%" PRId64, article->id);
-    buffer_clear(&job->header);
-    buffer_put_text(&job->header, "<doc id=\"");
-    buffer_put_text(&job->header, id);
-    buffer_put_text(&job->header, "\" url=\"");
-    put_attribute(&job->header, job->url);
-    buffer_put_text(&job->header, "?curid=");
-    buffer_put_text(&job->header, id);
-    buffer_put_text(&job->header, "\" title=\"");
-    put_attribute(&job->header, title);
-    buffer_put_text(&job->header, "\">\n");
-    put_text(&job->header, title, strlen(title));
-    buffer_put_text(&job->header, "\n\n");
-}
-
-static enum berth_status end_file(struct job *job, struct berth_error *error) {
-    if (job->written == 0) {
-        return BERTH_OK;
-    }
-    TRY(file_lock_check(&job->lock, error));
-    job->state.is_new = 0;
-    TRY(file_writer_commit(&job->writer, error));
-    job->last.bytes = job->written;
-    job->written = 0;
-    return wikipedia_state_add(&job->state, job->last, error);
-}
-
-static enum berth_status begin_file(struct job *job, struct berth_error *error) {
-    char *path = wikipedia_file_path(job->settings->folder, job->state.count);
-    if (path == NULL) {
-        return file_no_path(error);
-    }
-    path[strlen(path) - strlen("/wiki_00")] = '\0';
-    enum berth_status status = dir_make(path, error);
-    path[strlen(path)] = '/';
-    if (status == BERTH_OK) {
-        status = file_writer_open(&job->writer, path, error);
-    }
-    memory_free(path);
-    return status;
-}
-
-static enum berth_status write_article(struct job *job, const struct article *article,
-                                       struct berth_error *error) {
-    static const char footer[] = "\n</doc>\n";
-    if (article->plain_length == 0) {
-        job->saved.empty++;
-        return BERTH_OK;
-    }
-    put_header(job, article);
-    if (job->header.failed) {
-        return error_no_memory(error, job->header.length, "an article's head");
-    }
-    size_t size = job->header.length + article->plain_length + strlen(footer);
-    if (job->written > 0 && job->written + size > job->settings->file_size) {
-        TRY(end_file(job, error));
-    }
-    if (job->written == 0) {
-        TRY(begin_file(job, error));
-        job->saved.files++;
-    }
-    (void)file_writer_put(&job->writer, job->header.bytes, job->header.length, error);
-    (void)file_writer_put(&job->writer, article->plain, article->plain_length, error);
-    TRY(file_writer_put(&job->writer, footer, strlen(footer), error));
-    job->written += size;
-    job->saved.articles++;
-    job->saved.text_bytes += (int64_t)article->plain_length;
-    return BERTH_OK;
-}
-
-// The counts of reading at a page, and those of writing up to it.
-static struct wikipedia_counts counts_at(const struct job *job,
-                                         const struct wikipedia_counts *read) {
-    struct wikipedia_counts counts = *read;
-    counts.articles = job->saved.articles;
-    counts.empty = job->saved.empty;
-    counts.text_bytes = job->saved.text_bytes;
-    counts.files = job->saved.files;
-    return counts;
-}
+// --- articles out -------------------------------------------------------------------------------
 
 static enum berth_status write_articles(struct job *job, size_t first, size_t count,
                                         struct berth_error *error) {
     for (size_t i = first; i < first + count; i++) {
-        TRY(write_article(job, &job->articles[i], error));
-        job->last.next = job->articles[i].end;
-        job->last.counts = counts_at(job, &job->articles[i].counts);
+        const struct article *article = &job->articles[i];
+        const struct wikipedia_article cleaned = {.id = article->id,
+                                                  .url = job->url,
+                                                  .title = job->batch.bytes + article->title,
+                                                  .text = article->plain,
+                                                  .length = article->plain_length,
+                                                  .end = article->end,
+                                                  .counts = article->counts};
+        TRY(wikipedia_files_put(&job->files, &cleaned, error));
     }
     return BERTH_OK;
 }
@@ -488,9 +363,9 @@ static enum berth_status read_site(struct job *job, struct berth_error *error) {
 
 // Opens the dump where the finished files end.
 static enum berth_status start(struct job *job, struct berth_error *error) {
-    const struct wikipedia_place place = job->last.next;
+    const struct wikipedia_place place = job->found.last.next;
     if (job->found.count > 0) {
-        job->saved = *job->counts = job->last.counts;
+        *job->counts = job->found.last.counts;
         log_note(job->log, "found %zu finished text files; resuming after page %" PRId64,
                  job->found.count, job->counts->pages);
         TRY(read_site(job, error));
@@ -549,13 +424,13 @@ static enum berth_status check_stop(const struct job *job, const volatile int *s
     return requests > 0 ? error_set(error, BERTH_INTERRUPTED,
                                     "stopped; %zu finished text files are kept, and the next run "
                                     "continues after them",
-                                    job->state.count)
+                                    job->files.state.count)
                         : BERTH_OK;
 }
 
 static enum berth_status read_dump(struct job *job, const volatile int *stop,
                                    struct berth_error *error) {
-    job->from = job->last.next.page;
+    job->from = job->found.last.next.page;
     for (int at_end = 0; !at_end;) {
         const enum berth_status status = read_batch(job, stop, &at_end, error);
         TRY(job->all_failed ? status : settle(job, status, error));
@@ -566,19 +441,17 @@ static enum berth_status read_dump(struct job *job, const volatile int *stop,
 }
 
 static enum berth_status conclude(struct job *job, struct berth_error *error) {
-    if (job->saved.articles == 0) {
+    const struct wikipedia_counts *saved = &job->files.saved;
+    if (saved->articles == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: no articles found; pages: %" PRId64 ", redirects: %" PRId64
                          ", in other namespaces: %" PRId64 ", without text: %" PRId64
                          ", damaged or too long: %" PRId64,
                          job->settings->dump, job->counts->pages, job->counts->redirects,
-                         job->counts->other_namespaces, job->saved.empty,
+                         job->counts->other_namespaces, saved->empty,
                          job->counts->damaged + job->counts->oversize);
     }
-    *job->counts = counts_at(job, job->counts);
-    job->last.counts = *job->counts;
-    TRY(end_file(job, error));
-    return wikipedia_state_complete(&job->state, job->counts, error);
+    return wikipedia_files_end(&job->files, job->counts, error);
 }
 
 // The first rank locks the folder and reads what an earlier run has left.
@@ -586,13 +459,10 @@ static enum berth_status open_folder(struct job *job, struct berth_error *error)
     if (rank_of(job) > 0) {
         return BERTH_OK;
     }
-    TRY(dir_make(job->settings->folder, error));
-    TRY(file_lock_take(&job->lock, job->settings->folder, error));
-    TRY(wikipedia_state_open(&job->state, job->settings, error));
-    job->found = (struct found){.complete = job->state.complete, .count = job->state.count};
-    if (job->state.count > 0) {
-        job->found.last = job->state.files[job->state.count - 1];
-    }
+    TRY(wikipedia_files_open(&job->files, job->settings, error));
+    job->found = (struct found){.complete = job->files.state.complete,
+                                .count = job->files.state.count,
+                                .last = job->files.last};
     return BERTH_OK;
 }
 
@@ -605,7 +475,6 @@ static enum berth_status share_found(struct job *job, struct berth_error *error)
         comm->sum(comm, &threads, 1);
         TRY(comm->status(comm, error));
     }
-    job->last = job->found.last;
     job->all_threads = (int)threads;
     job->share_bytes = BATCH_BYTES * (uint64_t)job->all_threads / (uint64_t)rank_count(job);
     return BERTH_OK;
@@ -615,7 +484,7 @@ static enum berth_status run(struct job *job, const volatile int *stop, struct b
     TRY(settle(job, open_folder(job, error), error));
     TRY(share_found(job, error));
     if (job->found.complete) {
-        *job->counts = job->last.counts;
+        *job->counts = job->found.last.counts;
         log_note(job->log, "%s: the text is complete (%zu file%s)", job->settings->folder,
                  job->found.count, number_ending((int64_t)job->found.count));
         return BERTH_OK;
@@ -631,7 +500,6 @@ static enum berth_status run(struct job *job, const volatile int *stop, struct b
 }
 
 static void done(struct job *job) {
-    file_writer_abort(&job->writer);
     mediawiki_close(job->reader);
     mediawiki_close(job->head);
     dump_close(&job->dump);
@@ -643,14 +511,10 @@ static void done(struct job *job) {
     memory_free(job->articles);
     memory_free(job->url);
     buffer_done(&job->batch);
-    buffer_done(&job->header);
     buffer_done(&job->passed);
     if (rank_of(job) == 0) {
-        job->state.is_new = job->state.is_new &&
-                            file_lock_check(&job->lock, NULL) == BERTH_OK; // else it is another's
-        wikipedia_state_done(&job->state);
+        wikipedia_files_close(&job->files);
     }
-    file_lock_release(&job->lock);
 }
 
 // Reports the skipped pages.
@@ -681,8 +545,7 @@ enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
                       .log = log,
                       .counts = counts,
                       .dump.file.descriptor = -1,
-                      .lock.descriptor = -1,
-                      .writer.descriptor = -1};
+                      .files = {.lock.descriptor = -1, .writer.descriptor = -1}};
     char *first = wikipedia_file_path(settings->folder, 0);
     *counts = (struct wikipedia_counts){0};
     // Checked before a folder is created.
