@@ -110,9 +110,9 @@ enum berth_status dir_check(const char *path, struct berth_error *error) {
 
 enum berth_status file_check_output(const char *output, const char *input,
                                     struct berth_error *error) {
-    struct stat new, old;
-    const int is_same = stat(output, &new) == 0 && stat(input, &old) == 0 &&
-                        new.st_dev == old.st_dev &&new.st_ino == old.st_ino;
+    struct stat to, from;
+    const int is_same = stat(output, &to) == 0 && stat(input, &from) == 0 &&
+                        to.st_dev == from.st_dev && to.st_ino == from.st_ino;
     return !is_same ? BERTH_OK
                     : error_set(error, BERTH_CANT_CREATE,
                                 "the output %s is the same file as the input %s, which would be "
