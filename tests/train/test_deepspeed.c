@@ -324,6 +324,27 @@ static void test_command_line_wins_and_says_so(void **state) {
     assert_note("learning_rate: 1e-05 on the command line overrides optimizer.params.lr 5e-05");
     assert_note("precision: fp32 on the command line overrides bf16.enabled bf16");
     assert_null(strstr(notes, "train_batch_size")); // the same value is no conflict
+    assert_int_equal(
+        apply(&config, "{\"train_batch_size\":16,\"bfloat16\":{\"enabled\":true}}", &error),
+        BERTH_OK);
+    assert_note("precision: fp32 on the command line overrides bfloat16.enabled bf16");
+}
+
+// DeepSpeed's defaults are not in the file.
+static void test_command_line_overrides_no_default(void **state) {
+    struct berth_config config;
+    struct berth_error error;
+    option_defaults(&config);
+    set(&config, "learning_rate", "1e-5");
+    set(&config, "precision", "bf16");
+    set(&config, "max_grad_norm", "1");
+    assert_int_equal(apply(&config,
+                           "{\"train_batch_size\":16,\"optimizer\":{\"type\":\"Adam\","
+                           "\"params\":{\"weight_decay\":0.0}}}",
+                           &error),
+                     BERTH_OK);
+    assert_true(config.learning_rate == 1e-5 && config.max_grad_norm == 1);
+    assert_null(strstr(notes, "overrides"));
 }
 
 static void expect_scalars(const char *section, const char *expected) {
@@ -563,6 +584,7 @@ int main(void) {
         SCRATCH_TEST(test_loss_scaling),
         SCRATCH_TEST(test_fp16_runs_as_such_on_a_gpu),
         SCRATCH_TEST(test_command_line_wins_and_says_so),
+        SCRATCH_TEST(test_command_line_overrides_no_default),
         SCRATCH_TEST(test_scalars_go_where_the_section_says),
         SCRATCH_TEST(test_without_a_scheduler),
         SCRATCH_TEST(test_auto_is_the_runs_own),

@@ -23,8 +23,14 @@ struct reading {
     const struct berth_log *log;
 };
 
-// Sets a row from text unless the command line did; `key` is the file's name for it. The text for a
-// row of type OPTION_TEXT must be a constant.
+// Whether the key has a value or "auto".
+static int has_key(const struct reading *r, const char *key) {
+    return deepspeed_value(r->root, key) != NULL || deepspeed_is_auto(r->root, key);
+}
+
+// Sets a row from text unless the command line did; `key` is the file's name for it, which the file
+// may not have: then the text is DeepSpeed's default, and nothing is overridden. The text for a row
+// of type OPTION_TEXT must be a constant.
 static enum berth_status set_row(struct reading *r, const char *name, const char *key,
                                  const char *text, struct berth_error *error) {
     const struct option_row *row = option_find(name);
@@ -34,7 +40,7 @@ static enum berth_status set_row(struct reading *r, const char *name, const char
         TRY(option_set(&file, row, text, error));
         option_print(&r->before, row, own, sizeof own);
         option_print(&file, row, other, sizeof other);
-        if (strcmp(own, other) != 0) {
+        if (strcmp(own, other) != 0 && has_key(r, key)) {
             log_note(r->log, "%s: %s on the command line overrides %s %s of %s", name, own, key,
                      other, r->path);
         }
@@ -87,11 +93,6 @@ static enum berth_status take(struct reading *r, const char *name, struct berth_
 
 static int is_given(const struct reading *r, const char *name) {
     return option_is_given(&r->before, option_find(name));
-}
-
-// Whether the key has a value or "auto".
-static int has_key(const struct reading *r, const char *key) {
-    return deepspeed_value(r->root, key) != NULL || deepspeed_is_auto(r->root, key);
 }
 
 // --- the file's own keys ------------------------------------------------------------------------
@@ -423,7 +424,9 @@ static enum berth_status take_precision(struct reading *r, struct berth_error *e
                  r->path, names[r->config->precision]);
         return BERTH_OK;
     }
-    const char *key = half ? "fp16.enabled" : "bf16.enabled";
+    const char *key = half                             ? "fp16.enabled"
+                      : has_key(r, "bfloat16.enabled") ? "bfloat16.enabled"
+                                                       : "bf16.enabled";
     const enum berth_precision half_runs_as = has_fp16(r) ? BERTH_FP16 : BERTH_BF16;
     const enum berth_precision precision = half ? half_runs_as : brain ? BERTH_BF16 : BERTH_FP32;
     TRY(set_row(r, "precision", key, names[precision], error));
