@@ -7,6 +7,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "format/json/json.h"
+#include "format/tensors/tensor_file.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -189,6 +190,12 @@ enum berth_status model_files_check(const struct hub_snapshot *snapshot, const c
 
 // --- by name ------------------------------------------------------------------------------------
 
+// A file of weights that is not there, as a user may name it: "model.safetensors".
+static int names_weights(const char *id) {
+    return tensor_path_ends(id, ".safetensors") || tensor_path_ends(id, ".bin") ||
+           tensor_path_ends(id, ".pt");
+}
+
 static enum berth_status find_in_cache(const char *id, char **path, struct berth_error *error) {
     char *root = hub_cache_root();
     struct hub_snapshot snapshot = {.folder = NULL};
@@ -196,10 +203,12 @@ static enum berth_status find_in_cache(const char *id, char **path, struct berth
         root == NULL ? no_memory(error)
                      : hub_snapshot_find(root, "model", id, HUB_MAIN, &snapshot, error);
     if (status == BERTH_OK && snapshot.folder == NULL) {
-        status = error_set(error, BERTH_NO_INPUT,
-                           "%s: no such folder, and no model with that name in the cache %s; "
-                           "`berth fetch %s` downloads it",
-                           id, root, id);
+        status = names_weights(id)
+                     ? error_set(error, BERTH_NO_INPUT, "%s: no such file", id)
+                     : error_set(error, BERTH_NO_INPUT,
+                                 "%s: no such folder, and no model with that name in the cache %s; "
+                                 "`berth fetch %s` downloads it",
+                                 id, root, id);
     } else if (status == BERTH_OK) {
         status = model_files_check(&snapshot, id, error);
     }

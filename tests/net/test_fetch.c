@@ -739,6 +739,8 @@ static void test_a_model_that_is_nowhere(void **state) {
     struct berth_error error;
     assert_int_equal(berth_find_model("acme/tiny", &path, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "berth fetch acme/tiny");
+    assert_int_equal(berth_find_model("acme/model.safetensors", &path, &error), BERTH_NO_INPUT);
+    assert_string_equal(error.message, "acme/model.safetensors: no such file");
     assert_int_equal(berth_find_model("./acme/tiny", &path, &error),
                      BERTH_OK); // not a name on the hub
     assert_string_equal(path, "./acme/tiny");
