@@ -113,18 +113,22 @@ const char *option_nearest(const char *name, unsigned jobs, struct option_spelli
 
 // --- setting -------------------------------------------------------------------------------------
 
-// "a number from 0 to 1", "a whole number of at least 8"
-static void describe_range(const struct option_row *row, char *text, size_t size) {
-    const char *noun = row->type == OPTION_INTEGER ? "a whole number" : "a number";
+// "a number from 0 to 1", "a whole number of at least 8". is_large: for a value that no integer
+// holds.
+static void describe_range(const struct option_row *row, int is_large, char *text, size_t size) {
+    const int is_whole = row->type == OPTION_INTEGER;
+    const char *noun = is_whole ? "a whole number" : "a number",
+               *format = is_whole ? "%.0f" : "%.10g";
     char low[NUMBER_TEXT_SIZE], high[NUMBER_TEXT_SIZE];
-    number_format(low, sizeof low, "%.10g", row->minimum);
-    number_format(high, sizeof high, "%.10g", row->maximum);
+    number_format(low, sizeof low, format, row->minimum);
+    number_format(high, sizeof high, format, row->maximum);
     if (isinf(row->minimum)) {
         snprintf(text, size, "%s", noun);
     } else if (strcmp(low, high) == 0) {
         snprintf(text, size, "%s", low);
     } else if (isinf(row->maximum)) {
-        snprintf(text, size, "%s of at least %s", noun, low);
+        snprintf(text, size, "%s of at least %s%s", noun, low,
+                 is_large ? " and at most 9223372036854775807" : "");
     } else {
         snprintf(text, size, "%s from %s to %s", noun, low, high);
     }
@@ -143,7 +147,10 @@ static enum berth_status bad_value(const struct option_row *row, const char *val
 static enum berth_status out_of_range(const struct option_row *row, const char *value,
                                       struct berth_error *error) {
     char expected[128];
-    describe_range(row, expected, sizeof expected);
+    double number;
+    const int is_large =
+        row->type == OPTION_INTEGER && number_parse_real(value, &number) && number >= 0x1p63;
+    describe_range(row, is_large, expected, sizeof expected);
     return bad_value(row, value, expected, error);
 }
 

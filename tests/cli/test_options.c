@@ -161,7 +161,8 @@ static void bad_values_name_option_range_and_value(void **state) {
     expect_refusal("warmup_proportion", "1.5", "from 0 to 1");
     expect_refusal("max_seq_length", "7", "from 8 to 65536");
     expect_refusal("max_seq_length", "384.5", "a whole number");
-    expect_refusal("seed", "99999999999999999999", "a whole number");
+    expect_refusal("seed", "99999999999999999999", "of at least 0 and at most 9223372036854775807");
+    expect_refusal("seed", "-1", "a whole number of at least 0, found \"-1\"");
     expect_refusal("do_lower_case", "maybe", "true or false");
     expect_refusal("precision", "fp8", "one of fp32, bf16");
     expect_refusal("schedule", "Linear", "linear, bertadam");
