@@ -9,6 +9,7 @@
 #include "data/stages/instance_stage.h"
 #include "data/stages/pack_stage.h"
 #include "data/stages/shard_stage.h"
+#include "data/stages/stage_work.h"
 #include "data/wikipedia/wikipedia.h"
 #include "format/checksum/digest.h"
 #include "train/engine/inputs.h"
@@ -234,8 +235,8 @@ static enum berth_status make_shards(struct job *job, struct berth_prepare_stage
                                 .test_is_named = is_named(config, "test_shards"),
                                 .threads = job->threads,
                                 .comm = job->comm};
-    TRY(comm_settle(job->comm,
-                    extracted != NULL ? check_extracted(job, extracted, error) : BERTH_OK, error));
+    TRY(stage_settle_input(
+        job->comm, extracted != NULL ? check_extracted(job, extracted, error) : BERTH_OK, error));
     if (extracted != NULL) {
         stage.sources[stage.source_count++] =
             (struct corpus_source){CORPUS_EXTRACTED, &extracted, 1};
@@ -383,10 +384,11 @@ static enum berth_status make_packs(struct job *job, struct berth_prepare_stage 
                                .seed = (uint64_t)job->config.seed,
                                .threads = job->threads,
                                .comm = job->comm};
-    TRY(comm_settle(job->comm,
-                    check_complete(job->instances, INSTANCE_MANIFEST,
-                                   "run the stage \"hdf5\" first, until it is complete", error),
-                    error));
+    TRY(stage_settle_input(job->comm,
+                           check_complete(job->instances, INSTANCE_MANIFEST,
+                                          "run the stage \"hdf5\" first, until it is complete",
+                                          error),
+                           error));
     TRY(run_pack_stage(&stage, job->log, job->stop, &job->result->pack, error));
     done->bytes = job->result->pack.tokens * (int64_t)sizeof(int32_t);
     return BERTH_OK;

@@ -86,6 +86,12 @@ for mpi in $mpis; do
     same stream "$mpi-stream-4"
     [ "$mpi" = "${mpis%%[[:space:]]*}" ] || continue # what follows does not depend on the MPI
 
+    what="$mpi, a folder that the hosts do not share"
+    timeout 60 $(launcher_of "$mpi") -n 1 "$BERTH" $prepare --output "$work/here" : -n 1 "$BERTH" $prepare --output "$work/there" \
+        >"$out" 2>"$err" </dev/null
+    code=$?
+    expect_code 66
+    once 'run the stage "text" first, until it is complete; if that was done, this rank does not see it'
     launch "$mpi" 2 pack "$work/nothing" "$work/none" --threads 1
     expect_code 66
     once "$work/nothing"

@@ -362,7 +362,8 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
                              struct berth_error *error) {
     struct comm *comm = job->asked->comm;
     char *manifest = NULL;
-    enum berth_status status = stage_settle(comm, begin(job, settings, &manifest, error), error);
+    enum berth_status status =
+        stage_settle_input(comm, begin(job, settings, &manifest, error), error);
     if (status == BERTH_OK) {
         const struct stage_place place = {job->asked->folder, manifest, comm};
         status = stage_open(&job->stage, &place, settings, error);

@@ -15,6 +15,9 @@ int stage_rank(const struct comm *comm);
 int stage_ranks(const struct comm *comm);
 // comm_settle; without a communicator `own`.
 enum berth_status stage_settle(struct comm *comm, enum berth_status own, struct berth_error *error);
+// The same for a look at the files of the stage before, which ranks of other hosts may not see.
+enum berth_status stage_settle_input(struct comm *comm, enum berth_status own,
+                                     struct berth_error *error);
 
 // The progress of a phase and its first failure; all functions are thread-safe.
 struct stage_work {
