@@ -314,12 +314,6 @@ static void put_figures(struct json_line *line, int as_json, const struct bench_
 
 static enum berth_status check_options(const struct cli_call *call, enum bench_kind kind,
                                        struct berth_error *error) {
-    if (cli_is_given(call, "replay_compute") && kind != BENCH_TRAIN) {
-        return error_set(error, BERTH_USAGE, "--replay_compute is for `berth bench train`");
-    }
-    if (cli_is_given(call, "save_times") && kind != BENCH_RANKS) {
-        return error_set(error, BERTH_USAGE, "--save_times is for `berth bench ranks`");
-    }
     if (cli_value(call, "data") == NULL && kind == BENCH_PRETRAIN) {
         return error_set(error, BERTH_USAGE,
                          "missing option --input_dir, which `berth bench pretrain` needs");
@@ -510,6 +504,9 @@ static enum berth_status forecast_hosts(struct cli_call *call, const struct aske
     struct bench_figures figures;
     settings.cluster = &cluster;
     TRY(bench_run(&settings, &figures, error));
+    if (i == 0) {
+        put_head(call);
+    }
     for (size_t link = 0; link < asked->gbit_count; link++) {
         TRY(put_forecast(call, &cluster, asked->gbits[link], &figures, &forecasts[link], error));
     }
@@ -524,7 +521,6 @@ static enum berth_status run_ranks(struct cli_call *call, struct berth_error *er
     TRY(read_asked(call, &asked, error));
     call->config.threads = threads_of(call);
     TRY(berth_reporter_open(&call->config, STDERR_FILENO, &reporter, error));
-    put_head(call);
     for (size_t i = 0; i < asked.host_count && status == BERTH_OK; i++) {
         status = forecast_hosts(call, &asked, i, reporter, error);
     }
@@ -567,14 +563,34 @@ static enum cli_processes processes_of(const struct cli_call *call) {
     return kind != NULL ? kind->processes : CLI_EACH;
 }
 
-static void note_unused(const struct cli_call *call, const struct kind *kind) {
+// The first benchmark in which the verb's own option has an effect.
+static const struct kind *kind_with(const char *option) {
+    size_t i = 0;
+    while (!option_is_named(&(struct option_row){.name = "json", .aliases = kinds[i].options},
+                            option)) {
+        i++;
+    }
+    return &kinds[i];
+}
+
+// An option without effect is noted. Files of times are refused: they would be missing, or not be
+// read.
+static enum berth_status check_unused(const struct cli_call *call, const struct kind *kind,
+                                      struct berth_error *error) {
+    static const struct option_row files = {.name = "save_times", .aliases = "replay_compute"};
     const struct option_row used = {.name = "json", .aliases = kind->options};
     for (size_t i = 0; i < call->verb->option_count; i++) {
         const char *name = call->verb->options[i].name;
-        if (cli_is_given(call, name) && !option_is_named(&used, name)) {
-            cli_note(call, "--%s has no effect in `berth bench %s`", name, kind->name);
+        if (!cli_is_given(call, name) || option_is_named(&used, name)) {
+            continue;
         }
+        if (option_is_named(&files, name)) {
+            return error_set(error, BERTH_USAGE, "--%s is for `berth bench %s`", name,
+                             kind_with(name)->name);
+        }
+        cli_note(call, "--%s has no effect in `berth bench %s`", name, kind->name);
     }
+    return BERTH_OK;
 }
 
 // Of several processes, the first one has measured.
@@ -592,7 +608,7 @@ static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     }
     char name[64];
     snprintf(name, sizeof name, "bench %s", kind->name);
-    note_unused(call, kind);
+    TRY(check_unused(call, kind, error));
     TRY(run_init(&measured, name, error));
     enum berth_status status = kind->run(call, error);
     if (status == BERTH_OK && call->config.report != NULL) {

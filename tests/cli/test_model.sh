@@ -390,6 +390,9 @@ awk "BEGIN {exit !($(number 3 predicted_samples_per_second) < $(number 4 predict
 run $ranks --hosts 2 --link_gbit 1
 expect_code 0
 expect_out 'samples/s efficiency'
+run bench ranks --config "$work/config.json" --data "$work/absent.json" --vocab "$work/model/vocab.txt" --hosts 2 --link_gbit 1
+expect_code 66
+expect_empty "$out"
 run $ranks --hosts 1 --save_times "$work/times.json" --json
 expect_code 0
 run bench train --config "$work/config.json" --data "$work/data.json" --vocab "$work/model/vocab.txt" --max_seq_length 64 \
