@@ -389,7 +389,10 @@ static enum berth_status check_required(const struct cli_call *call, struct bert
 
 enum berth_status cli_parse(struct cli_call *call, const struct cli_verb *verb, int count,
                             char **words, struct berth_error *error) {
-    *call = (struct cli_call){.verb = verb, .do_train = -1, .do_predict = -1};
+    *call = (struct cli_call){.verb = verb,
+                              .do_train = -1,
+                              .do_predict = -1,
+                              .launcher = {.has_noted = cli_launcher_has_started()}};
     berth_config_init(&call->config);
     if (cli_is_arguments_file(verb, count, words)) {
         TRY(cli_read_arguments_file(words[0], &count, &words, error));

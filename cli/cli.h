@@ -43,6 +43,7 @@ struct cli_launcher {
     int is_used;                   // --model_name was given
     const char *data, *checkpoint; // folders
     const char *processes, *per_socket, *hosts;
+    int has_noted; // the process that called mpirun has printed the notes on the command line
 };
 
 // What a verb does if it was started as one of several processes. One that writes files refuses,
@@ -156,6 +157,9 @@ enum berth_status cli_launcher_check_verb(const struct cli_call *call, const cha
                                           struct berth_error *error);
 // After all words were read: its folders and variables (CHECKPOINT_DIR, DATASET_DIR, ...).
 enum berth_status cli_launcher_follow(struct cli_call *call, struct berth_error *error);
+// Whether mpirun was called for this process by another one with the same words, which has printed
+// the notes on them.
+int cli_launcher_has_started(void);
 // Starts its processes, in the place of this one, with the program's words `command`; returns if
 // this process is to run the verb. BERTH_CONFIG if another number of processes was started.
 enum berth_status cli_launcher_start(const struct cli_call *call, char **command,

@@ -271,9 +271,13 @@ static enum berth_status start_processes(const struct start *start, char **comma
                      text);
 }
 
+int cli_launcher_has_started(void) {
+    return getenv(STARTED) != NULL;
+}
+
 static enum berth_status check_count(const struct cli_launcher *own, int64_t count,
                                      const struct launch *launch, struct berth_error *error) {
-    if (getenv(STARTED) != NULL && launch->size == 1) {
+    if (cli_launcher_has_started() && launch->size == 1) {
         return error_set(error, BERTH_UNAVAILABLE,
                          "mpi_num_processes: mpirun has started processes that do not know of each "
                          "other: it belongs to an MPI for which Berth has no module (`berth "
@@ -286,6 +290,16 @@ static enum berth_status check_count(const struct cli_launcher *own, int64_t cou
                            own->processes, launch->launcher->name, launch->size);
 }
 
+static void note_places(const struct cli_call *call) {
+    const char *without = "has no effect without --mpi_num_processes of at least 2";
+    if (call->launcher.hosts != NULL) {
+        cli_note(call, "--mpi_hostnames %s", without);
+    }
+    if (call->launcher.per_socket != NULL) {
+        cli_note(call, "--mpi_num_processes_per_socket %s", without);
+    }
+}
+
 enum berth_status cli_launcher_start(const struct cli_call *call, char **command,
                                      struct berth_error *error) {
     const struct cli_launcher *own = &call->launcher;
@@ -294,6 +308,7 @@ enum berth_status cli_launcher_start(const struct cli_call *call, char **command
     int64_t count = 1;
     char text[512];
     if (own->processes == NULL) {
+        note_places(call);
         return BERTH_OK;
     }
     if (!number_parse_integer(own->processes, &count) || count < 1) {
@@ -302,6 +317,7 @@ enum berth_status cli_launcher_start(const struct cli_call *call, char **command
                          own->processes);
     }
     if (count == 1 && launch.size == 1) {
+        note_places(call);
         return BERTH_OK;
     }
     TRY(check_count(own, count, &launch, error));

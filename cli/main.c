@@ -155,6 +155,7 @@ static enum berth_status run_kept(const struct cli_verb *verb, int count, char *
     }
     TRY(cli_parse(&call, verb, count, words, error));
     TRY(cli_launcher_start(&call, command, error));
+    call.launcher.has_noted = 0;
     TRY(take_part(&call, &runs, error));
     if (!runs) {
         return BERTH_OK;

@@ -50,6 +50,9 @@ refused 'needs at least 1' bench ranks --data f --hosts 2 --warm_up_steps 0
 refused 'is for one number of --hosts' bench ranks --data f --hosts 2,3 --save_times t
 refused 'is for `berth bench train`' bench ranks --data f --hosts 2 --replay_compute t
 refused 'is for `berth bench ranks`' bench train --data f --save_times t
+expect_no "$err" 'has no effect'
+refused 'is for `berth bench ranks`' bench peak --data f --save_times t
+expect_err 'note: --data has no effect in `berth bench peak`'
 refused '--data_dir is missing' bench train --task mrpc
 
 # Missing and malformed values.
@@ -74,7 +77,12 @@ refused 'expected one of fp32, bf16, fp16, int8, auto' $base --precision fp8
 refused 'expected true or false' $base --do_lower_case=perhaps
 refused 'a whole number from 1 to 100' answer --model x --question y --top 0
 refused 'a number from 0.01 to 600, found "1000"' bench peak --seconds 1000
-refused 'a whole number from -1 to 1e+12' $base --dry-run --max_steps 9223372036854775807
+refused 'a whole number from -1 to 1000000000000' $base --dry-run --max_steps 9223372036854775807
+run finetune squad --model "$work/absent" --train "$work/data.json" --output "$work/none" --mpi_hostnames a,b \
+    --mpi_num_processes_per_socket 2
+for name in mpi_hostnames mpi_num_processes_per_socket; do
+    expect_err "note: --$name has no effect without --mpi_num_processes of at least 2"
+done
 refused 'did you mean --local_rank?' $base --local_rnak 0
 refused 'not both' answer --model x --question y --context a --context-file b
 refused 'option question: expected some text' answer --model x --question '' --context a

@@ -95,6 +95,9 @@ done
 script $mrpc OUTPUT_DIR=mrpc MPI_NUM_PROCESSES=$processes fp32_training_single_node.sh
 expect_code 0
 [ $processes = 1 ] || expect_err "ranks: $processes on 1 host"
+expect_err "note: --framework has no effect"
+grep '^berth: note: ' "$err" | sort | uniq -d >twice
+[ ! -s twice ] || fail "printed by two processes: $(cat twice)"
 expect_file mrpc/eval_results.txt
 script $mrpc OUTPUT_DIR=class fp32_classifier_training.sh
 expect_code 0
