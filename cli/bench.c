@@ -218,7 +218,7 @@ static void read_peaks(struct device *device, enum dtype compute, struct table *
 static enum berth_status measure_on(struct cli_call *call, struct device *device, int products_only,
                                     struct bench_geometry *geometry, struct table *table,
                                     struct berth_error *error) {
-    TRY(machine_compute_dtype(&call->config, device, NULL, &geometry->compute, error));
+    TRY(machine_compute_dtype(&call->config, comm_self(), device, NULL, &geometry->compute, error));
     const struct bench_choice choice = {products_only, cli_value(call, "only")};
     const struct bench_timing timing = {bench_clock(device, machine_threads(&call->config)),
                                         (int)cli_integer(call, "repeats")};

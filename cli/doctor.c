@@ -165,7 +165,8 @@ static void put_precisions(struct facts *facts, const struct device *device) {
         struct berth_config config = {.precision = i};
         enum dtype compute;
         int is_int8;
-        if (machine_inference_dtype(&config, device, NULL, &compute, &is_int8, NULL) == BERTH_OK) {
+        if (machine_inference_dtype(&config, comm_self(), device, NULL, &compute, &is_int8, NULL) ==
+            BERTH_OK) {
             const size_t used = strlen(found);
             snprintf(found + used, sizeof found - used, "%s%s", used > 0 ? " " : "",
                      machine_precision_name(i));
@@ -187,7 +188,7 @@ static enum berth_status put_device(struct facts *facts, struct berth_config *co
     put_text(facts, "processors_usable", processors);
     put_integer(facts, "threads", machine_threads(config));
     enum berth_status status =
-        machine_inference_dtype(config, device, NULL, &compute, &is_int8, error);
+        machine_inference_dtype(config, comm_self(), device, NULL, &compute, &is_int8, error);
     put_text(facts, "precision", machine_precision_name(config->precision));
     put_precisions(facts, device);
     device->close(device);
@@ -239,7 +240,7 @@ static enum berth_status put_comm(struct facts *facts, struct cli_call *call,
     call->config.comm_timeout = COMM_SECONDS;
     gethostname(host, sizeof host - 1);
     put_text(facts, "host", host);
-    TRY(machine_comm_open(&call->config, &log, &comm, error));
+    TRY(machine_comm_open("doctor", &call->config, &log, &comm, error));
     put_text(facts, "comm", comm->name);
     put_integer(facts, "ranks", comm->size);
     put_integer(facts, "rank", comm->rank);

@@ -4,6 +4,7 @@
 #include "api/arguments.h"
 #include "api/encoder.h"
 #include "core/memory.h"
+#include "model/sentence.h"
 #include "train/machine/machine.h"
 
 #include <string.h>
@@ -158,7 +159,11 @@ enum berth_status berth_embed(const struct berth_config *config, struct berth_lo
     REQUIRE_CONFIG(config, error);
     TRY(check(job, error));
     struct embed embed = {.config = config, .job = job, .log = log, .comm = comm_self()};
-    enum berth_status status = machine_comm_open(config, &embed.log, &embed.comm, error);
+    struct berth_config compared = *config; // of the ranks
+    compared.pooling = job->pooling >= 0 ? sentence_pooling_names[job->pooling] : NULL;
+    compared.normalize = job->normalize;
+    enum berth_status status =
+        machine_comm_open("embed", &compared, &embed.log, &embed.comm, error);
     if (status == BERTH_OK) {
         status = run(&embed, error);
     }

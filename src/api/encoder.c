@@ -44,15 +44,21 @@ static void settle_casing(struct berth_config *config, const struct sentence *se
     }
 }
 
+static enum berth_status read_sentence(struct berth_encoder *encoder, struct berth_error *error) {
+    struct berth_config *config = &encoder->inference.config;
+    if (config->model_name_or_path != NULL) {
+        TRY(sentence_read(config->model_name_or_path, &encoder->sentence, error));
+        settle_casing(config, &encoder->sentence);
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status load(void *handle, const struct inference_source *source,
                               struct berth_error *error) {
     struct berth_encoder *encoder = handle;
     struct inference *inference = &encoder->inference;
     struct berth_config *config = &inference->config;
-    if (config->model_name_or_path != NULL) {
-        TRY(sentence_read(config->model_name_or_path, &encoder->sentence, error));
-        settle_casing(config, &encoder->sentence);
-    }
+    TRY(comm_settle(source->comm, read_sentence(encoder, error), error));
     TRY(predictor_open(&inference->predictor, config, PARAM_HEAD_NONE,
                        usual_length(&encoder->sentence), source->comm, source->log, error));
     note_other_length(config, &encoder->sentence,

@@ -504,7 +504,7 @@ enum berth_status berth_prepare(const struct berth_config *config,
                       .stop = stop,
                       .comm = comm_self(),
                       .result = result};
-    enum berth_status status = machine_comm_open(config, &log, &job.comm, error);
+    enum berth_status status = machine_comm_open("prepare", config, &log, &job.comm, error);
     if (status == BERTH_OK) {
         status = run(&job, error);
         job.comm->close(job.comm);
@@ -534,7 +534,7 @@ enum berth_status berth_pack(const struct berth_config *config, const char *inpu
         .length = is_named(config, "max_seq_length") ? (int)config->max_seq_length : 0,
         .seed = (uint64_t)own.seed,
         .threads = 1};
-    TRY(machine_comm_open(config, &log, &stage.comm, error));
+    TRY(machine_comm_open("pack", config, &log, &stage.comm, error));
     stage.threads = machine_threads(config); // the ranks of a host have divided its processors
     const enum berth_status status = run_pack_stage(&stage, &log, stop, result, error);
     stage.comm->close(stage.comm);

@@ -23,6 +23,20 @@ launch() { # MPI COUNT WORDS... of berth
     shift 2
     launch_program "$mpi" "$count" "$BERTH" "$@"
 }
+# Two processes with the settings of WORDS, the second one also with OTHERS.
+unlike() { # MPI WORDS... -- OTHERS...
+    local starter words=()
+    starter=$(launcher_of "$1")
+    shift
+    while [ "$1" != -- ]; do
+        words+=("$1")
+        shift
+    done
+    shift
+    what="${words[*]}, and $* in the second process"
+    timeout 120 $starter -n 1 "$BERTH" "${words[@]}" : -n 1 "$BERTH" "${words[@]}" "$@" >"$out" 2>"$err" </dev/null
+    code=$?
+}
 # Those of BERTH_MPIS whose launcher is installed.
 find_mpis() {
     local mpi starter

@@ -26,6 +26,14 @@ run finetune squad $spikes --output "$work/alone-spikes"
 expect_code 0
 expect_err "and leaves out its data"
 
+printf '{"train_batch_size": 8, "gradient_clipping": 0.5}\n' >"$work/one.json"
+printf '{"train_batch_size": 8, "gradient_clipping": 0.25}\n' >"$work/two.json"
+refused() { # TEXT
+    expect_code 78
+    once "rank 1 (host $(hostname)): $1 on rank 0"
+    [ ! -e "$work/none" ] || fail "something was written"
+}
+
 mpis=$(find_mpis)
 for mpi in $mpis; do
     launch "$mpi" 2 finetune squad $spikes --zero_stage 1 --output "$work/$mpi-spikes"
@@ -72,6 +80,30 @@ for mpi in $mpis; do
     code=$?
     expect_code 65
     once "rank 1: the weights differ from those of rank 0: $work/model1 is not the same on all hosts"
+
+    # The second process has another setting, another file of settings, another job.
+    train="finetune squad $settings --output $work/none"
+    unlike "$mpi" $train -- --learning_rate 5e-3
+    refused "learning_rate is 0.005, and 0.001"
+    unlike "$mpi" $train -- --train_batch_size 4
+    refused "train_batch_size is 4, and 8"
+    unlike "$mpi" $train --deepspeed_config "$work/one.json" -- --deepspeed_config "$work/two.json"
+    refused "max_grad_norm is 0.25, and 0.5"
+    what="$mpi, two jobs"
+    timeout 120 $(launcher_of "$mpi") -n 1 "$BERTH" $train : -n 1 "$BERTH" doctor >"$out" 2>"$err" </dev/null
+    code=$?
+    refused "the job is \"doctor\" of $("$BERTH" --version), and \"train squad\" of $("$BERTH" --version)"
+    # It has other paths, threads and instructions. The type of all is then one in which all are fast.
+    cp "$work/data.json" "$work/same.json"
+    rm -rf "$work/unlike"
+    unlike "$mpi" finetune squad $settings --output "$work/unlike" -- --train "$work/same.json" --threads 2 \
+        --instructions generic
+    expect_code 0
+    grep -qE '^  precision +fp32$' "$err" || fail "not fp32"
+    if "$BERTH" doctor | grep -qE '^precision +bf16$'; then
+        once "rank 1 (host $(hostname)) has no fast bf16, so all ranks compute in fp32"
+    fi
+
     launch "$mpi" 2 finetune squad $settings --virtual_ranks 3 --output "$work/none"
     expect_code 78
     once "--virtual_ranks 3: expected a multiple of the number of processes, 2"

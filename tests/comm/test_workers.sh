@@ -85,6 +85,14 @@ compare() { # NAME COUNT SCORE least|most FILES -- WORDS...
     check_workers "$name" "$count" "$score" "$kind" "$files"
 }
 
+# Of what workers have of their own, the settings that they derive it from agree.
+unlike "${mpis[0]}" $questions --output none --seed 5 --workers independent -- --seed 6
+expect_code 78
+once "seed is 6, and 5 on rank 0"
+unlike "${mpis[0]}" $questions --output none --workers independent -- --workers synchronous
+expect_code 78
+once "workers is synchronous, and independent on rank 0"
+
 compare squad 3 f1 most "model.safetensors predictions.json config.json vocab.txt" -- $questions
 [ "$best" -gt 0 ] || fail "the first of them is the best: choose other seeds"
 grep -qF "\"workers\":3,\"best_worker\":$best,\"best_seed\":$((5 + best))}" "$out" || fail "another result"
@@ -177,13 +185,25 @@ done
 # --- failures ------------------------------------------------------------------------------------
 
 rm codes
-# The second worker diverges. The other one's result is published; what is missing can be trained then.
-export SECOND="--learning_rate 1e30"
+# The second worker's weights are too large. The other one's result is published; what is missing can be trained then.
+cp -r model large
+python3 - large/model.safetensors <<'END'
+import struct
+import sys
+
+path = sys.argv[1]
+content = bytearray(open(path, "rb").read())
+begin = 8 + struct.unpack("<Q", content[:8])[0]
+count = (len(content) - begin) // 4
+content[begin:begin + 4 * count] = struct.pack("<f", 1e38) * count
+open(path, "wb").write(content)
+END
+export SECOND="--model large"
 launch_program "${mpis[turn++ % ${#mpis[@]}]}" 2 bash numbered.sh "$BERTH" $questions --output failed --seed 5 --workers independent
 unset SECOND
 expect_code 0
 [ "$(tr '\n' ' ' <codes)" = "1 1 " ] || fail "exit codes $(cat codes)"
-once "error: worker 1 (host $(hostname)): update 3: loss "
+once "error: worker 1 (host $(hostname)): update 1: loss "
 expect_err "failed has the best of the workers that have finished, worker 0"
 same_files failed squad-5 model.safetensors predictions.json
 grep -q '"state": "failed"' failed/workers.json || fail "no failure in the table"
@@ -196,8 +216,8 @@ same_files failed "squad-$((5 + best))" model.safetensors predictions.json
 # The second worker does not answer. The first one goes on for as long as it has to, and then ends with what it has.
 rm process
 what="a worker that does not answer"
-PASS= SECOND="--max_steps 100000" timeout 60 $(launcher_of "${mpis[turn++ % ${#mpis[@]}]}") -n 2 bash numbered.sh "$BERTH" $questions \
-    --max_steps 200 --save_steps 20 --evaluate_every_epoch false --output silent --seed 5 --workers independent \
+PASS= SECOND="--instructions generic" timeout 60 $(launcher_of "${mpis[turn++ % ${#mpis[@]}]}") -n 2 bash numbered.sh "$BERTH" $questions \
+    --max_steps 400 --save_steps 20 --evaluate_every_epoch false --output silent --seed 5 --workers independent \
     --comm_timeout 1 >"$out" 2>"$err" </dev/null &
 for _ in {1..600}; do
     [ -d silent/worker-1/checkpoint-20 ] && break

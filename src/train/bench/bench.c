@@ -83,9 +83,9 @@ static enum berth_status open_ranks(struct bench *bench, struct berth_error *err
     if (forecasts(bench)) {
         return open_cluster(bench, error);
     }
-    return trains(bench)
-               ? machine_comm_open(bench->settings->config, &bench->log, &bench->comm, error)
-               : BERTH_OK;
+    return trains(bench) ? machine_comm_open("bench", bench->settings->config, &bench->log,
+                                             &bench->comm, error)
+                         : BERTH_OK;
 }
 
 static enum berth_status settle_ranks(struct bench *bench, struct berth_error *error) {
@@ -147,22 +147,27 @@ static enum berth_status take_state(struct bench *bench, struct berth_error *err
 
 // All that needs no other rank.
 static enum berth_status open_data(struct bench *bench, struct berth_error *error) {
+    TRY(bench_data_open(&bench->data, bench->settings, bench->parts, error));
+    return machine_device_open(bench->settings->config, bench->comm, &bench->log, &bench->device,
+                               error);
+}
+
+static enum berth_status describe_state(struct bench *bench, struct berth_error *error) {
     struct berth_config *config = bench->settings->config;
-    struct bench_data *data = &bench->data;
+    const struct param_table *table = &bench->data.files.table;
     enum dtype compute;
     int is_int8 = 0;
-    TRY(bench_data_open(data, bench->settings, bench->parts, error));
-    TRY(machine_device_open(config, bench->comm, &bench->log, &bench->device, error));
-    TRY(trains(bench) ? machine_compute_dtype(config, bench->device, &bench->log, &compute, error)
-                      : machine_inference_dtype(config, bench->device, &bench->log, &compute,
-                                                &is_int8, error));
+    TRY(trains(bench) ? machine_compute_dtype(config, bench->comm, bench->device, &bench->log,
+                                              &compute, error)
+                      : machine_inference_dtype(config, bench->comm, bench->device, &bench->log,
+                                                &compute, &is_int8, error));
     bench->state = (struct state){.device = bench->device,
-                                  .table = &data->files.table,
+                                  .table = table,
                                   .compute = compute,
                                   .is_int8 = is_int8,
                                   .share = bench->share};
     if (forecasts(bench)) {
-        TRY(recorder_init(&bench->recorder, bench->cluster, &data->files.table, error));
+        TRY(recorder_init(&bench->recorder, bench->cluster, table, error));
         bench->recorder.times.zero_stage = bench->share.stage;
         bench->comm = &bench->recorder.comm;
     }
@@ -445,6 +450,10 @@ enum berth_status bench_run(const struct bench_settings *settings, struct bench_
     }
     if (status == BERTH_OK) {
         status = open_data(&bench, error);
+    }
+    status = comm_settle(bench.comm, status, error);
+    if (status == BERTH_OK) {
+        status = describe_state(&bench, error);
     }
     status = comm_settle(bench.comm, status, error);
     if (status == BERTH_OK) {

@@ -7,6 +7,7 @@
 #include "train/engine/plan.h"
 #include "train/inference/evaluate.h"
 #include "train/machine/machine.h"
+#include "train/machine/rank_settings.h"
 #include "train/tasks/squad_input.h"
 
 #include <math.h>
@@ -26,10 +27,10 @@ static enum berth_status check_int8(const struct predictor *predictor, struct be
                : BERTH_OK;
 }
 
-enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
-                                 enum param_head head, int64_t usual_length, struct comm *comm,
-                                 const struct berth_log *log, struct berth_error *error) {
-    *predictor = (struct predictor){.comm = comm};
+// All that needs no other rank: files and device.
+static enum berth_status open_alone(struct predictor *predictor, struct berth_config *config,
+                                    enum param_head head, int64_t usual_length,
+                                    const struct berth_log *log, struct berth_error *error) {
     if (config->model_name_or_path == NULL) {
         return error_set(error, BERTH_USAGE, "--model_name_or_path is missing");
     }
@@ -41,10 +42,17 @@ enum berth_status predictor_open(struct predictor *predictor, struct berth_confi
     if (head == PARAM_HEAD_SPAN) {
         TRY(squad_input_follow_model(config, &predictor->files, log, error));
     }
-    TRY(machine_device_open(config, predictor->comm, log, &predictor->device, error));
+    return machine_device_open(config, predictor->comm, log, &predictor->device, error);
+}
+
+enum berth_status predictor_open(struct predictor *predictor, struct berth_config *config,
+                                 enum param_head head, int64_t usual_length, struct comm *comm,
+                                 const struct berth_log *log, struct berth_error *error) {
+    *predictor = (struct predictor){.comm = comm};
+    TRY(comm_settle(comm, open_alone(predictor, config, head, usual_length, log, error), error));
     predictor->state =
         (struct state){.device = predictor->device, .table = &predictor->files.table};
-    TRY(machine_inference_dtype(config, predictor->device, log, &predictor->state.compute,
+    TRY(machine_inference_dtype(config, comm, predictor->device, log, &predictor->state.compute,
                                 &predictor->state.is_int8, error));
     return check_int8(predictor, error);
 }
@@ -179,7 +187,6 @@ static enum berth_status make_output(struct predict_job *job, struct berth_error
     return output_check(&job->config, "", error);
 }
 
-// All that needs no other rank: input and device.
 static enum berth_status prepare(struct predict_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
     TRY(predictor_open(&job->predictor, config, job->task->head,
@@ -206,6 +213,7 @@ static enum berth_status run(struct predict_job *job, struct berth_run_result *r
     struct comm *comm = job->comm;
     const struct berth_config *config = &job->config;
     TRY(comm_settle(comm, settle(job, error), error));
+    TRY(rank_settings_compare(comm, config, error));
     TRY(comm_settle(comm, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
     TRY(comm_settle(comm, prepare(job, error), error));
     TRY(comm_settle(comm, make_plan(job, error), error));
@@ -234,7 +242,9 @@ enum berth_status predict(const struct task *task, enum task_use use,
                               .lock = {.descriptor = -1}};
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
-    enum berth_status status = machine_comm_open(config, &job.log, &job.comm, error);
+    char what[64];
+    snprintf(what, sizeof what, "%s %s", use == TASK_PREDICT ? "predict" : "evaluate", task->name);
+    enum berth_status status = machine_comm_open(what, config, &job.log, &job.comm, error);
     if (status == BERTH_OK) {
         status = run(&job, result, error);
     }

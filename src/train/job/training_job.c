@@ -17,6 +17,7 @@
 #include "train/job/training_loop.h"
 #include "train/job/training_report.h"
 #include "train/machine/machine.h"
+#include "train/machine/rank_settings.h"
 #include "train/settings/deepspeed.h"
 #include "train/settings/recipes.h"
 #include "train/tasks/class_names.h"
@@ -142,6 +143,16 @@ static enum berth_status settle(struct training_job *job, struct berth_error *er
         TRY(need_start(job, error));
     }
     return log_settings(&job->log, config, job->task->jobs, error);
+}
+
+// DeepSpeed's file is read by each rank on its own host. Workers have seeds of their own.
+static enum berth_status compare_settings(const struct training_job *job,
+                                          struct berth_error *error) {
+    struct berth_config common = job->config;
+    if (is_worker(job)) {
+        common.seed -= job->peers->rank;
+    }
+    return rank_settings_compare(job->peers, &common, error);
 }
 
 // --- the output folder --------------------------------------------------------------------------
@@ -272,7 +283,8 @@ static size_t level_bytes(const struct training_job *job) {
 static enum berth_status measure_plan(struct training_job *job, struct berth_error *error) {
     job->state =
         (struct state){.device = job->device, .table = &job->files.table, .share = job->share};
-    TRY(machine_compute_dtype(&job->config, job->device, &job->log, &job->state.compute, error));
+    TRY(machine_compute_dtype(&job->config, job->peers, job->device, &job->log, &job->state.compute,
+                              error));
     return find_shape(job, &job->micro_batches, error);
 }
 
@@ -558,12 +570,11 @@ static enum berth_status look_at_output(struct training_job *job, struct berth_e
     return job->resume.folder != NULL ? BERTH_OK : need_start(job, error);
 }
 
-// All that needs no other rank: input, device and the plan's parts.
+// All that needs no other rank: input and device.
 static enum berth_status prepare(struct training_job *job, struct berth_error *error) {
     TRY(machine_start_threads(&job->config, error));
     TRY(read_inputs(job, error));
-    TRY(machine_device_open(&job->config, job->peers, &job->log, &job->device, error));
-    return measure_plan(job, error);
+    return machine_device_open(&job->config, job->peers, &job->log, &job->device, error);
 }
 
 static enum berth_status start(struct training_job *job, struct berth_error *error) {
@@ -613,9 +624,11 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
     struct comm *peers = job->peers;
     TRY(comm_settle(peers, open_log(job, error), error));
     TRY(comm_settle(peers, settle(job, error), error));
+    TRY(compare_settings(job, error));
     TRY(comm_settle(peers, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
     TRY(resume_share(&job->resume, job->comm, error));
     TRY(comm_settle(peers, prepare(job, error), error));
+    TRY(comm_settle(peers, measure_plan(job, error), error));
     TRY(settle_saving(job, error));
     TRY(comm_settle(peers, make_plan(job, error), error));
     if (job->config.dry_run) {

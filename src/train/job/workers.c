@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -321,9 +322,11 @@ enum berth_status workers_train(const struct task *task, const struct berth_conf
                                 struct berth_run_result *result, struct berth_error *error) {
     struct training_job_args args = {.task = task, .config = config, .log = log};
     struct berth_run_result ignored;
+    char job[64];
     result = result != NULL ? result : &ignored;
     *result = (struct berth_run_result){.final_loss = NAN, .eval_loss = NAN, .mfu = NAN};
-    TRY(machine_comm_open(config, &args.log, &args.comm, error));
+    snprintf(job, sizeof job, "train %s", task->name);
+    TRY(machine_comm_open(job, config, &args.log, &args.comm, error));
     args.peers = args.comm;
     if (option_is_independent(config) && args.comm->size > 1) {
         return train_independently(&args, stop, result, error);

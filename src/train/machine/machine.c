@@ -6,6 +6,7 @@
 #include "core/options.h"
 #include "train/machine/cgroup.h"
 #include "train/machine/cores.h"
+#include "train/machine/rank_settings.h"
 
 #include <inttypes.h>
 #include <malloc.h>
@@ -260,8 +261,17 @@ enum berth_status machine_compare_devices(struct comm *comm, const struct device
 
 // --- the other processes ------------------------------------------------------------------------
 
-enum berth_status machine_comm_open(const struct berth_config *config, struct berth_log *log,
-                                    struct comm **comm, struct berth_error *error) {
+// What all of them do is compared first, because the operations of other jobs are others.
+static enum berth_status compare_ranks(struct comm *comm, const char *job,
+                                       const struct berth_config *config,
+                                       struct berth_error *error) {
+    TRY(rank_settings_compare_job(comm, job, error));
+    return rank_settings_compare(comm, config, error);
+}
+
+enum berth_status machine_comm_open(const char *job, const struct berth_config *config,
+                                    struct berth_log *log, struct comm **comm,
+                                    struct berth_error *error) {
     const struct comm_options options = {.name = config->comm != NULL ? config->comm : "auto",
                                          .timeout_seconds = (double)config->comm_timeout};
     TRY(comm_open(&options, comm, error));
@@ -273,7 +283,10 @@ enum berth_status machine_comm_open(const struct berth_config *config, struct be
     }
     log_note(log, "ranks: %d on %d host%s, connected by %s", (*comm)->size, (*comm)->host_count,
              (*comm)->host_count > 1 ? "s" : "", (*comm)->name);
-    enum berth_status status = cores_divide(*comm, (int)config->threads, log, error);
+    enum berth_status status = compare_ranks(*comm, job, config, error);
+    if (status == BERTH_OK) {
+        status = cores_divide(*comm, (int)config->threads, log, error);
+    }
     if (status != BERTH_OK) {
         (*comm)->close(*comm);
         *comm = comm_self();
@@ -303,13 +316,31 @@ static enum berth_status check_dtype(const struct berth_config *config, const st
                            precisions[config->precision].name, device->name);
 }
 
-enum berth_status machine_compute_dtype(struct berth_config *config, const struct device *device,
-                                        const struct berth_log *log, enum dtype *compute,
-                                        struct berth_error *error) {
+// The type in which the devices of all ranks are fast, else fp32: ranks that compute in different
+// types would not compute the same model.
+static enum berth_status find_fast_dtype(struct comm *comm, const struct device *device,
+                                         const struct berth_log *log, enum dtype *fast,
+                                         struct berth_error *error) {
+    // The lowest rank without fast bf16, counted from the last; 0: none.
+    int slow = device->fast_dtype == DTYPE_BF16 ? 0 : comm->size - comm->rank;
+    TRY(comm->agree(comm, BERTH_OK, &slow, error));
+    *fast = slow == 0 ? DTYPE_BF16 : DTYPE_F32;
+    if (device->fast_dtype == DTYPE_BF16 && slow > 0) {
+        const int rank = comm->size - slow;
+        log_note(log, "rank %d (host %s) has no fast bf16, so all ranks compute in fp32", rank,
+                 comm->host_names[rank]);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status machine_compute_dtype(struct berth_config *config, struct comm *comm,
+                                        const struct device *device, const struct berth_log *log,
+                                        enum dtype *compute, struct berth_error *error) {
     if (config->precision == BERTH_PRECISION_AUTO) {
-        config->precision = device->fast_dtype == DTYPE_BF16 ? BERTH_BF16 : BERTH_FP32;
-        log_note(log, "precision: %s (auto, the faster one on this device)",
-                 precisions[config->precision].name);
+        TRY(find_fast_dtype(comm, device, log, compute, error));
+        config->precision = *compute == DTYPE_BF16 ? BERTH_BF16 : BERTH_FP32;
+        log_note(log, "precision: %s (auto%s)", precisions[config->precision].name,
+                 *compute == device->fast_dtype ? ", the faster one on this device" : "");
     }
     *compute = precisions[config->precision].dtype;
     if (config->precision == BERTH_INT8) {
@@ -320,14 +351,15 @@ enum berth_status machine_compute_dtype(struct berth_config *config, const struc
     return check_dtype(config, device, *compute, error);
 }
 
-enum berth_status machine_inference_dtype(struct berth_config *config, const struct device *device,
-                                          const struct berth_log *log, enum dtype *compute,
-                                          int *is_int8, struct berth_error *error) {
+enum berth_status machine_inference_dtype(struct berth_config *config, struct comm *comm,
+                                          const struct device *device, const struct berth_log *log,
+                                          enum dtype *compute, int *is_int8,
+                                          struct berth_error *error) {
     *is_int8 = config->precision == BERTH_INT8;
     if (!*is_int8) {
-        return machine_compute_dtype(config, device, log, compute, error);
+        return machine_compute_dtype(config, comm, device, log, compute, error);
     }
-    *compute = device->fast_dtype;
+    TRY(find_fast_dtype(comm, device, log, compute, error));
     // The host quantizes words and chooses wide columns where the weights are (model/int8.c).
     return device->is_host
                ? check_dtype(config, device, DTYPE_I8, error)

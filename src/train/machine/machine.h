@@ -42,25 +42,30 @@ enum berth_status machine_compare_devices(struct comm *comm, const struct device
                                           struct berth_error *error);
 
 // The communicator of config->comm ("auto": as the launcher says), which all processes that were
-// started together open, before a job divides its work among them; the caller closes it. Ranks of a
-// host that may use the same processors each keep to a part of them from then on (cores.h). Logs
-// how many processes there are. Only the first one reports: *log becomes silent in the others.
-enum berth_status machine_comm_open(const struct berth_config *config, struct berth_log *log,
-                                    struct comm **comm, struct berth_error *error);
+// started together open, before a job divides its work among them; the caller closes it. `job` says
+// what they are to do, "train squad". BERTH_CONFIG: it or the settings differ (rank_settings.h).
+// Ranks of a host that may use the same processors each keep to a part of them from then on
+// (cores.h). Logs how many processes there are. Only the first one reports: *log becomes silent in
+// the others.
+enum berth_status machine_comm_open(const char *job, const struct berth_config *config,
+                                    struct berth_log *log, struct comm **comm,
+                                    struct berth_error *error);
 
 // As --precision names it.
 const char *machine_precision_name(enum berth_precision precision);
 
-// The dtype to compute in: what config->precision says, or where that is auto, the device's fast
-// one, which is logged. config->precision then names it. BERTH_CONFIG: the device lacks it.
-enum berth_status machine_compute_dtype(struct berth_config *config, const struct device *device,
-                                        const struct berth_log *log, enum dtype *compute,
-                                        struct berth_error *error);
+// The dtype to compute in: what config->precision says, or where that is auto, the one that is fast
+// on the devices of all ranks, which is logged. config->precision then names it. BERTH_CONFIG: the
+// device lacks it. All ranks call it.
+enum berth_status machine_compute_dtype(struct berth_config *config, struct comm *comm,
+                                        const struct device *device, const struct berth_log *log,
+                                        enum dtype *compute, struct berth_error *error);
 // The same for inference, which may have its weights in int8. BERTH_CONFIG also for int8 of what
 // machine_compute_dtype is for: training.
-enum berth_status machine_inference_dtype(struct berth_config *config, const struct device *device,
-                                          const struct berth_log *log, enum dtype *compute,
-                                          int *is_int8, struct berth_error *error);
+enum berth_status machine_inference_dtype(struct berth_config *config, struct comm *comm,
+                                          const struct device *device, const struct berth_log *log,
+                                          enum dtype *compute, int *is_int8,
+                                          struct berth_error *error);
 
 // Peak FLOP/s of multiply-adds in that dtype: the best of `readings` short measurements; NaN if the
 // device cannot measure it.

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/machine/rank_settings.h"
+
+#include "core/memory.h"
+#include "core/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT_SIZE = 256 };
+
+static enum berth_status differ(const struct comm *comm, const char *what, const char *own,
+                                const char *first, struct berth_error *error) {
+    return error_set(error, BERTH_CONFIG,
+                     "rank %d (host %s): %s is %s, and %s on rank 0: all processes of a job need "
+                     "the same; compare their command lines and the files that these name",
+                     comm->rank, comm->host_names[comm->rank], what, *own != '\0' ? own : "not set",
+                     *first != '\0' ? first : "not set");
+}
+
+enum berth_status rank_settings_compare_job(struct comm *comm, const char *job,
+                                            struct berth_error *error) {
+    char own[TEXT_SIZE] = "", first[TEXT_SIZE];
+    if (comm->size == 1) {
+        return BERTH_OK;
+    }
+    snprintf(own, sizeof own, "\"%s\" of berth %s", job, BERTH_VERSION);
+    memcpy(first, own, sizeof first);
+    comm->broadcast(comm, first, sizeof first, 0);
+    TRY(comm->status(comm, error));
+    return comm_settle(
+        comm, strcmp(own, first) == 0 ? BERTH_OK : differ(comm, "the job", own, first, error),
+        error);
+}
+
+// Names the first row in which this rank's texts differ from those of rank 0.
+static enum berth_status compare(const struct comm *comm, const struct berth_config *config,
+                                 char (*first)[TEXT_SIZE], struct berth_error *error) {
+    for (size_t i = 0; i < option_row_count; i++) {
+        char own[TEXT_SIZE];
+        option_print(config, &option_rows[i], own, sizeof own);
+        if (!option_rows[i].local && strcmp(own, first[i]) != 0) {
+            return differ(comm, option_rows[i].name, own, first[i], error);
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status share(struct comm *comm, const struct berth_config *config,
+                               char (*first)[TEXT_SIZE], struct berth_error *error) {
+    for (size_t i = 0; i < option_row_count; i++) {
+        option_print(config, &option_rows[i], first[i], TEXT_SIZE);
+    }
+    comm->broadcast(comm, first, option_row_count * TEXT_SIZE, 0);
+    return comm->status(comm, error);
+}
+
+enum berth_status rank_settings_compare(struct comm *comm, const struct berth_config *config,
+                                        struct berth_error *error) {
+    if (comm->size == 1) {
+        return BERTH_OK;
+    }
+    char(*first)[TEXT_SIZE] = memory_array_zeroed(option_row_count, TEXT_SIZE);
+    enum berth_status status =
+        first != NULL ? BERTH_OK
+                      : error_no_memory(error, option_row_count * TEXT_SIZE, "the settings");
+    status = comm_settle(comm, status, error);
+    if (status == BERTH_OK) {
+        status = share(comm, config, first, error);
+    }
+    if (status == BERTH_OK) {
+        status = comm_settle(comm, compare(comm, config, first, error), error);
+    }
+    memory_free(first);
+    return status;
+}
