@@ -629,7 +629,7 @@ const struct option_row option_rows[] = {
     {FLAG("reports", wall_clock_breakdown, "false"), FREE, .jobs = JOB_TRAIN,
      DEEPSPEED("wall_clock_breakdown", NULL),
      .help = "report the times of forward, backward and step"},
-    {TEXT("reports", profile, NULL), FREE, .jobs = JOB_TRAIN, .unit = "A:B",
+    {TEXT("reports", profile, NULL), FREE, LOCAL, .jobs = JOB_TRAIN, .unit = "A:B",
      .aliases = "profile_steps", .alone = "true",
      .help = "record where the time of updates A to B goes; without a value, of updates 2 to 4"},
     {TEXT("reports", profile_output, NULL), FREE, LOCAL, .jobs = JOB_TRAIN, .unit = "FILE.json",

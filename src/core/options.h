@@ -90,8 +90,8 @@ struct option_row {
     const char *alone; // the value of a flag given without one; NULL: a value is required
     unsigned jobs;
     enum option_resume resume;
-    int local; // 1: the ranks of a job may differ in it: a path, a part of their hosts, or how much
-               // they print
+    int local; // 1: the ranks of a job may differ in it: a path, a part of their hosts, or what
+               // they print and record
     const char *deepspeed;         // path of a DeepSpeed JSON, "optimizer.params.lr"; NULL: none
     const char *deepspeed_default; // DeepSpeed's value where the key is absent; NULL: none
     const char *group;             // heading in --help; the rows of a group follow each other
