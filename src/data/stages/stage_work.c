@@ -20,7 +20,7 @@ enum berth_status stage_settle(struct comm *comm, enum berth_status own,
 
 enum berth_status stage_settle_input(struct comm *comm, enum berth_status own,
                                      struct berth_error *error) {
-    if (own == BERTH_NO_INPUT && stage_rank(comm) > 0) {
+    if (own == BERTH_NO_INPUT && error != NULL && stage_rank(comm) > 0) {
         const struct berth_error missing = *error;
         own = error_set(error, own,
                         "%s; if that was done, this rank does not see it: the folder must be on a "
