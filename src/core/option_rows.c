@@ -175,7 +175,7 @@ const struct option_row option_rows[] = {
 
     {INTEGER("features", max_seq_length, "384"), KEPT, COMMON,
      .jobs = WINDOW_JOBS | COLUMN_JOBS | TEXTS_JOBS | JOB_EMBED | JOB_PREPARE | SHARD_JOBS |
-             MLM_JOBS | JOB_FILL,
+             MLM_JOBS | JOB_FILL | JOB_SERVE,
      BETWEEN(8, 65536), .unit = "N", .aliases = "max_length block_size",
      .help = "maximum number of tokens in a sequence, including special tokens",
      .shown = "384, or the number of positions of the model if that is less",
@@ -424,8 +424,9 @@ const struct option_row option_rows[] = {
      .help = "norm to clip: that of the whole gradient, that of each tensor, or both in turn",
      .shown = "global, for bertadam tensor"},
 
-    {CHOICE("precision", precision, "auto"), KEPT, COMMON, .jobs = MACHINE_JOBS, .unit = "TYPE",
-     .choices = "fp32|bf16|fp16|int8|auto", DEEPSPEED("bf16.enabled", NULL), .aliases = "dtype",
+    {CHOICE("precision", precision, "auto"), KEPT, COMMON, .jobs = MACHINE_JOBS | JOB_SERVE,
+     .unit = "TYPE", .choices = "fp32|bf16|fp16|int8|auto", DEEPSPEED("bf16.enabled", NULL),
+     .aliases = "dtype",
      .help = "number format of activations and matrix products; fp16 only on a GPU; int8 only to "
              "predict, on a CPU",
      .shown = "auto: bf16 if the device has instructions for it, else fp32",
