@@ -10,6 +10,7 @@
 #include "model/folder.h"
 #include "model/params.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/machine/cores.h"
 
 #include <string.h>
 
@@ -188,6 +189,7 @@ static enum berth_status write_weights(const char *folder, const struct bert_con
     if (buffer == NULL) {
         return error_no_memory(error, bytes, "the weights");
     }
+    cores_watch_forks();
     param_initialise(table, config, seed, buffer);
     enum berth_status status = folder_write_weights(folder, config, table, buffer, error);
     memory_pages_free(buffer, bytes);

@@ -5,6 +5,8 @@
 #include "core/memory.h"
 #include "train/machine/cgroup.h"
 
+#include <omp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,31 @@
 
 #define WORD 32 // processors in a number that is summed exactly
 #define WORDS (CPU_SETSIZE / WORD)
+
+// --- after a fork -------------------------------------------------------------------------------
+
+static int forked;
+
+// The threads that OpenMP keeps for the calling thread exist only in the parent, and the next
+// parallel region would wait for them for ever. Without an active level each region has one thread,
+// whatever number it asks for.
+static void work_alone(void) {
+    forked = 1;
+    omp_set_max_active_levels(0);
+}
+
+static void watch(void) {
+    (void)pthread_atfork(NULL, NULL, work_alone);
+}
+
+void cores_watch_forks(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch);
+}
+
+int cores_are_forked(void) {
+    return forked;
+}
 
 // --- this process -------------------------------------------------------------------------------
 
@@ -36,6 +63,10 @@ int cores_threads(int asked) {
     const uint64_t quota = cgroup_processors("");
     const int64_t launched = launch_processors();
     int count = CPU_COUNT(&set);
+    cores_watch_forks();
+    if (forked) {
+        return 1;
+    }
     if (asked > 0 || omp_threads() > 0) {
         return asked > 0 ? asked : omp_threads();
     }

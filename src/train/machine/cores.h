@@ -6,9 +6,16 @@
 #include "core/comm.h"
 #include "core/log.h"
 
-// The threads to work with: `asked` if it is not 0, else OMP_NUM_THREADS, else as many as the least
-// of these allows: the processors that the calling thread may run on, the control groups' share of
-// time, srun's --cpus-per-task.
+// From now on a child that this process forks computes with one thread: it has none of the threads
+// that OpenMP has started here. cores_threads calls it, so only parallel work whose number of
+// threads does not come from there needs it.
+void cores_watch_forks(void);
+// Whether this process is such a child.
+int cores_are_forked(void);
+
+// The threads to work with: 1 in such a child, else `asked` if it is not 0, else OMP_NUM_THREADS,
+// else as many as the least of these allows: the processors that the calling thread may run on, the
+// control groups' share of time, srun's --cpus-per-task.
 int cores_threads(int asked);
 
 // Finds out whether ranks of this host may run on the same processors, as after mpirun --bind-to

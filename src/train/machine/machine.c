@@ -225,6 +225,10 @@ enum berth_status machine_device_open(const struct berth_config *config, const s
                                      .ranks = comm->size,
                                      .tf32 = config->tf32};
     TRY(option_check_choice(config, "device", error));
+    if (cores_are_forked()) {
+        log_note(log, "threads: 1, because this process was forked from one that had used the "
+                      "library; one that starts afresh uses all that it may");
+    }
     if (strcmp(name, "auto") == 0) {
         TRY(open_best(&options, log, device, error));
     } else {
