@@ -4,6 +4,7 @@
 // table, then among the original scripts' flags.
 #include "cli.h"
 #include "core/number.h"
+#include "core/utf8.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -266,7 +267,7 @@ static enum berth_status read_option(struct cli_call *call, struct reader *reade
                                      struct berth_error *error) {
     size_t length = strcspn(word, "=");
     if (length >= sizeof reader->name || length == 0) {
-        return error_set(error, BERTH_USAGE, "unknown option --%.80s", word);
+        return error_set(error, BERTH_USAGE, "unknown option --%.*s", UTF8_SHOWN(word, 80));
     }
     memcpy(reader->name, word, length);
     reader->name[length] = '\0';

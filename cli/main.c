@@ -3,6 +3,7 @@
 // into an exit code. The verbs of tasks are rows of tasks.c; each other verb has a file of its own.
 #include "cli.h"
 #include "core/launcher.h"
+#include "core/utf8.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -70,8 +71,8 @@ static enum berth_status skip_task(const struct cli_verb *verb, int *count, char
         char tasks[128];
         cli_list_tasks(verb->name, tasks, sizeof tasks);
         return error_set(error, BERTH_USAGE,
-                         "`berth %s` needs a task (%s)%s%.40s%s: berth %s %s %.*s", verb->name,
-                         tasks, other ? ", found \"" : "", other ? (*words)[0] : "",
+                         "`berth %s` needs a task (%s)%s%.*s%s: berth %s %s %.*s", verb->name,
+                         tasks, other ? ", found \"" : "", UTF8_SHOWN(other ? (*words)[0] : "", 40),
                          other ? "\"" : "", verb->name, verb->task, (int)strcspn(verb->usage, "\n"),
                          verb->usage);
     }

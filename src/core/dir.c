@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/file_call.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -478,7 +479,8 @@ enum berth_status dir_remove(const char *path, struct berth_error *error) {
     }
     if (length >= sizeof trimmed) {
         errno = ENAMETOOLONG;
-        return error_set_errno(error, BERTH_USAGE, errno, "cannot remove %.80s...", path);
+        return error_set_errno(error, BERTH_USAGE, errno, "cannot remove %.*s...",
+                               UTF8_SHOWN(path, 80));
     }
     memcpy(trimmed, path, length);
     trimmed[length] = '\0';

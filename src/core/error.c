@@ -3,6 +3,7 @@
 // so control characters are escaped: they must not reach the terminal.
 #include "core/error.h"
 
+#include "core/number.h"
 #include "core/terminal.h"
 
 #include <stdarg.h>
@@ -13,7 +14,7 @@ static void write_message(struct berth_error *error, enum berth_status status, c
                           va_list arguments) {
     error->status = status;
     char raw[sizeof error->message];
-    vsnprintf(raw, sizeof raw, format, arguments);
+    number_format_list(raw, sizeof raw, format, arguments);
     terminal_escape(error->message, sizeof error->message, raw, "");
 }
 

@@ -2,6 +2,7 @@
 #include "core/log.h"
 
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/options.h"
 
 #include <stdarg.h>
@@ -23,7 +24,7 @@ void log_fields(const struct berth_log *log, enum berth_record_kind kind, const 
 static void write_text(const struct berth_log *log, enum berth_record_kind kind, const char *format,
                        va_list arguments) {
     char text[1024];
-    vsnprintf(text, sizeof text, format, arguments);
+    number_format_list(text, sizeof text, format, arguments);
     log_fields(log, kind, text, NULL, 0);
 }
 

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define UTF8_ILL_FORMED UINT32_MAX
 #define UTF8_BYTES_MAX 4
@@ -55,5 +56,8 @@ size_t utf8_skip(const char *text, size_t length, int64_t count);
 
 // The length of the longest prefix of whole characters within `limit` bytes: what a message quotes.
 size_t utf8_cut(const char *text, size_t length, size_t limit);
+
+// The two arguments of "%.*s" that print such a prefix of a NUL-terminated text.
+#define UTF8_SHOWN(text, limit) (int)utf8_cut(text, strnlen(text, (limit) + 1), limit), (text)
 
 #endif

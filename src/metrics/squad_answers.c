@@ -50,9 +50,9 @@ enum berth_status squad_check_logits(const struct squad_example *example, const 
     for (int32_t i = 0; i < 2 * length; i++) {
         if (!isfinite(logits[i])) {
             return error_set(error, BERTH_FAILURE,
-                             "question \"%.60s\": the %s logit of token %d is not a finite number; "
+                             "question \"%.*s\": the %s logit of token %d is not a finite number; "
                              "the model's weights are damaged or its training diverged",
-                             example->id, i % 2 == 0 ? "start" : "end", i / 2);
+                             UTF8_SHOWN(example->id, 60), i % 2 == 0 ? "start" : "end", i / 2);
         }
     }
     return BERTH_OK;

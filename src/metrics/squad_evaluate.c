@@ -6,6 +6,7 @@
 // 0 in v1.1; in v2.0 it is an error, as in evaluate-v2.0.py. If no prediction belongs to the data
 // set, this is an error here, whereas evaluate-v1.1.py prints 0.
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "format/json/json.h"
 #include "metrics/squad_match.h"
 #include "metrics/squad_metrics.h"
@@ -53,9 +54,9 @@ static enum berth_status prediction_of(const struct evaluation *evaluation, size
     *prediction = json_text(value);
     if (value != NULL && *prediction == NULL) {
         return error_set(evaluation->error, BERTH_BAD_DATA,
-                         "%s: key \"%.80s\": expected the answer's text; predictions map each "
+                         "%s: key \"%.*s\": expected the answer's text; predictions map each "
                          "question id to one text",
-                         evaluation->predictions_path, id);
+                         evaluation->predictions_path, UTF8_SHOWN(id, 80));
     }
     return BERTH_OK;
 }
@@ -75,10 +76,10 @@ static enum berth_status check_overlap(const struct evaluation *evaluation) {
                          evaluation->predictions_path);
     }
     return error_set(evaluation->error, BERTH_BAD_DATA,
-                     "%s: none of its question ids (\"%.80s\", ...) is in %.300s (\"%.80s\", ...); "
+                     "%s: none of its question ids (\"%.*s\", ...) is in %.*s (\"%.*s\", ...); "
                      "are these predictions for another data set?",
-                     evaluation->predictions_path, walk.key, dataset->name,
-                     dataset->examples[0].id);
+                     evaluation->predictions_path, UTF8_SHOWN(walk.key, 80),
+                     UTF8_SHOWN(dataset->name, 300), UTF8_SHOWN(dataset->examples[0].id, 80));
 }
 
 // --- output -------------------------------------------------------------------------------------
@@ -148,9 +149,10 @@ static enum berth_status score_v2(struct evaluation *evaluation) {
         TRY(prediction_of(evaluation, i, &prediction));
         if (prediction == NULL) {
             return error_set(evaluation->error, BERTH_BAD_DATA,
-                             "%s: no prediction for question \"%.80s\" of %.300s; SQuAD 2.0 scores "
+                             "%s: no prediction for question \"%.*s\" of %.*s; SQuAD 2.0 scores "
                              "need one for every question (\"\" for no answer)",
-                             evaluation->predictions_path, dataset->examples[i].id, dataset->name);
+                             evaluation->predictions_path, UTF8_SHOWN(dataset->examples[i].id, 80),
+                             UTF8_SHOWN(dataset->name, 300));
         }
         TRY(squad_match_example(&dataset->examples[i], prediction, 1, &evaluation->scores[i],
                                 evaluation->error));
@@ -167,8 +169,8 @@ static enum berth_status thresholded(const struct evaluation *evaluation, size_t
         const json *value = json_member(evaluation->odds, example->id);
         if (!json_is_number_value(value)) {
             return error_set(evaluation->error, BERTH_BAD_DATA,
-                             "%s: key \"%.80s\": expected a number for every question",
-                             evaluation->odds_path, example->id);
+                             "%s: key \"%.*s\": expected a number for every question",
+                             evaluation->odds_path, UTF8_SHOWN(example->id, 80));
         }
         odds = json_as_real(value);
     }

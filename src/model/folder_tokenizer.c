@@ -4,6 +4,7 @@
 // (transformers recreates it from vocab.txt).
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "core/words.h"
 #include "format/json/json.h"
 #include "model/folder.h"
@@ -91,11 +92,10 @@ static enum berth_status check_class(const json *settings, struct berth_error *e
     return name == NULL || is_general(settings) || is_class_of_bert(name)
                ? BERTH_OK
                : error_set(error, BERTH_CONFIG,
-                           SETTINGS_FILE
-                           ": key \"tokenizer_class\": %.60s is not BERT's tokenizer, "
-                           "the only one that is supported; if the model was made "
-                           "with BERT's, remove the key",
-                           name);
+                           SETTINGS_FILE ": key \"tokenizer_class\": %.*s is not BERT's tokenizer, "
+                                         "the only one that is supported; if the model was made "
+                                         "with BERT's, remove the key",
+                           UTF8_SHOWN(name, 60));
 }
 
 static enum berth_status read_truth(const json *settings, const char *key, int *value,

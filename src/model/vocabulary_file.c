@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "core/words.h"
 
 #include <string.h>
@@ -73,14 +74,14 @@ static enum berth_status put_token(struct tokens *tokens, const char *text, cons
     if (number < 0 || (size_t)number >= tokens->count) {
         return error_set(
             error, BERTH_BAD_DATA,
-            "%s: token \"%.40s\": expected an id from 0 to %zu, the number of tokens minus 1",
-            tokens->path, text, tokens->count - 1);
+            "%s: token \"%.*s\": expected an id from 0 to %zu, the number of tokens minus 1",
+            tokens->path, UTF8_SHOWN(text, 40), tokens->count - 1);
     }
     const char *other = tokens->texts[number];
     if (other != NULL && strcmp(other, text) != 0) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: duplicate id %lld: tokens \"%.40s\" and \"%.40s\"", tokens->path,
-                         (long long)number, other, text);
+                         "%s: duplicate id %lld: tokens \"%.*s\" and \"%.*s\"", tokens->path,
+                         (long long)number, UTF8_SHOWN(other, 40), UTF8_SHOWN(text, 40));
     }
     if (strpbrk(text, "\r\n") != NULL) {
         return error_set(error, BERTH_BAD_DATA, "%s: the token with id %lld contains a line break",
@@ -110,9 +111,9 @@ static enum berth_status check_added(const json *token, const char *path, const 
         TRY(json_get_boolean(token, path, keys[i], &is_set, error));
         if (is_set) {
             return error_set(error, BERTH_CONFIG,
-                             "%s: key \"added_tokens\": \"%.40s\" has \"%s\": true, which is not "
+                             "%s: key \"added_tokens\": \"%.*s\" has \"%s\": true, which is not "
                              "supported",
-                             path, text, keys[i]);
+                             path, UTF8_SHOWN(text, 40), keys[i]);
         }
     }
     return BERTH_OK;

@@ -6,6 +6,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "data/tables/caseless.h"
 
 #include <stdio.h>
@@ -143,8 +144,8 @@ enum berth_status glue_task_find(const char *name, const struct glue_task **task
                                  (*task)->name);
     }
     *task = NULL;
-    return error_set(error, BERTH_USAGE, "task_name: expected one of %s, found \"%.60s\"", known,
-                     name);
+    return error_set(error, BERTH_USAGE, "task_name: expected one of %s, found \"%.*s\"", known,
+                     UTF8_SHOWN(name, 60));
 }
 
 static enum berth_status find_split(const struct glue_task *task, enum glue_split split,

@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/utf8.h"
 
 #include <math.h>
 #include <string.h>
@@ -76,8 +77,8 @@ static enum berth_status take_row(const struct table *table, size_t row,
     TRY(table_text(table, row, columns->score, &score, error));
     return number_parse_real(score, &example->score) && isfinite(example->score)
                ? BERTH_OK
-               : table_error(table, row, columns->score, error,
-                             "expected a number, found \"%.64s\"", score);
+               : table_error(table, row, columns->score, error, "expected a number, found \"%.*s\"",
+                             UTF8_SHOWN(score, 60));
 }
 
 static enum berth_status read_table(const struct text_example_settings *settings,

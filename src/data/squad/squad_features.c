@@ -98,10 +98,10 @@ static enum berth_status list_documents(struct builder *builder, struct berth_er
         const struct squad_example *example = &dataset->examples[i];
         if (i == 0 || example->context != dataset->examples[i - 1].context) {
             if (example->context_length > UINT32_MAX / 2) {
-                return error_set(
-                    error, BERTH_BAD_DATA,
-                    "%s: question \"%.60s\": the context has %zu bytes; at most %u fit",
-                    builder->args->name, example->id, example->context_length, UINT32_MAX / 2);
+                return error_set(error, BERTH_BAD_DATA,
+                                 "%s: question \"%.*s\": the context has %zu bytes; at most %u fit",
+                                 builder->args->name, UTF8_SHOWN(example->id, 60),
+                                 example->context_length, UINT32_MAX / 2);
             }
             struct squad_document *document = &builder->documents[builder->document_count++];
             document->context = example->context;
@@ -245,15 +245,15 @@ static enum berth_status check_answer_count(const struct builder *builder,
                                             struct berth_error *error) {
     if (example->answer_count != 1) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: question \"%.60s\" has %zu answers; training needs exactly one "
+                         "%s: question \"%.*s\" has %zu answers; training needs exactly one "
                          "unless is_impossible is true; keep one (development files have several)",
-                         builder->args->name, example->id, example->answer_count);
+                         builder->args->name, UTF8_SHOWN(example->id, 60), example->answer_count);
     }
     if (*example->answers->text == '\0') {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: question \"%.60s\" has an empty answer; training needs its text, or "
+                         "%s: question \"%.*s\" has an empty answer; training needs its text, or "
                          "is_impossible true",
-                         builder->args->name, example->id);
+                         builder->args->name, UTF8_SHOWN(example->id, 60));
     }
     return BERTH_OK;
 }
@@ -316,9 +316,9 @@ static enum berth_status tokenize_query(const struct builder *builder,
     if (plan->room < 1) {
         return error_set(
             error, BERTH_USAGE,
-            "%s: question \"%.60s\": its %zu tokens and 3 special ones leave no room for the "
+            "%s: question \"%.*s\": its %zu tokens and 3 special ones leave no room for the "
             "document in max_seq_length %lld; raise it or lower max_query_length (%lld)",
-            builder->args->name, example->id, count,
+            builder->args->name, UTF8_SHOWN(example->id, 60), count,
             (long long)builder->args->options->max_seq_length,
             (long long)builder->args->options->max_query_length);
     }
@@ -410,10 +410,10 @@ static void report_skipped(const struct builder *builder, const struct berth_log
         if (builder->plans[i].skipped) {
             left--;
             log_warning(log,
-                        "%s: skipping question \"%.60s\": its answer \"%.200s\" is not in the "
+                        "%s: skipping question \"%.*s\": its answer \"%.*s\" is not in the "
                         "words of its context at character %lld%s",
-                        builder->args->name, example->id, example->answers->text,
-                        (long long)example->answers->start,
+                        builder->args->name, UTF8_SHOWN(example->id, 60),
+                        UTF8_SHOWN(example->answers->text, 200), (long long)example->answers->start,
                         example->answers->misplaced ? "" : " (the white space differs)");
         }
     }

@@ -56,22 +56,23 @@ static enum berth_status check_example(const struct builder *builder,
                                        struct berth_error *error) {
     if (example->context_length > UINT32_MAX / 2) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: question \"%.60s\": the context has %zu bytes; at most %u fit",
-                         builder->args->name, example->id, example->context_length, UINT32_MAX / 2);
+                         "%s: question \"%.*s\": the context has %zu bytes; at most %u fit",
+                         builder->args->name, UTF8_SHOWN(example->id, 60), example->context_length,
+                         UINT32_MAX / 2);
     }
     if (!builder->args->options->training) {
         return BERTH_OK;
     }
     if (example->impossible) {
         return error_set(error, BERTH_CONFIG,
-                         "%s: question \"%.60s\" is impossible (SQuAD 2.0), which Keras's features "
+                         "%s: question \"%.*s\" is impossible (SQuAD 2.0), which Keras's features "
                          "cannot express; use Google's",
-                         builder->args->name, example->id);
+                         builder->args->name, UTF8_SHOWN(example->id, 60));
     }
     if (example->answer_count == 0) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: question \"%.60s\" has no answer; training needs at least one",
-                         builder->args->name, example->id);
+                         "%s: question \"%.*s\" has no answer; training needs at least one",
+                         builder->args->name, UTF8_SHOWN(example->id, 60));
     }
     return BERTH_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/utf8.h"
 #include "data/stages/stage_work.h"
 
 #include <inttypes.h>
@@ -158,9 +159,9 @@ static enum berth_status check_files(const json *files, const char *path,
     while (json_is_object_value(files) && json_walk_next(&walk)) {
         if (!has_only_counts(walk.value)) {
             return error_set(error, BERTH_CONFIG,
-                             "%s: file \"%.200s\": count outside 0 to %" PRId64
+                             "%s: file \"%.*s\": count outside 0 to %" PRId64
                              ": the manifest is damaged; remove its folder and start again",
-                             path, walk.key, COUNT_MOST);
+                             path, UTF8_SHOWN(walk.key, 200), COUNT_MOST);
         }
     }
     return BERTH_OK;

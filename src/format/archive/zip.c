@@ -316,8 +316,8 @@ static enum berth_status place_entries(struct zip *zip, uint64_t end, struct ber
     qsort(zip->entries, zip->count, sizeof *zip->entries, compare_names);
     for (size_t i = 1; i < zip->count; i++) {
         if (strcmp(zip->entries[i - 1].name, zip->entries[i].name) == 0) {
-            return error_set(error, BERTH_BAD_DATA, "%s: zip archive: duplicate entry \"%.200s\"",
-                             zip->file.path, zip->entries[i].name);
+            return error_set(error, BERTH_BAD_DATA, "%s: zip archive: duplicate entry \"%.*s\"",
+                             zip->file.path, UTF8_SHOWN(zip->entries[i].name, 200));
         }
     }
     return BERTH_OK;
@@ -370,7 +370,7 @@ enum berth_status zip_check(const struct zip *zip, const struct zip_entry *entry
     return crc == entry->crc
                ? BERTH_OK
                : error_set(error, BERTH_BAD_DATA,
-                           "%s: zip archive: entry \"%.200s\" is damaged: found CRC-32 %08" PRIx32
+                           "%s: zip archive: entry \"%.*s\" is damaged: found CRC-32 %08" PRIx32
                            ", expected %08" PRIx32,
-                           zip->file.path, entry->name, crc, entry->crc);
+                           zip->file.path, UTF8_SHOWN(entry->name, 200), crc, entry->crc);
 }

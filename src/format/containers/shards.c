@@ -5,6 +5,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "format/json/json.h"
 
 #include <stdlib.h>
@@ -50,8 +51,8 @@ static enum berth_status list_files(struct shards *shards, const json *map, cons
         if (name == NULL || !is_plain_file_name(name)) {
             return error_set(error, BERTH_BAD_DATA,
                              "%s: tensor \"%s\": expected the name of a file in the same folder, "
-                             "found \"%.200s\"",
-                             path, walk.key, name != NULL ? name : "no text");
+                             "found \"%.*s\"",
+                             path, walk.key, UTF8_SHOWN(name != NULL ? name : "no text", 200));
         }
         shards->names[listed++] = (char *)name;
     }

@@ -4,6 +4,7 @@
 #include "format/deepspeed/deepspeed.h"
 
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "format/deepspeed/deepspeed_parts.h"
 #include "format/torch/torch_layout.h"
 
@@ -101,9 +102,9 @@ static enum berth_status place_parameter(const struct deepspeed_checkpoint *chec
     if (own == NULL || !same_shape(pickle, pickle_item(pickle, shapes, index), own) ||
         own->dtype == TENSOR_OTHER) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: param_shapes: \"%.200s\": expected a tensor of \"module\" and its "
+                         "%s: param_shapes: \"%.*s\": expected a tensor of \"module\" and its "
                          "shape, without duplicates",
-                         path, text != NULL ? text : "(no text)");
+                         path, UTF8_SHOWN(text != NULL ? text : "(no text)", 200));
     }
     uint64_t elements = deepspeed_elements(own);
     if (elements > row->end - row->at) {

@@ -2,6 +2,7 @@
 // Finds the newest tag of a folder, which its `latest` names.
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "format/deepspeed/deepspeed.h"
 
 #include <string.h>
@@ -59,8 +60,8 @@ static enum berth_status find_tag(const char *folder, const char *tag, char **pa
                                   struct berth_error *error) {
     if (!is_plain(tag)) {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s/latest: expected the name of a folder next to it, found \"%.200s\"",
-                         folder, tag);
+                         "%s/latest: expected the name of a folder next to it, found \"%.*s\"",
+                         folder, UTF8_SHOWN(tag, 200));
     }
     char *inner = path_join(folder, tag);
     if (inner == NULL) {

@@ -5,6 +5,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "format/json/json.h"
 
 #include <stdio.h>
@@ -19,8 +20,8 @@ static enum berth_status no_memory(struct berth_error *error) {
 
 static enum berth_status bad_entry(const char *id, const char *path, struct berth_error *error) {
     return error_set(error, BERTH_BAD_DATA,
-                     "%s: the hub lists \"%.100s\" with an invalid path, size or digest: refused",
-                     id, path != NULL ? path : "");
+                     "%s: the hub lists \"%.*s\" with an invalid path, size or digest: refused", id,
+                     UTF8_SHOWN(path != NULL ? path : "", 100));
 }
 
 // Copies the digest of that kind; 0 when `text` is not one.

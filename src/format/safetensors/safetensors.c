@@ -7,6 +7,7 @@
 
 #include "core/little_endian.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "format/json/json_scan.h"
 
 #include <inttypes.h>
@@ -86,8 +87,8 @@ static enum berth_status read_dtype(struct json_scan *scan, struct tensor_entry 
     char *name;
     TRY(json_scan_text(scan, &name, error));
     if (!tensor_dtype_of(name, entry)) {
-        return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": unknown data type \"%.40s\"",
-                         scan->name, entry->name, name);
+        return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": unknown data type \"%.*s\"",
+                         scan->name, entry->name, UTF8_SHOWN(name, 40));
     }
     return BERTH_OK;
 }

@@ -6,6 +6,7 @@
 #include "format/tensorflow/tensorflow.h"
 
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "format/checksum/crc32c.h"
 #include "format/protobuf/protobuf.h"
 #include "format/tensorflow/sorted_table.h"
@@ -336,9 +337,9 @@ static enum berth_status check_name(const struct bundle *bundle,
                                     struct berth_error *error) {
     if (key->key[0] == '\0') {
         return error_set(error, BERTH_BAD_DATA,
-                         "%s: tensor \"%.200s\": partitioned variables are not supported; save the "
+                         "%s: tensor \"%.*s\": partitioned variables are not supported; save the "
                          "tensor as a whole",
-                         bundle->path, key->key + 1);
+                         bundle->path, UTF8_SHOWN(key->key + 1, 200));
     }
     for (size_t i = 0; i < key->key_length; i++) {
         unsigned char byte = (unsigned char)key->key[i];
@@ -391,7 +392,8 @@ static enum berth_status add_entry(struct bundle *bundle, const struct sorted_ta
     TRY(check_name(bundle, key, error));
     TRY(make_room(bundle, error));
     char name[512]; // for messages
-    snprintf(name, sizeof name, "%.255s: tensor \"%.200s\"", bundle->path, key->key);
+    snprintf(name, sizeof name, "%.*s: tensor \"%.*s\"", UTF8_SHOWN(bundle->path, 255),
+             UTF8_SHOWN(key->key, 200));
     struct tensor_entry *entry = &bundle->entries[bundle->count];
     struct extra *extra = &bundle->extras[bundle->count];
     struct raw_entry raw = {0};

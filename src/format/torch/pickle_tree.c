@@ -3,6 +3,7 @@
 #include "format/torch/pickle_tree.h"
 
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "format/torch/pickle_names.h"
 
 #include <inttypes.h>
@@ -204,8 +205,8 @@ static enum berth_status check_dict(const struct pickle *pickle, const struct pi
             const struct pickle_value *key = &pickle->values[keys[i]];
             return key->kind == PICKLE_TEXT
                        ? error_set(error, BERTH_BAD_DATA,
-                                   "%s: duplicate key \"%.200s\" in a dictionary", path,
-                                   pickle->texts + key->place)
+                                   "%s: duplicate key \"%.*s\" in a dictionary", path,
+                                   UTF8_SHOWN(pickle->texts + key->place, 200))
                        : error_set(error, BERTH_BAD_DATA,
                                    "%s: duplicate key %" PRId64 " in a dictionary", path,
                                    key->integer);

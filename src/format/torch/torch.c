@@ -4,6 +4,7 @@
 #include "format/torch/torch.h"
 
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "format/torch/torch_layout.h"
 
 #include <inttypes.h>
@@ -30,8 +31,8 @@ struct walk {
 };
 
 static enum berth_status tensor_error(const struct walk *walk, const char *problem) {
-    return error_set(walk->error, BERTH_BAD_DATA, "%s: tensor \"%.300s\": %s",
-                     walk->file->archive.file.path, walk->path, problem);
+    return error_set(walk->error, BERTH_BAD_DATA, "%s: tensor \"%.*s\": %s",
+                     walk->file->archive.file.path, UTF8_SHOWN(walk->path, 300), problem);
 }
 
 static void measure_shape(const struct pickle_tensor *tensor, struct torch_view *view) {
