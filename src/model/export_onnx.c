@@ -124,7 +124,6 @@ static void add_constants(struct building *building) {
     const struct bert_config *config = building->config;
     int64_t width = config->hidden_size / config->num_attention_heads;
     add_number(building, "one", 1);
-    add_number(building, "half", 0.5);
     add_number(building, "lowest", -FLT_MAX);
     add_number(building, "attention_scale", 1 / sqrt((double)width));
     add_integers(building, "zero", (int64_t[]){0}, 1);
@@ -332,10 +331,12 @@ static void add_no_constants(struct building *building) {
 }
 
 static void add_erf_constants(struct building *building) {
+    add_number(building, "half", 0.5);
     add_number(building, "sqrt_2", sqrt(2));
 }
 
 static void add_tanh_constants(struct building *building) {
+    add_number(building, "half", 0.5);
     add_number(building, "three", 3);
     add_number(building, "gelu_cubic", 0.044715);
     add_number(building, "gelu_scale", sqrt(2 / M_PI));
