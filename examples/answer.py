@@ -6,20 +6,36 @@
 """
 import os
 import sys
-from ctypes import CDLL, POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
+from ctypes import (CDLL, CFUNCTYPE, POINTER, Structure, byref, c_char, c_char_p, c_double, c_int, c_int64, c_size_t,
+                    c_void_p)
+
+WARNING = 1  # BERTH_RECORD_WARNING
 
 
 class Error(Structure):
     _fields_ = [("status", c_int), ("message", c_char * 1024)]
 
 
-class Log(Structure):  # empty: the library is silent
-    _fields_ = [("write", c_void_p), ("context", c_void_p)]
+class Record(Structure):
+    _fields_ = [("kind", c_int), ("text", c_char_p), ("fields", c_void_p), ("field_count", c_size_t)]
+
+
+Write = CFUNCTYPE(None, c_void_p, POINTER(Record))
+
+
+class Log(Structure):  # with Write() the library is silent
+    _fields_ = [("write", Write), ("context", c_void_p)]
 
 
 class Answer(Structure):
     _fields_ = [("text", c_char_p), ("probability", c_double), ("start_logit", c_double), ("end_logit", c_double),
                 ("start", c_int64), ("end", c_int64)]
+
+
+@Write
+def print_warning(context, record):
+    if record.contents.kind == WARNING:
+        print("warning:", record.contents.text.decode(), file=sys.stderr)
 
 
 def check(status):
@@ -28,13 +44,16 @@ def check(status):
         sys.exit(status)
 
 
+if len(sys.argv) != 4:
+    print(f"usage: {sys.argv[0]} MODEL_FOLDER QUESTION TEXT", file=sys.stderr)
+    sys.exit(2)
 berth, error = CDLL(os.environ.get("BERTH_LIBRARY", "libberth.so.0")), Error()
 berth.berth_config_new.restype = c_void_p
 berth.berth_model_open.argtypes = [c_void_p, Log, POINTER(c_void_p), POINTER(Error)]
 model, answers, count = c_void_p(), (Answer * 3)(), c_size_t()
 config = c_void_p(berth.berth_config_new())
 check(berth.berth_config_set(config, b"model_name_or_path", os.fsencode(sys.argv[1]), byref(error)))
-check(berth.berth_model_open(config, Log(), byref(model), byref(error)))
+check(berth.berth_model_open(config, Log(print_warning), byref(model), byref(error)))
 check(berth.berth_model_answer(model, sys.argv[2].encode(), sys.argv[3].encode(), answers, c_size_t(3), byref(count),
                                byref(error)))
 for answer in answers[:count.value]:

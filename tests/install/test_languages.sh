@@ -36,9 +36,12 @@ if [ -z "$SANITIZE" ]; then # a sanitizer's library would have to be loaded befo
     cmp -s "$work/pkg-config.out" "$work/ctypes.out" || die "ctypes: other bits"
     BERTH_LIBRARY=$library python3 -B "$SOURCE/examples/answer.py" "$model" 'who has the ball ?' 'anna has the ball' \
         >"$work/answers" 2>"$work/log" || die "the ctypes example"
+    grep -q '^warning: ' "$work/log" || die "the ctypes example: no warning of a model without a head"
     [ "$(grep -cE '^ *[0-9]+ %  (anna|has|the|ball)' "$work/answers")" -eq 3 ] || die "the ctypes example: no answers"
     BERTH_LIBRARY=$library python3 -B "$SOURCE/examples/answer.py" "$work/none" 'who ?' 'anna' 2>"$work/log"
     [ $? -eq 66 ] && grep -qF "$work/none" "$work/log" || die "the ctypes example: a missing model"
+    python3 -B "$SOURCE/examples/answer.py" 2>"$work/log"
+    [ $? -eq 2 ] && grep -q '^usage: ' "$work/log" || die "the ctypes example: no usage"
 fi
 
 # --- the CMake package of a tree that was moved ---
