@@ -829,7 +829,8 @@ void berth_filler_close(struct berth_filler *filler);
 struct berth_word {
     double score; /* probability: the soft-max over the vocabulary */
     int32_t token;
-    const char *token_str; /* the vocabulary's piece ("##ing"); borrowed from the filler */
+    const char *token_str; /* the vocabulary's piece ("##ing"), "" for a row of the model that the
+                              vocabulary does not name; borrowed from the filler */
     char *sequence; /* the text's tokens with this word, as Hugging Face's pipeline decodes them:
                        without special tokens if the text has one [MASK] */
 };

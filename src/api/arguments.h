@@ -6,12 +6,15 @@
 #include "core/error.h"
 #include "core/options.h"
 
-// Returns BERTH_USAGE from the calling function if the pointer `argument` is NULL.
-#define REQUIRE(argument, error)                                                                   \
+// Returns BERTH_USAGE from the calling function if the pointer `argument` is NULL. The message
+// names both, so the caller is a function of berth.h and the argument is called as it is there.
+#define REQUIRE(argument, error) REQUIRE_AS(argument, #argument, error)
+// The same where the parameter has another name here.
+#define REQUIRE_AS(argument, name, error)                                                          \
     do {                                                                                           \
         if ((argument) == NULL) {                                                                  \
             return error_set(error, BERTH_USAGE, "%s: the argument \"%s\" is NULL", __func__,      \
-                             #argument);                                                           \
+                             name);                                                                \
         }                                                                                          \
     } while (0)
 
@@ -24,7 +27,9 @@
     TRY(option_complete(&(config), &whole_config_, error));                                        \
     TRY(option_check(config, error))
 
-// BERTH_USAGE if one of texts[count] is NULL, or if the array is NULL and count is above 0.
-enum berth_status argument_texts(const char *const *texts, size_t count, struct berth_error *error);
+// BERTH_USAGE if one of texts[count] is NULL, or if the array is NULL and count is above 0. `what`
+// is one of them, for the message.
+enum berth_status argument_texts(const char *const *texts, size_t count, const char *what,
+                                 struct berth_error *error);
 
 #endif

@@ -34,7 +34,7 @@ static int is_first(const struct embed *embed) {
 static enum berth_status read_texts(struct embed *embed, struct berth_error *error) {
     struct encoder_texts *all = &embed->all;
     TRY(embed->job->read(embed->job->context, &all->texts, &all->count, error));
-    return argument_texts(all->texts, all->count, error);
+    return argument_texts(all->texts, all->count, "text", error);
 }
 
 static size_t bytes_of(const struct encoder_texts *texts) {
@@ -145,19 +145,17 @@ static enum berth_status run(struct embed *embed, struct berth_error *error) {
     return comm_settle(comm, is_first(embed) ? job->end(job->context, error) : BERTH_OK, error);
 }
 
-static enum berth_status check(const struct berth_embed_job *job, struct berth_error *error) {
+enum berth_status berth_embed(const struct berth_config *config, struct berth_log log,
+                              const struct berth_embed_job *job, struct berth_error *error) {
+    REQUIRE_CONFIG(config, error);
     REQUIRE(job, error);
     REQUIRE(job->read, error);
     REQUIRE(job->begin, error);
     REQUIRE(job->put, error);
     REQUIRE(job->end, error);
-    return job->pooling < 0 ? BERTH_OK : encoder_check_pooling(job->pooling, error);
-}
-
-enum berth_status berth_embed(const struct berth_config *config, struct berth_log log,
-                              const struct berth_embed_job *job, struct berth_error *error) {
-    REQUIRE_CONFIG(config, error);
-    TRY(check(job, error));
+    if (job->pooling >= 0) {
+        TRY(encoder_check_pooling(job->pooling, error));
+    }
     struct embed embed = {.config = config, .job = job, .log = log, .comm = comm_self()};
     struct berth_config compared = *config; // of the ranks
     compared.pooling = job->pooling >= 0 ? sentence_pooling_names[job->pooling] : NULL;

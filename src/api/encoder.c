@@ -271,7 +271,8 @@ enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const
         return BERTH_OK;
     }
     REQUIRE(embeddings, error);
-    TRY(argument_texts(texts, count, error));
+    REQUIRE(texts, error);
+    TRY(argument_texts(texts, count, "text", error));
     TRY(encoder_check_pooling((int)how.pooling, error));
     const struct encoder_texts all = {.texts = texts, .count = count, .how = how};
     return encoder_embed(encoder, &all, embeddings, error);

@@ -113,7 +113,7 @@ static enum berth_status score(struct scoring *scoring, const char *scheme, char
 enum berth_status berth_evaluate_tokens(const char *dataset_path, const char *predictions_path,
                                         const struct berth_tag_scoring *scoring, char **text,
                                         struct berth_error *error) {
-    REQUIRE(text, error);
+    REQUIRE_AS(text, "json", error); // `json` is a type here
     *text = NULL;
     REQUIRE(dataset_path, error);
     REQUIRE(predictions_path, error);

@@ -5,6 +5,7 @@
 #include "api/texts.h"
 #include "core/memory.h"
 #include "core/options.h"
+#include "core/utf8.h"
 #include "text/decode.h"
 
 #include <math.h>
@@ -96,11 +97,9 @@ static void refuse(const struct pass *pass, size_t text) {
     const char *words = pass->texts.dataset.examples[text].text;
     const char *dots = strlen(words) > 60 ? "..." : "";
     struct berth_text_status *own = &pass->statuses[pass->texts.places[text]];
-    (void)(own->truncated
-               ? error_set(&own->error, BERTH_BAD_DATA,
-                           "no [MASK] in the first max_seq_length tokens of \"%.60s%s\"", words,
-                           dots)
-               : error_set(&own->error, BERTH_BAD_DATA, "no [MASK] in \"%.60s%s\"", words, dots));
+    (void)error_set(&own->error, BERTH_BAD_DATA, "no [MASK] in %s\"%.*s%s\"",
+                    own->truncated ? "the first max_seq_length tokens of " : "",
+                    UTF8_SHOWN(words, 60), dots);
 }
 
 // Lists the masks of a text; returns their number.
@@ -222,7 +221,8 @@ static enum berth_status make_word(const struct pass *pass, size_t text, size_t 
     const int32_t before = *id;
     word->score = (double)found[0];
     word->token = (int32_t)found[1];
-    word->token_str = tokenizer_piece(tokenizer, word->token);
+    const char *piece = tokenizer_piece(tokenizer, word->token);
+    word->token_str = piece != NULL ? piece : ""; // a padded vocabulary has rows without a piece
     *id = word->token;
     word->sequence =
         decode_text(tokenizer, ids, (size_t)feature->length, pass->firsts[text + 1] - first == 1);
@@ -318,7 +318,12 @@ static enum berth_status first_failure(const struct berth_text_status *statuses,
 enum berth_status berth_fill(const struct berth_filler *filler, const char *const *texts,
                              size_t count, size_t top_k, struct berth_filled *filled,
                              struct berth_error *error) {
-    TRY(argument_texts(texts, count, error));
+    REQUIRE(filler, error);
+    if (count > 0) {
+        REQUIRE(filled, error);
+        REQUIRE(texts, error);
+    }
+    TRY(argument_texts(texts, count, "text", error));
     struct berth_text_status *statuses = memory_array_zeroed(count, sizeof *statuses);
     if (statuses == NULL) {
         return error_no_memory(error, count * sizeof *statuses, "the texts");

@@ -100,5 +100,6 @@ enum berth_status berth_inspect_data(const char *path, struct berth_data_info *i
     info = info != NULL ? info : &unwanted;
     *info = (struct berth_data_info){0};
     REQUIRE(path, error);
+    TRY(path_need(path, "a file or a folder to inspect", error));
     return dir_exists(path) ? add_folder(path, info, error) : add_file(path, info, error);
 }

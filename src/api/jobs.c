@@ -17,7 +17,6 @@ static enum berth_status find_task(const char *name, const struct task **task,
                                    struct berth_error *error) {
     char names[256] = "";
     size_t used = 0;
-    REQUIRE(name, error);
     for (size_t i = 0; i < task_count; i++) {
         if (strcmp(tasks[i]->name, name) == 0) {
             *task = tasks[i];
@@ -34,7 +33,6 @@ static enum berth_status infer(const char *name, enum task_use use,
                                const volatile int *stop, struct berth_run_result *result,
                                struct berth_error *error) {
     const struct task *task;
-    REQUIRE_CONFIG(config, error);
     TRY(find_task(name, &task, error));
     return predict(task, use, config, log, stop, result, error);
 }
@@ -60,6 +58,7 @@ enum berth_status berth_train(const char *task, const struct berth_config *confi
     const struct task *found;
     struct berth_run_result ignored;
     result = result != NULL ? result : &ignored;
+    REQUIRE(task, error);
     REQUIRE_CONFIG(config, error);
     TRY(find_task(task, &found, error));
     TRY(save_formats_check(config->save_format, error));
@@ -75,12 +74,16 @@ enum berth_status berth_train(const char *task, const struct berth_config *confi
 enum berth_status berth_predict(const char *task, const struct berth_config *config,
                                 struct berth_log log, const volatile int *stop,
                                 struct berth_run_result *result, struct berth_error *error) {
+    REQUIRE(task, error);
+    REQUIRE_CONFIG(config, error);
     return infer(task, TASK_PREDICT, config, log, stop, result, error);
 }
 
 enum berth_status berth_evaluate(const char *task, const struct berth_config *config,
                                  struct berth_log log, const volatile int *stop,
                                  struct berth_run_result *result, struct berth_error *error) {
+    REQUIRE(task, error);
+    REQUIRE_CONFIG(config, error);
     return infer(task, TASK_VALIDATE, config, log, stop, result, error);
 }
 

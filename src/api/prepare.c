@@ -497,7 +497,7 @@ enum berth_status berth_prepare(const struct berth_config *config,
     *result = (struct berth_prepare_result){0};
     REQUIRE_CONFIG(config, error);
     REQUIRE(input, error);
-    TRY(argument_texts(input->texts, input->text_count, error));
+    TRY(argument_texts(input->texts, input->text_count, "text", error));
     struct job job = {.config = *config,
                       .input = input,
                       .log = &log,

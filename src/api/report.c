@@ -38,10 +38,7 @@ void berth_reporter_close(struct berth_reporter *reporter) {
 
 static enum berth_status read_runs(const char *const *paths, size_t count, struct run_set *set,
                                    struct berth_error *error) {
-    REQUIRE(paths, error);
-    for (size_t i = 0; i < count; i++) {
-        REQUIRE(paths[i], error);
-    }
+    TRY(argument_texts(paths, count, "path", error));
     return count > 0 ? run_set_read(set, paths, count, error)
                      : error_set(error, BERTH_USAGE, "a report needs at least one run");
 }
@@ -49,6 +46,7 @@ static enum berth_status read_runs(const char *const *paths, size_t count, struc
 enum berth_status berth_report(const char *const *paths, size_t count, const char *file,
                                struct berth_error *error) {
     struct run_set set;
+    REQUIRE(paths, error);
     REQUIRE(file, error);
     TRY(read_runs(paths, count, &set, error));
     const enum berth_status status = html_write_report(&set, file, error);
@@ -61,6 +59,7 @@ enum berth_status berth_plot(const char *const *paths, size_t count,
                              struct berth_error *error) {
     struct run_set set;
     struct buffer drawn = {0};
+    REQUIRE(paths, error);
     REQUIRE(style, error);
     REQUIRE(text, error);
     *text = NULL;

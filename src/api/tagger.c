@@ -292,6 +292,7 @@ enum berth_status berth_tag(const struct berth_tagger *tagger, const char *text,
     struct berth_text_status own;
     REQUIRE(tags, error);
     *tags = (struct berth_tags){.words = NULL};
+    REQUIRE(tagger, error);
     REQUIRE(text, error);
     TRY(berth_tag_many(tagger, &text, 1, tags, &own, error));
     return own.error.status == BERTH_OK

@@ -144,7 +144,7 @@ enum berth_status berth_tokenizer_encode_pair(const struct berth_tokenizer *toke
     *count = 0;
     REQUIRE(tokenizer, error);
     REQUIRE(text, error);
-    TRY(argument_texts(&text->text, 1, error));
+    REQUIRE(text->text, error);
     TRY(check_special(tokenizer->rules, error));
     if (max_length < 4) {
         return error_set(error, BERTH_USAGE, "max_length: expected 4 or more, found %zu",

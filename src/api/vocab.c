@@ -109,7 +109,7 @@ enum berth_status berth_vocab_train(const struct berth_config *config,
     *result = (struct berth_vocab_result){0};
     REQUIRE_CONFIG(config, error);
     REQUIRE(settings, error);
-    TRY(argument_texts(settings->texts, settings->text_count, error));
+    TRY(argument_texts(settings->texts, settings->text_count, "text", error));
     struct job job = {.config = config, .settings = settings, .log = &log, .stop = stop};
     enum berth_status status = run(&job, result, error);
     word_counts_done(&job.counts);

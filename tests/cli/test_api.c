@@ -223,7 +223,7 @@ static void missing_inputs_are_named(void **state) {
     config.max_seq_length = 16;
     assert_int_equal(berth_encoder_open(&config, log, &encoder, &error), BERTH_OK);
     REFUSED("encoder", berth_encoder_embed(NULL, &none, 1, how, numbers, &error));
-    REFUSED("text 1", berth_encoder_embed(encoder, NULL, 1, how, numbers, &error));
+    REFUSED("texts", berth_encoder_embed(encoder, NULL, 1, how, numbers, &error));
     REFUSED("text 1", berth_encoder_embed(encoder, &none, 1, how, numbers, &error));
     REFUSED("embeddings", berth_encoder_embed(encoder, &none, 1, how, NULL, &error));
     assert_int_equal(berth_encoder_embed(encoder, NULL, 0, how, NULL, &error), BERTH_OK);
@@ -320,6 +320,8 @@ static void what_nobody_wants_is_not_given(void **state) {
     assert_int_equal(berth_inspect(model, NULL, NULL, NULL, &error), BERTH_OK);
     assert_int_equal(berth_inspect(vocab, NULL, NULL, NULL, NULL), BERTH_BAD_DATA);
     assert_int_equal(berth_inspect_data(folder, NULL, &error), BERTH_OK);
+    assert_int_equal(berth_inspect_data("/nonexistent", NULL, &error), BERTH_NO_INPUT);
+    assert_non_null(strstr(error.message, "/nonexistent"));
     assert_int_equal(berth_verify(model, NULL, NULL), BERTH_BAD_DATA);
     assert_int_equal(berth_compare(model, model, 0, NULL, NULL, NULL, &error), BERTH_OK);
 }

@@ -2,9 +2,10 @@
 // Words for [MASK] against the fill-mask pipeline of transformers (tests/golden/fill,
 // dev/goldens/fill.py): scores, tokens and decoded texts, one text or several at once; whole
 // distributions; what is refused.
-#include "core/harness.h"
 #include "core/options.h"
+#include "core/scratch.h"
 #include "format/json/json.h"
+#include "model/folder.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,14 +13,15 @@
 
 #define FOLDER BERTH_TEST_SOURCE_DIR "/tests/golden/fill"
 
-enum { TEXTS = 6, TOP_K = 4, WORDS = 37 };
+enum { TEXTS = 6, TOP_K = 4, WORDS = 37, PADDED = 40 };
 
-static struct berth_filler *open_filler(int64_t length) {
+static struct berth_filler *open_filler_of(const char *folder, int64_t length) {
     struct berth_config config;
     struct berth_filler *filler;
     struct berth_error error = {0};
     berth_config_init(&config);
-    config.model_name_or_path = FOLDER;
+    config.model_name_or_path = folder;
+    config.vocab_file = FOLDER "/vocab.txt";
     config.precision = BERTH_FP32;
     config.device = "cpu";
     config.threads = 2;
@@ -30,6 +32,10 @@ static struct berth_filler *open_filler(int64_t length) {
         fail_msg("%s", error.message);
     }
     return filler;
+}
+
+static struct berth_filler *open_filler(int64_t length) {
+    return open_filler_of(FOLDER, length);
 }
 
 static void fill(const struct berth_filler *filler, const char *const *texts, size_t count,
@@ -165,9 +171,49 @@ static void one_fails_of_many(void **state) {
     berth_filler_close(filler);
 }
 
+// A model with more rows than the vocabulary has pieces, which it prefers to all words.
+static void write_padded_model(void) {
+    struct bert_config config;
+    struct param_table table;
+    assert_int_equal(bert_config_read(FOLDER "/config.json", &config, NULL), BERTH_OK);
+    config.vocab_size = PADDED;
+    assert_int_equal(param_table_init(&table, &config, PARAM_HEAD_MASKED, NULL), BERTH_OK);
+    float *buffer = memory_array_zeroed((size_t)table.total, sizeof *buffer);
+    assert_non_null(buffer);
+    param_initialise(&table, &config, 1, buffer);
+    for (int64_t row = WORDS; row < PADDED; row++) {
+        buffer[table.decoder_bias + row] = 100;
+    }
+    assert_int_equal(folder_write_weights(scratch_folder, &config, &table, buffer, NULL), BERTH_OK);
+    memory_free(buffer);
+    param_table_done(&table);
+    bert_config_done(&config);
+}
+
+// transformers decodes such a row to "", too.
+static void a_row_without_a_piece_is_an_empty_word(void **state) {
+    (void)state;
+    static const char *const texts[1] = {"the [MASK]"};
+    struct berth_filled filled;
+    write_padded_model();
+    struct berth_filler *filler = open_filler_of(scratch_folder, 8);
+    fill(filler, texts, 1, TOP_K, &filled);
+    for (size_t i = 0; i < TOP_K; i++) {
+        const struct berth_word *word = &filled.words[i];
+        assert_int_equal(word->token >= WORDS, i < PADDED - WORDS);
+        assert_non_null(word->token_str);
+        assert_int_equal(word->token_str[0] == '\0', word->token >= WORDS);
+    }
+    berth_filled_free(&filled, 1);
+    berth_filler_close(filler);
+}
+
 static void refusals(void **state) {
     (void)state;
+    static const char long_text[] =
+        "a 10 20 30 40 50 60 70 80 90 100 110 120 130 140 150 160 17\u00e4ther";
     struct berth_filler *filler = open_filler(8);
+    refuse(filler, long_text, 1, BERTH_BAD_DATA, "150 160 17...\"");
     refuse(filler, "the dog", 1, BERTH_BAD_DATA, "text 2: no [MASK] in \"the dog\"");
     refuse(filler, "the the the the the the [MASK]", 1, BERTH_BAD_DATA,
            "text 2: no [MASK] in the first max_seq_length tokens");
@@ -184,6 +230,7 @@ int main(void) {
         cmocka_unit_test(equals_the_pipeline),
         cmocka_unit_test(many_texts),
         cmocka_unit_test(one_fails_of_many),
+        SCRATCH_TEST(a_row_without_a_piece_is_an_empty_word),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests_name("fill", tests, open_golden, close_golden);

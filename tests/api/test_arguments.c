@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests that every function of berth.h refuses NULL for a required argument, and that the error
+// names the function and the argument as the header calls them.
+#include "berth.h"
+#include "core/harness.h"
+
+#include <string.h>
+
+#define GOLDEN BERTH_TEST_SOURCE_DIR "/tests/golden/"
+
+static const struct berth_log silent;
+
+static struct berth_config config_of(const char *folder) {
+    struct berth_config config;
+    berth_config_init(&config);
+    config.model_name_or_path = folder;
+    config.device = "cpu";
+    config.threads = 1;
+    config.max_seq_length = 8;
+    return config;
+}
+
+#define OPEN(kind, folder, handle)                                                                 \
+    do {                                                                                           \
+        const struct berth_config own_config = config_of(GOLDEN folder);                           \
+        struct berth_error open_error;                                                             \
+        if (berth_##kind##_open(&own_config, silent, handle, &open_error) != BERTH_OK) {           \
+            fail_msg("%s", open_error.message);                                                    \
+        }                                                                                          \
+    } while (0)
+
+#define NEEDS(function, argument, ...)                                                             \
+    do {                                                                                           \
+        struct berth_error found_error = {.status = BERTH_OK};                                     \
+        assert_int_equal(function(__VA_ARGS__, &found_error), BERTH_USAGE);                        \
+        assert_int_equal(found_error.status, BERTH_USAGE);                                         \
+        assert_string_equal(found_error.message,                                                   \
+                            #function ": the argument \"" argument "\" is NULL");                  \
+        assert_int_equal(function(__VA_ARGS__, NULL), BERTH_USAGE);                                \
+    } while (0)
+
+static const char *const nothing[1], *const words[1] = {"hello"};
+static char *text;
+
+static void settings(void **state) {
+    struct berth_config config = config_of(NULL);
+    struct berth_reporter *reporter;
+    NEEDS(berth_config_set, "config", NULL, "seed", "1");
+    NEEDS(berth_config_set, "name", &config, NULL, "1");
+    NEEDS(berth_config_set, "value", &config, "seed", NULL);
+    NEEDS(berth_reporter_open, "config", NULL, 1, &reporter);
+    NEEDS(berth_reporter_open, "reporter", &config, 1, NULL);
+}
+
+static void reports(void **state) {
+    const struct berth_plot_style style = {.columns = 80, .rows = 8};
+    struct berth_error error;
+    NEEDS(berth_report, "paths", NULL, 1, "report.html");
+    NEEDS(berth_report, "file", words, 1, NULL);
+    NEEDS(berth_plot, "paths", NULL, 1, &style, &text);
+    NEEDS(berth_plot, "style", words, 1, NULL, &text);
+    NEEDS(berth_plot, "text", words, 1, &style, NULL);
+    assert_int_equal(berth_report(nothing, 1, "report.html", &error), BERTH_USAGE);
+    assert_string_equal(error.message, "path 1 of 1 is NULL");
+    assert_int_equal(berth_plot(nothing, 1, &style, &text, &error), BERTH_USAGE);
+    assert_string_equal(error.message, "path 1 of 1 is NULL");
+}
+
+static int see(void *context, const struct berth_sample *sample) {
+    return 0;
+}
+
+static void jobs(void **state) {
+    const struct berth_config config = config_of(NULL);
+    const struct berth_tag_scoring scoring = {.scheme = NULL};
+    const struct berth_selection samples = {.count = 1};
+    NEEDS(berth_train, "task", NULL, &config, silent, NULL, NULL);
+    NEEDS(berth_train, "config", "squad", NULL, silent, NULL, NULL);
+    NEEDS(berth_predict, "task", NULL, &config, silent, NULL, NULL);
+    NEEDS(berth_predict, "config", "squad", NULL, silent, NULL, NULL);
+    NEEDS(berth_evaluate, "task", NULL, &config, silent, NULL, NULL);
+    NEEDS(berth_evaluate, "config", "squad", NULL, silent, NULL, NULL);
+    NEEDS(berth_evaluate_tokens, "dataset_path", NULL, "b", &scoring, &text);
+    NEEDS(berth_evaluate_tokens, "predictions_path", "a", NULL, &scoring, &text);
+    NEEDS(berth_evaluate_tokens, "scoring", "a", "b", NULL, &text);
+    NEEDS(berth_evaluate_tokens, "json", "a", "b", &scoring, NULL);
+    NEEDS(berth_evaluate_squad, "dataset_path", NULL, "b", NULL, 0, silent, &text);
+    NEEDS(berth_evaluate_squad, "predictions_path", "a", NULL, NULL, 0, silent, &text);
+    NEEDS(berth_show_squad, "config", NULL, samples, silent, see, NULL);
+    NEEDS(berth_show_squad, "visit", &config, samples, silent, NULL, NULL);
+}
+
+static void questions(void **state) {
+    const struct berth_config config = config_of(NULL);
+    const struct berth_question asked = {.question = "who ?", .context = "anna", .capacity = 1};
+    struct berth_model *model;
+    struct berth_answer answer;
+    struct berth_answers answers;
+    size_t count;
+    NEEDS(berth_model_open, "config", NULL, silent, &model);
+    NEEDS(berth_model_open, "model", &config, silent, NULL);
+    OPEN(model, "classifier", &model);
+    NEEDS(berth_model_answer, "model", NULL, "who ?", "anna", &answer, 1, &count);
+    NEEDS(berth_model_answer, "question", model, NULL, "anna", &answer, 1, &count);
+    NEEDS(berth_model_answer, "context", model, "who ?", NULL, &answer, 1, &count);
+    NEEDS(berth_model_answer, "answers", model, "who ?", "anna", NULL, 1, &count);
+    NEEDS(berth_model_answer, "count", model, "who ?", "anna", &answer, 1, NULL);
+    NEEDS(berth_model_answer_many, "model", NULL, &asked, 1, &answers);
+    NEEDS(berth_model_answer_many, "questions", model, NULL, 1, &answers);
+    NEEDS(berth_model_answer_many, "answers", model, &asked, 1, NULL);
+    berth_model_close(model);
+}
+
+static void classes(void **state) {
+    const struct berth_config config = config_of(NULL);
+    const struct berth_text one = {"hello", NULL};
+    struct berth_classifier *classifier;
+    struct berth_text_status status;
+    float scores[8];
+    const enum berth_score usual = BERTH_SCORE_USUAL;
+    NEEDS(berth_classifier_open, "config", NULL, silent, &classifier);
+    NEEDS(berth_classifier_open, "classifier", &config, silent, NULL);
+    OPEN(classifier, "classifier", &classifier);
+    NEEDS(berth_classifier_classify, "classifier", NULL, &one, 1, usual, scores, &status);
+    NEEDS(berth_classifier_classify, "texts", classifier, NULL, 1, usual, scores, &status);
+    NEEDS(berth_classifier_classify, "scores", classifier, &one, 1, usual, NULL, &status);
+    NEEDS(berth_classifier_classify, "statuses", classifier, &one, 1, usual, scores, NULL);
+    berth_classifier_close(classifier);
+}
+
+static void tags(void **state) {
+    const struct berth_config config = config_of(NULL);
+    struct berth_tagger *tagger;
+    struct berth_tags found;
+    struct berth_text_status status;
+    NEEDS(berth_tagger_open, "config", NULL, silent, &tagger);
+    NEEDS(berth_tagger_open, "tagger", &config, silent, NULL);
+    OPEN(tagger, "tags", &tagger);
+    NEEDS(berth_tag, "tagger", NULL, "hello", &found);
+    NEEDS(berth_tag, "text", tagger, NULL, &found);
+    NEEDS(berth_tag, "tags", tagger, "hello", NULL);
+    NEEDS(berth_tag_many, "tagger", NULL, words, 1, &found, &status);
+    NEEDS(berth_tag_many, "texts", tagger, NULL, 1, &found, &status);
+    NEEDS(berth_tag_many, "tags", tagger, words, 1, NULL, &status);
+    NEEDS(berth_tag_many, "statuses", tagger, words, 1, &found, NULL);
+    berth_tagger_close(tagger);
+}
+
+static void embeddings(void **state) {
+    const struct berth_config config = config_of(NULL);
+    const struct berth_text one = {"hello", NULL};
+    const struct berth_embedding how = {BERTH_POOL_MEAN, 1};
+    struct berth_encoder *encoder;
+    struct berth_text_status status;
+    struct berth_hidden_states rows;
+    float numbers[64];
+    NEEDS(berth_encoder_open, "config", NULL, silent, &encoder);
+    NEEDS(berth_encoder_open, "encoder", &config, silent, NULL);
+    OPEN(encoder, "classifier", &encoder);
+    NEEDS(berth_encoder_embed, "encoder", NULL, words, 1, how, numbers);
+    NEEDS(berth_encoder_embed, "texts", encoder, NULL, 1, how, numbers);
+    NEEDS(berth_encoder_embed, "embeddings", encoder, words, 1, how, NULL);
+    NEEDS(berth_encoder_embed_many, "encoder", NULL, &one, 1, how, numbers, &status);
+    NEEDS(berth_encoder_embed_many, "texts", encoder, NULL, 1, how, numbers, &status);
+    NEEDS(berth_encoder_embed_many, "embeddings", encoder, &one, 1, how, NULL, &status);
+    NEEDS(berth_encoder_embed_many, "statuses", encoder, &one, 1, how, numbers, NULL);
+    NEEDS(berth_encoder_hidden_states, "encoder", NULL, &one, 1, &rows);
+    NEEDS(berth_encoder_hidden_states, "texts", encoder, NULL, 1, &rows);
+    NEEDS(berth_encoder_hidden_states, "states", encoder, &one, 1, NULL);
+    berth_encoder_close(encoder);
+}
+
+static enum berth_status read_nothing(void *context, const char *const **texts, size_t *count,
+                                      struct berth_error *error) {
+    return BERTH_OK;
+}
+
+static enum berth_status begin_nothing(void *context, struct berth_embedding usual, size_t size,
+                                       struct berth_error *error) {
+    return BERTH_OK;
+}
+
+static enum berth_status put_nothing(void *context, const float *numbers, size_t count,
+                                     struct berth_error *error) {
+    return BERTH_OK;
+}
+
+static void embedding_jobs(void **state) {
+    const struct berth_config config = config_of(NULL);
+    struct berth_embed_job job = {.read = NULL};
+    NEEDS(berth_embed, "config", NULL, silent, &job);
+    NEEDS(berth_embed, "job", &config, silent, NULL);
+    NEEDS(berth_embed, "job->read", &config, silent, &job);
+    job.read = read_nothing;
+    NEEDS(berth_embed, "job->begin", &config, silent, &job);
+    job.begin = begin_nothing;
+    NEEDS(berth_embed, "job->put", &config, silent, &job);
+    job.put = put_nothing;
+    NEEDS(berth_embed, "job->end", &config, silent, &job);
+}
+
+static void masked_words(void **state) {
+    const struct berth_config config = config_of(NULL);
+    struct berth_filler *filler;
+    struct berth_filled filled;
+    struct berth_text_status status;
+    NEEDS(berth_filler_open, "config", NULL, silent, &filler);
+    NEEDS(berth_filler_open, "filler", &config, silent, NULL);
+    OPEN(filler, "fill", &filler);
+    NEEDS(berth_fill, "filler", NULL, words, 1, 1, &filled);
+    NEEDS(berth_fill, "texts", filler, NULL, 1, 1, &filled);
+    NEEDS(berth_fill, "filled", filler, words, 1, 1, NULL);
+    NEEDS(berth_fill_many, "filler", NULL, words, 1, 1, &filled, &status);
+    NEEDS(berth_fill_many, "texts", filler, NULL, 1, 1, &filled, &status);
+    NEEDS(berth_fill_many, "filled", filler, words, 1, 1, NULL, &status);
+    NEEDS(berth_fill_many, "statuses", filler, words, 1, 1, &filled, NULL);
+    berth_filler_close(filler);
+}
+
+static void tokens(void **state) {
+    const struct berth_config config = config_of(GOLDEN "classifier");
+    const struct berth_text one = {"hello", NULL}, none = {NULL, NULL};
+    struct berth_tokenizer *tokenizer;
+    struct berth_token *found;
+    struct berth_input_token *input;
+    size_t count;
+    NEEDS(berth_tokenizer_open, "config", NULL, &tokenizer);
+    NEEDS(berth_tokenizer_open, "tokenizer", &config, NULL);
+    assert_int_equal(berth_tokenizer_open(&config, &tokenizer, NULL), BERTH_OK);
+    NEEDS(berth_tokenizer_encode, "tokenizer", NULL, "a", 1, &found, &count, NULL);
+    NEEDS(berth_tokenizer_encode, "text", tokenizer, NULL, 1, &found, &count, NULL);
+    NEEDS(berth_tokenizer_encode, "tokens", tokenizer, "a", 1, NULL, &count, NULL);
+    NEEDS(berth_tokenizer_encode, "count", tokenizer, "a", 1, &found, NULL, NULL);
+    NEEDS(berth_tokenizer_encode_pair, "tokenizer", NULL, &one, 8, &input, &count, NULL);
+    NEEDS(berth_tokenizer_encode_pair, "text", tokenizer, NULL, 8, &input, &count, NULL);
+    NEEDS(berth_tokenizer_encode_pair, "text->text", tokenizer, &none, 8, &input, &count, NULL);
+    NEEDS(berth_tokenizer_encode_pair, "tokens", tokenizer, &one, 8, NULL, &count, NULL);
+    NEEDS(berth_tokenizer_encode_pair, "count", tokenizer, &one, 8, &input, NULL, NULL);
+    berth_tokenizer_close(tokenizer);
+}
+
+static void files(void **state) {
+    const struct berth_convert_settings conversion = {.to = "hf"}, none = {.to = NULL};
+    NEEDS(berth_inspect, "path", NULL, NULL, NULL, &text);
+    NEEDS(berth_inspect_data, "path", NULL, NULL);
+    NEEDS(berth_verify, "path", NULL, NULL);
+    NEEDS(berth_init_model, "name_or_file", NULL, "b", 1);
+    NEEDS(berth_init_model, "output_dir", "tiny", NULL, 1);
+    NEEDS(berth_convert, "input", NULL, "b", &conversion, silent);
+    NEEDS(berth_convert, "output_dir", "a", NULL, &conversion, silent);
+    NEEDS(berth_convert, "settings", "a", "b", NULL, silent);
+    NEEDS(berth_convert, "settings->to", "a", "b", &none, silent);
+    NEEDS(berth_compare, "a", NULL, "b", 0, NULL, NULL, NULL);
+    NEEDS(berth_compare, "b", "a", NULL, 0, NULL, NULL, NULL);
+    NEEDS(berth_fetch, "name", NULL, NULL, silent, NULL, &text);
+    NEEDS(berth_fetch, "path", "a/b", NULL, silent, NULL, NULL);
+    NEEDS(berth_find_data, "name", NULL, "dev", &text);
+    NEEDS(berth_find_data, "split", "squad", NULL, &text);
+    NEEDS(berth_find_data, "path", "squad", "dev", NULL);
+    NEEDS(berth_find_model, "name_or_path", NULL, &text);
+    NEEDS(berth_find_model, "path", "a/b", NULL);
+}
+
+static void data_for_pretraining(void **state) {
+    const struct berth_config config = config_of(NULL);
+    const struct berth_prepare_input input = {.name = NULL};
+    const struct berth_vocab_settings vocabulary = {.output = NULL};
+    NEEDS(berth_prepare, "config", NULL, &input, silent, NULL, NULL);
+    NEEDS(berth_prepare, "input", &config, NULL, silent, NULL, NULL);
+    NEEDS(berth_pack, "config", NULL, "a", "b", silent, NULL, NULL);
+    NEEDS(berth_pack, "input_dir", &config, NULL, "b", silent, NULL, NULL);
+    NEEDS(berth_pack, "output_dir", &config, "a", NULL, silent, NULL, NULL);
+    NEEDS(berth_vocab_train, "config", NULL, &vocabulary, silent, NULL, NULL);
+    NEEDS(berth_vocab_train, "settings", &config, NULL, silent, NULL, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings),     cmocka_unit_test(reports),
+        cmocka_unit_test(jobs),         cmocka_unit_test(questions),
+        cmocka_unit_test(classes),      cmocka_unit_test(tags),
+        cmocka_unit_test(embeddings),   cmocka_unit_test(embedding_jobs),
+        cmocka_unit_test(masked_words), cmocka_unit_test(tokens),
+        cmocka_unit_test(files),        cmocka_unit_test(data_for_pretraining),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
