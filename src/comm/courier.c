@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/courier.h"
 
+#include "core/clock.h"
+
 #include <sched.h>
 #include <time.h>
 
 enum { ROUNDS_AWAKE = 20, SHORTEST_NAP = 50, LONGEST_NAP = 200 }; // microseconds
 
 double courier_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return clock_seconds(CLOCK_MONOTONIC);
 }
 
 // --- messages -----------------------------------------------------------------------------------

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The peak of this machine's multiply-adds. The clock is each thread's processor time, which other
 // programs hardly disturb.
+#include "core/clock.h"
 #include "cpu/cpu.h"
-
-#include <time.h>
-
-static double now(clockid_t clock) {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 double cpu_measure_peak(struct device *dev, enum dtype dtype, double seconds) {
     struct cpu *cpu = cpu_of(dev);
@@ -19,17 +12,17 @@ double cpu_measure_peak(struct device *dev, enum dtype dtype, double seconds) {
     const int64_t rounds = 100000;
     // Threads that share a processor take turns.
     const int at_once = cpu->threads < cpu->processors ? cpu->threads : cpu->processors;
-    double best = 0, started = now(CLOCK_MONOTONIC);
+    double best = 0, started = clock_seconds(CLOCK_MONOTONIC);
     do {
         double rate = 0;
 #pragma omp parallel num_threads(cpu->threads) reduction(+ : rate)
         {
-            const double before = now(CLOCK_THREAD_CPUTIME_ID);
+            const double before = clock_seconds(CLOCK_THREAD_CPUTIME_ID);
             const double flops = loop(rounds);
-            rate += flops / (now(CLOCK_THREAD_CPUTIME_ID) - before);
+            rate += flops / (clock_seconds(CLOCK_THREAD_CPUTIME_ID) - before);
         }
         rate *= (double)at_once / cpu->threads;
         best = rate > best ? rate : best;
-    } while (now(CLOCK_MONOTONIC) - started < seconds);
+    } while (clock_seconds(CLOCK_MONOTONIC) - started < seconds);
     return best;
 }

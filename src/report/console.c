@@ -2,6 +2,7 @@
 // The console. Every line is written with a single write, so lines of several processes do not mix.
 #include "report/console.h"
 
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/number.h"
 #include "core/terminal.h"
@@ -11,7 +12,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define REDRAW_SECONDS 0.1
@@ -21,9 +21,7 @@
 #define NAME_LEAST 8
 
 double console_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return clock_seconds(CLOCK_MONOTONIC);
 }
 
 void console_duration(double seconds, char *text, size_t size) {

@@ -3,6 +3,7 @@
 // thread reads one at a time.
 #include "data/pretraining/shard_stream.h"
 
+#include "core/clock.h"
 #include "core/memory.h"
 #include "data/pretraining/instances.h"
 #include "data/pretraining/python_random.h"
@@ -10,7 +11,6 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 // A file in memory; shared by the visits that use it.
 struct loaded {
@@ -337,12 +337,6 @@ static struct loaded *find_loaded(const struct shard_stream *stream, size_t file
     return loaded;
 }
 
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 // Gets the file from the reader thread; discards a different file that was read ahead.
 static enum berth_status load(struct shard_stream *stream, size_t file, struct loaded **found,
                               struct berth_error *error) {
@@ -385,9 +379,9 @@ static enum berth_status add_visit(struct shard_stream *stream, int64_t number, 
     struct loaded *loaded = find_loaded(stream, file);
     TRY(make_room(stream, error));
     if (loaded == NULL) {
-        double begin = seconds_now();
+        double begin = clock_seconds(CLOCK_MONOTONIC);
         TRY(load(stream, file, &loaded, error));
-        *waited += seconds_now() - begin;
+        *waited += clock_seconds(CLOCK_MONOTONIC) - begin;
     }
     size_t count = loaded->instances.count;
     struct visit visit = {.number = number, .loaded = loaded, .count = count_of(stream, number)};

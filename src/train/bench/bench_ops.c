@@ -3,16 +3,11 @@
 // until the device's status reports completion, on another device by its marks.
 #include "train/bench/bench_ops.h"
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "train/bench/bench_operands.h"
 
 #include <string.h>
-
-static double now(clockid_t clock) {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 clockid_t bench_clock(const struct device *dev, int threads) {
     return dev->is_host && threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
@@ -24,7 +19,7 @@ static double begin_time(struct device *dev, clockid_t clock) {
     if (!dev->is_host) {
         dev->mark(dev, DEVICE_PHASE_FORWARD);
     }
-    return now(clock);
+    return clock_seconds(clock);
 }
 
 // Waits. What the host needs to start operations, and to learn that they are done, is not in a
@@ -34,7 +29,7 @@ static enum berth_status end_time(struct device *dev, clockid_t clock, double be
     double phases[DEVICE_PHASES];
     if (dev->is_host) {
         TRY(dev->status(dev, error));
-        *seconds = now(clock) - begin;
+        *seconds = clock_seconds(clock) - begin;
         return BERTH_OK;
     }
     dev->mark(dev, DEVICE_PHASE_OTHER);
@@ -58,7 +53,7 @@ double bench_bandwidth(struct device *dev, clockid_t clock, double seconds) {
     struct device_range *range = (struct device_range *)(void *)(block + bytes + sums_bytes);
     dev->zero(dev, block, bytes);
     dev->upload(dev, range, &all, sizeof all);
-    double best = 0, started = now(clock);
+    double best = 0, started = clock_seconds(clock);
     do {
         double taken = 0;
         const double begin = begin_time(dev, clock);
@@ -66,7 +61,7 @@ double bench_bandwidth(struct device *dev, clockid_t clock, double seconds) {
         (void)end_time(dev, clock, begin, &taken, NULL);
         const double rate = taken > 0 ? (double)bytes / taken : 0;
         best = rate > best ? rate : best;
-    } while (now(clock) - started < seconds);
+    } while (clock_seconds(clock) - started < seconds);
     dev->memory_free(dev, block, whole);
     return best;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/machine/machine.h"
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #define PROC_FILE_LIMIT (1 << 20)
 // The reserve of a process limit for memory that no plan counts: code compiled by oneDNN, reserved
@@ -28,9 +28,7 @@
 #define MFU_READINGS 3
 
 double machine_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return clock_seconds(CLOCK_MONOTONIC);
 }
 
 // The number after `key` in a file of "key  number" lines; `missing` if the key is absent.

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seconds of a clock; only differences mean anything.
+#ifndef BERTH_CORE_CLOCK_H
+#define BERTH_CORE_CLOCK_H
+
+#include <time.h>
+
+static inline double clock_seconds(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+#endif
