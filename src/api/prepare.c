@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Data for pre-training: which stages run, on which input, and where their files are.
 #include "api/arguments.h"
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "core/memory.h"
@@ -405,10 +406,10 @@ static enum berth_status run_stages(struct job *job, struct berth_error *error) 
         if (!job->wanted[i]) {
             continue;
         }
-        double begin = machine_seconds();
+        double begin = clock_now();
         done->name = stage_names[i];
         TRY(makers[i](job, done, error));
-        done->seconds = machine_seconds() - begin;
+        done->seconds = clock_now() - begin;
     }
     return BERTH_OK;
 }

@@ -2,9 +2,9 @@
 // What exchanges take of this machine's processor, measured in one thread with the functions that
 // exchanges use. Messages go through a pipe: copies and system calls as those of a connection
 // within the machine, without a network's protocol.
-#include "comm/courier.h"
 #include "comm/numbers.h"
 #include "core/checksum.h"
+#include "core/clock.h"
 #include "core/comm_forecast.h"
 #include "core/memory.h"
 
@@ -61,8 +61,8 @@ static double pass_large(const struct buffers *buffers) {
 static double best(const struct buffers *buffers, double (*run)(const struct buffers *buffers)) {
     double least = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        const double start = courier_clock(), done = run(buffers);
-        const double seconds = (courier_clock() - start) / done;
+        const double start = clock_now(), done = run(buffers);
+        const double seconds = (clock_now() - start) / done;
         least = round == 0 || seconds < least ? seconds : least;
     }
     return least;

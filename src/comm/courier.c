@@ -8,10 +8,6 @@
 
 enum { ROUNDS_AWAKE = 20, SHORTEST_NAP = 50, LONGEST_NAP = 200 }; // microseconds
 
-double courier_clock(void) {
-    return clock_seconds(CLOCK_MONOTONIC);
-}
-
 // --- messages -----------------------------------------------------------------------------------
 
 // A transport speaks of processes; its error is that of a rank.
@@ -72,7 +68,7 @@ int courier_awaited(const struct courier *courier, const struct message_list *li
 // --- waiting ------------------------------------------------------------------------------------
 
 struct patience patience_new(void) {
-    return (struct patience){.since = courier_clock(), .nap = SHORTEST_NAP / 2};
+    return (struct patience){.since = clock_now(), .nap = SHORTEST_NAP / 2};
 }
 
 int patience_next(struct patience *patience) {
@@ -91,7 +87,7 @@ int patience_is_over(const struct patience *patience, const struct courier *cour
         courier->watch != NULL && courier->timeout_seconds > 2 * WATCH_ANSWER_SECONDS
             ? WATCH_ANSWER_SECONDS
             : 0;
-    return courier_clock() - patience->since > courier->timeout_seconds - early;
+    return clock_now() - patience->since > courier->timeout_seconds - early;
 }
 
 enum berth_status patience_renew(struct patience *patience, const struct courier *courier, int rank,
@@ -145,9 +141,9 @@ static enum berth_status wait_for(struct courier *courier, struct message_list *
 
 enum berth_status courier_wait(struct courier *courier, struct message_list *list, const char *what,
                                struct berth_error *error) {
-    const double start = courier_clock();
+    const double start = clock_now();
     const enum berth_status status = wait_for(courier, list, what, error);
     say_where(courier, -1);
-    courier->waited_seconds += courier_clock() - start;
+    courier->waited_seconds += clock_now() - start;
     return status;
 }

@@ -67,6 +67,4 @@ int patience_is_over(const struct patience *patience, const struct courier *cour
 enum berth_status patience_renew(struct patience *patience, const struct courier *courier, int rank,
                                  const char *what, struct berth_error *error);
 
-double courier_clock(void); // seconds, monotonic
-
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/range_thread.h"
 
+#include "core/clock.h"
 #include "core/memory.h"
 
 #include <signal.h>
@@ -47,7 +48,7 @@ static void give_next(struct range_thread *thread) {
 
 // Tells callers what is completed, and how long it took.
 static void tell(struct range_thread *thread) {
-    const double now = courier_clock();
+    const double now = clock_now();
     pthread_mutex_lock(&thread->mutex);
     thread->completed = thread->pipeline->completed;
     thread->busy_seconds += now - thread->busy_since;
@@ -116,7 +117,7 @@ static void *run(void *context) {
     struct range_thread *thread = context;
     while (wait_for_work(thread)) {
         struct berth_error error;
-        thread->busy_since = courier_clock();
+        thread->busy_since = clock_now();
         const enum berth_status status = exchange_queued(thread, &error);
         fault_keep(thread->fault, status, &error);
         tell(thread);
@@ -204,7 +205,7 @@ int64_t range_thread_begin(struct range_thread *thread, const struct pipeline_ki
 
 // An error is met by the thread, which then tells so, or by the caller of this.
 void range_thread_wait(struct range_thread *thread, int64_t ticket) {
-    const double start = courier_clock();
+    const double start = clock_now();
     pthread_mutex_lock(&thread->mutex);
     if (thread->completed < ticket) {
         watch_wait_range(thread->watch, 1);
@@ -212,7 +213,7 @@ void range_thread_wait(struct range_thread *thread, int64_t ticket) {
             pthread_cond_wait(&thread->moved, &thread->mutex);
         }
         watch_wait_range(thread->watch, -1);
-        thread->exposed_seconds += courier_clock() - start;
+        thread->exposed_seconds += clock_now() - start;
     }
     pthread_mutex_unlock(&thread->mutex);
 }

@@ -44,25 +44,25 @@ static const struct phase {
 void watch_enter(struct watch *watch, enum comm_phase phase, int64_t update) {
     atomic_store(&watch->update, update);
     atomic_store(&watch->phase, (int)phase);
-    atomic_store(&watch->since, clock_seconds(CLOCK_MONOTONIC));
+    atomic_store(&watch->since, clock_now());
 }
 
 void watch_wait(struct watch *watch, enum transport_channel channel, int rank) {
     if (atomic_exchange(&watch->awaited[channel], rank + 1) != rank + 1) {
         atomic_store(channel == TRANSPORT_RANGES ? &watch->range_since : &watch->since,
-                     clock_seconds(CLOCK_MONOTONIC));
+                     clock_now());
     }
 }
 
 void watch_wait_range(struct watch *watch, int more) {
     atomic_fetch_add(&watch->range_waiters, more);
-    atomic_store(&watch->since, clock_seconds(CLOCK_MONOTONIC));
+    atomic_store(&watch->since, clock_now());
 }
 
 static struct standing standing_of(const struct watch *watch) {
     const int in_call = atomic_load(&watch->awaited[TRANSPORT_CALLS]);
     const int in_agreement = atomic_load(&watch->awaited[TRANSPORT_AGREEMENTS]);
-    const double now = clock_seconds(CLOCK_MONOTONIC);
+    const double now = clock_now();
     struct standing standing = {.awaited = (in_call > 0 ? in_call : in_agreement) - 1,
                                 .range_awaited = atomic_load(&watch->awaited[TRANSPORT_RANGES]) - 1,
                                 .waits_for_range = atomic_load(&watch->range_waiters) > 0,
@@ -80,7 +80,7 @@ static struct standing standing_of(const struct watch *watch) {
 
 // The processor's time that the process has used, but for threads that wait for other ranks.
 static void sample(struct watch *watch) {
-    const double now = clock_seconds(CLOCK_MONOTONIC), elapsed = now - watch->sampled_at;
+    const double now = clock_now(), elapsed = now - watch->sampled_at;
     if (elapsed < SAMPLE_SECONDS && elapsed < watch->timeout_seconds / 4) {
         return;
     }
@@ -210,7 +210,7 @@ static int has_letters(const struct watch *watch) {
 // 0: the thread shall end, has announced this rank's error, and has sent its letters or had the
 // time to.
 static int goes_on(const struct watch *watch, double *end) {
-    const double now = clock_seconds(CLOCK_MONOTONIC);
+    const double now = clock_now();
     if (!watch->shall_end) {
         *end = now + LAST_SECONDS;
     }
@@ -223,7 +223,7 @@ static void *run(void *context) {
     double end = 0;
     pthread_mutex_lock(&watch->mutex);
     do {
-        wait_until(watch, clock_seconds(CLOCK_MONOTONIC) + PERIOD);
+        wait_until(watch, clock_now() + PERIOD);
         send_question(watch);
         announce(watch);
         pthread_mutex_unlock(&watch->mutex);
@@ -250,7 +250,7 @@ enum berth_status watch_start(struct watch *watch, struct berth_error *error) {
     sigset_t all, before;
     init_locks(watch);
     watch->asked = -1;
-    watch->sampled_at = clock_seconds(CLOCK_MONOTONIC);
+    watch->sampled_at = clock_now();
     watch->question =
         (int64_t)(watch->sampled_at * 1e6); // no letter to the process's last job fits
     watch_enter(watch, COMM_BETWEEN, 0);
@@ -291,13 +291,13 @@ void watch_done(struct watch *watch) {
 
 // 0: there was no answer.
 static int ask(struct watch *watch, int rank, struct standing *standing) {
-    const double until = clock_seconds(CLOCK_MONOTONIC) + WATCH_ANSWER_SECONDS;
+    const double until = clock_now() + WATCH_ANSWER_SECONDS;
     pthread_mutex_lock(&watch->mutex);
     watch->asked = rank;
     watch->question++;
     watch->is_answered = 0;
     pthread_cond_broadcast(&watch->changed);
-    while (!watch->is_answered && !watch->is_announced && clock_seconds(CLOCK_MONOTONIC) < until) {
+    while (!watch->is_answered && !watch->is_announced && clock_now() < until) {
         wait_until(watch, until);
     }
     const int is_answered = watch->is_answered;

@@ -12,7 +12,7 @@ double cpu_measure_peak(struct device *dev, enum dtype dtype, double seconds) {
     const int64_t rounds = 100000;
     // Threads that share a processor take turns.
     const int at_once = cpu->threads < cpu->processors ? cpu->threads : cpu->processors;
-    double best = 0, started = clock_seconds(CLOCK_MONOTONIC);
+    double best = 0, started = clock_now();
     do {
         double rate = 0;
 #pragma omp parallel num_threads(cpu->threads) reduction(+ : rate)
@@ -23,6 +23,6 @@ double cpu_measure_peak(struct device *dev, enum dtype dtype, double seconds) {
         }
         rate *= (double)at_once / cpu->threads;
         best = rate > best ? rate : best;
-    } while (clock_seconds(CLOCK_MONOTONIC) - started < seconds);
+    } while (clock_now() - started < seconds);
     return best;
 }

@@ -20,10 +20,6 @@
 #define BAR_LEAST 4
 #define NAME_LEAST 8
 
-double console_now(void) {
-    return clock_seconds(CLOCK_MONOTONIC);
-}
-
 void console_duration(double seconds, char *text, size_t size) {
     // Clamped to at least zero and to a printable maximum (also if it is NaN).
     int64_t whole = seconds > 0 ? (int64_t)(seconds < 3.6e9 ? seconds + 0.5 : 3.6e9) : 0;
@@ -75,7 +71,7 @@ static void put_line(struct console *console, const char *mark, const char *text
     line[used++] = '\n';
     write_all(console, line, used);
     console->bar_shown = 0;
-    console->line_time = console_now();
+    console->line_time = clock_now();
 }
 
 void console_line(struct console *console, const char *text) {
@@ -99,14 +95,14 @@ static void begin_phase(struct console *console, const char *name, int64_t done)
     if (is_phase(&console->interrupted, name)) {
         console->phase = console->interrupted;
     } else {
-        console->phase = (struct console_phase){.start = console_now(), .first = done};
+        console->phase = (struct console_phase){.start = clock_now(), .first = done};
         snprintf(console->phase.name, sizeof console->phase.name, "%s", name);
     }
     if (before.name[0] != '\0' || is_phase(&console->interrupted, name)) {
         console->interrupted = before;
     }
     console->bar_drawn = 0.0;
-    console->line_time = console_now();
+    console->line_time = clock_now();
     console->detail[0] = '\0';
 }
 
@@ -123,7 +119,7 @@ static void print_amount(const struct console *console, int64_t amount, char *te
 // "120/487  2.5/s  ETA 2:27"; the rate and the ETA only once they are known.
 static void describe(const struct console *console, int64_t done, int64_t total, char *text,
                      size_t size) {
-    double seconds = console_now() - console->phase.start;
+    double seconds = clock_now() - console->phase.start;
     int64_t counted = done - console->phase.first;
     char done_text[32], total_text[32];
     print_amount(console, done, done_text, sizeof done_text);
@@ -177,13 +173,13 @@ static void draw_bar(struct console *console, int64_t done, int64_t total) {
     snprintf(out, sizeof out, "\r%.*s\033[K", shown, line);
     write_all(console, out, strlen(out));
     console->bar_shown = 1;
-    console->bar_drawn = console_now();
+    console->bar_drawn = clock_now();
 }
 
 static void end_phase(struct console *console, int64_t total) {
     char duration[32], total_text[32], own_text[32], line[192];
     const int64_t first = console->phase.first;
-    console_duration(console_now() - console->phase.start, duration, sizeof duration);
+    console_duration(clock_now() - console->phase.start, duration, sizeof duration);
     print_amount(console, total, total_text, sizeof total_text);
     print_amount(console, total - first, own_text, sizeof own_text);
     snprintf(line, sizeof line, "%s: %s done%s%s in %s", console->phase.name, total_text,
@@ -207,9 +203,9 @@ static void show_progress(struct console *console, const char *name, int64_t don
     }
     if (done >= total && total > 0) {
         end_phase(console, total);
-    } else if (console->terminal && console_now() - console->bar_drawn >= REDRAW_SECONDS) {
+    } else if (console->terminal && clock_now() - console->bar_drawn >= REDRAW_SECONDS) {
         draw_bar(console, done, total);
-    } else if (!console->terminal && console_now() - console->line_time >= LINE_SECONDS) {
+    } else if (!console->terminal && clock_now() - console->line_time >= LINE_SECONDS) {
         char facts[192], line[288];
         describe(console, done, total, facts, sizeof facts);
         snprintf(line, sizeof line, "%s: %s", console->phase.name, facts);

@@ -43,7 +43,6 @@ void console_progress_bytes(struct console *console, const char *phase, int64_t 
 // Clears the bar if it is shown.
 void console_clear(struct console *console);
 
-double console_now(void); // monotonic seconds
 // Formats a duration as "1:02:03" or "4:05"; at least "0:00".
 void console_duration(double seconds, char *text, size_t size);
 

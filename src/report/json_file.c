@@ -3,10 +3,10 @@
 // core/file.h's writers (a temporary file, renamed when complete) are not made.
 #include "report/json_file.h"
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/file_call.h"
 #include "core/memory.h"
-#include "report/console.h"
 #include "report/dllogger.h"
 #include "report/lines.h"
 
@@ -19,7 +19,7 @@
 enum berth_status json_file_open(struct json_file *file, const char *path,
                                  const struct json_file_how *how, struct berth_error *error) {
     *file = (struct json_file){
-        .descriptor = -1, .start = console_now(), .dllogger = how->dllogger, .fresh = 1};
+        .descriptor = -1, .start = clock_now(), .dllogger = how->dllogger, .fresh = 1};
     if (path == NULL) {
         return BERTH_OK;
     }
@@ -56,7 +56,7 @@ void json_file_build(struct json_line *line, double start, const struct berth_re
     clock_gettime(CLOCK_REALTIME, &now);
     json_line_open(line, NULL, '{');
     json_line_real(line, "time", milliseconds((double)now.tv_sec + (double)now.tv_nsec * 1e-9));
-    json_line_real(line, "elapsed", milliseconds(console_now() - start));
+    json_line_real(line, "elapsed", milliseconds(clock_now() - start));
     json_line_text(line, "kind", kind_name(record->kind));
     if (record->text != NULL) {
         json_line_text(line, "text", record->text);
@@ -69,7 +69,7 @@ void json_file_build(struct json_line *line, double start, const struct berth_re
 }
 
 static void build_dllogger(struct json_file *file, const struct berth_record *record) {
-    const double elapsed = console_now() - file->start;
+    const double elapsed = clock_now() - file->start;
     if (file->fresh) {
         dllogger_metadata(&file->line, elapsed);
         file->fresh = 0;

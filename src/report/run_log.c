@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/run_log.h"
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "report/console.h"
 #include "report/html.h"
 #include "report/json_file.h"
 
@@ -30,7 +30,7 @@ enum berth_status run_log_open(const struct run_log_settings *settings, struct r
         return error_no_memory(error, sizeof *opened, "a log");
     }
     opened->settings = *settings;
-    opened->start = console_now();
+    opened->start = clock_now();
     opened->file.descriptor = -1;
     return BERTH_OK;
 }
@@ -39,7 +39,7 @@ enum berth_status run_log_open(const struct run_log_settings *settings, struct r
 
 static enum berth_status write_report(struct run_log *log, struct berth_error *error) {
     const struct run_set set = {.runs = &log->run, .count = 1};
-    log->written = console_now();
+    log->written = clock_now();
     TRY(run_end(&log->run, error));
     return html_write_report(&set, log->settings.report, error);
 }
@@ -55,7 +55,7 @@ static void refresh_report(struct run_log *log) {
 static int is_due(const struct run_log *log, const struct berth_record *record) {
     return log->settings.report != NULL && log->settings.report_every > 0 &&
            (record->kind == BERTH_RECORD_STEP || record->kind == BERTH_RECORD_EVAL) &&
-           console_now() - log->written >= (double)log->settings.report_every;
+           clock_now() - log->written >= (double)log->settings.report_every;
 }
 
 // --- records -------------------------------------------------------------------------------------

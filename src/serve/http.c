@@ -12,8 +12,8 @@
 #include "serve/http.h"
 
 #include "core/buffer.h"
+#include "core/clock.h"
 #include "core/memory.h"
-#include "serve/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is at which path: one row for each.
+#include "core/clock.h"
 #include "core/memory.h"
-#include "serve/clock.h"
 #include "serve/page.h"
 #include "serve/pages.h"
 #include "serve/shapes.h"

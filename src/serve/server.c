@@ -2,10 +2,10 @@
 // The life of a server: opening, loading, serving, draining.
 #include "serve/server.h"
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "core/memory.h"
-#include "serve/clock.h"
 #include "serve/notify.h"
 #include "serve/state.h"
 

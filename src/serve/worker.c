@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker: takes a batch, runs it, answers the calls that are complete with it.
+#include "core/clock.h"
 #include "core/memory.h"
-#include "serve/clock.h"
 #include "serve/page.h"
 #include "serve/state.h"
 

@@ -4,6 +4,7 @@
 // doc/performance.md has what was seen.
 #include "comm/courier.h"
 #include "comm/ranks.h"
+#include "core/clock.h"
 #include "core/memory.h"
 #include "socket_transport.h"
 
@@ -27,7 +28,7 @@ static double exchange(struct comm *comm, begin_function *begin, float *data, en
     int64_t starts[RANGES][SOCKET_PROCESSES + 1], ticket = 0;
     double ready = 0;
     comm->sum(comm, &ready, 1);
-    const double start = courier_clock();
+    const double start = clock_now();
     for (int i = 0; i < RANGES; i++) {
         const int64_t first = (int64_t)ELEMENTS / RANGES * i, count = ELEMENTS / RANGES;
         for (int rank = 0; rank <= comm->size; rank++) {
@@ -43,13 +44,13 @@ static double exchange(struct comm *comm, begin_function *begin, float *data, en
         ticket = begin(comm, &range);
     }
     comm->wait(comm, ticket);
-    return courier_clock() - start;
+    return clock_now() - start;
 }
 
 static double copy(float *data, float *other) {
-    const double start = courier_clock();
+    const double start = clock_now();
     memcpy(other, data, ELEMENTS * sizeof(float));
-    return courier_clock() - start;
+    return clock_now() - start;
 }
 
 static void measure(struct comm *comm, const struct measurement *measurement) {

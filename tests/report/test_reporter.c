@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests the reporter on a pseudo-terminal, on a pipe and in a file: what people and their scripts
 // read.
+#include "core/clock.h"
 #include "core/harness.h"
 #include "core/json_line.h"
 #include "core/log.h"
@@ -207,9 +208,9 @@ static void many_updates(struct berth_log log) {
 static void the_bar_is_redrawn_ten_times_a_second(void **state) {
     static struct output output;
     struct berth_config config = plain_config();
-    double start = console_now();
+    double start = clock_now();
     capture(&config, 1, many_updates, &output);
-    double seconds = console_now() - start;
+    double seconds = clock_now() - start;
     int draws = 0;
     for (const char *at = output.text; (at = strstr(at, "train ")) != NULL; at++) {
         draws++;

@@ -379,9 +379,9 @@ static enum berth_status add_visit(struct shard_stream *stream, int64_t number, 
     struct loaded *loaded = find_loaded(stream, file);
     TRY(make_room(stream, error));
     if (loaded == NULL) {
-        double begin = clock_seconds(CLOCK_MONOTONIC);
+        double begin = clock_now();
         TRY(load(stream, file, &loaded, error));
-        *waited += clock_seconds(CLOCK_MONOTONIC) - begin;
+        *waited += clock_now() - begin;
     }
     size_t count = loaded->instances.count;
     struct visit visit = {.number = number, .loaded = loaded, .count = count_of(stream, number)};

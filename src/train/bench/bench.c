@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/bench/bench.h"
 
+#include "core/clock.h"
 #include "core/memory.h"
 #include "train/bench/bench_data.h"
 #include "train/bench/bench_ranks.h"
@@ -306,9 +307,9 @@ static enum berth_status silent_step(struct bench *bench, int64_t step, double *
     struct update_result ignored;
     all_reduce_wait_all_weights(all_reduce);
     all_reduce->comm = &bench->silent;
-    const double begin = machine_seconds();
+    const double begin = clock_now();
     const enum berth_status status = train_step(bench, step, &ignored, error);
-    *seconds = machine_seconds() - begin;
+    *seconds = clock_now() - begin;
     all_reduce->comm = bench->comm;
     return status;
 }
@@ -392,9 +393,9 @@ static enum berth_status measure_step(struct bench *bench, int64_t step,
         TRY(train_step(bench, step, &update, error));
     }
     const struct comm_stats before = bench->comm->stats(bench->comm);
-    const double begin = machine_seconds();
+    const double begin = clock_now();
     TRY(run_step(bench, step, &update, error));
-    const double seconds = machine_seconds() - begin;
+    const double seconds = clock_now() - begin;
     if (step >= bench->data.warm_up) {
         figures->seconds += seconds;
         bench->step_seconds[figures->steps] = seconds;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/bench/recorder.h"
 
+#include "core/clock.h"
 #include "core/memory.h"
-#include "train/machine/machine.h"
 
 #include <string.h>
 
@@ -40,8 +40,8 @@ static void record(struct recorder *recorder, enum rank_event event, int64_t ind
         is_again(recorder, event, index)) {
         return;
     }
-    count(recorder, event, index, machine_seconds() - recorder->since);
-    recorder->since = machine_seconds();
+    count(recorder, event, index, clock_now() - recorder->since);
+    recorder->since = clock_now();
 }
 
 // --- the communicator's functions ---------------------------------------------------------------
@@ -148,7 +148,7 @@ void recorder_done(struct recorder *recorder) {
 void recorder_start(struct recorder *recorder) {
     recorder->is_recording = 1;
     recorder->at = 0;
-    recorder->since = machine_seconds();
+    recorder->since = clock_now();
 }
 
 enum berth_status recorder_stop(struct recorder *recorder, double load, struct berth_error *error) {

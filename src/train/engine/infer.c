@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/engine/infer.h"
 
+#include "core/clock.h"
 #include "core/memory.h"
 #include "format/checksum/crc32c.h"
 #include "train/engine/division.h"
-#include "train/machine/machine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -488,7 +488,7 @@ static enum berth_status run_round(struct prediction *prediction, size_t first, 
                                    struct berth_error *error) {
     struct comm *comm = prediction->engine->comm;
     const struct infer_args *args = prediction->args;
-    const double begin = machine_seconds();
+    const double begin = clock_now();
     int *stopped = &prediction->result->stopped;
     double flops = 0;
     *stopped = args->stop != NULL && *args->stop != 0;
@@ -504,7 +504,7 @@ static enum berth_status run_round(struct prediction *prediction, size_t first, 
     if (comm->rank == 0) {
         take_results(prediction, first, end);
     }
-    count_round(prediction, first, end, machine_seconds() - begin, flops);
+    count_round(prediction, first, end, clock_now() - begin, flops);
     log_progress(args->log, args->phase, (int64_t)prediction->starts[end],
                  (int64_t)args->source->count);
     return BERTH_OK;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/engine/profile.h"
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
-#include "train/machine/machine.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -47,7 +47,7 @@ void profile_done(struct profile *profile) {
 // --- spans --------------------------------------------------------------------------------------
 
 double profile_now(void) {
-    return machine_seconds();
+    return clock_now();
 }
 
 void profile_add(struct profile *profile, const char *category, const char *name, double begin) {

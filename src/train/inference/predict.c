@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/inference/predict.h"
 
+#include "core/clock.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "train/checkpoint/checkpoint.h"
@@ -146,7 +147,7 @@ static enum berth_status write_results(const struct predict_job *job,
 
 static enum berth_status predict_set(struct predict_job *job, struct berth_run_result *result,
                                      struct berth_error *error) {
-    double begin = machine_seconds();
+    double begin = clock_now();
     struct infer_result timing;
     struct task_score score;
     struct evaluation_run how = {.engine = &job->predictor.engine,
@@ -165,7 +166,7 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
     TRY(comm_settle(job->comm, is_first(job) ? write_results(job, &results, error) : BERTH_OK,
                     error));
     fill_result(job, &timing, &score, result);
-    report(job, &timing, result, machine_seconds() - begin);
+    report(job, &timing, result, clock_now() - begin);
     return BERTH_OK;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a training loop saves checkpoints, beside its updates or between them, and what it does
 // where one cannot be written. How a checkpoint is written: train/checkpoint.
+#include "core/clock.h"
 #include "core/number.h"
 #include "core/options.h"
 #include "train/checkpoint/original_write.h"
 #include "train/job/loop_run.h"
-#include "train/machine/machine.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -90,7 +90,7 @@ static void report_saved(struct run *run, int64_t step) {
     const struct berth_field facts[] = {
         log_integer("step", step), log_real("epoch", loop_epoch(loop, step)),
         log_integer("checkpoint_step", step),
-        log_real("background_save_seconds", machine_seconds() - run->save_began)};
+        log_real("background_save_seconds", clock_now() - run->save_began)};
     const size_t count = sizeof facts / sizeof facts[0];
     run->saved_step = step;
     run->rollbacks = 0;
@@ -127,7 +127,7 @@ enum berth_status loop_go_on_saving(struct run *run, int waits, struct berth_err
     if (saver == NULL || !saver_is_busy(saver)) {
         return BERTH_OK;
     }
-    const double begin = machine_seconds();
+    const double begin = clock_now();
     const int64_t step = saver->step;
     if (waits) {
         loop_enter(run, COMM_SAVING, step);
@@ -136,7 +136,7 @@ enum berth_status loop_go_on_saving(struct run *run, int waits, struct berth_err
     if (saved >= 0) {
         report_saved(run, saved);
     }
-    run->result->save_seconds += machine_seconds() - begin;
+    run->result->save_seconds += clock_now() - begin;
     return judge(run, step, status, &own, error);
 }
 
@@ -147,7 +147,7 @@ static enum berth_status write_checkpoint(struct run *run, struct berth_error *e
     }
     if (loop->saver != NULL) {
         const struct checkpoint_limits limits = limits_of(run, run->progress->step);
-        run->save_began = machine_seconds();
+        run->save_began = clock_now();
         return saver_begin(loop->saver, &limits, error);
     }
     TRY(checkpoint_write(loop->content, loop->config->output_dir, error));
@@ -160,10 +160,10 @@ static enum berth_status write_checkpoint(struct run *run, struct berth_error *e
 enum berth_status loop_save(struct run *run, struct berth_error *error) {
     TRY(loop_go_on_saving(run, 1, error));
     loop_enter(run, COMM_SAVING, run->progress->step);
-    const double begin = machine_seconds();
+    const double begin = clock_now();
     struct berth_error own = {0};
     const enum berth_status status = write_checkpoint(run, &own);
-    run->result->save_seconds += machine_seconds() - begin;
+    run->result->save_seconds += clock_now() - begin;
     profile_add(&run->profile, "saving", "checkpoint", begin);
     run->saves++;
     choose_next_save(run);

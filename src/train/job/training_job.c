@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/job/training_job.h"
 
+#include "core/clock.h"
 #include "core/file_partial.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -552,7 +553,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
                                        .progress = &job->progress,
                                        .train = &job->train,
                                        .config = &job->config,
-                                       .seconds = machine_seconds() - job->begin};
+                                       .seconds = clock_now() - job->begin};
     return is_first(job) ? training_report_summary(&summary, &job->log, error) : BERTH_OK;
 }
 
@@ -660,7 +661,7 @@ enum berth_status training_job_open(const struct training_job_args *args,
                                  .comm = args->comm,
                                  .peers = args->peers,
                                  .resume = resume_none,
-                                 .begin = machine_seconds()};
+                                 .begin = clock_now()};
     *opened = job;
     return open_all(job, error);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/job/training_loop.h"
 
+#include "core/clock.h"
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
 #include "train/checkpoint/original_write.h"
 #include "train/engine/blame.h"
 #include "train/job/loop_run.h"
-#include "train/machine/machine.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -58,7 +58,7 @@ static void report_evaluation(const struct run *run, const struct infer_result *
 static enum berth_status evaluate(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     loop_enter(run, COMM_EVALUATION, run->progress->step);
-    double begin = machine_seconds();
+    double begin = clock_now();
     struct infer_result timing;
     struct evaluation_run how = {.engine = loop->updater->engine,
                                  .files = loop->content->files,
@@ -81,7 +81,7 @@ static enum berth_status evaluate(struct run *run, struct berth_error *error) {
                                 &best);
         report_evaluation(run, &timing);
     }
-    run->result->evaluation_seconds += machine_seconds() - begin;
+    run->result->evaluation_seconds += clock_now() - begin;
     return ask_stop(run, error);
 }
 
@@ -246,7 +246,7 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
     const int is_held = run->spike_policy > SPIKE_WARN;
     loop_enter(run, COMM_UPDATE, progress->step + 1);
     paces_begin(&run->paces);
-    double begin = machine_seconds();
+    double begin = clock_now();
     struct feed_update data;
     TRY(loop->feed->kind->take(loop->feed, loop->batching,
                                progress_data_step(progress, loop->batching, step), &data, error));
@@ -272,8 +272,8 @@ static enum berth_status do_update(struct run *run, struct berth_error *error) {
         return interrupted(run, "at once, without saving: resume from the last checkpoint", error);
     }
     TRY(settle(run, &args, &update, &limits, error));
-    loop_count_update(run, &update, &data, machine_seconds() - begin);
-    look_at_paces(run, &update, machine_seconds() - begin);
+    loop_count_update(run, &update, &data, clock_now() - begin);
+    look_at_paces(run, &update, clock_now() - begin);
     if (progress->step <= args.step) { // back at a checkpoint, whose records exist
         run->window = (struct window){0};
     } else if (loop_log_is_due(loop, progress->step)) {

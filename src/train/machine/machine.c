@@ -27,10 +27,6 @@
 #define MEASURABLE_SECONDS 2.0
 #define MFU_READINGS 3
 
-double machine_seconds(void) {
-    return clock_seconds(CLOCK_MONOTONIC);
-}
-
 // The number after `key` in a file of "key  number" lines; `missing` if the key is absent.
 static uint64_t read_count(const char *path, const char *key, uint64_t missing) {
     char *text = NULL;

@@ -11,9 +11,6 @@
 
 #include <stdint.h>
 
-// Seconds of the monotonic clock; only differences are meaningful.
-double machine_seconds(void);
-
 // Resident memory of this process in bytes: current, and peak. 0 without /proc.
 uint64_t machine_resident(void);
 uint64_t machine_peak_resident(void);

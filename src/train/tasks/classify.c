@@ -7,6 +7,7 @@
 // (classify_labels.c), scores and result files (classify_results.c).
 #include "train/tasks/classify.h"
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
@@ -209,7 +210,7 @@ static enum berth_status make_features(struct classify *own, struct task_set *se
                                        const struct task_open *args, struct berth_error *error) {
     for (size_t i = 0; i < own->part_count; i++) {
         struct classify_part *part = &own->parts[i];
-        double begin = machine_seconds();
+        double begin = clock_now();
         TRY(pair_features_build(&part->dataset, args->files->tokenizer,
                                 args->config->max_seq_length, machine_threads(args->config),
                                 &part->features, error));
@@ -218,7 +219,7 @@ static enum berth_status make_features(struct classify *own, struct task_set *se
         set->tokens += (int64_t)part->features.token_count;
         log_note(args->log, "%s: %zu examples, %zu tokens, %zu truncated to %lld, in %.2f s",
                  part->path, part->features.count, part->features.token_count, part->features.cut,
-                 (long long)args->config->max_seq_length, machine_seconds() - begin);
+                 (long long)args->config->max_seq_length, clock_now() - begin);
     }
     return BERTH_OK;
 }

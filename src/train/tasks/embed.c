@@ -3,6 +3,7 @@
 // scored on the same kinds of data: correlations of cosines, retrieval, accuracy of triplets.
 //
 // Leaves out: vectors of new texts (api/encoder.h), columns (data/pairs/text_examples.h).
+#include "core/clock.h"
 #include "core/memory.h"
 #include "core/options.h"
 #include "core/string_index.h"
@@ -236,7 +237,7 @@ static enum berth_status number_texts(struct embed *own, struct berth_error *err
 
 static enum berth_status make_features(struct embed *own, const struct task_open *args,
                                        struct task_set *set, struct berth_error *error) {
-    const double begin = machine_seconds();
+    const double begin = clock_now();
     TRY(pairs_put_prompt(&own->texts, args->files->sentence.prompt, &own->prompted, error));
     TRY(pair_features_build(&own->texts, args->files->tokenizer, args->config->max_seq_length,
                             machine_threads(args->config), &own->features, error));
@@ -244,7 +245,7 @@ static enum berth_status make_features(struct embed *own, const struct task_open
     set->tokens = (int64_t)own->features.token_count;
     log_note(args->log, "%s: %zu texts, %zu tokens, %zu truncated to %lld, in %.2f s",
              own->texts.name, own->features.count, own->features.token_count, own->features.cut,
-             (long long)args->config->max_seq_length, machine_seconds() - begin);
+             (long long)args->config->max_seq_length, clock_now() - begin);
     return BERTH_OK;
 }
 

@@ -2,6 +2,7 @@
 // The task "mlm": masked words on one's own text, as Hugging Face's run_mlm. Masks are drawn
 // for each epoch (data/masked/word_masks.h), those of an evaluation once. Without a file to
 // evaluate on, the first lines of the training file are held out.
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -96,7 +97,7 @@ static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
     const struct text_sequence_rules rules = {.by_line = config->line_by_line,
                                               .max_length = config->max_seq_length,
                                               .threads = machine_threads(config)};
-    const double begin = machine_seconds();
+    const double begin = clock_now();
     TRY(text_sequences_build(lines->items + first, end - first, args->files->tokenizer, &rules,
                              &own->text, error));
     const struct text_sequences *text = &own->text;
@@ -105,7 +106,7 @@ static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
              part->path, first + 1, end, text->count, number_ending((int64_t)text->count), tokens,
              number_ending((int64_t)tokens), rules.by_line ? text->cut : text->left_out,
              rules.by_line ? "truncated" : "tokens left out at the ends of 1,000 lines",
-             machine_seconds() - begin);
+             clock_now() - begin);
     return text->count > 0 ? BERTH_OK : refuse_empty(args, part, first, end, error);
 }
 

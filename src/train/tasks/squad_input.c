@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/tasks/squad_input.h"
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
@@ -244,7 +245,7 @@ static enum berth_status open_input(const struct opening *opening, struct berth_
 enum berth_status squad_input_open(struct squad_input *input, const struct squad_input_args *args,
                                    struct berth_error *error) {
     *input = (struct squad_input){0};
-    double begin = machine_seconds();
+    double begin = clock_now();
     struct opening opening = {.input = input, .args = args};
     TRY(squad_input_feature_options(args->config, &opening.options, error));
     opening.options.training = args->training;
@@ -253,7 +254,7 @@ enum berth_status squad_input_open(struct squad_input *input, const struct squad
         squad_input_done(input);
         return status;
     }
-    input->seconds = machine_seconds() - begin;
+    input->seconds = clock_now() - begin;
     log_note(args->log, "%s: %" PRId64 " questions, %zu features, %zu tokens in %.2f s", args->path,
              input->examples, input->features.count, input->features.token_count, input->seconds);
     return BERTH_OK;

@@ -7,6 +7,7 @@
 // scores (metrics/entities.h).
 #include "train/tasks/tokens.h"
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
@@ -14,7 +15,6 @@
 #include "data/tagging/tagged.h"
 #include "data/tagging/word_windows.h"
 #include "metrics/entities.h"
-#include "train/machine/machine.h"
 #include "train/tasks/class_names.h"
 
 #include <math.h>
@@ -149,7 +149,7 @@ static enum berth_status make_windows(struct tokens *own, const struct task_open
                                       struct berth_error *error) {
     const struct tokenizer *tokenizer = args->files->tokenizer;
     const struct word_window_rule rule = tokens_window_rule(args->config, tokenizer);
-    const double begin = machine_seconds();
+    const double begin = clock_now();
     TRY(word_windows_build(&own->windows, &rule, &own->dataset, tokenizer, error));
     if (own->windows.count == 0) {
         return error_set(error, BERTH_BAD_DATA, "%s: none of its words has a visible character",
@@ -159,7 +159,7 @@ static enum berth_status make_windows(struct tokens *own, const struct task_open
              "%s: %zu sentences, %zu words, %zu tokens, %zu sentences in several windows, in %.2f "
              "s",
              own->dataset.name, own->dataset.count, own->dataset.word_count,
-             own->windows.token_count, own->windows.divided, machine_seconds() - begin);
+             own->windows.token_count, own->windows.divided, clock_now() - begin);
     if (own->windows.cut > 0) {
         log_warning(args->log,
                     "%s: %zu words are longer than max_seq_length %lld; their ends are cut",
