@@ -544,10 +544,6 @@ static enum berth_status check_output(const char *output, struct berth_error *er
 enum berth_status convert_until(const char *input, const char *output_dir,
                                 const struct berth_convert_settings *settings, struct berth_log log,
                                 const volatile int *stop, struct berth_error *error) {
-    REQUIRE(input, error);
-    REQUIRE(output_dir, error);
-    REQUIRE(settings, error);
-    REQUIRE(settings->to, error);
     struct conversion conversion = {.input = input,
                                     .config_file = settings->config_file,
                                     .vocab_file = settings->vocab_file,
@@ -572,5 +568,9 @@ done:
 enum berth_status berth_convert(const char *input, const char *output_dir,
                                 const struct berth_convert_settings *settings, struct berth_log log,
                                 struct berth_error *error) {
+    REQUIRE(input, error);
+    REQUIRE(output_dir, error);
+    REQUIRE(settings, error);
+    REQUIRE(settings->to, error);
     return convert_until(input, output_dir, settings, log, NULL, error);
 }
