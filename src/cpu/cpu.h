@@ -17,7 +17,7 @@
 #define CPU_TILE_OUT 128     // or of dw,
 #define CPU_TILE_GROUP 4     // and their number is a multiple of this, to balance threads
 #define CPU_TILE_TOKENS 2048 // tokens in bf16 that one product adds to dw; half as many in f32
-#define CPU_PIECE 65536 // elements per piece of work on flat buffers
+#define CPU_PIECE 65536      // elements per piece of work on flat buffers
 
 // The table for processors that multiply bf16 matrices natively.
 #if defined(__x86_64__)

@@ -210,7 +210,7 @@ static void watch_step(struct watcher *watcher, int64_t step) {
 }
 
 static void watch(void *context, const struct berth_record *record) {
-    static const char *const kinds[] = {"note", "warning", "plan",   "step", "progress",
+    static const char *const kinds[] = {"note", "warning", "plan",   "step",  "progress",
                                         "eval", "summary", "values", "event", "detail"};
     struct watcher *watcher = context;
     if (record->kind == BERTH_RECORD_PROGRESS && strcmp(record->text, "train") == 0) {

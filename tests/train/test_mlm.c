@@ -240,8 +240,9 @@ static void test_bad_input(void **state) {
     write_lines("short.txt", 0, 1);
     run.config.train_file = fixture_keep("short.txt");
     run.config.line_by_line = 0;
-    fixture_expect(&run, BERTH_BAD_DATA,
-                   "lines 1 to 1: fewer than the 24 tokens of a sequence; use a smaller --max_seq_length");
+    fixture_expect(
+        &run, BERTH_BAD_DATA,
+        "lines 1 to 1: fewer than the 24 tokens of a sequence; use a smaller --max_seq_length");
     write_lines("few.txt", 0, 3);
     run.config.train_file = fixture_keep("few.txt");
     run.config.validation_file = NULL;
