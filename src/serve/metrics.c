@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/metrics.h"
 
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/number.h"
 
@@ -183,12 +184,9 @@ static void put_memory(struct buffer *text) {
 }
 
 static void put_process(const struct metrics *metrics, struct buffer *text) {
-    struct timespec used;
     struct rlimit limit;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
     put_head(text, "process_cpu_seconds_total", "counter", "Processor time used, in seconds.");
-    put(text, "process_cpu_seconds_total %.3f\n",
-        (double)used.tv_sec + 1e-9 * (double)used.tv_nsec);
+    put(text, "process_cpu_seconds_total %.3f\n", clock_seconds(CLOCK_PROCESS_CPUTIME_ID));
     put_head(text, "process_start_time_seconds", "gauge", "Start, in seconds since the epoch.");
     put(text, "process_start_time_seconds %.0f\n", metrics->started);
     put_head(text, "process_open_fds", "gauge", "Open file descriptors.");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is at which path: one row for each.
-#include "core/clock.h"
 #include "core/memory.h"
 #include "serve/page.h"
 #include "serve/pages.h"
@@ -376,23 +375,6 @@ static size_t find_model(struct server *server, const struct route *route, const
                                       : count;
 }
 
-// Answers a call without an instance, and frees it. If its model is known, the model's metrics have
-// it.
-static void answer_early(struct server *server, struct call *call, struct http_reply reply) {
-    if (call->model < models_count(server->models)) {
-        metrics_request(server->metrics, call->model, reply.status,
-                        clock_now() - call->request->arrived);
-    }
-    http_answer(call->request, reply);
-    call_free(call);
-}
-
-static void refuse_early(struct server *server, struct call *call,
-                         const struct berth_error *error) {
-    answer_early(server, call,
-                 reply_error(call->request, reply_status(error->status), error->message));
-}
-
 static void refuse_unknown(struct server *server, struct call *call, int is_named) {
     struct berth_error error;
     const char *task = call->shape->only;
@@ -401,7 +383,7 @@ static void refuse_unknown(struct server *server, struct call *call, int is_name
     } else {
         (void)error_set(&error, BERTH_NO_INPUT, NO_TASK, task);
     }
-    refuse_early(server, call, &error);
+    call_refuse(server, call, &error);
 }
 
 // From the request to the queue. Errors of a request whose model is known are its metrics'.
@@ -428,11 +410,11 @@ void routes_read(void *context, struct call *call) {
     const struct route *route = find_route(call->request, name, &allow);
     call->model = find_model(server, route, name, NULL);
     if (http_has_left(call->request)) {
-        answer_early(server, call, reply_left(call->request));
+        call_finish(server, call, reply_left(call->request));
         return;
     }
     if (call_read(call, &error) != BERTH_OK) {
-        refuse_early(server, call, &error);
+        call_refuse(server, call, &error);
         return;
     }
     call->model = find_model(server, route, name, call->document);

@@ -51,9 +51,11 @@ struct worker {
 enum berth_status worker_start(struct worker *worker, struct berth_error *error);
 // Waits for its end, after queue_end.
 void worker_join(struct worker *worker);
-// Answers a call with its items' results, or with an error, and frees it.
+// Answers a call with its items' results, with an error, or with another reply, and frees it. The
+// metrics of its model have the request, if the model is known.
 void call_answer(struct server *server, struct call *call);
 void call_refuse(struct server *server, struct call *call, const struct berth_error *error);
+void call_finish(struct server *server, struct call *call, struct http_reply reply);
 
 // Replies (replies.c). An error has KServe's form below /v2, else OpenAI's.
 struct http_reply reply_error(const struct http_request *request, int status, const char *message);

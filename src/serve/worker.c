@@ -5,16 +5,19 @@
 #include "serve/page.h"
 #include "serve/state.h"
 
-static void finish(struct server *server, struct call *call, struct http_reply reply) {
-    metrics_request(server->metrics, call->model, reply.status,
-                    clock_now() - call->request->arrived);
+void call_finish(struct server *server, struct call *call, struct http_reply reply) {
+    if (call->model < models_count(server->models)) {
+        metrics_request(server->metrics, call->model, reply.status,
+                        clock_now() - call->request->arrived);
+    }
     http_answer(call->request, reply);
     models_release(server->models, call->instance);
     call_free(call);
 }
 
 void call_refuse(struct server *server, struct call *call, const struct berth_error *error) {
-    finish(server, call, reply_error(call->request, reply_status(error->status), error->message));
+    call_finish(server, call,
+                reply_error(call->request, reply_status(error->status), error->message));
 }
 
 // The first item that failed; NULL: none.
@@ -42,11 +45,11 @@ void call_answer(struct server *server, struct call *call) {
     size_t index = 0;
     const struct item *failure = find_failure(call, &index);
     if (call->is_left) {
-        finish(server, call, reply_left(call->request));
+        call_finish(server, call, reply_left(call->request));
         return;
     }
     if (failure == NULL) {
-        finish(server, call, make_reply(server, call));
+        call_finish(server, call, make_reply(server, call));
         return;
     }
     (void)error_set(&error, failure->status, "%s",

@@ -19,7 +19,7 @@ static const struct resume resume_none = {.original_step = -1};
 
 // Finds the checkpoint of --resume_from_checkpoint or --resume_step: that of a name or a step, or
 // the newest of the output folder. Without a newest one, *resume remains as it was. BERTH_NO_INPUT:
-// no such checkpoint. BERTH_CANT_CREATE: the run would begin anew and overwrite a finished model.
+// no such checkpoint. BERTH_CANT_CREATE: the run would start over and overwrite a finished model.
 enum berth_status resume_find(struct resume *resume, const struct berth_config *config,
                               const struct berth_log *log, struct berth_error *error);
 
