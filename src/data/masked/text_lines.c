@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "data/tables/caseless.h"
+#include "text/python.h"
 
 #include <string.h>
 
@@ -25,22 +26,21 @@ static enum berth_status check_text(const char *path, const char *bytes, size_t 
                                    valid < text ? valid : text, valid < text ? "not UTF-8" : "NUL");
 }
 
-static size_t count_lines(const char *at) {
-    size_t count = 0;
-    for (; *at != '\0'; count++) {
-        at += strcspn(at, "\r\n");
-        at += at[0] == '\r' && at[1] == '\n' ? 2 : *at != '\0';
+static size_t count_lines(const char *text, size_t length) {
+    size_t count = 0, end;
+    for (size_t at = 0; at < length; count++) {
+        at += python_line(text + at, length - at, &end);
+        at += end;
     }
     return count;
 }
 
-static void cut_lines(struct text_lines *lines, char *text) {
-    for (char *at = text; *at != '\0';) {
-        char *end = at + strcspn(at, "\r\n");
-        char *next = end + (end[0] == '\r' && end[1] == '\n' ? 2 : *end != '\0');
-        lines->items[lines->count++] = at;
-        *end = '\0';
-        at = next;
+static void cut_lines(struct text_lines *lines, char *text, size_t length) {
+    size_t end;
+    for (size_t at = 0; at < length; at += end) {
+        lines->items[lines->count++] = text + at;
+        at += python_line(text + at, length - at, &end);
+        text[at] = '\0';
     }
 }
 
@@ -51,12 +51,12 @@ static enum berth_status read_text(const char *path, struct text_lines *lines,
     TRY(file_read(path, TEXT_FILE_LIMIT, &lines->bytes, &length, error));
     TRY(encoding_normalise_owned(path, &lines->bytes, &text, &length, error));
     TRY(check_text(path, text, length, error));
-    const size_t count = count_lines(text);
+    const size_t count = count_lines(text, length);
     lines->items = memory_array(count, sizeof *lines->items);
     if (lines->items == NULL) {
         return error_no_memory(error, count * sizeof *lines->items, "the lines of a text");
     }
-    cut_lines(lines, text);
+    cut_lines(lines, text, length);
     return BERTH_OK;
 }
 
