@@ -30,7 +30,7 @@ squad="--train_file data.json --max_seq_length 64 --train_batch_size 2 --num_tra
 run_squad="finetune squad --do_train --bert_model=bert-large-uncased --config_file=bert_config.json --vocab_file=vocab.txt
     --init_checkpoint=model/model.safetensors $squad"
 rates habana 20 $run_squad --use_habana --use_fused_adam
-expect_err "--use_fused_adam is a flag of Habana's run_squad" || expect_err "--use_habana is a flag of Habana's run_squad"
+expect_err "--use_habana is a flag of Habana's run_squad"
 expect_half
 setting clip_by global
 setting weight_decay 0
@@ -44,7 +44,6 @@ expect_err "(--recipe habana-bertadam:"
 setting optimizer bertadam
 setting clip_by both
 rates nvidia 20 $run_squad --eval_script=evaluate-v1.1.py --do_eval --warmup_proportion=0.33 --fp16
-expect_err "is a flag of NVIDIA's run_squad" || expect_err "are both flags of NVIDIA's run_squad"
 expect_err "(--recipe nvidia-squad:"
 setting optimizer adamw
 setting weight_decay 0.01
@@ -103,12 +102,11 @@ setting epochs 3
 setting warmup_steps 0
 run $run_qa --output_dir none --dry-run --train_batch_size 4
 setting train_batch_size 4
-echo 'text,label
-ada,1
-hugo,0' >table.csv
-for line in "finetune classify --train_file table.csv" "finetune tokens --train_file tags.txt" "pretrain --objective mlm --train_file lines.txt"; do
-    printf 'ada B\nlives O\n\n' >tags.txt
-    printf 'ada lived in oslo.\nhugo lived in riga.\n' | sed 'p;p;p;p' >lines.txt
+printf 'text,label\nada,1\nhugo,0\n' >table.csv
+printf 'ada B\nlives O\n\n' >tags.txt
+printf 'ada lived in oslo.\nhugo lived in riga.\nolga lived in bern.\nrita lived in rome.\n' >lines.txt
+for line in "finetune classify --train_file table.csv" "finetune tokens --train_file tags.txt" \
+    "pretrain --objective mlm --train_file lines.txt --validation_file lines.txt"; do
     run $line --model_name_or_path model --do_train --max_seq_length 16 --output_dir none --dry-run
     expect_code 0
     setting learning_rate 5e-05
@@ -139,7 +137,7 @@ setting warmup_steps 10
 # --- the demos: one group of parameters -------------------------------------------------------------
 
 for recipe in piz-daint lumi; do
-    run finetune squad --recipe $recipe --model model --train data.json --max_seq_length 64 --output_dir none --dry-run
+    run finetune squad --recipe $recipe --model model --train data.json --dev data.json --max_seq_length 64 --output_dir none --dry-run
     setting no_decay none
     setting weight_decay 0
 done
