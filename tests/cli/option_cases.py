@@ -208,7 +208,7 @@ CASES = {
     "freeze_embeddings": None,
     "num_train_epochs": {"other": ("1", "--max_steps 0"), EMBED: ("2", "--max_steps 0")},
     "max_steps": "3",
-    "steps_rule": ("epochs", "--max_steps 3"),
+    "steps_rule": ("epochs", "--max_steps 3 --num_train_epochs 5"),
     "max_steps_per_epoch": "1",
     "dataloader_drop_last": {"other": (None, "--max_train_samples 7"), PRETRAIN: None},
     "learning_rate": "1e-3",

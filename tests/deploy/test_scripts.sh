@@ -89,7 +89,6 @@ setting validation_file squad/mini-dev-v1.1.json
 for name in fp32_classifier_training.sh fp32_training_single_node.sh; do
     script $mrpc OUTPUT_DIR="$name.out" "$name" --dry-run
     expect_code 0
-    setting num_train_epochs 30
     setting total_steps 18 # int(20 / 32 * 30)
     setting train_batch_size 32
 done
@@ -106,7 +105,6 @@ expect_file class/eval_results.txt
 if [ $processes = 2 ]; then
     script $mrpc OUTPUT_DIR=multi fp32_training_multi_node.sh --dry-run
     expect_code 0
-    setting num_train_epochs 3
     setting total_steps 1
     setting optimizer adam_weight_decay
     [ -z "$(ls multi)" ] || fail "a dry run wrote"
