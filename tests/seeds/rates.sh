@@ -124,7 +124,7 @@ expect_no "$err" "--recipe"
 own="finetune squad --model model $squad"
 rates no-warm-up 20 $own --warmup_steps 0
 rates no-warm-up 20 $own --num_warmup_steps=0
-rates no-warm-up 20 $own --recipe hugging-face --num_warmup_steps=0
+rates no-warm-up 20 $own --recipe habana-bertadam --num_warmup_steps=0
 echo '{"train_batch_size": 2, "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 3e-5, "warmup_num_steps": 0}}}' >ds.json
 rates warmup-lr 20 $own --deepspeed_config ds.json
 # Beside a proportion it says nothing, as in transformers.
