@@ -205,7 +205,8 @@ static void names_what_is_wrong(void **state) {
          "data[0].paragraphs[0]: key \"qas\": expected an array, found nothing"},
         {NESTED("{\"question\":\"?\"}"),
          "qas[0]: key \"id\": expected a string or an integer, found nothing"},
-        {NESTED("{\"id\":5,\"question\":\"?\"}"), "key \"id\": expected a string, found a number"},
+        {NESTED("{\"id\":5.5,\"question\":\"?\"}"),
+         "key \"id\": expected a string or an integer, found a number"},
         {NESTED("{\"id\":\"a\",\"question\":null}"),
          "qas[0]: key \"question\": expected a string, found null"},
         {NESTED("{\"id\":\"a\\u0000b\",\"question\":\"?\"}"),
@@ -278,8 +279,9 @@ static void refuses_lines_cut_inside(void **state) {
 
 static void survives_missing_memory(void **state) {
     static const char *const texts[] = {NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":19}")),
-                                        FLAT("a") "\n" FLAT("b") "\n"};
-    for (size_t i = 0; i < 2; i++) {
+                                        FLAT("a") "\n" FLAT("b") "\n",
+                                        NESTED("{\"id\":5,\"question\":\"?\"}")};
+    for (size_t i = 0; i < 3; i++) {
         uint64_t n = 0, made;
         do {
             struct squad_dataset set;

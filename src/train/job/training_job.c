@@ -280,8 +280,11 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
         args.use = TASK_VALIDATE;
         TRY(evaluation_open(&job->evaluation, job->task, &args, error));
     }
-    TRY(job->has_evaluation && !job->evaluation.set.unscored ? check_metric(job, error)
-                                                             : settle_unscored(job, error));
+    if (job->has_evaluation && !job->evaluation.set.unscored) {
+        TRY(check_metric(job, error));
+    } else {
+        TRY(settle_unscored(job, error));
+    }
     TRY(check_prediction(job, &args, error));
     TRY(open_feed(job, error));
     TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, job->comm, error));
