@@ -230,11 +230,12 @@ static void an_unusable_test_file_is_reported_before_training(void **state) {
     assert_int_equal(fclose(file), 0);
     fixture_expect(&run, BERTH_BAD_DATA,
                    "line 3: the model has no label \"lukewarm\"; expected one of \"cold\", "
-                   "\"warm\"; --text_column without --label_column predicts without labels");
+                   "\"warm\"; `berth predict classify` with --text_column ");
     file = create("odd.csv");
     fprintf(file, "review,verdict\nthe ball is red .,warm\nthe ball is blue .,\n");
     assert_int_equal(fclose(file), 0);
-    fixture_expect(&run, BERTH_BAD_DATA, "line 3, column \"verdict\": the label is empty; --text");
+    fixture_expect(&run, BERTH_BAD_DATA,
+                   "line 3, column \"verdict\": the label is empty; `berth predict");
     assert_false(dir_exists(in_folder("out")));
     run.config.predict_file = fixture_keep("dev.csv");
     assert_int_equal(fixture_execute(&run), BERTH_OK);

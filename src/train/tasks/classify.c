@@ -153,6 +153,14 @@ static enum pair_target target_of(const struct task_open *args) {
                                                               : PAIR_AUTO;
 }
 
+// What messages about the labels of one's own files end with.
+#define ANOTHER_COLUMN "; --label_column names another column"
+static const char *const label_remedies[] = {
+    [TASK_TRAIN] = ANOTHER_COLUMN,
+    [TASK_VALIDATE] = ANOTHER_COLUMN,
+    [TASK_PREDICT] = "; `berth predict classify` with --text_column and without --label_column "
+                     "predicts without labels"};
+
 static enum berth_status settings_of(const struct classify *own, const struct classify_part *part,
                                      const struct task_open *args, struct pair_settings *settings,
                                      struct berth_error *error) {
@@ -165,12 +173,7 @@ static enum berth_status settings_of(const struct classify *own, const struct cl
                                        .text_pair_column = config->text_pair_column,
                                        .label_column = config->label_column,
                                        .label_optional = args->use == TASK_PREDICT,
-                                       .label_remedy = args->use == TASK_PREDICT
-                                                           ? "; --text_column without "
-                                                             "--label_column predicts without "
-                                                             "labels"
-                                                           : "; --label_column names another "
-                                                             "column",
+                                       .label_remedy = label_remedies[args->use],
                                        .target = target_of(args)};
     return table_format_of(part->path, &settings->table.format, error);
 }
