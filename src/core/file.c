@@ -26,6 +26,9 @@
 #define CHUNK_SIZE ((size_t)64 << 20) // per read or write, so that signals are handled in between
 #define WRITER_WAIT_SECONDS 10        // for a FIFO's writer
 #define WRITER_POLL_MILLISECONDS 50
+// What git writes in the place of a file whose content is in its large file storage, and its size.
+#define POINTER_START "version https://git-lfs.github.com/spec/v1"
+#define POINTER_LIMIT 1024
 
 // --- the hook and the calls ---------------------------------------------------------------------
 
@@ -123,6 +126,17 @@ enum berth_status file_cannot_read(const char *path, int errno_value, struct ber
     int is_absent = is_one_of(errno_value, absent, sizeof absent / sizeof *absent);
     return error_set_errno(error, is_absent ? BERTH_NO_INPUT : BERTH_IO, errno_value,
                            "cannot read %s", path);
+}
+
+static enum berth_status refuse_pointer(const char *path, const char *bytes, size_t length,
+                                        struct berth_error *error) {
+    const size_t start = strlen(POINTER_START);
+    return length < start || length >= POINTER_LIMIT || memcmp(bytes, POINTER_START, start) != 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: a pointer of Git LFS, not the file's content; get that with `git "
+                           "lfs pull` in its folder, or download all files with `berth fetch`",
+                           path);
 }
 
 // Opens without blocking: opening a FIFO without a writer would block forever.
@@ -261,6 +275,7 @@ enum berth_status file_read(const char *path, size_t limit, char **bytes, size_t
     } else if (status == BERTH_OK) {
         size_t expected = S_ISREG(info.st_mode) ? (size_t)info.st_size : 0;
         status = read_all(descriptor, path, expected, limit, bytes, length, error);
+        status = status == BERTH_OK ? refuse_pointer(path, *bytes, *length, error) : status;
     }
     file_call_close(descriptor);
     if (status != BERTH_OK) {
@@ -268,6 +283,16 @@ enum berth_status file_read(const char *path, size_t limit, char **bytes, size_t
         *bytes = NULL;
     }
     return status;
+}
+
+static enum berth_status check_content(const struct file_reader *reader,
+                                       struct berth_error *error) {
+    char bytes[POINTER_LIMIT];
+    if (reader->size >= sizeof bytes) {
+        return BERTH_OK;
+    }
+    TRY(file_reader_at(reader, 0, bytes, (size_t)reader->size, error));
+    return refuse_pointer(reader->path, bytes, (size_t)reader->size, error);
 }
 
 enum berth_status file_reader_open(struct file_reader *reader, const char *path,
@@ -289,7 +314,11 @@ enum berth_status file_reader_open(struct file_reader *reader, const char *path,
     }
     reader->descriptor = descriptor;
     reader->size = (uint64_t)info.st_size;
-    return BERTH_OK;
+    status = check_content(reader, error);
+    if (status != BERTH_OK) {
+        file_reader_close(reader);
+    }
+    return status;
 }
 
 enum berth_status file_reader_at(const struct file_reader *reader, uint64_t offset, void *to,

@@ -18,7 +18,7 @@
 
 // Reads the whole file, newly allocated (memory_free) with a NUL after its *length bytes. Errors:
 // missing file, or a FIFO without a writer after some seconds (BERTH_NO_INPUT); larger than `limit`
-// (BERTH_BAD_DATA); read error or too many open files (BERTH_IO).
+// or a pointer of Git LFS (BERTH_BAD_DATA); read error or too many open files (BERTH_IO).
 enum berth_status file_read(const char *path, size_t limit, char **bytes, size_t *length,
                             struct berth_error *error);
 
@@ -35,6 +35,7 @@ struct file_reader {
     uint64_t size;
     char *path; // for messages
 };
+// Refuses a pointer of Git LFS, as file_read does.
 enum berth_status file_reader_open(struct file_reader *reader, const char *path,
                                    struct berth_error *error);
 // Reads exactly `bytes` bytes at `offset`; a truncated file is BERTH_BAD_DATA.

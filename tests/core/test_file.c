@@ -122,6 +122,36 @@ static void test_read_errors_name_the_file(void **state) {
     assert_message_has(&error, "limit");
 }
 
+// The text that `git clone` leaves without Git LFS, and others that are not one.
+static void test_pointers_of_git_lfs(void **state) {
+    (void)state;
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\n"
+                                  "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2"
+                                  "ca24d17e2393\nsize 12345\n";
+    struct berth_error error;
+    struct file_reader reader;
+    char *bytes, large[1024] = "";
+    size_t length;
+    scratch_write("a", pointer);
+    assert_int_equal(file_read(scratch("a"), 999, &bytes, &length, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, scratch("a"));
+    assert_message_has(&error, "git lfs pull");
+    assert_null(bytes);
+    assert_int_equal(file_reader_open(&reader, scratch("a"), &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "git lfs pull");
+    assert_int_equal(reader.descriptor, -1);
+    memcpy(large, pointer, sizeof pointer);
+    assert_int_equal(file_write(scratch("b"), large, sizeof large, NULL), BERTH_OK);
+    scratch_write("c", "version https://git-lfs");
+    for (int i = 0; i < 2; i++) {
+        const char *path = scratch(i == 0 ? "b" : "c");
+        assert_int_equal(file_read(path, 2000, &bytes, &length, NULL), BERTH_OK);
+        memory_free(bytes);
+        assert_int_equal(file_reader_open(&reader, path, NULL), BERTH_OK);
+        file_reader_close(&reader);
+    }
+}
+
 static void test_read_pipe(void **state) {
     (void)state;
     int ends[2];
@@ -543,6 +573,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_read_whole_file),
         SCRATCH_TEST(test_read_errors_name_the_file),
+        SCRATCH_TEST(test_pointers_of_git_lfs),
         SCRATCH_TEST(test_read_pipe),
         SCRATCH_TEST(test_read_fifo),
         SCRATCH_TEST(test_fifo_without_a_writer_is_an_error),

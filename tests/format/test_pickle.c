@@ -212,6 +212,8 @@ static void test_tensors(void **state) {
                                            "ctorch._utils\n_rebuild_parameter\n(h\1\x88"
                                            "}tR"
                                            "ctorch.nn.parameter\nParameter\nh\1\x88\x86\x81}b"
+                                           "ctorch._utils\n_rebuild_parameter_with_state\n(h\1\x88"
+                                           "}}tR"
                                            "t.");
     struct pickle pickle = read_good(raw, PICKLE_KNOWN_NAMES);
     const struct pickle_value *value = pickle_item(&pickle, pickle.root, 0);
@@ -227,6 +229,7 @@ static void test_tensors(void **state) {
     assert_int_equal(tensor.stride[0], 3);
     assert_ptr_equal(pickle_item(&pickle, pickle.root, 1), value); // a parameter is its tensor
     assert_ptr_equal(pickle_item(&pickle, pickle.root, 2), value);
+    assert_ptr_equal(pickle_item(&pickle, pickle.root, 3), value);
     assert_false(pickle_tensor(&pickle, pickle.root, &tensor));
     assert_false(pickle_storage(&pickle, value, &storage));
     pickle_done(&pickle);

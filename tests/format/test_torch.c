@@ -419,6 +419,27 @@ static void test_shared_lists(void **state) {
     tensor_file_close(&file);
 }
 
+// A file of nothing but a module says so; beside tensors an object does no harm.
+static void test_pickled_modules(void **state) {
+    (void)state;
+#define MODULE "ctorch.nn.modules.linear\nLinear\n)\x81}U\6weight" ONE "sb"
+    static const struct raw modules[] = {RAW(PROTO MODULE "."), RAW(PROTO "}U\5model" MODULE "s.")};
+    struct tensor_file file;
+    struct berth_error error;
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+        write_legacy("a.pt", modules[i], (struct raw)RAW(KEYS),
+                     (struct raw)RAW("\6\0\0\0\0\0\0\0" SIX));
+        assert_int_equal(tensor_file_open(&file, scratch("a.pt"), &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "the class torch.nn.modules.linear.Linear");
+        assert_message_has(&error, "state_dict");
+    }
+    write_legacy("a.pt", (struct raw)RAW(PROTO "}U\1a" MODULE "sU\1b" ONE "s."),
+                 (struct raw)RAW(KEYS), (struct raw)RAW("\6\0\0\0\0\0\0\0" SIX));
+    open_good(&file, scratch("a.pt"));
+    assert_int_equal(file.count, 1);
+    tensor_file_close(&file);
+}
+
 static void test_long_names(void **state) {
     (void)state;
     struct buffer bytes = {0};
@@ -497,6 +518,7 @@ int main(void) {
         SCRATCH_TEST(test_the_deepest),
         SCRATCH_TEST(test_too_many_tensors),
         SCRATCH_TEST(test_shared_lists),
+        SCRATCH_TEST(test_pickled_modules),
         SCRATCH_TEST(test_long_names),
         SCRATCH_TEST(test_two_tensors_of_one_name),
         SCRATCH_TEST(test_the_newest),

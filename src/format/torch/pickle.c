@@ -371,7 +371,12 @@ static enum berth_status run_call(struct machine *machine) {
 static enum berth_status run_new_object(struct machine *machine) {
     uint32_t called = 0, arguments = 0;
     TRY(pop_call(machine, &called, &arguments));
-    enum pickle_meaning meaning = pickle_names[machine_value(machine, called)->detail].meaning;
+    const struct pickle_value *value = machine_value(machine, called);
+    enum pickle_meaning meaning = pickle_names[value->detail].meaning;
+    if (meaning == PICKLE_MEANS_NOTHING && value->kind == PICKLE_NAME &&
+        machine->object_class == 0) {
+        machine->object_class = called + 1;
+    }
     return meaning == PICKLE_MEANS_FIRST || meaning == PICKLE_MEANS_DICT
                ? calls[meaning](machine, arguments)
                : call_unknown(machine, called, arguments, PICKLE_OBJECTS);
@@ -519,6 +524,9 @@ static enum berth_status run_all(struct machine *machine, uint64_t *stopped) {
                              machine_bytes_left(machine));
     }
     machine->pickle->root = machine_value(machine, machine->stack[0]);
+    if (machine->object_class > 0) {
+        machine->pickle->object_class = machine_value(machine, machine->object_class - 1);
+    }
     return pickle_check_keys(machine->pickle, machine->source.file->path, machine->error);
 }
 

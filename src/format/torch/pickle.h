@@ -69,6 +69,8 @@ struct pickle {
     char *texts; // each followed by a NUL
     size_t text_bytes;
     const struct pickle_value *root;
+    const struct pickle_value *object_class; // the name of the class of the first object of an
+                                             // unknown class; NULL: no such object
 };
 
 // The location of a pickle: bytes [begin, end) of a file. Messages begin with "<path>: <what>byte

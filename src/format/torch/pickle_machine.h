@@ -23,6 +23,7 @@ struct machine {
     size_t mark_count;
     uint32_t *memo; // value + 1; 0: never put
     size_t memo_count;
+    uint32_t object_class; // value + 1; 0: no object of an unknown class
     size_t value_room, item_room, text_room;
     uint64_t opcode_at;
     unsigned char opcode;

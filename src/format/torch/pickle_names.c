@@ -10,6 +10,7 @@ const struct pickle_name pickle_names[] = {
     {"", PICKLE_MEANS_NOTHING, NULL},
     {"torch._utils._rebuild_tensor_v2", PICKLE_MEANS_TENSOR, NULL},
     {"torch._utils._rebuild_parameter", PICKLE_MEANS_FIRST, NULL},
+    {"torch._utils._rebuild_parameter_with_state", PICKLE_MEANS_FIRST, NULL},
     {"torch.nn.parameter.Parameter", PICKLE_MEANS_FIRST, NULL},
     {"torch.Size", PICKLE_MEANS_FIRST, NULL},
     {"collections.OrderedDict", PICKLE_MEANS_DICT, NULL},

@@ -431,9 +431,21 @@ static int recognise_legacy(const char *path, const unsigned char *head, size_t 
     return torch_is_legacy(head, length);
 }
 
+// The tensors of an object are in its attributes, which are not read.
+static enum berth_status refuse_object(const struct torch_file *file, struct berth_error *error) {
+    const struct pickle_value *name = file->pickle.object_class;
+    return file->count > 0 || name == NULL
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: no tensors, but an object of the class %s; of a pickled module, "
+                           "save its state_dict instead",
+                           file->archive.file.path, pickle_text(&file->pickle, name));
+}
+
 static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {
     struct torch_file *container = file->container;
     TRY(torch_open(container, file->path, PICKLE_OBJECTS, error));
+    TRY(refuse_object(container, error));
     file->entries = container->entries;
     file->count = container->count;
     return BERTH_OK;
