@@ -103,8 +103,9 @@ static void print_data(const struct berth_data_info *info) {
 static void print_text(const struct listing *listing, const char *config,
                        const struct berth_data_info *info) {
     if (listing->tensors > 0) {
-        printf("%zu tensors, %" PRIu64 " parameters, %" PRIu64 " bytes\n", listing->tensors,
-               listing->elements, listing->bytes);
+        printf("%zu tensor%s, %" PRIu64 " parameter%s, %" PRIu64 " bytes\n", listing->tensors,
+               number_ending((int64_t)listing->tensors), listing->elements,
+               number_ending((int64_t)listing->elements), listing->bytes);
     }
     if (config != NULL) {
         printf("config.json:\n%s\n", config);

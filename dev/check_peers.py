@@ -15,6 +15,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -393,17 +394,21 @@ def check_state(folder, **expected):
 
 
 def resume_with_trainer(folder, work):
-    """The third and last update of a run, by the Trainer."""
+    """The third and last update of a run, by the Trainer, which also saves a checkpoint of its own."""
     model = transformers.BertForQuestionAnswering.from_pretrained(folder)
     rows = [{"input_ids": [2, 5, 6, 3], "start_positions": 1, "end_positions": 2}] * 4
     arguments = transformers.TrainingArguments(
-        output_dir=str(work / "trainer"), max_steps=3, per_device_train_batch_size=2, logging_steps=1, save_steps=1,
-        eval_steps=2, report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no")
-    trainer = transformers.Trainer(model=model, args=arguments, train_dataset=rows)
+        output_dir=str(work / "trainer"), max_steps=3, per_device_train_batch_size=2, logging_steps=1,
+        eval_strategy="steps", report_to=[], use_cpu=True, disable_tqdm=True)
+    trainer = transformers.Trainer(model=model, args=arguments, train_dataset=rows, eval_dataset=rows)
     trainer.train(resume_from_checkpoint=str(folder))
     steps = [entry["step"] for entry in trainer.state.log_history if "loss" in entry]
     if trainer.state.global_step != 3 or steps != [1, 2, 3]:
         sys.exit(f"the Trainer resumes {folder} at other updates: {steps}")
+    saved = transformers.TrainerState.load_from_json(str(work / "trainer/checkpoint-3/trainer_state.json"))
+    if saved.global_step != 3 or "Berth" not in saved.stateful_callbacks:
+        sys.exit(f"the Trainer saves {saved} after {folder}")
+    shutil.rmtree(work / "trainer")
 
 
 def check_trainer(program, work):
@@ -427,8 +432,14 @@ def check_trainer(program, work):
           "--input_dir", next((work / "shards").rglob("*.hdf5")).parent, "--output", work / "pretrained", "--max_steps", 2, "--train_batch_size", 4,
           "--save_steps", 1, "--max_seq_length", 32, "--max_predictions_per_seq", 5)
     check_state(work / "pretrained/checkpoint-2", global_step=2, max_steps=2, train_batch_size=4, save_steps=1)
+    if importlib.util.find_spec("onnxruntime"):
+        check_masked_graph(convert(program, work / "pretrained", work / "pretrained-onnx", "onnx"), work / "pretrained")
     if importlib.util.find_spec("accelerate") is not None:
         resume_with_trainer(run / "checkpoint-2", work)
+        berth(program, "finetune", "squad", "--model", model, "--train", data, "--output", work / "by-epochs",
+              "--train_batch_size", 2, "--max_steps", 2, "--save_strategy", "epoch", "--logging_steps", 1,
+              "--max_seq_length", 64)
+        resume_with_trainer(work / "by-epochs/checkpoint-2", work)
 
 
 def main():

@@ -5,6 +5,7 @@
 #include "api/conversion.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/words.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/json/json.h"
@@ -29,7 +30,7 @@ static const char *const companions[] = {"config.json",
 static const struct architecture_row {
     const char *tensor, *architecture;
 } architecture_rows[] = {
-    {"cls.seq_relationship.weight", "BertForPreTraining"},
+    {"cls.seq_relationship.weight", "BertForNextSentencePrediction"},
 };
 
 // --- what would be lost -------------------------------------------------------------------------
@@ -102,18 +103,18 @@ static enum berth_status allow_losses(const struct conversion *conversion, int a
     if (!allowed && dropped->count + narrowed->count > 0) {
         const struct loss *first = dropped->count > 0 ? dropped : narrowed;
         return error_set(error, BERTH_CONFIG,
-                         "%s as %s is lossy: %zu tensors left out, %zu narrowed (%s); allow this "
+                         "%s as %s is lossy: %zu tensor%s left out, %zu narrowed (%s); allow this "
                          "with --allow_lossy",
                          conversion->input, conversion->target->name, dropped->count,
-                         narrowed->count, first->names);
+                         number_ending((int64_t)dropped->count), narrowed->count, first->names);
     }
     if (dropped->count > 0) {
-        log_warning(&conversion->log, "%s leaves out %zu tensors: %s", conversion->target->name,
-                    dropped->count, dropped->names);
+        log_warning(&conversion->log, "%s leaves out %zu tensor%s: %s", conversion->target->name,
+                    dropped->count, number_ending((int64_t)dropped->count), dropped->names);
     }
     if (narrowed->count > 0) {
-        log_warning(&conversion->log, "%zu tensors are narrowed: %s", narrowed->count,
-                    narrowed->names);
+        log_warning(&conversion->log, "%s narrows %zu tensor%s: %s", conversion->target->name,
+                    narrowed->count, number_ending((int64_t)narrowed->count), narrowed->names);
     }
     return BERTH_OK;
 }
@@ -175,9 +176,8 @@ static void note_left_out(const struct conversion *conversion) {
     }
     if (weights->dropped > 0) {
         log_note(&conversion->log,
-                 "%zu tensors are not part of the model and are left out: those of an optimizer or "
-                 "trainer",
-                 weights->dropped);
+                 "left out, not part of the model: %zu tensor%s of an optimizer or trainer",
+                 weights->dropped, number_ending((int64_t)weights->dropped));
     }
     if (weights->padding_rows > 0 && conversion->names->vocab_multiple == 0) {
         log_note(&conversion->log, "%zu rows that pad the vocabulary to %lld words are removed",
@@ -202,11 +202,21 @@ static enum berth_status find_head(struct conversion *conversion, struct berth_e
         const int pools = has_tensor(conversion, "bert.pooler.dense.weight");
         conversion->head = pools && !tags ? PARAM_HEAD_CLASS : PARAM_HEAD_TOKEN;
     } else {
-        const int predicts = has_tensor(conversion, "cls.predictions.transform.dense.weight") &&
-                             !has_tensor(conversion, "cls.seq_relationship.weight");
-        conversion->head = predicts ? PARAM_HEAD_MASKED : PARAM_HEAD_NONE;
+        const int compares = has_tensor(conversion, "cls.seq_relationship.weight");
+        const int predicts = has_tensor(conversion, "cls.predictions.transform.dense.weight");
+        conversion->head = !predicts  ? PARAM_HEAD_NONE
+                           : compares ? PARAM_HEAD_PRETRAINING
+                                      : PARAM_HEAD_MASKED;
     }
     return BERTH_OK;
+}
+
+// A target that holds one head has that of words from a pre-training model.
+static enum param_head held_head(const struct conversion *conversion) {
+    const enum param_head head = conversion->head;
+    return !conversion->target->holds_head  ? PARAM_HEAD_NONE
+           : head == PARAM_HEAD_PRETRAINING ? PARAM_HEAD_MASKED
+                                            : head;
 }
 
 // Whether the tensors were written by one of NVIDIA's or BingBert's modules.
@@ -242,9 +252,8 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
     TRY(find_head(conversion, error));
     return conversion->target->keeps
                ? BERTH_OK
-               : param_table_init(
-                     &conversion->table, &conversion->config,
-                     conversion->target->holds_head ? conversion->head : PARAM_HEAD_NONE, error);
+               : param_table_init(&conversion->table, &conversion->config, held_head(conversion),
+                                  error);
 }
 
 static void conversion_done(struct conversion *conversion) {

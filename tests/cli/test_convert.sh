@@ -162,10 +162,19 @@ mkdir theirs
 cp "$data"/nvidia/ckpt_*.pt "$data/nvidia/bert_config.json" theirs
 run convert theirs back
 expect_code 0
-expect_err "4 tensors are not part of the model"
+expect_err "not part of the model: 4 tensors of an optimizer"
 expect_err "3 rows that pad the vocabulary to 16 words"
 cmp -s "$data/nvidia/model.safetensors" back/model.safetensors || fail "not what transformers saved"
 grep -q BertForPreTraining back/config.json || fail "no architecture"
+# A graph has one head: that of the words. What it leaves out is named.
+run convert back graph --to onnx
+expect_code 78
+expect_err "4 tensors left out, 0 narrowed (bert.pooler.dense.bias, bert.pooler.dense.weight, cls.seq_relationship"
+run convert back graph --to onnx --allow_lossy
+expect_code 0
+expect_no "$err" cls.predictions
+grep -qa predictions.normed graph/model.onnx || fail "no head of words"
+rm -r graph
 # DeepSpeed's module has the model's own names unless others are requested, and tied tensors too.
 for names in "" nvidia huggingface; do
     run convert theirs "deepspeed$names" --to deepspeed ${names:+--names $names}

@@ -164,6 +164,30 @@ static void write_history(void) {
     assert_int_equal(save_history(&config), BERTH_OK);
 }
 
+// What transformers' Trainer needs to resume: it divides by the intervals, also by those that this
+// run has not, and looks its own switches up. dev/check_peers.py lets it resume.
+static void test_what_the_trainer_needs(void **state) {
+    static const char *const intervals[] = {"logging_steps", "eval_steps", "save_steps"};
+    static const char *const switches[] = {"should_training_stop", "should_epoch_stop",
+                                           "should_save", "should_evaluate", "should_log"};
+    json *found;
+    struct berth_config config = history_settings();
+    config.eval_steps = config.save_steps = 0;
+    assert_int_equal(save_history(&config), BERTH_OK);
+    assert_int_equal(json_read_file(scratch("trainer_state.json"), &found, NULL), BERTH_OK);
+    for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
+        assert_true(json_as_integer(json_member(found, intervals[i])) > 0);
+    }
+    const json *control = json_member(json_member(found, "stateful_callbacks"), "TrainerControl");
+    const json *arguments = json_member(control, "args");
+    assert_int_equal(json_length(arguments), sizeof switches / sizeof *switches);
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+        assert_true(json_is_boolean(json_member(arguments, switches[i])));
+    }
+    assert_true(json_is_object_value(json_member(control, "attributes")));
+    json_free(found);
+}
+
 static void test_cut_trainer_state(void **state) {
     write_history();
     refuse_prefixes("trainer_state.json", SIZE_MAX, read_history);
@@ -635,6 +659,7 @@ static void test_manifest_without_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         STATE_TEST(test_cut_manifest),
+        STATE_TEST(test_what_the_trainer_needs),
         STATE_TEST(test_cut_trainer_state),
         STATE_TEST(test_cut_optimizer_file),
         STATE_TEST(test_optimizer_file_without_memory),

@@ -11,6 +11,7 @@
 
 #define HISTORY_FORMAT 2
 #define CHECKSUM_TEXT 17
+#define TRAINER_STEPS 500
 
 const json *progress_own_keys(const json *state) {
     const json *callback = json_member(json_member(state, "stateful_callbacks"), "Berth");
@@ -202,9 +203,20 @@ static json *own_keys(const struct progress *progress, const struct berth_config
     return json_if_whole(own, set_pretraining(own, progress, batching));
 }
 
-// An interval in updates; null: none.
+// An interval in updates. Without one the Trainer writes its default, and it divides by what it
+// reads.
 static json *interval(int64_t steps) {
-    return steps > 0 ? json_new_integer(steps) : json_new_null();
+    return json_new_integer(steps > 0 ? steps : TRAINER_STEPS);
+}
+
+// What the Trainer was about to do. It expects the entry when it resumes and saves.
+static json *trainer_control(void) {
+    json *switches = JSON_OBJECT({"should_training_stop", json_new_boolean(0)},
+                                 {"should_epoch_stop", json_new_boolean(0)},
+                                 {"should_save", json_new_boolean(0)},
+                                 {"should_evaluate", json_new_boolean(0)},
+                                 {"should_log", json_new_boolean(0)});
+    return JSON_OBJECT({"args", switches}, {"attributes", json_new_object()});
 }
 
 enum berth_status progress_write(const struct progress *progress, const struct berth_config *config,
@@ -213,6 +225,7 @@ enum berth_status progress_write(const struct progress *progress, const struct b
     const int64_t updates = progress->step - progress->phase_start;
     const int64_t best = isnan(progress->best_metric) ? 0 : progress->best_step;
     json *berth = JSON_OBJECT({"attributes", own_keys(progress, config, batching)});
+    json *callbacks = JSON_OBJECT({"Berth", berth}, {"TrainerControl", trainer_control()});
     json *state = JSON_OBJECT({"global_step", json_new_integer(progress->step)},
                               {"epoch", json_new_real(batching_epochs(batching, updates))},
                               {"max_steps", json_new_integer(batching->total_steps)},
@@ -225,7 +238,7 @@ enum berth_status progress_write(const struct progress *progress, const struct b
                               {"best_metric", json_new_real(progress->best_metric)},
                               {"best_global_step", json_new_integer(best)},
                               {"best_model_checkpoint", best_checkpoint(progress, config)},
-                              {"stateful_callbacks", JSON_OBJECT({"Berth", berth})});
+                              {"stateful_callbacks", callbacks});
     enum berth_status status = json_write_file(state, JSON_INDENT_2_SORTED, path, error);
     json_free(state);
     return status;
