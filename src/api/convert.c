@@ -113,8 +113,8 @@ static enum berth_status allow_losses(const struct conversion *conversion, int a
                     dropped->count, number_ending((int64_t)dropped->count), dropped->names);
     }
     if (narrowed->count > 0) {
-        log_warning(&conversion->log, "%s narrows %zu tensor%s: %s", conversion->target->name,
-                    narrowed->count, number_ending((int64_t)narrowed->count), narrowed->names);
+        log_warning(&conversion->log, "%zu tensor%s narrowed: %s", narrowed->count,
+                    narrowed->count == 1 ? " is" : "s are", narrowed->names);
     }
     return BERTH_OK;
 }
@@ -250,10 +250,9 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
     }
     note_left_out(conversion);
     TRY(find_head(conversion, error));
-    return conversion->target->keeps
-               ? BERTH_OK
-               : param_table_init(&conversion->table, &conversion->config, held_head(conversion),
-                                  error);
+    return conversion->target->keeps ? BERTH_OK
+                                     : param_table_init(&conversion->table, &conversion->config,
+                                                        held_head(conversion), error);
 }
 
 static void conversion_done(struct conversion *conversion) {

@@ -392,11 +392,14 @@ static int set_values(const struct bert_config *config, json *object) {
     return failed;
 }
 
-static int set_texts(const struct bert_config *config, const char *architecture, json *object) {
+static int set_architecture(const char *architecture, json *object) {
     json *architectures = json_new_array();
-    int failed = json_append(architectures, json_new_text(architecture));
-    failed |= json_set(object, "architectures", architectures);
-    failed |= json_set(object, "model_type", json_new_text("bert"));
+    const int failed = json_append(architectures, json_new_text(architecture));
+    return failed | json_set(object, "architectures", architectures);
+}
+
+static int set_texts(const struct bert_config *config, json *object) {
+    int failed = json_set(object, "model_type", json_new_text("bert"));
     failed |= json_set(object, "position_embedding_type", json_new_text("absolute"));
     failed |=
         json_set(object, "hidden_act", json_new_text(activation_name(object, config->hidden_act)));
@@ -431,6 +434,11 @@ enum berth_status bert_config_is_architecture(const struct bert_config *config, 
     return BERTH_OK;
 }
 
+enum berth_status bert_config_scores_choices(const struct bert_config *config, int *answer,
+                                             struct berth_error *error) {
+    return bert_config_is_architecture(config, BERT_SCORES_CHOICES, answer, error);
+}
+
 // Google's files do not distinguish the two names of the erf form, nor those of the tanh form, and
 // do not mention tensor types.
 static int set_google_values(const struct bert_config *config, json *object) {
@@ -463,12 +471,16 @@ enum berth_status bert_config_write_google(const struct bert_config *config, con
     return status;
 }
 
-// The settings as an object; the caller frees it.
+// The settings as an object, which the caller frees. `architecture` NULL: the source's.
 static enum berth_status make_object(const struct bert_config *config, const char *architecture,
                                      const char *name, json **object, struct berth_error *error) {
     *object = NULL;
     TRY(source_object(config, name, object, error));
-    if (set_values(config, *object) != 0 || set_texts(config, architecture, *object) != 0) {
+    int failed = set_values(config, *object) | set_texts(config, *object);
+    if (architecture != NULL) {
+        failed |= set_architecture(architecture, *object);
+    }
+    if (failed != 0) {
         json_free(*object);
         *object = NULL;
         return error_set(error, BERTH_NO_MEMORY, "out of memory for the text of %s", name);
@@ -509,7 +521,7 @@ enum berth_status bert_config_merge(struct bert_config *config, const json *obje
                                     struct berth_error *error) {
     const char *name = "config.json";
     json *merged;
-    TRY(make_object(config, "BertModel", name, &merged, error));
+    TRY(make_object(config, NULL, name, &merged, error));
     struct json_walk walk = {.object = object};
     int failed = 0;
     while (json_walk_next(&walk)) {

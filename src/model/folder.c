@@ -5,6 +5,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/safetensors/safetensors.h"
 #include "model/weights.h"
@@ -184,6 +185,30 @@ static enum berth_status check_shape(const struct reading *reading, const struct
                      reading->weights.file.path, weight->entry->name, wanted, found);
 }
 
+// What the file has in the place of a parameter: a tensor with the same end of the name, or NULL.
+static const char *name_instead(const struct reading *reading, const struct param *param) {
+    const char *inner = strchr(param->name, '.') + 1; // without "bert."
+    for (size_t i = 0; i < reading->weights.count; i++) {
+        const struct weight *weight = &reading->weights.list[i];
+        if (param_table_find(reading->table, weight->name) == NULL &&
+            text_ends_with(weight->name, inner)) {
+            return weight_shown_name(weight);
+        }
+    }
+    return NULL;
+}
+
+static enum berth_status refuse_body(const struct reading *reading, const struct param *first,
+                                     size_t missing, struct berth_error *error) {
+    const char *instead = name_instead(reading, first);
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: missing tensor \"%s\" (%zu in all): these are not the weights of a BERT "
+                     "with this config.json%s%s%s",
+                     reading->weights.file.path, first->name, missing,
+                     instead != NULL ? "; the file has \"" : "", instead != NULL ? instead : "",
+                     instead != NULL ? "\": rename its tensors" : "");
+}
+
 static enum berth_status check_body(const struct reading *reading, struct berth_error *error) {
     const struct param *first = NULL;
     size_t missing = 0;
@@ -194,11 +219,7 @@ static enum berth_status check_body(const struct reading *reading, struct berth_
             missing++;
         }
     }
-    return missing == 0 ? BERTH_OK
-                        : error_set(error, BERTH_BAD_DATA,
-                                    "%s: missing tensor \"%s\" (%zu in all): these are not "
-                                    "the weights of a BERT with this config.json",
-                                    reading->weights.file.path, first->name, missing);
+    return missing == 0 ? BERTH_OK : refuse_body(reading, first, missing, error);
 }
 
 static enum berth_status match_names(struct reading *reading, struct berth_error *error) {
@@ -239,6 +260,23 @@ static enum berth_status read_tensors(struct reading *reading, const struct bert
     return BERTH_OK;
 }
 
+// The classifier of a BertForMultipleChoice has another purpose, whatever its shape.
+static enum berth_status check_classifier(const struct reading *reading,
+                                          const struct bert_config *config,
+                                          struct berth_error *error) {
+    const struct param *classifier = param_table_find(reading->table, "classifier.weight");
+    int scores;
+    TRY(bert_config_scores_choices(config, &scores, error));
+    return !scores || classifier == NULL || classifier->fresh
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_CONFIG,
+                     "%s: the model is a " BERT_SCORES_CHOICES ": its tensor "
+                     "\"classifier.weight\" scores choices and is no head of %s; fine-tune it: "
+                     "training begins with a new head",
+                     reading->weights.file.path, param_head_row(reading->table->head)->title);
+}
+
 enum berth_status folder_read_weights(const char *folder, const struct bert_config *config,
                                       const struct param_table *table, uint64_t seed, float *buffer,
                                       struct folder_report *report, struct berth_error *error) {
@@ -261,6 +299,7 @@ enum berth_status folder_read_weights_into(const char *folder, const struct bert
         status = error_no_memory(error, table->count * sizeof *reading.found, folder);
         goto done;
     }
+    TRY_DONE(check_classifier(&reading, config, error));
     TRY_DONE(match_names(&reading, error));
     TRY_DONE(read_tensors(&reading, config, seed, sink, error));
     *report = (struct folder_report){.missing = reading.missing.text,

@@ -35,6 +35,7 @@ static const struct name_rule rules_to_ours[] = {
     {"/layer_", "/layer/", ONCE},
     {"/", ".", EVERYWHERE},
 
+    {"_orig_mod.", "", EVERYWHERE},         // torch.compile
     {"^optimizer.", NULL, ONCE},            // of checkpoints: moments and copies
     {"^optimizer_state_dict.", NULL, ONCE}, //
     {"^master params.", NULL, ONCE},        //

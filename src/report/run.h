@@ -58,6 +58,7 @@ struct run {
     int details_are_complete;
     double total_steps;
     int has_ended;      // its last update is done, also if nothing sums it up
+    int has_history;    // it is a Trainer's log_history, if perhaps an empty one
     size_t records;     // lines that are records
     size_t skipped;     // lines that are not
     struct buffer line; // the incomplete last line

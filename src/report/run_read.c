@@ -248,6 +248,7 @@ static void take_figures(struct run *run, const json *value) {
 static int take_value(struct run *run, const json *value) {
     const json *history = json_member(value, "log_history");
     if (json_is_array_value(history)) {
+        run->has_history = 1;
         for (size_t i = 0; i < json_length(history); i++) {
             take_entry(run, json_at(history, i));
         }
@@ -399,6 +400,20 @@ static enum berth_status read_open(struct run *run, const struct file_reader *re
     return is_whole ? read_value(run, reader->path, error) : feed_file(run, reader, error);
 }
 
+static enum berth_status refuse_empty(const struct run *run, const char *path,
+                                      struct berth_error *error) {
+    return run->has_history
+               ? error_set(error, BERTH_BAD_DATA,
+                           "%s: no records: its \"log_history\" is empty; it has the first one "
+                           "after logging_steps updates or an evaluation",
+                           path)
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: not a log: expected JSON lines as --json_summary writes them "
+                           "(without --log_format dllogger), trainer_state.json, or the output of "
+                           "`berth bench --json`",
+                           path);
+}
+
 static enum berth_status read_log(struct run *run, const char *path, struct berth_error *error) {
     struct file_reader reader;
     TRY(file_reader_open(&reader, path, error));
@@ -406,13 +421,7 @@ static enum berth_status read_log(struct run *run, const char *path, struct bert
     file_reader_close(&reader);
     TRY(status);
     TRY(run_end(run, error));
-    return run->records > 0
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA,
-                           "%s: not a log: expected JSON lines as --json_summary writes them "
-                           "(without --log_format dllogger), trainer_state.json, or the output of "
-                           "`berth bench --json`",
-                           path);
+    return run->records > 0 ? BERTH_OK : refuse_empty(run, path, error);
 }
 
 // FOLDER/NAME if it exists. Otherwise *path stays NULL.

@@ -146,6 +146,10 @@ static void test_dialects(void **state) {
         {"model.module.bert.pooler.dense.bias", "bert.pooler.dense.bias"},
         {"module.model.bert.pooler.dense.bias", "bert.pooler.dense.bias"},
         {"state_dict.pooler.dense.bias", "bert.pooler.dense.bias"},
+        {"_orig_mod.bert.pooler.dense.bias", "bert.pooler.dense.bias"},
+        {"model._orig_mod.module.pooler.dense.bias", "bert.pooler.dense.bias"},
+        {"bert.encoder.layer.0._orig_mod.output.dense.bias",
+         "bert.encoder.layer.0.output.dense.bias"},
         {"optimizer.state.0.exp_avg", NULL},
         {"optimizer_state_dict.state.0.exp_avg", NULL},
         {"master params.0", NULL},
@@ -358,6 +362,11 @@ static void test_missing_body(void **state) {
     assert_int_equal(read_small(&small, &error), BERTH_BAD_DATA);
     assert_message_has(&error, "model.safetensors: missing tensor "
                                "\"bert.encoder.layer.1.output.dense.bias\" (2 in all)");
+    assert_null(strstr(error.message, "the file has")); // neither is like it
+    find(tensors, "something")->name = "backbone.encoder.layer.1.output.dense.bias";
+    write_tensors(tensors, small.table.count);
+    assert_int_equal(read_small(&small, &error), BERTH_BAD_DATA);
+    assert_message_has(&error, "has \"backbone.encoder.layer.1.output.dense.bias\"");
     assert_null(small.report.unexpected);
     memory_free(tensors);
     small_close(&small);

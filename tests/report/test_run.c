@@ -322,6 +322,22 @@ static void test_trainer_diverged(void **state) {
     run_done(&run);
 }
 
+// A checkpoint before the first entry, as a Trainer writes it on several lines, and on one.
+static void test_trainer_without_entries(void **state) {
+    (void)state;
+    static const char *const texts[] = {"{\n \"log_history\": [],\n \"max_steps\": 10\n}\n",
+                                        "{\"log_history\": [], \"max_steps\": 10}\n"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct run run;
+        struct berth_error error;
+        const char *path = scratch("trainer_state.json");
+        assert_int_equal(file_write(path, texts[i], strlen(texts[i]), &error), BERTH_OK);
+        assert_int_equal(run_read(&run, path, &error), BERTH_BAD_DATA);
+        assert_has(error.message, "no records: its \"log_history\" is empty");
+        run_done(&run);
+    }
+}
+
 // A Trainer's checkpoint is written before the entry that sums up: its last one has all updates.
 static void test_trainer_checkpoints(void **state) {
     (void)state;
@@ -560,6 +576,7 @@ int main(void) {
         cmocka_unit_test(test_ill_formed_name),
         cmocka_unit_test_setup_teardown(test_trainer, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_trainer_diverged, scratch_setup, scratch_teardown),
+        SCRATCH_TEST(test_trainer_without_entries),
         cmocka_unit_test(test_trainer_checkpoints),
         cmocka_unit_test(test_benchmarks),
         cmocka_unit_test_setup_teardown(test_no_log, scratch_setup, scratch_teardown),

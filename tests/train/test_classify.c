@@ -77,17 +77,20 @@ static size_t lines_of(const char *path) {
 }
 
 // Sets other classes in the model folder's config.json.
-static void set_labels(const char *folder, const char *id2label) {
+static void set_key(const char *folder, const char *key, const char *text) {
     char path[64];
-    json *config, *labels;
+    json *config, *value;
     snprintf(path, sizeof path, "%s/config.json", folder);
     assert_int_equal(json_read_file(in_folder(path), &config, NULL), BERTH_OK);
-    assert_int_equal(json_read_memory("labels", id2label, strlen(id2label), &labels, NULL),
-                     BERTH_OK);
-    json_set(config, "id2label", labels);
+    assert_int_equal(json_read_memory(key, text, strlen(text), &value, NULL), BERTH_OK);
+    json_set(config, key, value);
     assert_int_equal(json_write_file(config, JSON_INDENT_2_SORTED, in_folder(path), NULL),
                      BERTH_OK);
     json_free(config);
+}
+
+static void set_labels(const char *folder, const char *id2label) {
+    set_key(folder, "id2label", id2label);
 }
 
 // --- runs ---------------------------------------------------------------------------------------
@@ -341,6 +344,27 @@ static void a_head_for_other_classes_starts_anew(void **state) {
                    "newly initialised, to be trained: classifier.weight, classifier.bias");
 }
 
+// The classifier of transformers' BertForMultipleChoice has another purpose, even with a shape that
+// fits.
+static void a_head_for_choices_starts_anew(void **state) {
+    write_own_files();
+    struct fixture_run first = own_run("first");
+    first.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    set_key("first", "architectures", "[\"BertForMultipleChoice\"]");
+    set_labels("first", "{\"0\":\"LABEL_0\",\"1\":\"LABEL_1\"}");
+    struct fixture_run predicted = own_prediction("first", "new.csv", "predicted");
+    fixture_expect(&predicted, BERTH_CONFIG, "the model is a BertForMultipleChoice");
+    struct fixture_run again = own_run("again");
+    again.config.model_name_or_path = fixture_keep("first");
+    again.config.max_steps = 2;
+    fixture_expect(&again, BERTH_OK,
+                   "newly initialised, to be trained: classifier.weight, classifier.bias");
+    fixture_assert_holds(in_folder("log"), "left out, not part of a classifier: classifier.");
+    struct fixture_run now = own_prediction("again", "new.csv", "now");
+    assert_int_equal(fixture_execute(&now), BERTH_OK);
+}
+
 static void numbers_are_regressed(void **state) {
     write_json_lines("train.jsonl", 0, 60);
     write_json_lines("dev.jsonl", 60, 12);
@@ -545,6 +569,7 @@ int main(void) {
         FIXTURE_TEST(the_order_of_labels_is_noted),
         FIXTURE_TEST(a_model_keeps_the_order_of_its_classes),
         FIXTURE_TEST(a_head_for_other_classes_starts_anew),
+        FIXTURE_TEST(a_head_for_choices_starts_anew),
         FIXTURE_TEST(numbers_are_regressed),
         FIXTURE_TEST(whole_numbers_are_classes_unless_told),
         FIXTURE_TEST(mnli_has_two_files),

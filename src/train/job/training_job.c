@@ -453,7 +453,9 @@ static enum berth_status fill_state(struct training_job *job, struct berth_error
     } else if (is_new(job)) {
         TRY(model_files_initialise(&job->files, &job->config, &job->state, error));
     } else {
-        if (job->train.new_head) {
+        int scores_choices;
+        TRY(bert_config_scores_choices(&job->files.shape, &scores_choices, error));
+        if (job->train.new_head || scores_choices) {
             param_table_renew_head(&job->files.table);
         }
         TRY(model_files_load(&job->files, job->model_folder, rules.seed, &job->log, &job->state,

@@ -209,13 +209,12 @@ static json *interval(int64_t steps) {
     return json_new_integer(steps > 0 ? steps : TRAINER_STEPS);
 }
 
-// What the Trainer was about to do. It expects the entry when it resumes and saves.
+// The switches of the Trainer, which looks for them when it saves after it has resumed.
 static json *trainer_control(void) {
-    json *switches = JSON_OBJECT({"should_training_stop", json_new_boolean(0)},
-                                 {"should_epoch_stop", json_new_boolean(0)},
-                                 {"should_save", json_new_boolean(0)},
-                                 {"should_evaluate", json_new_boolean(0)},
-                                 {"should_log", json_new_boolean(0)});
+    json *switches = JSON_OBJECT(
+        {"should_training_stop", json_new_boolean(0)}, {"should_epoch_stop", json_new_boolean(0)},
+        {"should_save", json_new_boolean(0)}, {"should_evaluate", json_new_boolean(0)},
+        {"should_log", json_new_boolean(0)});
     return JSON_OBJECT({"args", switches}, {"attributes", json_new_object()});
 }
 
