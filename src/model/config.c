@@ -476,11 +476,8 @@ static enum berth_status make_object(const struct bert_config *config, const cha
                                      const char *name, json **object, struct berth_error *error) {
     *object = NULL;
     TRY(source_object(config, name, object, error));
-    int failed = set_values(config, *object) | set_texts(config, *object);
-    if (architecture != NULL) {
-        failed |= set_architecture(architecture, *object);
-    }
-    if (failed != 0) {
+    if (set_values(config, *object) != 0 || set_texts(config, *object) != 0 ||
+        (architecture != NULL && set_architecture(architecture, *object) != 0)) {
         json_free(*object);
         *object = NULL;
         return error_set(error, BERTH_NO_MEMORY, "out of memory for the text of %s", name);
