@@ -143,7 +143,8 @@ static enum berth_status write_with_vocabulary(const struct conversion *conversi
 static enum berth_status read_vocabulary(const struct conversion *conversion, const char *path,
                                          struct vocabulary *vocabulary, struct berth_error *error) {
     struct vocabulary_file file;
-    enum berth_status status = vocabulary_file_read(path, &file, error);
+    const char *own = conversion->vocab_file == NULL ? conversion->input : NULL;
+    enum berth_status status = folder_read_vocabulary(own, path, &file, error);
     if (status == BERTH_OK) {
         status = vocabulary_read(vocabulary, path, file.bytes, file.length, error);
     }

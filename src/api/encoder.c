@@ -37,18 +37,11 @@ static void note_other_length(const struct berth_config *config, const struct se
     }
 }
 
-// sentence-transformers lower-cases if its file says so, whatever the tokenizer's files say.
-static void settle_casing(struct berth_config *config, const struct sentence *sentence) {
-    if (sentence->lower_case && config->do_lower_case < 0) {
-        config->do_lower_case = 1;
-    }
-}
-
 static enum berth_status read_sentence(struct berth_encoder *encoder, struct berth_error *error) {
     struct berth_config *config = &encoder->inference.config;
     if (config->model_name_or_path != NULL) {
         TRY(sentence_read(config->model_name_or_path, &encoder->sentence, error));
-        settle_casing(config, &encoder->sentence);
+        TRY(inputs_follow_sentence(config, config->model_name_or_path, error));
     }
     return BERTH_OK;
 }

@@ -11,6 +11,16 @@ struct berth_tokenizer {
     struct tokenizer *rules;
 };
 
+// The tokens are those of an encoder of the same folder.
+static enum berth_status find_tokenizer(const struct berth_config *config, struct tokenizer **rules,
+                                        struct berth_error *error) {
+    struct berth_config own = *config;
+    if (own.model_name_or_path != NULL) {
+        TRY(inputs_follow_sentence(&own, own.model_name_or_path, error));
+    }
+    return inputs_find_tokenizer(&own, rules, error);
+}
+
 enum berth_status berth_tokenizer_open(const struct berth_config *config,
                                        struct berth_tokenizer **tokenizer,
                                        struct berth_error *error) {
@@ -21,7 +31,7 @@ enum berth_status berth_tokenizer_open(const struct berth_config *config,
     if (opened == NULL) {
         return error_no_memory(error, sizeof *opened, "a tokenizer");
     }
-    enum berth_status status = inputs_find_tokenizer(config, &opened->rules, error);
+    enum berth_status status = find_tokenizer(config, &opened->rules, error);
     if (status != BERTH_OK) {
         memory_free(opened);
         return status;

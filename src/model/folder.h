@@ -82,18 +82,23 @@ enum berth_status folder_check_vocab(const struct bert_config *config, const cha
                                      int64_t vocab_size, const char *vocab_path,
                                      struct berth_error *error);
 
-// The path of the folder's vocabulary: vocab.txt, or tokenizer.json if only that exists, or if it
-// does and the folder's files name added tokens, which vocab.txt lacks or does not tell from
-// others. Newly allocated; NULL after an error.
+// The path of the folder's vocabulary: as in transformers tokenizer.json, if it exists; but
+// vocab.txt if only that exists, or if tokenizer_class is BERT's and the tokenizer.json is not.
+// Newly allocated; NULL after an error.
 enum berth_status folder_vocabulary_path(const char *folder, char **path,
                                          struct berth_error *error);
+// Reads the vocabulary at that path and the tokens that the folder's other files add to it; with
+// `folder` NULL, only the file at `path`. A special token of another name than BERT's is refused.
+// Call vocabulary_file_done afterwards, even on failure.
+enum berth_status folder_read_vocabulary(const char *folder, const char *path,
+                                         struct vocabulary_file *file, struct berth_error *error);
 
 // Copies the tokenizer's files that exist (vocab.txt, tokenizer.json, tokenizer_config.json,
 // special_tokens_map.json, added_tokens.json) from `source` (may be NULL) and writes vocab.txt,
 // tokenizer_config.json and special_tokens_map.json where they are missing: the first from a
 // tokenizer.json, the other two as for BERT. `vocab_path` replaces the source's vocabulary, and
-// `rules` its text rules (NULL: the source's); tokenizer.json, which repeats both, is then left
-// out.
+// `rules` its text rules (NULL: the source's). With another vocabulary, tokenizer.json and the
+// added tokens are left out; with other rules, the copies have those.
 enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_path,
                                         const struct text_rules *rules, const char *target,
                                         struct berth_error *error);
@@ -101,9 +106,9 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
 // The casing that a folder's name indicates, as in the names of published models
 // ("uncased_L-12_H-768_A-12", "bert-base-cased"): 1 lower case, 0 cased, -1 unknown.
 int folder_name_casing(const char *folder);
-// Reads the folder's text rules: from tokenizer_config.json; for missing keys from the normalizer
-// of tokenizer.json; for the casing from the folder's name; else text_rules_usual. As in
-// transformers, only the normalizer counts if tokenizer_class is not one of BERT's tokenizers.
+// Reads the folder's text rules, as transformers does. If tokenizer_class (or model_type in
+// config.json) is BERT's: from tokenizer_config.json; for the casing then from the folder's name;
+// else text_rules_usual. Otherwise from the normalizer of tokenizer.json, if there is one.
 enum berth_status folder_text_rules(const char *folder, struct text_rules *rules,
                                     struct berth_error *error);
 

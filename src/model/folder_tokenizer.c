@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokenizer's files of a model folder. Files that still apply are copied byte by byte.
-// tokenizer.json repeats the vocabulary and the casing, so it is left out if either was replaced
-// (transformers recreates it from vocab.txt).
+// The tokenizer's class and rules of a model folder, and copies of its files. Files that still
+// apply are copied byte by byte. tokenizer.json repeats the vocabulary, so it is left out if that
+// was replaced (transformers recreates it from vocab.txt).
+#include "model/folder_tokenizer.h"
+
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
@@ -9,25 +11,21 @@
 #include "format/json/json.h"
 #include "model/folder.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#define SETTINGS_FILE "tokenizer_config.json"
-#define SPECIALS_FILE "special_tokens_map.json"
-#define VOCAB_FILE "vocab.txt"
-#define TOKENIZER_FILE "tokenizer.json"
-#define ADDED_FILE "added_tokens.json"
+#define CONFIG_FILE "config.json"
 
-static const char *const special_tokens[][2] = {{"unk_token", "[UNK]"},
-                                                {"sep_token", "[SEP]"},
-                                                {"pad_token", "[PAD]"},
-                                                {"cls_token", "[CLS]"},
-                                                {"mask_token", "[MASK]"}};
+const struct special_token special_tokens[SPECIAL_TOKENS] = {{"unk_token", "[UNK]"},
+                                                             {"sep_token", "[SEP]"},
+                                                             {"pad_token", "[PAD]"},
+                                                             {"cls_token", "[CLS]"},
+                                                             {"mask_token", "[MASK]"}};
 
 // --- reading ------------------------------------------------------------------------------------
 
-// The object in a file of the folder; NULL if there is none.
-static enum berth_status read_object(const char *folder, const char *name, json **object,
+enum berth_status folder_read_object(const char *folder, const char *name, json **object,
                                      struct berth_error *error) {
     *object = NULL;
     char *path = folder_file(folder, name);
@@ -67,12 +65,8 @@ int folder_name_casing(const char *folder) {
     return -1;
 }
 
-// Whether tokenizer_config.json leaves everything to tokenizer.json: its class is the library's
-// generic one.
-static int is_general(const json *settings) {
-    static const char *const classes[] = {"PreTrainedTokenizerFast", "TokenizersBackend"};
-    const char *name = json_text(json_member(settings, "tokenizer_class"));
-    return name != NULL && (strcmp(name, classes[0]) == 0 || strcmp(name, classes[1]) == 0);
+static int is_general_class(const char *name) {
+    return strcmp(name, "PreTrainedTokenizerFast") == 0 || strcmp(name, "TokenizersBackend") == 0;
 }
 
 // Those of models with BERT's tokenizer under another name, such as DistilBertTokenizerFast; not
@@ -87,15 +81,36 @@ static int is_class_of_bert(const char *name) {
     return found;
 }
 
-static enum berth_status check_class(const json *settings, struct berth_error *error) {
-    const char *name = json_text(json_member(settings, "tokenizer_class"));
-    return name == NULL || is_general(settings) || is_class_of_bert(name)
-               ? BERTH_OK
-               : error_set(error, BERTH_CONFIG,
-                           SETTINGS_FILE ": key \"tokenizer_class\": %.*s is not BERT's tokenizer, "
-                                         "the only one that is supported; if the model was made "
-                                         "with BERT's, remove the key",
-                           UTF8_SHOWN(name, 60));
+static enum class_kind kind_of(const char *name) {
+    return is_class_of_bert(name)   ? CLASS_OF_BERT
+           : is_general_class(name) ? CLASS_GENERAL
+                                    : CLASS_OTHER;
+}
+
+enum berth_status folder_find_class(const char *folder, const json *settings,
+                                    struct folder_class *class, struct berth_error *error) {
+    static const char key[] = "tokenizer_class";
+    json *config;
+    TRY(folder_read_object(folder, CONFIG_FILE, &config, error));
+    const char *own = json_text(json_member(settings, key));
+    const char *name = own != NULL ? own : json_text(json_member(config, key));
+    *class = (struct folder_class){.file = own != NULL ? SETTINGS_FILE : CONFIG_FILE};
+    if (name != NULL) {
+        class->kind = kind_of(name);
+        snprintf(class->name, sizeof class->name, "%.*s", UTF8_SHOWN(name, 60));
+    } else {
+        class->kind = json_member(config, "model_type") != NULL ? CLASS_OF_BERT : CLASS_GENERAL;
+    }
+    json_free(config);
+    return BERTH_OK;
+}
+
+static enum berth_status refuse_class(const struct folder_class *class, struct berth_error *error) {
+    return error_set(
+        error, BERTH_CONFIG,
+        "%s: key \"tokenizer_class\": %s is not BERT's tokenizer, the only one that is "
+        "supported; if the model was made with BERT's, remove the key",
+        class->file, class->name);
 }
 
 static enum berth_status read_truth(const json *settings, const char *key, int *value,
@@ -107,9 +122,6 @@ static enum berth_status read_truth(const json *settings, const char *key, int *
 
 static enum berth_status apply_settings(const json *settings, struct text_rules *rules,
                                         struct berth_error *error) {
-    if (json_is_null_value(json_member(settings, "strip_accents"))) {
-        rules->strip_accents = -1;
-    }
     TRY(read_truth(settings, "do_lower_case", &rules->lower_case, error));
     TRY(read_truth(settings, "strip_accents", &rules->strip_accents, error));
     return read_truth(settings, "tokenize_chinese_chars", &rules->tokenize_chinese_chars, error);
@@ -128,23 +140,22 @@ static enum berth_status read_normalizer(const char *folder, struct text_rules *
     return status;
 }
 
+// For BERT's class, a key that the settings lack has the class's default, whatever the normalizer
+// says.
 static enum berth_status combine_rules(const char *folder, const json *settings,
                                        struct text_rules *rules, struct berth_error *error) {
-    struct text_rules normalizer;
-    int found;
-    enum berth_status status = read_normalizer(folder, &normalizer, &found, error);
-    if (status == BERTH_CONFIG || (status == BERTH_OK && !found)) {
-        TRY(check_class(settings, error));
+    struct folder_class class;
+    int found = 0;
+    TRY(folder_find_class(folder, settings, &class, error));
+    if (class.kind != CLASS_OF_BERT) {
+        enum berth_status status = read_normalizer(folder, rules, &found, error);
+        if (class.kind == CLASS_OTHER &&
+            (status == BERTH_CONFIG || (status == BERTH_OK && !found))) {
+            return refuse_class(&class, error);
+        }
+        TRY(status);
     }
-    if (status == BERTH_OK && found) {
-        *rules = normalizer;
-    }
-    if (is_general(settings) && found) {
-        return status;
-    }
-    // The normalizer of another tokenizer has no effect if the settings name BERT's tokenizer.
-    return status == BERTH_OK || status == BERTH_CONFIG ? apply_settings(settings, rules, error)
-                                                        : status;
+    return found ? BERTH_OK : apply_settings(settings, rules, error);
 }
 
 enum berth_status folder_text_rules(const char *folder, struct text_rules *rules,
@@ -152,68 +163,10 @@ enum berth_status folder_text_rules(const char *folder, struct text_rules *rules
     json *settings;
     *rules = text_rules_usual;
     rules->lower_case = folder_name_casing(folder) != 0;
-    TRY(read_object(folder, SETTINGS_FILE, &settings, error));
+    TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
     enum berth_status status = combine_rules(folder, settings, rules, error);
     json_free(settings);
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);
-}
-
-// --- added tokens -------------------------------------------------------------------------------
-
-// Whether a list of tokens, an object with tokens as keys, or one with tokens' settings as values
-// has another token than the usual ones.
-static int has_others(const json *tokens) {
-    int found = 0;
-    for (size_t i = 0; json_is_array_value(tokens) && i < json_length(tokens); i++) {
-        const char *text = json_text(json_at(tokens, i));
-        found |= text == NULL || !vocabulary_is_usual(text);
-    }
-    struct json_walk walk = {.object = tokens};
-    while (json_is_object_value(tokens) && json_walk_next(&walk)) {
-        const char *content = json_text(json_member(walk.value, "content"));
-        found |= !vocabulary_is_usual(content != NULL ? content : walk.key);
-    }
-    return found;
-}
-
-// In the lists under `keys`, or with NULL in the file itself; a missing file has none.
-static enum berth_status look_for_others(const char *folder, const char *name,
-                                         const char *const *keys, int *found,
-                                         struct berth_error *error) {
-    json *object;
-    TRY(read_object(folder, name, &object, error));
-    *found |= keys == NULL && has_others(object);
-    for (size_t i = 0; keys != NULL && keys[i] != NULL; i++) {
-        *found |= has_others(json_member(object, keys[i]));
-    }
-    json_free(object);
-    return BERTH_OK;
-}
-
-// Whether the folder's files name tokens that vocab.txt lacks or does not tell from others.
-static enum berth_status find_added_tokens(const char *folder, int *found,
-                                           struct berth_error *error) {
-    static const char *const keys[] = {"extra_special_tokens", "additional_special_tokens",
-                                       "added_tokens_decoder", NULL};
-    *found = 0;
-    TRY(look_for_others(folder, SETTINGS_FILE, keys, found, error));
-    TRY(look_for_others(folder, SPECIALS_FILE, keys, found, error));
-    return look_for_others(folder, ADDED_FILE, NULL, found, error);
-}
-
-enum berth_status folder_vocabulary_path(const char *folder, char **path,
-                                         struct berth_error *error) {
-    char *text = folder_file(folder, VOCAB_FILE), *whole = folder_file(folder, TOKENIZER_FILE);
-    int use_whole = 0;
-    enum berth_status status = text != NULL && whole != NULL ? BERTH_OK : file_no_path(error);
-    if (status == BERTH_OK && file_exists(whole)) {
-        use_whole = !file_exists(text);
-        status = use_whole ? BERTH_OK : find_added_tokens(folder, &use_whole, error);
-    }
-    *path = status != BERTH_OK ? NULL : use_whole ? whole : text;
-    memory_free(*path == text ? NULL : text);
-    memory_free(*path == whole ? NULL : whole);
-    return status;
 }
 
 // --- copying ------------------------------------------------------------------------------------
@@ -286,8 +239,9 @@ static enum berth_status copy_words(const char *source, const char *vocab_path, 
 
 static json *special_tokens_object(void) {
     json *object = json_new_object();
-    for (size_t i = 0; i < sizeof special_tokens / sizeof *special_tokens; i++) {
-        if (json_set(object, special_tokens[i][0], json_new_text(special_tokens[i][1])) != 0) {
+    for (size_t i = 0; i < SPECIAL_TOKENS; i++) {
+        const struct special_token *token = &special_tokens[i];
+        if (json_set(object, token->key, json_new_text(token->text)) != 0) {
             json_free(object);
             return NULL;
         }
@@ -323,17 +277,34 @@ static int set_rules(json *settings, const struct text_rules *rules) {
            json_set(settings, "strip_accents", accents_of(rules));
 }
 
-// Writes the source's settings with the rules that were used. A generic class, which would leave
-// the rules to the tokenizer.json that is not copied, becomes BERT's.
+// Settings of the source's vocabulary, which another one does not have.
+static int forget_tokens(json *settings) {
+    static const char *const keys[] = {"added_tokens_decoder", "additional_special_tokens",
+                                       "extra_special_tokens", "bos_token", "eos_token"};
+    int failed = 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_remove(settings, keys[i]);
+    }
+    for (size_t i = 0; i < SPECIAL_TOKENS; i++) {
+        failed |= json_set(settings, special_tokens[i].key, json_new_text(special_tokens[i].text));
+    }
+    return failed;
+}
+
+// Writes the source's settings with the rules that were used. A class that would leave the rules to
+// tokenizer.json becomes BERT's.
 static enum berth_status write_settings(const char *source, const struct text_rules *rules,
-                                        const char *target, struct berth_error *error) {
+                                        int same_vocab, const char *target,
+                                        struct berth_error *error) {
     json *settings = NULL;
     if (source != NULL) {
-        TRY(read_object(source, SETTINGS_FILE, &settings, error));
+        TRY(folder_read_object(source, SETTINGS_FILE, &settings, error));
     }
     settings = settings != NULL ? settings : default_settings();
     int failed = set_rules(settings, rules);
-    if (is_general(settings)) {
+    failed |= same_vocab ? 0 : forget_tokens(settings);
+    const char *name = json_text(json_member(settings, "tokenizer_class"));
+    if (name == NULL || !is_class_of_bert(name)) {
         failed |= json_set(settings, "tokenizer_class", json_new_text("BertTokenizer"));
     }
     enum berth_status status =
@@ -347,7 +318,7 @@ static enum berth_status write_settings(const char *source, const struct text_ru
 static enum berth_status write_whole(const char *source, const struct text_rules *rules,
                                      const char *target, struct berth_error *error) {
     json *object;
-    TRY(read_object(source, TOKENIZER_FILE, &object, error));
+    TRY(folder_read_object(source, TOKENIZER_FILE, &object, error));
     json *normalizer = json_copy_deep(json_member(object, "normalizer"));
     int failed = json_set(normalizer, "lowercase", json_new_boolean(rules->lower_case));
     failed |= json_set(normalizer, "handle_chinese_chars",
@@ -360,21 +331,25 @@ static enum berth_status write_whole(const char *source, const struct text_rules
     return status;
 }
 
-// tokenizer.json repeats vocabulary and rules. Where one of them is another, it is left out, but
-// not where the rules are others and it alone tells which tokens were added.
+// tokenizer.json repeats the rules: with others, one of BERT's is rewritten, another left out.
 static enum berth_status copy_whole(const char *source, const struct text_rules *rules,
                                     const char *target, struct berth_error *error) {
     char *vocabulary;
-    TRY(folder_vocabulary_path(source, &vocabulary, error));
-    const int is_needed = vocabulary_file_is_json(vocabulary);
-    memory_free(vocabulary);
     if (rules == NULL) {
-        TRY(folder_copy_file(source, target, TOKENIZER_FILE, error));
-    } else if (is_needed) {
-        TRY(write_whole(source, rules, target, error));
+        return folder_copy_file(source, target, TOKENIZER_FILE, error);
     }
-    return rules == NULL || is_needed ? folder_copy_file(source, target, ADDED_FILE, error)
-                                      : BERTH_OK;
+    TRY(folder_vocabulary_path(source, &vocabulary, error));
+    const int is_used = vocabulary_file_is_json(vocabulary);
+    memory_free(vocabulary);
+    return is_used ? write_whole(source, rules, target, error) : BERTH_OK;
+}
+
+// What the source's files say of its vocabulary.
+static enum berth_status copy_tokens(const char *source, const struct text_rules *rules,
+                                     const char *target, struct berth_error *error) {
+    TRY(folder_copy_file(source, target, SPECIALS_FILE, error));
+    TRY(folder_copy_file(source, target, ADDED_FILE, error));
+    return copy_whole(source, rules, target, error);
 }
 
 static enum berth_status write_missing_specials(const char *target, struct berth_error *error) {
@@ -420,16 +395,13 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
     }
     const int same_rules = rules == NULL || is_same(rules, &own);
     TRY(copy_words(source, vocab_path, target, &same_vocab, error));
-    if (source != NULL) {
-        TRY(folder_copy_file(source, target, SPECIALS_FILE, error));
-    }
     if (source != NULL && same_vocab) {
-        TRY(copy_whole(source, same_rules ? NULL : rules, target, error));
+        TRY(copy_tokens(source, same_rules ? NULL : rules, target, error));
     }
     if (same_rules && same_vocab && has) {
         TRY(folder_copy_file(source, target, SETTINGS_FILE, error));
     } else {
-        TRY(write_settings(source, rules != NULL ? rules : &own, target, error));
+        TRY(write_settings(source, rules != NULL ? rules : &own, same_vocab, target, error));
     }
     return write_missing_specials(target, error);
 }

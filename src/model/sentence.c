@@ -184,9 +184,6 @@ static enum berth_status read_length(const char *folder, struct sentence *senten
         json *object;
         char *path;
         enum berth_status status = read_member(folder, "", keys[i][0], &object, &path, error);
-        if (status == BERTH_OK && i == 0) {
-            status = json_get_boolean(object, path, "do_lower_case", &sentence->lower_case, error);
-        }
         if (sentence->max_length == 0) {
             sentence->max_length = length_of(object, keys[i][1]);
         }
@@ -245,6 +242,31 @@ done:
     if (status != BERTH_OK) {
         sentence_done(sentence);
     }
+    return status;
+}
+
+static enum berth_status read_casing(const char *folder, int *lower_case,
+                                     struct berth_error *error) {
+    json *object;
+    char *path;
+    enum berth_status status = read_member(folder, "", LENGTH_FILE, &object, &path, error);
+    if (status == BERTH_OK) {
+        status = json_get_boolean(object, path, "do_lower_case", lower_case, error);
+    }
+    json_free(object);
+    memory_free(path);
+    return status;
+}
+
+enum berth_status sentence_lower_cases(const char *folder, int *lower_case,
+                                       struct berth_error *error) {
+    char *modules = folder_file(folder, MODULES_FILE);
+    enum berth_status status = modules != NULL ? BERTH_OK : file_no_path(error);
+    *lower_case = 0;
+    if (status == BERTH_OK && file_exists(modules)) {
+        status = read_casing(folder, lower_case, error);
+    }
+    memory_free(modules);
     return status;
 }
 

@@ -17,7 +17,6 @@ struct sentence {
     int found; // 0: the folder has no modules.json, and the other fields are unset
     struct berth_embedding how;
     int64_t max_length; // tokens per text, including special ones; 0: the number of positions
-    int lower_case;     // 1: lower-case texts, whatever the tokenizer's files say
     char *prompt;       // prefix of every text; NULL: none
     char *prompts;      // config_sentence_transformers.json as it was; NULL: there was none
 };
@@ -31,6 +30,10 @@ extern const char *const sentence_pooling_names[SENTENCE_POOLINGS];
 enum berth_status sentence_read(const char *folder, struct sentence *sentence,
                                 struct berth_error *error);
 void sentence_done(struct sentence *sentence);
+
+// Whether texts are lower-cased before the tokenizer sees them; not without a modules.json.
+enum berth_status sentence_lower_cases(const char *folder, int *lower_case,
+                                       struct berth_error *error);
 
 // Writes the files of a model of vectors with `size` numbers into an existing folder.
 enum berth_status sentence_write(const struct sentence *sentence, int64_t size, const char *folder,

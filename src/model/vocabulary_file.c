@@ -6,6 +6,7 @@
 #include "core/utf8.h"
 #include "core/words.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define FILE_LIMIT ((size_t)256 << 20)
@@ -103,41 +104,65 @@ int vocabulary_is_usual(const char *token) {
 }
 
 // Special tokens are matched in the text before normalization and stay whole.
-static enum berth_status check_added(const json *token, const char *path, const char *text,
-                                     struct berth_error *error) {
+enum berth_status vocabulary_check_added(const json *token, const char *name, const char *key,
+                                         struct berth_error *error) {
     static const char *const keys[] = {"normalized", "single_word", "lstrip", "rstrip"};
+    const char *text = json_text(json_member(token, "content"));
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         int is_set = 0;
-        TRY(json_get_boolean(token, path, keys[i], &is_set, error));
+        TRY(json_get_boolean(token, name, keys[i], &is_set, error));
         if (is_set) {
             return error_set(error, BERTH_CONFIG,
-                             "%s: key \"added_tokens\": \"%.*s\" has \"%s\": true, which is not "
-                             "supported",
-                             path, UTF8_SHOWN(text, 40), keys[i]);
+                             "%s: key \"%s\": \"%.*s\" has \"%s\": true, which is not supported",
+                             name, key, UTF8_SHOWN(text, 40), keys[i]);
         }
     }
     return BERTH_OK;
 }
 
+int vocabulary_file_adds(const struct vocabulary_file *file, const char *text) {
+    for (size_t i = 0; i < file->added_count; i++) {
+        if (strcmp(file->added[i], text) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// Keeps a copy of the text.
+static enum berth_status keep_added(struct vocabulary_file *file, const char *text,
+                                    struct berth_error *error) {
+    const size_t count = file->added_count;
+    if (count + 1 >= file->added_capacity) {
+        char **added =
+            memory_grow(file->added, &file->added_capacity, count + 2, sizeof *file->added);
+        if (added == NULL) {
+            return error_no_memory(error, (count + 2) * sizeof *added, "the added tokens");
+        }
+        file->added = added;
+    }
+    file->added[count] = memory_string(text);
+    file->added[count + 1] = NULL;
+    file->added_count += file->added[count] != NULL;
+    return file->added[count] != NULL
+               ? BERTH_OK
+               : error_no_memory(error, strlen(text) + 1, "the added tokens");
+}
+
 static enum berth_status take_added(struct vocabulary_file *file, struct tokens *tokens,
                                     const json *list, struct berth_error *error) {
-    size_t count = json_length(list), kept = 0;
-    file->added = memory_array_zeroed(count + 1, sizeof *file->added);
-    if (file->added == NULL) {
-        return error_no_memory(error, count * sizeof *file->added, tokens->path);
-    }
-    for (size_t i = 0; i < count; i++) {
+    static const char key[] = "added_tokens";
+    for (size_t i = 0; i < json_length(list); i++) {
         const json *token = json_at(list, i);
         const char *text = json_text(json_member(token, "content"));
         if (text == NULL) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: key \"added_tokens\": entry %zu has no \"content\"", tokens->path,
-                             i);
+            return error_set(error, BERTH_BAD_DATA, "%s: key \"%s\": entry %zu has no \"content\"",
+                             tokens->path, key, i);
         }
         TRY(put_token(tokens, text, json_member(token, "id"), error));
         if (!vocabulary_is_usual(text)) {
-            TRY(check_added(token, tokens->path, text, error));
-            file->added[kept++] = text;
+            TRY(vocabulary_check_added(token, tokens->path, key, error));
+            TRY(keep_added(file, text, error));
         }
     }
     return BERTH_OK;
@@ -236,9 +261,81 @@ enum berth_status vocabulary_file_read(const char *path, struct vocabulary_file 
                : file_read(path, FILE_LIMIT, &file->bytes, &file->length, error);
 }
 
+enum berth_status vocabulary_file_check(const char *path, struct berth_error *error) {
+    struct vocabulary_file file = {0};
+    enum berth_status status = json_read_file(path, &file.object, error);
+    if (status == BERTH_OK) {
+        status = check_model(&file, path, error);
+    }
+    json_free(file.object);
+    return status;
+}
+
 void vocabulary_file_done(struct vocabulary_file *file) {
+    for (size_t i = 0; i < file->added_count; i++) {
+        memory_free(file->added[i]);
+    }
     memory_free(file->bytes);
     memory_free(file->added);
     json_free(file->object);
     *file = (struct vocabulary_file){0};
+}
+
+// --- adding tokens ------------------------------------------------------------------------------
+
+// The number of the line that is the token, or of all lines.
+static size_t find_line(const struct vocabulary_file *file, const char *text) {
+    const size_t length = strlen(text);
+    size_t line = 0;
+    for (size_t at = 0; at < file->length; line++) {
+        const char *start = file->bytes + at, *end = memchr(start, '\n', file->length - at);
+        size_t size = end != NULL ? (size_t)(end - start) : file->length - at;
+        at += size + 1;
+        size -= size > 0 && start[size - 1] == '\r';
+        if (size == length && memcmp(start, text, length) == 0) {
+            return line;
+        }
+    }
+    return line;
+}
+
+// Appends a line that ends as the first one does.
+static enum berth_status append_line(struct vocabulary_file *file, const char *text,
+                                     struct berth_error *error) {
+    const char *first = memchr(file->bytes, '\n', file->length);
+    const char *end = first != NULL && first > file->bytes && first[-1] == '\r' ? "\r\n" : "\n";
+    const int is_open = file->length > 0 && file->bytes[file->length - 1] != '\n';
+    const size_t room = file->length + strlen(text) + 5;
+    char *bytes = memory_new(room);
+    if (bytes == NULL) {
+        return error_no_memory(error, room, "the vocabulary");
+    }
+    memcpy(bytes, file->bytes, file->length);
+    file->length += (size_t)snprintf(bytes + file->length, room - file->length, "%s%s%s",
+                                     is_open ? end : "", text, end);
+    memory_free(file->bytes);
+    file->bytes = bytes;
+    return BERTH_OK;
+}
+
+enum berth_status vocabulary_file_add(struct vocabulary_file *file, const char *name,
+                                      const char *text, int64_t id, struct berth_error *error) {
+    if (vocabulary_file_adds(file, text)) {
+        return BERTH_OK;
+    }
+    const size_t line = find_line(file, text), count = find_line(file, "\n");
+    if (id >= 0 && (size_t)id != line) {
+        return error_set(
+            error, BERTH_BAD_DATA, "%s: token \"%.*s\": expected the id %zu, %s, found %lld", name,
+            UTF8_SHOWN(text, 40), line,
+            line < count ? "its line in the vocabulary" : "the next one", (long long)id);
+    }
+    if (text[0] == '\0' || strpbrk(text, "\r\n") != NULL) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: an added token is empty or contains a line break", name);
+    }
+    if (line == count) {
+        TRY(append_line(file, text, error));
+    }
+    return keep_added(file, text, error);
 }

@@ -11,6 +11,7 @@
 #include "format/json/json.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 // How text is normalised, according to a folder's files or to the settings.
 struct text_rules {
@@ -27,9 +28,10 @@ struct vocabulary_file {
     int has_rules; // whether `rules` is set
     struct text_rules rules;
     int max_word_length; // characters; longer words become [UNK]; 0: unspecified
-    const char **added;  // special tokens except [PAD], [UNK], [CLS], [SEP] and [MASK],
-                         // NULL-terminated; NULL: none
-    json *object;        // owns the texts
+    json *object;
+    // Special tokens except [PAD], [UNK], [CLS], [SEP] and [MASK], NULL-terminated; NULL: none.
+    char **added;
+    size_t added_count, added_capacity;
 };
 
 // Whether the token is [PAD], [UNK], [CLS], [SEP] or [MASK].
@@ -40,6 +42,20 @@ int vocabulary_file_is_json(const char *path);
 enum berth_status vocabulary_file_read(const char *path, struct vocabulary_file *file,
                                        struct berth_error *error);
 void vocabulary_file_done(struct vocabulary_file *file);
+
+// Adds a special token, at the end if the vocabulary lacks it. `id` is the one that it must have
+// (-1: any), and `name` the file that says so.
+enum berth_status vocabulary_file_add(struct vocabulary_file *file, const char *name,
+                                      const char *text, int64_t id, struct berth_error *error);
+// Whether it is one of file->added.
+int vocabulary_file_adds(const struct vocabulary_file *file, const char *text);
+// Checks the settings of an added token in `key` of the file `name`: it must be matched as it is
+// written, and alone.
+enum berth_status vocabulary_check_added(const json *token, const char *name, const char *key,
+                                         struct berth_error *error);
+
+// BERTH_CONFIG, naming the part, if the tokenizer.json at `path` is not BERT's.
+enum berth_status vocabulary_file_check(const char *path, struct berth_error *error);
 
 // Reads the rules from the normalizer of the tokenizer.json at `path`; BERTH_CONFIG if it is not
 // BERT's.

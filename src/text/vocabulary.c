@@ -98,10 +98,12 @@ static enum berth_status check_repeats(const char *name, const struct trie_strin
     for (size_t i = 1; i < count; i++) {
         if (strings[i].length == strings[i - 1].length &&
             memcmp(strings[i].bytes, strings[i - 1].bytes, strings[i].length) == 0) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: line %d: duplicate of the token in line %d, so its id is "
-                             "ambiguous; remove one of them",
-                             name, strings[i].id + 1, strings[i - 1].id + 1);
+            return error_set(
+                error, BERTH_BAD_DATA,
+                "%s: line %d: duplicate of the token in line %d, so its id is "
+                "ambiguous; put a placeholder that is not there yet, such as [unused9999], in "
+                "the place of one of them, so that the others keep their ids",
+                name, strings[i].id + 1, strings[i - 1].id + 1);
         }
     }
     return BERTH_OK;

@@ -53,7 +53,7 @@ static struct tokenizer_options options_of(const struct berth_config *config,
                    : rules->strip_accents   ? TOKENIZER_ACCENTS_STRIP
                                             : TOKENIZER_ACCENTS_KEEP,
         .whole_ideographs = !rules->tokenize_chinese_chars,
-        .added = file->added,
+        .added = (const char *const *)file->added,
         .max_word_length = config->max_word_length == 0 && !google ? file->max_word_length
                                                                    : (int)config->max_word_length,
         .split_special = by_rules                    ? 0
@@ -81,7 +81,8 @@ enum berth_status inputs_open_tokenizer(const struct berth_config *config, const
                                         struct tokenizer **tokenizer, struct berth_error *error) {
     struct vocabulary_file file;
     *tokenizer = NULL;
-    enum berth_status status = vocabulary_file_read(vocab_path, &file, error);
+    const char *own = config->vocab_file == NULL ? folder : NULL; // whose vocabulary it is
+    enum berth_status status = folder_read_vocabulary(own, vocab_path, &file, error);
     *rules = file.rules;
     if (status == BERTH_OK && folder != NULL) {
         status = folder_text_rules(folder, rules, error);
@@ -94,6 +95,22 @@ enum berth_status inputs_open_tokenizer(const struct berth_config *config, const
     }
     vocabulary_file_done(&file);
     return status;
+}
+
+enum berth_status inputs_follow_sentence(struct berth_config *config, const char *folder,
+                                         struct berth_error *error) {
+    int lower_case;
+    struct text_rules rules;
+    TRY(sentence_lower_cases(folder, &lower_case, error));
+    if (!lower_case || config->do_lower_case >= 0) {
+        return BERTH_OK;
+    }
+    TRY(folder_text_rules(folder, &rules, error));
+    if (config->strip_accents == NULL && rules.strip_accents < 0 && !rules.lower_case) {
+        config->strip_accents = "false";
+    }
+    config->do_lower_case = 1;
+    return BERTH_OK;
 }
 
 enum berth_status inputs_find_tokenizer(const struct berth_config *config,
@@ -270,18 +287,13 @@ static char *config_path_of(const struct berth_config *config, const char *folde
                                        : folder_config_path(folder);
 }
 
-// Of a folder of sentence-transformers, which lower-cases texts if its file says so, whatever the
-// tokenizer's files say.
 static enum berth_status read_sentence(struct model_files *files, struct berth_config *config,
                                        const char *folder, struct berth_error *error) {
     if (files->table.head != PARAM_HEAD_EMBEDDING) {
         return BERTH_OK;
     }
     TRY(sentence_read(folder, &files->sentence, error));
-    if (files->sentence.lower_case && config->do_lower_case < 0) {
-        config->do_lower_case = 1;
-    }
-    return BERTH_OK;
+    return inputs_follow_sentence(config, folder, error);
 }
 
 static enum berth_status open_folder(struct model_files *files, struct berth_config *config,

@@ -61,6 +61,12 @@ enum berth_status inputs_open_tokenizer(const struct berth_config *config, const
                                         const char *vocab_path, struct text_rules *rules,
                                         struct tokenizer **tokenizer, struct berth_error *error);
 
+// Sets do_lower_case, unless it is given, if the folder's sentence-transformers lower-cases texts,
+// whatever the tokenizer's files say. That is done before the tokenizer, whose accents stay as they
+// are: strip_accents is set likewise.
+enum berth_status inputs_follow_sentence(struct berth_config *config, const char *folder,
+                                         struct berth_error *error);
+
 // Opens the tokenizer of config->vocab_file (vocab.txt or tokenizer.json), or of the folder
 // config->model_name_or_path. It follows the rules of config->tokenizer; casing, accents and
 // ideographs come from the settings, else from the folder's files. BERTH_USAGE if neither is given.

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of this room that read a folder's tokenizer share.
+#ifndef BERTH_MODEL_FOLDER_TOKENIZER_H
+#define BERTH_MODEL_FOLDER_TOKENIZER_H
+
+#include "core/error.h"
+#include "format/json/json.h"
+
+#define SETTINGS_FILE "tokenizer_config.json"
+#define SPECIALS_FILE "special_tokens_map.json"
+#define VOCAB_FILE "vocab.txt"
+#define TOKENIZER_FILE "tokenizer.json"
+#define ADDED_FILE "added_tokens.json"
+
+// The special tokens that a tokenizer has a key for, and BERT's name of each.
+struct special_token {
+    const char *key, *text;
+};
+#define SPECIAL_TOKENS 5
+extern const struct special_token special_tokens[SPECIAL_TOKENS];
+
+// The object in a file of the folder; NULL if there is none.
+enum berth_status folder_read_object(const char *folder, const char *name, json **object,
+                                     struct berth_error *error);
+
+// Which tokenizer a folder's files name, as transformers chooses it.
+enum class_kind {
+    CLASS_OF_BERT, // built from the settings; of tokenizer.json only the words count
+    CLASS_GENERAL, // tokenizer.json as it is
+    CLASS_OTHER    // likewise, but it must be BERT's
+};
+struct folder_class {
+    enum class_kind kind;
+    const char *file; // that names the class
+    char name[64];
+};
+// `settings` is tokenizer_config.json, or NULL. Without a class in it, that of config.json counts,
+// and without one there, that of the model's type.
+enum berth_status folder_find_class(const char *folder, const json *settings,
+                                    struct folder_class *class, struct berth_error *error);
+
+#endif

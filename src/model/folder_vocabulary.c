@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder's vocabulary: tokenizer.json, which transformers prefers, or vocab.txt, and the tokens
+// that the other files add to it. As in transformers, "added_tokens_decoder" in
+// tokenizer_config.json replaces special_tokens_map.json and added_tokens.json.
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/utf8.h"
+#include "model/folder.h"
+#include "model/folder_tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// --- which file ---------------------------------------------------------------------------------
+
+// Where the class builds the tokenizer itself, one that is not BERT's yields to vocab.txt.
+static enum berth_status prefer_whole(const char *folder, const char *whole, int *use_whole,
+                                      struct berth_error *error) {
+    json *settings;
+    struct folder_class class;
+    TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
+    enum berth_status status = folder_find_class(folder, settings, &class, error);
+    json_free(settings);
+    TRY(status);
+    *use_whole = class.kind != CLASS_OF_BERT;
+    if (!*use_whole) {
+        status = vocabulary_file_check(whole, error);
+        *use_whole = status == BERTH_OK;
+    }
+    return status == BERTH_CONFIG ? BERTH_OK : status;
+}
+
+enum berth_status folder_vocabulary_path(const char *folder, char **path,
+                                         struct berth_error *error) {
+    char *text = folder_file(folder, VOCAB_FILE), *whole = folder_file(folder, TOKENIZER_FILE);
+    int use_whole = 0;
+    enum berth_status status = text != NULL && whole != NULL ? BERTH_OK : file_no_path(error);
+    if (status == BERTH_OK && file_exists(whole)) {
+        use_whole = !file_exists(text);
+        status = use_whole ? BERTH_OK : prefer_whole(folder, whole, &use_whole, error);
+    }
+    *path = status != BERTH_OK ? NULL : use_whole ? whole : text;
+    memory_free(*path == text ? NULL : text);
+    memory_free(*path == whole ? NULL : whole);
+    return status;
+}
+
+// --- special tokens -----------------------------------------------------------------------------
+
+// One of the files, and the key that is read; NULL: the file itself.
+struct source {
+    const char *file, *key;
+    const json *object;
+};
+
+// A token is its text or an object with its settings.
+static const char *text_of(const json *token) {
+    const char *text = json_text(token);
+    return text != NULL ? text : json_text(json_member(token, "content"));
+}
+
+static enum berth_status check_names(const char *file, const json *object,
+                                     struct berth_error *error) {
+    for (size_t i = 0; i < SPECIAL_TOKENS; i++) {
+        const char *text = text_of(json_member(object, special_tokens[i].key));
+        if (text != NULL && strcmp(text, special_tokens[i].text) != 0) {
+            return error_set(error, BERTH_CONFIG,
+                             "%s: key \"%s\": expected %s, found %.*s; only BERT's own names are "
+                             "supported: rename the token in the vocabulary and in this file",
+                             file, special_tokens[i].key, special_tokens[i].text,
+                             UTF8_SHOWN(text, 40));
+        }
+    }
+    return BERTH_OK;
+}
+
+// --- added tokens -------------------------------------------------------------------------------
+
+// Keys of the tokens that are special beside BERT's: a list, an object of names and tokens, or one
+// token.
+static const char *const list_keys[] = {"additional_special_tokens", "extra_special_tokens",
+                                        "bos_token", "eos_token"};
+#define LIST_KEYS (sizeof list_keys / sizeof *list_keys)
+
+static enum berth_status add_token(struct vocabulary_file *file, const struct source *source,
+                                   const json *token, int64_t id, struct berth_error *error) {
+    const char *text = text_of(token);
+    if (text == NULL) {
+        return error_set(
+            error, BERTH_BAD_DATA,
+            "%s: key \"%s\": expected tokens as strings or as objects with \"content\"",
+            source->file, source->key);
+    }
+    if (vocabulary_is_usual(text)) {
+        return BERTH_OK;
+    }
+    if (json_is_object_value(token)) {
+        TRY(vocabulary_check_added(token, source->file, source->key, error));
+    }
+    return vocabulary_file_add(file, source->file, text, id, error);
+}
+
+static enum berth_status add_list(struct vocabulary_file *file, const struct source *source,
+                                  struct berth_error *error) {
+    const json *list = json_member(source->object, source->key);
+    if (json_is_text(list) || json_member(list, "content") != NULL) {
+        return add_token(file, source, list, -1, error);
+    }
+    for (size_t i = 0; json_is_array_value(list) && i < json_length(list); i++) {
+        TRY(add_token(file, source, json_at(list, i), -1, error));
+    }
+    struct json_walk walk = {.object = list};
+    while (json_is_object_value(list) && json_walk_next(&walk)) {
+        TRY(add_token(file, source, walk.value, -1, error));
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status add_lists(struct vocabulary_file *file, const char *name,
+                                   const json *object, struct berth_error *error) {
+    for (size_t i = 0; i < LIST_KEYS; i++) {
+        const struct source source = {.file = name, .key = list_keys[i], .object = object};
+        TRY(add_list(file, &source, error));
+    }
+    return BERTH_OK;
+}
+
+// Whether a list has the token.
+static int lists(const json *object, const char *key, const char *text) {
+    const json *list = json_member(object, key);
+    const char *own = text_of(list);
+    int found = own != NULL && strcmp(own, text) == 0;
+    for (size_t i = 0; json_is_array_value(list) && i < json_length(list); i++) {
+        const char *other = text_of(json_at(list, i));
+        found |= other != NULL && strcmp(other, text) == 0;
+    }
+    struct json_walk walk = {.object = list};
+    while (json_is_object_value(list) && json_walk_next(&walk)) {
+        const char *other = text_of(walk.value);
+        found |= other != NULL && strcmp(other, text) == 0;
+    }
+    return found;
+}
+
+// --- tokens with ids ----------------------------------------------------------------------------
+
+struct numbered {
+    const char *text;
+    const json *token; // the token's settings; NULL: none
+    int64_t id;
+};
+
+static int compare_ids(const void *a, const void *b) {
+    const struct numbered *x = a, *y = b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int64_t id_of(const char *text) {
+    char *end;
+    const long long id = strtoll(text, &end, 10);
+    return end != text && *end == '\0' ? id : -1;
+}
+
+// "added_tokens_decoder" has ids as keys, added_tokens.json has them as values.
+static enum berth_status take_number(const struct source *source, const struct json_walk *walk,
+                                     struct numbered *token, struct berth_error *error) {
+    const int by_text = source->key == NULL;
+    *token =
+        (struct numbered){.text = by_text ? walk->key : text_of(walk->value),
+                          .token = by_text ? NULL : walk->value,
+                          .id = !by_text                             ? id_of(walk->key)
+                                : json_is_integer_value(walk->value) ? json_as_integer(walk->value)
+                                                                     : -1};
+    return token->text != NULL && token->id >= 0
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s: \"%.*s\": expected a token with an id",
+                           source->file, UTF8_SHOWN(walk->key, 40));
+}
+
+// The tokens of an object in the order of their ids; newly allocated.
+static enum berth_status sort_tokens(const struct source *source, const json *object,
+                                     struct numbered **tokens, struct berth_error *error) {
+    struct json_walk walk = {.object = object};
+    size_t count = 0;
+    *tokens = memory_array_zeroed(json_length(object) + 1, sizeof **tokens);
+    if (*tokens == NULL) {
+        return error_no_memory(error, json_length(object) * sizeof **tokens, source->file);
+    }
+    while (json_walk_next(&walk)) {
+        TRY(take_number(source, &walk, &(*tokens)[count++], error));
+    }
+    qsort(*tokens, count, sizeof **tokens, compare_ids);
+    return BERTH_OK;
+}
+
+// What a folder's files say of tokens.
+struct token_files {
+    json *settings, *specials, *added;
+};
+
+static int is_special(const struct token_files *files, const char *text) {
+    int found = 0;
+    for (size_t i = 0; i < LIST_KEYS; i++) {
+        found |= lists(files->settings, list_keys[i], text);
+        found |= lists(files->specials, list_keys[i], text);
+    }
+    return found;
+}
+
+// added_tokens.json says of a token no more than its id: one that is not special is matched in
+// normalized text.
+static enum berth_status check_special(const struct vocabulary_file *file,
+                                       const struct token_files *files, const char *text,
+                                       struct berth_error *error) {
+    if (vocabulary_is_usual(text) || vocabulary_file_adds(file, text) || is_special(files, text)) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_CONFIG,
+                     ADDED_FILE ": \"%.*s\" is matched in normalized text, which is not supported; "
+                                "to match it as it is written, list it in "
+                                "\"additional_special_tokens\" of " SPECIALS_FILE,
+                     UTF8_SHOWN(text, 40));
+}
+
+static enum berth_status add_numbered(struct vocabulary_file *file, const struct token_files *files,
+                                      const struct source *source, const struct numbered *token,
+                                      struct berth_error *error) {
+    if (token->token != NULL) {
+        return add_token(file, source, token->token, token->id, error);
+    }
+    TRY(check_special(file, files, token->text, error));
+    return vocabulary_is_usual(token->text)
+               ? BERTH_OK
+               : vocabulary_file_add(file, source->file, token->text, token->id, error);
+}
+
+static enum berth_status add_all_numbered(struct vocabulary_file *file,
+                                          const struct token_files *files,
+                                          const struct source *source, struct berth_error *error) {
+    struct numbered *tokens;
+    const json *object =
+        source->key != NULL ? json_member(source->object, source->key) : source->object;
+    enum berth_status status = sort_tokens(source, object, &tokens, error);
+    for (size_t i = 0; status == BERTH_OK && i < json_length(object); i++) {
+        status = add_numbered(file, files, source, &tokens[i], error);
+    }
+    memory_free(tokens);
+    return status;
+}
+
+// --- all of them --------------------------------------------------------------------------------
+
+static enum berth_status add_tokens(struct vocabulary_file *file, const struct token_files *files,
+                                    struct berth_error *error) {
+    static const char key[] = "added_tokens_decoder";
+    const struct source by_id = {.file = SETTINGS_FILE, .key = key, .object = files->settings},
+                        by_text = {.file = ADDED_FILE, .object = files->added};
+    const int has_ids = json_is_object_value(json_member(files->settings, key));
+    TRY(check_names(SETTINGS_FILE, files->settings, error));
+    if (has_ids) {
+        TRY(add_all_numbered(file, files, &by_id, error));
+    } else {
+        TRY(check_names(SPECIALS_FILE, files->specials, error));
+        TRY(add_all_numbered(file, files, &by_text, error));
+    }
+    TRY(add_lists(file, SETTINGS_FILE, files->settings, error));
+    return has_ids ? BERTH_OK : add_lists(file, SPECIALS_FILE, files->specials, error);
+}
+
+static enum berth_status read_additions(const char *folder, struct vocabulary_file *file,
+                                        struct berth_error *error) {
+    struct token_files files = {0};
+    enum berth_status status = folder_read_object(folder, SETTINGS_FILE, &files.settings, error);
+    if (status == BERTH_OK) {
+        status = folder_read_object(folder, SPECIALS_FILE, &files.specials, error);
+    }
+    if (status == BERTH_OK) {
+        status = folder_read_object(folder, ADDED_FILE, &files.added, error);
+    }
+    if (status == BERTH_OK) {
+        status = add_tokens(file, &files, error);
+        status = status == BERTH_OK ? status : error_prefix(error, status, "%s", folder);
+    }
+    json_free(files.settings);
+    json_free(files.specials);
+    json_free(files.added);
+    return status;
+}
+
+enum berth_status folder_read_vocabulary(const char *folder, const char *path,
+                                         struct vocabulary_file *file, struct berth_error *error) {
+    if (folder != NULL && !file_exists(path)) {
+        *file = (struct vocabulary_file){.rules = text_rules_usual};
+        return error_set(error, BERTH_NO_INPUT,
+                         "%s: no such file, nor is there a " TOKENIZER_FILE
+                         "; the folder needs one of them, or name a vocabulary with --vocab_file",
+                         path);
+    }
+    TRY(vocabulary_file_read(path, file, error));
+    return folder != NULL ? read_additions(folder, file, error) : BERTH_OK;
+}
