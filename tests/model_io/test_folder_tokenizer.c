@@ -8,7 +8,9 @@
 
 #include <errno.h>
 
-#define SETTINGS "{\"do_lower_case\": false, \"model_max_length\": 1000000000000000019884624838656}"
+#define SETTINGS                                                                                   \
+    "{\"do_lower_case\": false, \"model_max_length\": 1000000000000000019884624838656, "           \
+    "\"tokenizer_class\": \"BertTokenizer\"}"
 
 static void make_source(void) {
     assert_int_equal(dir_make(scratch("source"), NULL), BERTH_OK);
@@ -207,25 +209,38 @@ static void test_only_tokenizer_json(void **state) {
     assert_true(file_exists(scratch("target/tokenizer.json")));
 }
 
-// As in transformers: the settings take precedence, but leave everything to tokenizer.json if they
-// name no class of BERT's.
+// As transformers 5.24 does: BERT's class, named by a file or by the model's type, has its own
+// defaults; another leaves everything to tokenizer.json.
 static void test_settings_and_normalizer(void **state) {
     (void)state;
     static const struct {
-        const char *settings;
+        const char *config, *settings;
         int lower_case, strip_accents, tokenize_chinese_chars;
     } cases[] = {
-        {"{}", 0, 1, 0},
-        {"{\"do_lower_case\": true, \"strip_accents\": null}", 1, -1, 0},
-        {"{\"strip_accents\": false, \"tokenize_chinese_chars\": true}", 0, 0, 1},
-        {"{\"tokenizer_class\": \"BertTokenizer\", \"do_lower_case\": true}", 1, 1, 0},
-        {"{\"tokenizer_class\": \"TokenizersBackend\", \"do_lower_case\": true}", 0, 1, 0},
+        {"{}", "{}", 0, 1, 0},
+        {"{}", "{\"do_lower_case\": true, \"strip_accents\": null}", 0, 1, 0},
+        {"{\"model_type\": \"bert\"}", "{}", 1, -1, 1},
+        {"{\"model_type\": \"bert\"}", "{\"do_lower_case\": false}", 0, -1, 1},
+        {"{\"model_type\": \"bert\"}", "{\"tokenizer_class\": \"Other\"}", 0, 1, 0},
+        {"{\"model_type\": \"bert\", \"tokenizer_class\": \"Other\"}", "{}", 0, 1, 0},
+        {"{}", "{\"tokenizer_class\": \"BertTokenizer\"}", 1, -1, 1},
+        {"{}",
+         "{\"tokenizer_class\": \"BertTokenizerFast\", \"do_lower_case\": false, "
+         "\"strip_accents\": null}",
+         0, -1, 1},
+        {"{}",
+         "{\"tokenizer_class\": \"BertTokenizer\", \"strip_accents\": false, "
+         "\"tokenize_chinese_chars\": false}",
+         1, 0, 0},
+        {"{\"model_type\": \"bert\"}",
+         "{\"tokenizer_class\": \"TokenizersBackend\", \"do_lower_case\": true}", 0, 1, 0},
     };
     scratch_write("tokenizer.json", WHOLE(NORMALIZER(", \"lowercase\": false, \"strip_accents\": "
                                                      "true, \"handle_chinese_chars\": false"),
                                           WORDS, ""));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct text_rules rules;
+        scratch_write("config.json", cases[i].config);
         scratch_write("tokenizer_config.json", cases[i].settings);
         assert_int_equal(folder_text_rules(scratch_folder, &rules, NULL), BERTH_OK);
         assert_int_equal(rules.lower_case, cases[i].lower_case);
@@ -234,45 +249,168 @@ static void test_settings_and_normalizer(void **state) {
     }
 }
 
-// A vocab.txt lacks added tokens, or does not tell them from others: tokenizer.json has both. So
-// does a copy, though it has a vocab.txt with all words.
-static void test_added_tokens(void **state) {
+// tokenizer.json comes first, though a vocab.txt stands beside it; not where BERT's class would
+// build its own tokenizer from another one's file.
+static void test_which_vocabulary(void **state) {
     (void)state;
     static const struct {
-        const char *file, *content;
-        int adds;
+        const char *whole, *settings;
+        int is_whole;
     } cases[] = {
-        {"tokenizer_config.json", "{\"extra_special_tokens\": [\"<q>\"]}", 1},
-        {"tokenizer_config.json", "{\"extra_special_tokens\": []}", 0},
-        {"tokenizer_config.json", "{\"extra_special_tokens\": {\"query\": \"<q>\"}}", 1},
-        {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"0\": {\"content\": \"[PAD]\"}}}",
-         0},
-        {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"3\": {\"content\": \"<q>\"}}}", 1},
-        {"special_tokens_map.json", "{\"additional_special_tokens\": [\"[MASK]\"]}", 0},
-        {"special_tokens_map.json", "{\"additional_special_tokens\": [\"<q>\"]}", 1},
-        {"added_tokens.json", "{\"[PAD]\": 0}", 0},
-        {"added_tokens.json", "{\"<q>\": 3}", 1},
+        {WHOLE(NORMALIZER(""), WORDS, ""), "{\"tokenizer_class\": \"BertTokenizer\"}", 1},
+        {WHOLE(NORMALIZER(""), WORDS, ""), "{}", 1},
+        {"{\"model\": " WORDS "}", "{\"tokenizer_class\": \"BertTokenizer\"}", 0},
+        {"{\"model\": " WORDS "}", "{\"tokenizer_class\": \"TokenizersBackend\"}", 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *path, name[64];
+        char *path;
+        scratch_write("vocab.txt", "[PAD]\n[UNK]\nb\n");
+        scratch_write("tokenizer.json", cases[i].whole);
+        scratch_write("tokenizer_config.json", cases[i].settings);
+        assert_int_equal(folder_vocabulary_path(scratch_folder, &path, NULL), BERTH_OK);
+        assert_int_equal(vocabulary_file_is_json(path), cases[i].is_whole);
+        memory_free(path);
+    }
+}
+
+static enum berth_status read_words(const char *folder, struct vocabulary_file *file,
+                                    struct berth_error *error) {
+    char *path;
+    *file = (struct vocabulary_file){0};
+    TRY(folder_vocabulary_path(folder, &path, error));
+    enum berth_status status = folder_read_vocabulary(folder, path, file, error);
+    memory_free(path);
+    return status;
+}
+
+static void assert_added(const struct vocabulary_file *file, const char *added) {
+    char text[64] = "";
+    for (size_t i = 0; i < file->added_count; i++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s ", file->added[i]);
+    }
+    assert_string_equal(text, added);
+}
+
+// Files of transformers 2 to 5; the words and the added tokens are those of transformers 5.24.
+static void test_added_tokens(void **state) {
+    (void)state;
+#define BERTS "\"tokenizer_class\": \"BertTokenizer\""
+    static const struct {
+        const char *settings, *specials, *added, *words, *tokens;
+        int whole;
+    } cases[] = {
+        {"{" BERTS "}", "{}", "{}", "a\n<q>\n", "<q> ", 1},
+        {"{" BERTS "}", "{}", "{\"<q>\": 3}", "a\n<q>\n", "<q> ", 1},
+        {"{" BERTS ", \"extra_special_tokens\": [\"a\"]}", "{}", "{}", "a\n<q>\n", "<q> a ", 1},
+        {"{" BERTS "}", "{\"additional_special_tokens\": [\"<y>\", \"[MASK]\", \"<x>\"]}",
+         "{\"<y>\": 4, \"<x>\": 3}", "a\n<x>\n<y>\n", "<x> <y> ", 0},
+        {"{" BERTS ", \"additional_special_tokens\": [\"a\", \"<x>\"]}",
+         "{\"cls_token\": \"[CLS]\"}", "{}", "a\n<x>\n", "a <x> ", 0},
+        {"{" BERTS ", \"extra_special_tokens\": {\"query\": \"<x>\"}, \"eos_token\": null}",
+         "{\"bos_token\": {\"content\": \"a\", \"lstrip\": false}}", "{}", "a\n<x>\n", "<x> a ", 0},
+        {"{" BERTS ", \"added_tokens_decoder\": {\"9\": {\"content\": \"[PAD]\"}, \"4\": "
+         "{\"content\": \"<y>\"}, \"3\": {\"content\": \"<x>\"}}}",
+         "{\"additional_special_tokens\": [\"a\"], \"cls_token\": \"a\"}", "{\"<z>\": 3}",
+         "a\n<x>\n<y>\n", "<x> <y> ", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char words[64];
         struct vocabulary_file file;
         make_source();
-        scratch_write("source/tokenizer.json", WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "<q>", "")));
-        snprintf(name, sizeof name, "source/%s", cases[i].file);
-        scratch_write(name, cases[i].content);
-        copy(scratch("source"), NULL, NULL);
+        scratch_write("source/vocab.txt", "[PAD]\n[UNK]\na");
+        scratch_write("source/tokenizer.json",
+                      cases[i].whole ? WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "<q>", "")) : "{}");
+        scratch_write("source/tokenizer_config.json", cases[i].settings);
+        scratch_write("source/special_tokens_map.json", cases[i].specials);
+        scratch_write("source/added_tokens.json", cases[i].added);
+        copy(scratch("source"), NULL, i % 2 ? NULL : &cased);
+        snprintf(words, sizeof words, "[PAD]\n[UNK]\n%s", cases[i].words);
         for (int copied = 0; copied < 2; copied++) {
             const char *folder = scratch(copied ? "target" : "source");
-            assert_int_equal(folder_vocabulary_path(folder, &path, NULL), BERTH_OK);
-            assert_int_equal(vocabulary_file_is_json(path), cases[i].adds);
-            assert_int_equal(vocabulary_file_read(path, &file, NULL), BERTH_OK);
-            assert_int_equal(file.added != NULL, cases[i].adds);
+            assert_int_equal(read_words(folder, &file, NULL), BERTH_OK);
+            assert_string_equal(file.bytes, words);
+            assert_added(&file, cases[i].tokens);
             vocabulary_file_done(&file);
-            memory_free(path);
         }
+        // Another vocabulary does not have them.
+        scratch_write("mine.txt", "[PAD]\n[UNK]\nb\n");
+        assert_int_equal(dir_remove(scratch("target"), NULL), BERTH_OK);
+        assert_int_equal(dir_make(scratch("target"), NULL), BERTH_OK);
+        copy(scratch("source"), scratch("mine.txt"), NULL);
+        assert_int_equal(read_words(scratch("target"), &file, NULL), BERTH_OK);
+        assert_string_equal(file.bytes, "[PAD]\n[UNK]\nb\n");
+        assert_added(&file, "");
+        vocabulary_file_done(&file);
         assert_int_equal(dir_remove(scratch("source"), NULL), BERTH_OK);
         assert_int_equal(dir_remove(scratch("target"), NULL), BERTH_OK);
     }
+}
+
+static void test_lines_of_added_tokens(void **state) {
+    (void)state;
+    struct vocabulary_file file;
+    scratch_write("vocab.txt", "[PAD]\r\n[UNK]\r\na");
+    scratch_write("added_tokens.json", "{\"<x>\": 3}");
+    scratch_write("special_tokens_map.json", "{\"additional_special_tokens\": [\"<x>\", \"a\"]}");
+    assert_int_equal(read_words(scratch_folder, &file, NULL), BERTH_OK);
+    assert_string_equal(file.bytes, "[PAD]\r\n[UNK]\r\na\r\n<x>\r\n");
+    assert_added(&file, "<x> a ");
+    vocabulary_file_done(&file);
+}
+
+static void test_refused_tokens(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *content, *message;
+    } cases[] = {
+        {"tokenizer_config.json", "{\"cls_token\": \"<s>\"}",
+         "tokenizer_config.json: key \"cls_token\": expected [CLS], found <s>"},
+        {"special_tokens_map.json", "{\"unk_token\": {\"content\": \"a\"}}",
+         "special_tokens_map.json: key \"unk_token\": expected [UNK], found a"},
+        {"tokenizer_config.json", "{\"sep_token\": \"a\"}", "\"sep_token\": expected [SEP]"},
+        {"tokenizer_config.json", "{\"pad_token\": \"a\"}", "\"pad_token\": expected [PAD]"},
+        {"tokenizer_config.json", "{\"mask_token\": \"a\"}", "\"mask_token\": expected [MASK]"},
+        {"added_tokens.json", "{\"<x>\": 3}", "\"<x>\" is matched in normalized text"},
+        {"added_tokens.json", "{\"<x>\": \"3\"}", "\"<x>\": expected a token with an id"},
+        {"tokenizer_config.json",
+         "{\"added_tokens_decoder\": {\"3\": {\"content\": \"<x>\", \"lstrip\": true}}}",
+         "key \"added_tokens_decoder\": \"<x>\" has \"lstrip\": true"},
+        {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"4\": {\"content\": \"<x>\"}}}",
+         "token \"<x>\": expected the id 3, the next one, found 4"},
+        {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"1\": {\"content\": \"a\"}}}",
+         "token \"a\": expected the id 2, its line in the vocabulary, found 1"},
+        {"tokenizer_config.json", "{\"added_tokens_decoder\": {\"x\": {\"content\": \"a\"}}}",
+         "\"x\": expected a token with an id"},
+        {"tokenizer_config.json", "{\"extra_special_tokens\": [1]}",
+         "key \"extra_special_tokens\": expected tokens as strings"},
+        {"special_tokens_map.json",
+         "{\"additional_special_tokens\": [{\"content\": \"<x>\", \"normalized\": true}]}",
+         "key \"additional_special_tokens\": \"<x>\" has \"normalized\": true"},
+        {"tokenizer_config.json", "{\"extra_special_tokens\": [\"a\\nb\"]}", "a line break"},
+        {"tokenizer_config.json", "{\"extra_special_tokens\": [\"\"]}", "token is empty"},
+        {"tokenizer_config.json", "{\"additional_special_tokens\": 1, \"eos_token\": [{}]}",
+         "key \"eos_token\": expected tokens"},
+    };
+    scratch_write("vocab.txt", "[PAD]\n[UNK]\na\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct vocabulary_file file;
+        struct berth_error error = {0};
+        scratch_write(cases[i].file, cases[i].content);
+        assert_int_not_equal(read_words(scratch_folder, &file, &error), BERTH_OK);
+        assert_message_has(&error, cases[i].message);
+        assert_message_has(&error, scratch_folder);
+        vocabulary_file_done(&file);
+        assert_int_equal(file_remove(scratch(cases[i].file), NULL), BERTH_OK);
+    }
+}
+
+static void test_no_vocabulary(void **state) {
+    (void)state;
+    struct vocabulary_file file;
+    struct berth_error error;
+    assert_int_equal(read_words(scratch_folder, &file, &error), BERTH_NO_INPUT);
+    assert_message_has(&error, "vocab.txt: no such file, nor is there a tokenizer.json");
+    vocabulary_file_done(&file);
 }
 
 // Other rules do not cost them: tokenizer.json then has the rules that were used.
@@ -381,7 +519,7 @@ static void test_memory_out_at_every_allocation(void **state) {
     enum berth_status status = BERTH_NO_MEMORY;
     make_source();
     scratch_write("mine.txt", "[UNK]\n");
-    for (uint64_t call = 1; call < 200 && status != BERTH_OK; call++) {
+    for (uint64_t call = 1; call < 400 && status != BERTH_OK; call++) {
         memory_fail_at(call, 0);
         status = folder_copy_tokenizer(scratch("source"), scratch("mine.txt"), &text_rules_usual,
                                        scratch("target"), NULL);
@@ -412,14 +550,30 @@ static enum berth_status read_whole(void) {
     return status;
 }
 
+static enum berth_status read_added(void) {
+    struct vocabulary_file file;
+    const enum berth_status status = read_words(scratch("slow"), &file, NULL);
+    if (status == BERTH_OK) {
+        assert_added(&file, "<x> a ");
+    }
+    vocabulary_file_done(&file);
+    return status;
+}
+
 // Each allocation of each job fails once; a failure that does no harm may be overcome.
 static void test_each_allocation_fails(void **state) {
     (void)state;
-    static enum berth_status (*const jobs[])(void) = {make_files, copy_other_rules, read_whole};
+    static enum berth_status (*const jobs[])(void) = {make_files, copy_other_rules, read_whole,
+                                                      read_added};
     make_source();
     scratch_write("mine.txt", "[UNK]\n");
     assert_int_equal(dir_make(scratch("whole"), NULL), BERTH_OK);
     scratch_write("whole/tokenizer.json", WHOLE(NORMALIZER(""), WORDS, TOKEN(3, "<q>", "")));
+    assert_int_equal(dir_make(scratch("slow"), NULL), BERTH_OK);
+    scratch_write("slow/vocab.txt", "[PAD]\n[UNK]\na\n");
+    scratch_write("slow/added_tokens.json", "{\"<x>\": 3}");
+    scratch_write("slow/special_tokens_map.json",
+                  "{\"additional_special_tokens\": [\"<x>\", \"a\"]}");
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         uint64_t made, call = 0, failed = 0;
         do {
@@ -456,7 +610,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_only_tokenizer_json),
         SCRATCH_TEST(test_settings_and_normalizer),
+        SCRATCH_TEST(test_which_vocabulary),
         SCRATCH_TEST(test_added_tokens),
+        SCRATCH_TEST(test_lines_of_added_tokens),
+        SCRATCH_TEST(test_refused_tokens),
+        SCRATCH_TEST(test_no_vocabulary),
         SCRATCH_TEST(test_added_tokens_with_other_rules),
         SCRATCH_TEST(test_other_classes),
         SCRATCH_TEST(test_refused_tokenizers),

@@ -88,7 +88,6 @@ static void test_refusals(void **state) {
 static void test_damaged_companions(void **state) {
     (void)state;
     static const char *const files[][2] = {
-        {"sentence_bert_config.json", "{\"do_lower_case\": 1}"},
         {"sentence_bert_config.json", "{"},
         {"tokenizer_config.json", "{"},
         {"config_sentence_transformers.json", "{"},
@@ -102,6 +101,21 @@ static void test_damaged_companions(void **state) {
         assert_message_has(&error, files[i][0]);
         assert_int_equal(file_remove(scratch(files[i][0]), NULL), BERTH_OK);
     }
+}
+
+static void test_casing(void **state) {
+    (void)state;
+    int lower_case = 1;
+    struct berth_error error;
+    scratch_write("sentence_bert_config.json", "{\"do_lower_case\": true}");
+    assert_int_equal(sentence_lower_cases(scratch_folder, &lower_case, NULL), BERTH_OK);
+    assert_int_equal(lower_case, 0); // without modules.json
+    write_folder(MODULES(""), "{}");
+    assert_int_equal(sentence_lower_cases(scratch_folder, &lower_case, NULL), BERTH_OK);
+    assert_int_equal(lower_case, 1);
+    scratch_write("sentence_bert_config.json", "{\"do_lower_case\": 1}");
+    assert_int_equal(sentence_lower_cases(scratch_folder, &lower_case, &error), BERTH_CONFIG);
+    assert_message_has(&error, "sentence_bert_config.json");
 }
 
 static void test_lengths_and_prompts(void **state) {
@@ -217,6 +231,7 @@ int main(void) {
         SCRATCH_TEST(test_poolings),
         SCRATCH_TEST(test_refusals),
         SCRATCH_TEST(test_damaged_companions),
+        SCRATCH_TEST(test_casing),
         SCRATCH_TEST(test_lengths_and_prompts),
         SCRATCH_TEST(test_cut_vectors),
         SCRATCH_TEST(test_written_and_copied),
