@@ -125,6 +125,88 @@ def check_rules(program, work):
         note("tokenizer rules", abs(found - wanted).max())
 
 
+# --- tokens ---------------------------------------------------------------------------------------
+
+TOKEN_TEXTS = ["a [E1] quick[E2] Hello [e1]", "Café [CLS] in Paris!", "中国 unable hello"]
+
+
+def tokens_agree(program, folder, name):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    (folder / "texts.txt").write_text("".join(text + "\n" for text in TOKEN_TEXTS), encoding="utf-8")
+    lines = subprocess.run([program, "tokenize", "--model", str(folder), "--ids", "--special", str(folder / "texts.txt")],
+                           text=True, stdout=subprocess.PIPE, check=True).stdout.splitlines()
+    wanted = [tokenizer(text)["input_ids"] for text in TOKEN_TEXTS]
+    if wanted != [[int(id) for id in line.split()] for line in lines]:
+        sys.exit(f"tokens of {name}: expected {wanted}, found {lines}")
+
+
+def rewrite(path, change):
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def exchange_words(whole):
+    words = whole["model"]["vocab"]
+    words["hello"], words["quick"] = words["quick"], words["hello"]
+
+
+def write_slow(folder, settings, specials, added):
+    """As slow tokenizers of older versions do."""
+    (folder / "tokenizer.json").unlink()
+    for name, content in (("tokenizer_config.json", settings), ("special_tokens_map.json", specials),
+                          ("added_tokens.json", added)):
+        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+
+
+def check_tokens(program, work):
+    """The vocabulary, added tokens and rules of folders, and of Berth's copies of them."""
+    bert = {"tokenizer_class": "BertTokenizer"}
+    count = 5 + len(WORDS)
+    entry = dict(content="[E1]", lstrip=False, rstrip=False, normalized=False, single_word=False, special=True)
+    extra = {"additional_special_tokens": ["[E2]", "[E1]", "quick"]}
+    changes = {
+        "plain": lambda folder: None,
+        "other words in vocab.txt": lambda folder: rewrite(folder / "tokenizer.json", exchange_words),
+        "rules of the class": lambda folder: rewrite(folder / "tokenizer_config.json", lambda c: c.pop("do_lower_case")),
+        "rules of tokenizer.json": lambda folder: rewrite(
+            folder / "tokenizer_config.json", lambda c: c.update(tokenizer_class="TokenizersBackend", do_lower_case=True)),
+        "tokens of tokenizer.json": lambda folder: (
+            rewrite(folder / "tokenizer.json", lambda c: c["added_tokens"].append(dict(entry, id=count))),
+            rewrite(folder / "tokenizer_config.json", lambda c: c.pop("added_tokens_decoder", None))),
+        "slow, settings": lambda folder: write_slow(folder, {**bert, **extra}, {}, {"[E1]": count + 1, "[E2]": count}),
+        "slow, without ids": lambda folder: write_slow(folder, bert, extra, {}),
+        "slow, decoder": lambda folder: write_slow(folder, dict(bert, added_tokens_decoder={count: entry}), extra, {}),
+    }
+    for name, change in changes.items():
+        folder = save(work / f"tokens, {name}", transformers.BertModel(make_config(vocab_size=64)), do_lower_case=False)
+        words = make_tokenizer().convert_ids_to_tokens(range(count))
+        (folder / "vocab.txt").write_text("".join(word + "\n" for word in words), encoding="utf-8")
+        change(folder)
+        tokens_agree(program, folder, name)
+        tokens_agree(program, convert(program, folder, folder.with_name(folder.name + "-copy"), "hf"), name + ", converted")
+    for key in ("cls", "sep", "pad", "mask", "unk"):
+        rewrite(folder / "tokenizer_config.json", lambda c, key=key: c.update({key + "_token": "quick"}))
+        refused = subprocess.run([program, "tokenize", "--model", str(folder), os.devnull],
+                                 stderr=subprocess.PIPE, text=True)
+        assert refused.returncode == 78 and key + "_token" in refused.stderr, refused.stderr
+        rewrite(folder / "tokenizer_config.json", lambda c, key=key: c.pop(key + "_token"))
+
+
+def check_lower_cased(program, work):
+    """sentence-transformers lower-cases, but leaves the accents to a cased tokenizer."""
+    from sentence_transformers.base.modules import Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling
+    base = save(work / "cased", transformers.BertModel(make_config()), do_lower_case=False)
+    folder = work / "lower-cased"
+    sentence_transformers.SentenceTransformer(modules=[Transformer(str(base)), Pooling(32)], device="cpu").save(str(folder))
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 24, "do_lower_case": true}')
+    model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    if not model[0].do_lower_case:
+        return
+    note("lower-cased", abs(embeddings(program, folder) - model.encode(TEXTS)).max())
+
+
 def mean_of(folder):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder).eval()
@@ -448,6 +530,8 @@ def main():
         work = pathlib.Path(name)
         check_classes(program, work)
         check_rules(program, work)
+        check_tokens(program, work)
+        check_lower_cased(program, work)
         check_activations(program, work)
         check_poolings(program, work)
         check_tags(program, work)

@@ -1,41 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokenizer's class and rules of a model folder, and copies of its files. Files that still
+// The tokenizer's rules of a model folder, and copies of its files. Files that still
 // apply are copied byte by byte. tokenizer.json repeats the vocabulary, so it is left out if that
 // was replaced (transformers recreates it from vocab.txt).
-#include "model/folder_tokenizer.h"
-
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/utf8.h"
-#include "core/words.h"
 #include "format/json/json.h"
 #include "model/folder.h"
+#include "model/folder_class.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#define CONFIG_FILE "config.json"
-
-const struct special_token special_tokens[SPECIAL_TOKENS] = {{"unk_token", "[UNK]"},
-                                                             {"sep_token", "[SEP]"},
-                                                             {"pad_token", "[PAD]"},
-                                                             {"cls_token", "[CLS]"},
-                                                             {"mask_token", "[MASK]"}};
-
 // --- reading ------------------------------------------------------------------------------------
-
-enum berth_status folder_read_object(const char *folder, const char *name, json **object,
-                                     struct berth_error *error) {
-    *object = NULL;
-    char *path = folder_file(folder, name);
-    if (path == NULL) {
-        return file_no_path(error);
-    }
-    enum berth_status status = file_exists(path) ? json_read_file(path, object, error) : BERTH_OK;
-    memory_free(path);
-    return status;
-}
 
 // The last component of a folder's path, without trailing slashes; for a file, of its folder's.
 static size_t last_part(const char *path, const char **part) {
@@ -63,46 +39,6 @@ int folder_name_casing(const char *folder) {
         }
     }
     return -1;
-}
-
-static int is_general_class(const char *name) {
-    return strcmp(name, "PreTrainedTokenizerFast") == 0 || strcmp(name, "TokenizersBackend") == 0;
-}
-
-// Those of models with BERT's tokenizer under another name, such as DistilBertTokenizerFast; not
-// BertJapaneseTokenizer or PhobertTokenizer.
-static int is_class_of_bert(const char *name) {
-    static const char *const ends[] = {"BertTokenizer", "BertTokenizerFast", "ElectraTokenizer",
-                                       "ElectraTokenizerFast"};
-    int found = 0;
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        found |= text_ends_with(name, ends[i]);
-    }
-    return found;
-}
-
-static enum class_kind kind_of(const char *name) {
-    return is_class_of_bert(name)   ? CLASS_OF_BERT
-           : is_general_class(name) ? CLASS_GENERAL
-                                    : CLASS_OTHER;
-}
-
-enum berth_status folder_find_class(const char *folder, const json *settings,
-                                    struct folder_class *class, struct berth_error *error) {
-    static const char key[] = "tokenizer_class";
-    json *config;
-    TRY(folder_read_object(folder, CONFIG_FILE, &config, error));
-    const char *own = json_text(json_member(settings, key));
-    const char *name = own != NULL ? own : json_text(json_member(config, key));
-    *class = (struct folder_class){.file = own != NULL ? SETTINGS_FILE : CONFIG_FILE};
-    if (name != NULL) {
-        class->kind = kind_of(name);
-        snprintf(class->name, sizeof class->name, "%.*s", UTF8_SHOWN(name, 60));
-    } else {
-        class->kind = json_member(config, "model_type") != NULL ? CLASS_OF_BERT : CLASS_GENERAL;
-    }
-    json_free(config);
-    return BERTH_OK;
 }
 
 static enum berth_status refuse_class(const struct folder_class *class, struct berth_error *error) {
@@ -304,7 +240,7 @@ static enum berth_status write_settings(const char *source, const struct text_ru
     int failed = set_rules(settings, rules);
     failed |= same_vocab ? 0 : forget_tokens(settings);
     const char *name = json_text(json_member(settings, "tokenizer_class"));
-    if (name == NULL || !is_class_of_bert(name)) {
+    if (name == NULL || folder_class_kind(name) != CLASS_OF_BERT) {
         failed |= json_set(settings, "tokenizer_class", json_new_text("BertTokenizer"));
     }
     enum berth_status status =

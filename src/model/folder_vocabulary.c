@@ -6,7 +6,7 @@
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "model/folder.h"
-#include "model/folder_tokenizer.h"
+#include "model/folder_class.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -25,13 +25,15 @@ static enum berth_status find_vocabulary(struct model_files *files,
 }
 
 // Refuses a requested casing that contradicts both the folder's settings and its name, as Google's
-// programs do, which know their own models by name. Another vocabulary may have another casing.
+// programs do, which know their own models by name. Another vocabulary may have another casing, and
+// sentence-transformers may lower-case before a cased tokenizer.
 static enum berth_status check_casing(const struct model_files *files,
                                       const struct berth_config *config, const char *folder,
                                       struct berth_error *error) {
-    int named = folder_name_casing(folder);
-    if (config->vocab_file != NULL || named < 0 || named == config->do_lower_case ||
-        named != files->rules.lower_case) {
+    int named = folder_name_casing(folder), sentence_lowers;
+    TRY(sentence_lower_cases(folder, &sentence_lowers, error));
+    if ((sentence_lowers && config->do_lower_case) || config->vocab_file != NULL || named < 0 ||
+        named == config->do_lower_case || named != files->rules.lower_case) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,

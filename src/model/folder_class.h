@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of this room that read a folder's tokenizer share.
-#ifndef BERTH_MODEL_FOLDER_TOKENIZER_H
-#define BERTH_MODEL_FOLDER_TOKENIZER_H
+// The tokenizer's files of a folder, and the class of tokenizer that they name.
+#ifndef BERTH_MODEL_FOLDER_CLASS_H
+#define BERTH_MODEL_FOLDER_CLASS_H
 
 #include "core/error.h"
 #include "format/json/json.h"
@@ -29,6 +29,9 @@ enum class_kind {
     CLASS_GENERAL, // tokenizer.json as it is
     CLASS_OTHER    // likewise, but it must be BERT's
 };
+// Of a class's name in "tokenizer_class".
+enum class_kind folder_class_kind(const char *name);
+
 struct folder_class {
     enum class_kind kind;
     const char *file; // that names the class

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/folder_class.h"
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/utf8.h"
+#include "core/words.h"
+#include "model/folder.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CONFIG_FILE "config.json"
+
+const struct special_token special_tokens[SPECIAL_TOKENS] = {{"unk_token", "[UNK]"},
+                                                             {"sep_token", "[SEP]"},
+                                                             {"pad_token", "[PAD]"},
+                                                             {"cls_token", "[CLS]"},
+                                                             {"mask_token", "[MASK]"}};
+
+enum berth_status folder_read_object(const char *folder, const char *name, json **object,
+                                     struct berth_error *error) {
+    *object = NULL;
+    char *path = folder_file(folder, name);
+    if (path == NULL) {
+        return file_no_path(error);
+    }
+    enum berth_status status = file_exists(path) ? json_read_file(path, object, error) : BERTH_OK;
+    memory_free(path);
+    return status;
+}
+
+static int is_general_class(const char *name) {
+    return strcmp(name, "PreTrainedTokenizerFast") == 0 || strcmp(name, "TokenizersBackend") == 0;
+}
+
+// Those of models with BERT's tokenizer under another name, such as DistilBertTokenizerFast; not
+// BertJapaneseTokenizer or PhobertTokenizer.
+static int is_class_of_bert(const char *name) {
+    static const char *const ends[] = {"BertTokenizer", "BertTokenizerFast", "ElectraTokenizer",
+                                       "ElectraTokenizerFast"};
+    int found = 0;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        found |= text_ends_with(name, ends[i]);
+    }
+    return found;
+}
+
+enum class_kind folder_class_kind(const char *name) {
+    return is_class_of_bert(name)   ? CLASS_OF_BERT
+           : is_general_class(name) ? CLASS_GENERAL
+                                    : CLASS_OTHER;
+}
+
+enum berth_status folder_find_class(const char *folder, const json *settings,
+                                    struct folder_class *class, struct berth_error *error) {
+    static const char key[] = "tokenizer_class";
+    json *config;
+    TRY(folder_read_object(folder, CONFIG_FILE, &config, error));
+    const char *own = json_text(json_member(settings, key));
+    const char *name = own != NULL ? own : json_text(json_member(config, key));
+    *class = (struct folder_class){.file = own != NULL ? SETTINGS_FILE : CONFIG_FILE};
+    if (name != NULL) {
+        class->kind = folder_class_kind(name);
+        snprintf(class->name, sizeof class->name, "%.*s", UTF8_SHOWN(name, 60));
+    } else {
+        class->kind = json_member(config, "model_type") != NULL ? CLASS_OF_BERT : CLASS_GENERAL;
+    }
+    json_free(config);
+    return BERTH_OK;
+}
