@@ -128,6 +128,20 @@ for rules in ":1 3 5" "--strip_accents false:2 3 5" "--tokenize_chinese_chars fa
     expect_code 0
     expect_out "${rules#*:}"
 done
+# sentence-transformers lower-cases before a cased tokenizer, which keeps the accents.
+mkdir "$work/lower"
+cp "$work/accents.txt" "$work/lower/vocab.txt"
+echo '{"do_lower_case": false}' >"$work/lower/tokenizer_config.json"
+echo '{"do_lower_case": true}' >"$work/lower/sentence_bert_config.json"
+for rules in ":0 3 5" "--do_lower_case true:1 3 5"; do
+    run tokenize --model "$work/lower" --ids ${rules%:*} "$work/accents"
+    expect_out "${rules#*:}"
+done
+echo '[]' >"$work/lower/modules.json"
+for rules in ":2 3 5" "--do_lower_case false:0 3 5" "--strip_accents true:1 3 5"; do
+    run tokenize --model "$work/lower" --ids ${rules%:*} "$work/accents"
+    expect_out "${rules#*:}"
+done
 sed 's/"hidden_act": "[a-z_]*"/"hidden_act": "relu"/' "$golden/config.json" >"$work/today/config.json"
 run convert "$work/today" "$work/gguf" --to gguf --allow_lossy
 expect_code 78
