@@ -100,46 +100,55 @@ static enum berth_status add_token(struct vocabulary_file *file, const struct so
     return vocabulary_file_add(file, source->file, text, id, error);
 }
 
-static enum berth_status add_list(struct vocabulary_file *file, const struct source *source,
-                                  struct berth_error *error) {
-    const json *list = json_member(source->object, source->key);
-    if (json_is_text(list) || json_member(list, "content") != NULL) {
-        return add_token(file, source, list, -1, error);
+// Walks the tokens of a value of such a key.
+struct token_walk {
+    const json *list;
+    size_t index;
+    struct json_walk members;
+};
+
+static struct token_walk walk_tokens(const json *object, const char *key) {
+    const json *list = json_member(object, key);
+    return (struct token_walk){.list = list, .members = {.object = list}};
+}
+
+// NULL: no more.
+static const json *next_token(struct token_walk *walk) {
+    const size_t index = walk->index++;
+    if (json_is_array_value(walk->list)) {
+        return index < json_length(walk->list) ? json_at(walk->list, index) : NULL;
     }
-    for (size_t i = 0; json_is_array_value(list) && i < json_length(list); i++) {
-        TRY(add_token(file, source, json_at(list, i), -1, error));
+    if (text_of(walk->list) != NULL) {
+        return index == 0 ? walk->list : NULL;
     }
-    struct json_walk walk = {.object = list};
-    while (json_is_object_value(list) && json_walk_next(&walk)) {
-        TRY(add_token(file, source, walk.value, -1, error));
-    }
-    return BERTH_OK;
+    return json_is_object_value(walk->list) && json_walk_next(&walk->members) ? walk->members.value
+                                                                              : NULL;
 }
 
 static enum berth_status add_lists(struct vocabulary_file *file, const char *name,
                                    const json *object, struct berth_error *error) {
     for (size_t i = 0; i < LIST_KEYS; i++) {
         const struct source source = {.file = name, .key = list_keys[i], .object = object};
-        TRY(add_list(file, &source, error));
+        struct token_walk walk = walk_tokens(object, list_keys[i]);
+        const json *token;
+        while ((token = next_token(&walk)) != NULL) {
+            TRY(add_token(file, &source, token, -1, error));
+        }
     }
     return BERTH_OK;
 }
 
-// Whether a list has the token.
+// Whether the key has the token.
 static int lists(const json *object, const char *key, const char *text) {
-    const json *list = json_member(object, key);
-    const char *own = text_of(list);
-    int found = own != NULL && strcmp(own, text) == 0;
-    for (size_t i = 0; json_is_array_value(list) && i < json_length(list); i++) {
-        const char *other = text_of(json_at(list, i));
-        found |= other != NULL && strcmp(other, text) == 0;
+    struct token_walk walk = walk_tokens(object, key);
+    const json *token;
+    while ((token = next_token(&walk)) != NULL) {
+        const char *other = text_of(token);
+        if (other != NULL && strcmp(other, text) == 0) {
+            return 1;
+        }
     }
-    struct json_walk walk = {.object = list};
-    while (json_is_object_value(list) && json_walk_next(&walk)) {
-        const char *other = text_of(walk.value);
-        found |= other != NULL && strcmp(other, text) == 0;
-    }
-    return found;
+    return 0;
 }
 
 // --- tokens with ids ----------------------------------------------------------------------------
@@ -240,6 +249,10 @@ static enum berth_status add_all_numbered(struct vocabulary_file *file,
     struct numbered *tokens;
     const json *object =
         source->key != NULL ? json_member(source->object, source->key) : source->object;
+    if (object != NULL && !json_is_object_value(object)) {
+        return error_set(error, BERTH_BAD_DATA, "%s: expected an object of tokens and ids",
+                         source->file);
+    }
     enum berth_status status = sort_tokens(source, object, &tokens, error);
     for (size_t i = 0; status == BERTH_OK && i < json_length(object); i++) {
         status = add_numbered(file, files, source, &tokens[i], error);

@@ -371,6 +371,7 @@ static void test_refused_tokens(void **state) {
         {"tokenizer_config.json", "{\"pad_token\": \"a\"}", "\"pad_token\": expected [PAD]"},
         {"tokenizer_config.json", "{\"mask_token\": \"a\"}", "\"mask_token\": expected [MASK]"},
         {"added_tokens.json", "{\"<x>\": 3}", "\"<x>\" is matched in normalized text"},
+        {"added_tokens.json", "[\"<x>\"]", "expected an object of tokens and ids"},
         {"added_tokens.json", "{\"<x>\": \"3\"}", "\"<x>\": expected a token with an id"},
         {"tokenizer_config.json",
          "{\"added_tokens_decoder\": {\"3\": {\"content\": \"<x>\", \"lstrip\": true}}}",
