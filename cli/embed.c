@@ -61,8 +61,6 @@ static enum berth_status read_options(struct job *job, struct berth_error *error
     job->output = output;
     job->npy =
         output != NULL && strlen(output) > 4 && strcmp(output + strlen(output) - 4, ".npy") == 0;
-    // Embeddings are compared and stored, so they use full precision by default.
-    option_take_default(&call->config, "precision", JOB_EMBED);
     return BERTH_OK;
 }
 

@@ -74,8 +74,6 @@ static enum berth_status fill_all(struct cli_call *call, const char *const *text
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
     const char *text = cli_value(call, "text");
     struct cli_lines lines = {0};
-    // Scores are compared and stored, so they use full precision by default.
-    option_take_default(&call->config, "precision", JOB_FILL);
     if (text != NULL && call->argument_count > 0) {
         return error_set(error, BERTH_USAGE, "--text and the file %s contradict each other",
                          call->arguments[0]);

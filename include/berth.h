@@ -88,7 +88,8 @@ int berth_version_number(void);
  * works unchanged with a newer library, where the fields that it does not know have their defaults.
  * With an older library, a field that this does not know and that is not 0 is BERTH_USAGE.
  */
-/* BERTH_PRECISION_AUTO: the faster precision of the opened device; the log says which one it is. */
+/* BERTH_PRECISION_AUTO: the faster precision of the opened device; the log says which one it is.
+ * berth_encoder_open and others use fp32 instead unless it was set by name. */
 /* BERTH_INT8: only for inference on a CPU; what is no matrix product is in the device's faster
  * precision. */
 enum berth_precision { BERTH_FP32, BERTH_BF16, BERTH_FP16, BERTH_INT8, BERTH_PRECISION_AUTO };
@@ -752,9 +753,10 @@ struct berth_embedding {
 };
 
 /* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
- * threads may share an encoder. A sentence-transformers folder (modules.json) determines the
- * maximum length, unless max_seq_length was set, and the prompt put before each text; a module
- * other than Transformer, Pooling and Normalize is BERTH_CONFIG. */
+ * threads may share an encoder. Embeddings are compared and stored, so the default precision is
+ * fp32; BERTH_PRECISION_AUTO applies if berth_config_set set it. A sentence-transformers folder
+ * (modules.json) determines the maximum length, unless max_seq_length was set, and the prompt put
+ * before each text; a module other than Transformer, Pooling and Normalize is BERTH_CONFIG. */
 enum berth_status berth_encoder_open(const struct berth_config *config, struct berth_log log,
                                      struct berth_encoder **encoder, struct berth_error *error);
 void berth_encoder_close(struct berth_encoder *encoder);
@@ -816,7 +818,8 @@ struct berth_embed_job {
 };
 
 /* Embeds the texts of a job. The processes that were started together all call it and divide the
- * texts; only the first one's functions are called. */
+ * texts; only the first one's functions are called. The default precision is that of
+ * berth_encoder_open. */
 enum berth_status berth_embed(const struct berth_config *config, struct berth_log log,
                               const struct berth_embed_job *job, struct berth_error *error);
 
@@ -827,7 +830,8 @@ enum berth_status berth_embed(const struct berth_config *config, struct berth_lo
 struct berth_filler;
 
 /* Opens config->model_name_or_path (max_seq_length, precision, device, threads, ...). Any number of
- * threads may share a filler. BERTH_BAD_DATA: the vocabulary has no [MASK]. */
+ * threads may share a filler. The default precision is that of berth_encoder_open. BERTH_BAD_DATA:
+ * the vocabulary has no [MASK]. */
 enum berth_status berth_filler_open(const struct berth_config *config, struct berth_log log,
                                     struct berth_filler **filler, struct berth_error *error);
 void berth_filler_close(struct berth_filler *filler);

@@ -39,8 +39,11 @@ static void done(void *handle) {
     class_names_done(&((struct berth_classifier *)handle)->names);
 }
 
-static const struct inference_kind kind = {
-    .size = sizeof(struct berth_classifier), .what = "a classifier", .load = load, .done = done};
+static const struct inference_kind kind = {.size = sizeof(struct berth_classifier),
+                                           .what = "a classifier",
+                                           .job = JOB_PREDICT_CLASSIFY,
+                                           .load = load,
+                                           .done = done};
 
 enum berth_status berth_classifier_open(const struct berth_config *config, struct berth_log log,
                                         struct berth_classifier **classifier,

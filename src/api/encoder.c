@@ -64,8 +64,11 @@ static void done(void *handle) {
     sentence_done(&((struct berth_encoder *)handle)->sentence);
 }
 
-static const struct inference_kind kind = {
-    .size = sizeof(struct berth_encoder), .what = "an encoder", .load = load, .done = done};
+static const struct inference_kind kind = {.size = sizeof(struct berth_encoder),
+                                           .what = "an encoder",
+                                           .job = JOB_EMBED,
+                                           .load = load,
+                                           .done = done};
 
 enum berth_status encoder_open(const struct berth_config *config, struct comm *comm,
                                const struct berth_log *log, struct berth_encoder **encoder,

@@ -45,7 +45,7 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
 }
 
 static const struct inference_kind kind = {
-    .size = sizeof(struct berth_filler), .what = "a model", .load = load};
+    .size = sizeof(struct berth_filler), .what = "a model", .job = JOB_FILL, .load = load};
 
 enum berth_status berth_filler_open(const struct berth_config *config, struct berth_log log,
                                     struct berth_filler **filler, struct berth_error *error) {

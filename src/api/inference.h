@@ -29,6 +29,7 @@ struct inference_source {
 struct inference_kind {
     size_t size;
     const char *what; // "a classifier", for messages
+    unsigned job;     // whose precision is the default
     // Opens the predictor, reads what else the handle needs, and calls inference_load. The config
     // is already in the handle.
     enum berth_status (*load)(void *handle, const struct inference_source *source,

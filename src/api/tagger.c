@@ -38,8 +38,11 @@ static void done(void *handle) {
     class_names_done(&((struct berth_tagger *)handle)->names);
 }
 
-static const struct inference_kind kind = {
-    .size = sizeof(struct berth_tagger), .what = "a tagger", .load = load, .done = done};
+static const struct inference_kind kind = {.size = sizeof(struct berth_tagger),
+                                           .what = "a tagger",
+                                           .job = JOB_PREDICT_TOKENS,
+                                           .load = load,
+                                           .done = done};
 
 enum berth_status berth_tagger_open(const struct berth_config *config, struct berth_log log,
                                     struct berth_tagger **tagger, struct berth_error *error) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked words: the likeliest words for each [MASK] of a text.
 #include "core/memory.h"
-#include "core/options.h"
 #include "serve/task.h"
 
 #include <string.h>
@@ -159,7 +158,6 @@ static const struct task_output outputs[] = {{"words", "BYTES", task_one, task_w
 // Pre-training's checkpoints have the same head.
 const struct task task_fill_mask = {.name = "fill-mask",
                                     .architectures = {"ForMaskedLM", "ForPreTraining"},
-                                    .job = JOB_FILL,
                                     .fields = {"text", NULL},
                                     .open = open,
                                     .close = close,

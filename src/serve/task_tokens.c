@@ -2,7 +2,6 @@
 // Token classification: entities, or words, with their labels. A word has the label of its first
 // piece, as with the aggregation strategy "first" of transformers' pipeline.
 #include "core/memory.h"
-#include "core/options.h"
 #include "serve/task.h"
 
 #include <string.h>
@@ -121,7 +120,6 @@ static const struct task_output outputs[] = {{"entities", "BYTES", task_one, tas
 
 const struct task task_token_classification = {.name = "token-classification",
                                                .architectures = {"ForTokenClassification"},
-                                               .job = JOB_ANSWER,
                                                .divides = 1,
                                                .fields = {"text", NULL},
                                                .open = open,

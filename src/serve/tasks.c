@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/memory.h"
-#include "core/options.h"
 #include "core/words.h"
 #include "serve/task.h"
 
@@ -347,7 +346,6 @@ static const struct task_output class_outputs[] = {{"label", "BYTES", task_one, 
 
 static const struct task question_answering = {.name = "question-answering",
                                                .architectures = {"ForQuestionAnswering"},
-                                               .job = JOB_ANSWER,
                                                .fields = {"question", "context"},
                                                .is_pair = 1,
                                                .divides = 1,
@@ -359,7 +357,6 @@ static const struct task question_answering = {.name = "question-answering",
                                                .outputs = answer_outputs};
 static const struct task embeddings = {.name = "feature-extraction",
                                        .architectures = {""},
-                                       .job = JOB_EMBED,
                                        .fields = {"text", NULL},
                                        .open = open_encoder,
                                        .close = close_encoder,
@@ -369,7 +366,6 @@ static const struct task embeddings = {.name = "feature-extraction",
                                        .outputs = embedding_outputs};
 static const struct task classification = {.name = "text-classification",
                                            .architectures = {"ForSequenceClassification"},
-                                           .job = JOB_ANSWER,
                                            .is_listed = 1,
                                            .fields = {"text", "text_pair"},
                                            .open = open_classifier,

@@ -107,6 +107,9 @@ static void embeddings_equal_transformers(void **state) {
     encoder = encoder_open(FOLDER, 1, BERTH_FP32); // a batch for each text
     check(&golden, encoder, 3e-6);
     berth_encoder_close(encoder);
+    encoder = encoder_open(FOLDER, 32, BERTH_PRECISION_AUTO); // the default, which is fp32 here
+    check(&golden, encoder, 3e-6);
+    berth_encoder_close(encoder);
     encoder = encoder_open(FOLDER, 32, BERTH_BF16);
     check(&golden, encoder, 0.1);
     berth_encoder_close(encoder);
@@ -214,7 +217,7 @@ static enum berth_status end_list(void *context, struct berth_error *error) {
 static void a_job_embeds_its_texts_in_order(void **state) {
     struct golden golden;
     golden_open(&golden, FOLDER "/embeddings.safetensors");
-    const struct berth_config config = config_of(FOLDER, 4, BERTH_FP32);
+    const struct berth_config config = config_of(FOLDER, 4, BERTH_PRECISION_AUTO); // fp32
     struct list list = {0};
     struct berth_embed_job job = {.pooling = BERTH_POOL_MAX,
                                   .normalize = 0,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Words for [MASK] against the fill-mask pipeline of transformers (tests/golden/fill,
 // dev/goldens/fill.py): scores, tokens and decoded texts, one text or several at once; whole
-// distributions; what is refused.
+// distributions; what is refused. The default precision is fp32.
 #include "core/options.h"
 #include "core/scratch.h"
 #include "format/json/json.h"
@@ -22,7 +22,6 @@ static struct berth_filler *open_filler_of(const char *folder, int64_t length) {
     berth_config_init(&config);
     config.model_name_or_path = folder;
     config.vocab_file = FOLDER "/vocab.txt";
-    config.precision = BERTH_FP32;
     config.device = "cpu";
     config.threads = 2;
     if (length > 0) {
