@@ -232,12 +232,29 @@ static int is_no_colour(const char *name) {
     return option_same_name(name, "no_color") || option_same_name(name, "no_colour");
 }
 
+// Takes "--no_flag" for a flag of the verb's own; 0: it is something else.
+static int negate_own(struct cli_call *call, const struct reader *reader) {
+    const char *name = reader->name;
+    const int is_negated = strncmp(name, "no_", 3) == 0 || strncmp(name, "no-", 3) == 0;
+    const int own = is_negated && find_own(call->verb, name) < 0 && reader->attached == NULL
+                        ? find_own(call->verb, name + 3)
+                        : -1;
+    if (own < 0 || call->verb->options[own].type != OPTION_FLAG) {
+        return 0;
+    }
+    call->values[own] = "false";
+    return 1;
+}
+
 static enum berth_status set_option(struct cli_call *call, struct reader *reader,
                                     struct berth_error *error) {
     const unsigned model_runs = JOB_TRAIN | JOB_PREDICT;
     const char *name = reader->name;
     if (is_no_colour(name)) {
         cli_forbid_colours();
+        return BERTH_OK;
+    }
+    if (negate_own(call, reader)) {
         return BERTH_OK;
     }
     int own = find_own(call->verb, name);

@@ -32,7 +32,7 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
 }
 
 static const struct inference_kind kind = {
-    .size = sizeof(struct berth_model), .what = "a model", .load = load};
+    .size = sizeof(struct berth_model), .what = "a model", .job = JOB_ANSWER, .load = load};
 
 enum berth_status berth_model_open(const struct berth_config *config, struct berth_log log,
                                    struct berth_model **model, struct berth_error *error) {
@@ -80,9 +80,19 @@ struct window {
 
 static enum berth_status check_question(const struct berth_question *question,
                                         struct berth_error *error) {
-    return question->question == NULL  ? error_set(error, BERTH_USAGE, "the question is NULL")
-           : question->context == NULL ? error_set(error, BERTH_USAGE, "the context is NULL")
-                                       : BERTH_OK;
+    if (question->question == NULL || question->context == NULL) {
+        return error_set(error, BERTH_USAGE, "the %s is NULL",
+                         question->question == NULL ? "question" : "context");
+    }
+    if (question->max_answer_length < 0) {
+        return error_set(error, BERTH_USAGE,
+                         "max_answer_length: expected a number of tokens or 0, found %lld",
+                         (long long)question->max_answer_length);
+    }
+    return question->with_no_answer >= -1 && question->with_no_answer <= 1
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE, "with_no_answer: expected -1, 0 or 1, found %d",
+                           question->with_no_answer);
 }
 
 static enum berth_status check_features(const struct berth_model *model,

@@ -179,8 +179,8 @@ static enum berth_status parse_flag(const struct option_row *row, const char *te
         *value = -1;
         return BERTH_OK;
     }
-    return number_parse_truth(text, value) ? BERTH_OK
-                                           : bad_value(row, text, "true or false", error);
+    const char *expected = row->minimum < 0 ? "true or false, or auto" : "true or false";
+    return number_parse_truth(text, value) ? BERTH_OK : bad_value(row, text, expected, error);
 }
 
 // A choice that ends in "[:N]" stands for itself with and without an index, "cuda" and "cuda:12".
@@ -405,15 +405,15 @@ void option_defaults(struct berth_config *config) {
     }
 }
 
-struct option_default option_default(const struct option_row *row, unsigned job) {
-    struct option_default found = {.value = row->default_value, .shown = row->shown};
+struct option_default option_default(const struct option_row *row, unsigned jobs) {
     for (size_t i = 0; i < sizeof row->job_defaults / sizeof *row->job_defaults; i++) {
-        if ((row->job_defaults[i].jobs & job) != 0) {
-            found = row->job_defaults[i];
+        struct option_default found = row->job_defaults[i];
+        if ((found.jobs & jobs) != 0) {
             found.value = found.value != NULL ? found.value : row->default_value;
+            return found;
         }
     }
-    return found;
+    return (struct option_default){.value = row->default_value, .shown = row->shown};
 }
 
 int64_t option_default_integer(const char *name, unsigned job) {
@@ -454,6 +454,17 @@ static void print_choice(const char *choices, unsigned number, char *text, size_
     }
 }
 
+// A number that is no truth value is printed as a number.
+static void print_flag(const struct option_row *row, int flag, char *text, size_t size) {
+    if (flag == 0 || flag == 1) {
+        snprintf(text, size, "%s", flag ? "true" : "false");
+    } else if (flag == -1 && row->minimum < 0) {
+        snprintf(text, size, "auto");
+    } else {
+        snprintf(text, size, "%d", flag);
+    }
+}
+
 void option_print(const struct berth_config *config, const struct option_row *row, char *text,
                   size_t size) {
     const void *field = (const char *)config + row->offset;
@@ -470,11 +481,9 @@ void option_print(const struct berth_config *config, const struct option_row *ro
     case OPTION_REAL:
         number_print_real(text, size, *(const double *)field);
         break;
-    case OPTION_FLAG: {
-        int flag = *(const int *)field;
-        snprintf(text, size, "%s", flag < 0 ? "auto" : flag ? "true" : "false");
+    case OPTION_FLAG:
+        print_flag(row, *(const int *)field, text, size);
         break;
-    }
     case OPTION_CHOICE:
         print_choice(row->choices, (unsigned)*(const enum berth_precision *)field, text, size);
         break;

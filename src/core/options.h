@@ -86,7 +86,8 @@ struct option_row {
     int has_auto;              // OPTION_INTEGER: "auto" is a value as well, stored as OPTION_AUTO
     const char *default_value; // as text; NULL: a text that is not set
     const char *shown;         // text for --help if the default follows a rule; or NULL
-    struct option_default job_defaults[7]; // of jobs that have another
+    // Of jobs that have another. JOB_SERVE comes before the jobs of its models.
+    struct option_default job_defaults[7];
     const char *alone; // the value of a flag given without one; NULL: a value is required
     unsigned jobs;
     enum option_resume resume;
@@ -128,8 +129,9 @@ extern const size_t option_row_count;
 
 // Sets every option to the default of its row.
 void option_defaults(struct berth_config *config);
-// The row's default in a job, and what --help shows for it (NULL: the value). `job` 0: in any.
-struct option_default option_default(const struct option_row *row, unsigned job);
+// The row's default in a job, and what --help shows for it (NULL: the value). `jobs` 0: in any; of
+// several the one that comes first in job_defaults.
+struct option_default option_default(const struct option_row *row, unsigned jobs);
 int64_t option_default_integer(const char *name, unsigned job);
 // Sets the option of that name, or every one, to its default in a job unless it was chosen. It does
 // not count as given.

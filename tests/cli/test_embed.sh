@@ -33,6 +33,18 @@ json=$(sed -n '1s/.*"embedding":\[\([^,]*\),.*/\1/p' "$work/expected.jsonl")
 run embed --model "$golden" $small --normalize false --pooling max "$work/texts.txt"
 expect_code 0
 cmp -s "$out" "$work/expected.jsonl" && fail "max without scaling is something else"
+cp "$out" "$work/plain.jsonl"
+for flag in --no_normalize --no-normalize; do # also of an option that only this verb has
+    run embed --model "$golden" $small $flag --pooling max "$work/texts.txt"
+    expect_code 0
+    cmp -s "$out" "$work/plain.jsonl" || fail "$flag is --normalize false"
+done
+run embed --model "$golden" --no_pooling "$work/texts.txt"
+expect_code 2
+expect_err "unknown option --no_pooling"
+run embed --model "$golden" --no_normalize=true "$work/texts.txt"
+expect_code 2
+expect_err "unknown option --no_normalize"
 # The length is the usual one for embeddings, or the model's; also for a classifier.
 run embed --model "$golden" --threads 1 "$work/texts.txt"
 expect_code 0

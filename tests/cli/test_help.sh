@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 
 verbs="pretrain finetune predict evaluate answer show tokenize features embed inspect convert compare init verify bench
-    doctor fetch prepare pack vocab help man completion report plot"
+    doctor fetch prepare pack vocab help man completion report plot fill serve"
 for verb in $verbs; do
     for words in "$verb --help" "$verb -h" "help $verb" "$verb squad --nonsense --help"; do
         run $words
@@ -37,6 +37,9 @@ COLUMNS=200 run pretrain --help all
 for words in '[5e-5]' '[nvlamb]' '[poly]' '[1000, unless num_train_epochs is given]' '[as in the shards]'; do
     expect_out "$words"
 done
+COLUMNS=200 run serve --help all # the server's description, not that of one of its models
+expect_out "[auto; for embeddings and masked words fp32]"
+expect_out "embeddings as the model folder says or 256, others 512"
 COLUMNS=200 run prepare --help
 expect_out '[12345]'
 expect_no "$out" "a resumed run"

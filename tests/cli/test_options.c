@@ -49,6 +49,8 @@ static void jobs_have_their_own_defaults(void **state) {
             }
             assert_true((own->jobs & row->jobs) == own->jobs);
             assert_true(own->value != NULL || own->shown != NULL);
+            assert_ptr_equal(option_default(row, own->jobs).shown, own->shown); // no job has two
+            assert_true(j == 0 || (own->jobs & JOB_SERVE) == 0);
             const char *value = own->value != NULL ? own->value : row->default_value;
             if (value != NULL) {
                 expect_good(row, value);
@@ -195,7 +197,9 @@ static void values_set_by_hand_are_checked(void **state) {
             }
             *(const char **)field = "no such choice";
             break;
-        case OPTION_FLAG: // every number is a truth value
+        case OPTION_FLAG:
+            *(int *)field = i % 2 == 0 ? 2 : (int)row->minimum - 1;
+            break;
         case OPTION_LIST: // no setting is one
             continue;
         }
