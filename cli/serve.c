@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // berth serve: models behind HTTP.
 #include "cli.h"
-#include "core/memory.h"
 
 #ifdef BERTH_HAS_SERVE
-#include "serve/models.h"
 #include "serve/server.h"
 #include "train/machine/cores.h"
 #endif
 
-#include <stdio.h>
-#include <string.h>
-
 static const struct option_row options[] = {
     {CLI_LIST("model"), .unit = "[NAME=]DIR ...",
-     .help = "folder of a model, and its name in paths (that of the folder); may be repeated"},
+     .help = "folder or name of a model, and its name in paths (the last part of DIR); may be "
+             "repeated"},
     {CLI_TEXT("host", "127.0.0.1"), .unit = "ADDRESS",
      .help = "address or name to listen on; 0.0.0.0 or :: is every one of this machine"},
     {CLI_INTEGER("port", "8080"), BETWEEN(0, 65535), .unit = "N",
@@ -53,37 +49,6 @@ static const struct option_row options[] = {
 #define THREAD_TOKENS 512
 #define BATCH_TOKENS_MOST 4096
 
-// The folders that the words name, as far as they are names of the hub.
-static enum berth_status find_model(const char *word, const char **found,
-                                    struct berth_error *error) {
-    const char *folder = models_folder(word);
-    const size_t name = (size_t)(folder - word);
-    char *path;
-    TRY(berth_find_model(folder, &path, error));
-    const size_t size = name + strlen(path) + 1;
-    char *whole = cli_keep(memory_new(size));
-    if (whole != NULL) {
-        snprintf(whole, size, "%.*s%s", (int)name, word, path);
-    }
-    berth_string_free(path);
-    *found = whole;
-    return whole != NULL ? BERTH_OK : error_no_memory(error, size, "a path");
-}
-
-static enum berth_status find_models(const struct cli_call *call, struct server_settings *settings,
-                                     struct berth_error *error) {
-    const char **models = cli_keep(memory_array(call->list_count, sizeof *models));
-    if (models == NULL) {
-        return error_no_memory(error, call->list_count * sizeof *models, "the models");
-    }
-    for (size_t i = 0; i < call->list_count; i++) {
-        TRY(find_model(call->list[i], &models[i], error));
-    }
-    settings->models = models;
-    settings->model_count = call->list_count;
-    return BERTH_OK;
-}
-
 // A larger batch is hardly faster for each token, and all of it waits for its end.
 static int64_t choose_batch_tokens(const struct cli_call *call) {
     const int64_t asked = cli_integer(call, "max_batch_tokens");
@@ -99,6 +64,8 @@ static struct server_settings read_options(struct cli_call *call) {
                                        .connections =
                                            (unsigned)cli_integer(call, "max_connections")};
     return (struct server_settings){
+        .models = call->list,
+        .model_count = call->list_count,
         .config = &call->config,
         .http = {.host = cli_value(call, "host"),
                  .port = (int)cli_integer(call, "port"),
@@ -116,11 +83,10 @@ static struct server_settings read_options(struct cli_call *call) {
 }
 
 static enum berth_status run(struct cli_call *call, struct berth_error *error) {
-    struct server_settings settings = read_options(call);
+    const struct server_settings settings = read_options(call);
     if ((settings.certificate_file == NULL) != (settings.key_file == NULL)) {
         return error_set(error, BERTH_USAGE, "--tls_cert and --tls_key need each other");
     }
-    TRY(find_models(call, &settings, error));
     return server_run(&settings, error);
 }
 #else

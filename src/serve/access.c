@@ -76,20 +76,27 @@ static int is_listed(const char *list, const char *name) {
     return 0;
 }
 
-int access_check_site(const struct access *access, const struct http_request *request,
-                      const char **message) {
-    const char *host = http_header(request, "Host"), *origin = http_header(request, "Origin");
+static int check_host(const struct access *access, const char *host, const char **message) {
     char name[NAME_SIZE];
     *message = "the request has no Host";
     if (host == NULL || !host_name(host, name)) {
         return 400;
     }
     *message = "the Host is not served; --allowed_hosts lists names";
-    if (!is_address(name) && strcasecmp(name, "localhost") != 0 &&
-        !is_listed(access->hosts, name)) {
-        return 403;
+    return is_address(name) || strcasecmp(name, "localhost") == 0 || is_listed(access->hosts, name)
+               ? 0
+               : 403;
+}
+
+int access_check_site(const struct access *access, const struct http_request *request,
+                      const char **message) {
+    const char *host = http_header(request, "Host"), *origin = http_header(request, "Origin");
+    const int is_hostless = host == NULL && request->is_old; // no browser sends such a request
+    const int status = is_hostless ? 0 : check_host(access, host, message);
+    if (status != 0) {
+        return status;
     }
-    const char *site = origin != NULL ? strstr(origin, "://") : NULL;
+    const char *site = origin != NULL && host != NULL ? strstr(origin, "://") : NULL;
     *message = "requests of other sites are refused (Origin)";
     return origin == NULL || (site != NULL && strcasecmp(site + 3, host) == 0) ? 0 : 403;
 }

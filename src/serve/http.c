@@ -421,6 +421,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
     }
     exchange->request.method = method;
     exchange->request.path = path_of(target);
+    exchange->request.is_old = strcmp(version, MHD_HTTP_VERSION_1_0) == 0;
     if (exchange->answered) {
         return send_kept(exchange);
     }

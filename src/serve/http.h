@@ -32,6 +32,7 @@ struct http_request {
     const char *method, *path; // the path is decoded and has no query
     const char *body;          // NUL-terminated
     size_t body_length;
+    int is_old;      // of HTTP/1.0, which has no Host
     uint64_t client; // a number of the peer's address
     double arrived;  // when its headers were complete (clock_now)
 };

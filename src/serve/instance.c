@@ -2,7 +2,6 @@
 // Models as the server uses them: opened by the task that their files name, with their tokenizer.
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/options.h"
 #include "serve/task.h"
 
 #include <stdio.h>
@@ -12,13 +11,13 @@
 // The class of the model in its config.json.
 static enum berth_status read_architecture(const char *folder, char *name, size_t size,
                                            struct berth_error *error) {
-    char *text = NULL;
+    char *text = NULL, path[4096]; // for messages
     json *config = NULL;
     *name = '\0';
     TRY(berth_inspect(folder, NULL, NULL, &text, error));
+    snprintf(path, sizeof path, "%s/config.json", folder);
     enum berth_status status =
-        text != NULL ? json_read_memory("config.json", text, strlen(text), &config, error)
-                     : BERTH_OK;
+        text != NULL ? json_read_memory(path, text, strlen(text), &config, error) : BERTH_OK;
     const char *first = json_text(json_at(json_member(config, "architectures"), 0));
     if (first != NULL && strlen(first) < size) {
         strcpy(name, first);
@@ -39,10 +38,11 @@ static enum berth_status open_parts(struct instance *instance, struct berth_log 
                                     struct berth_error *error) {
     char name[128];
     struct berth_config *config = &instance->config;
-    TRY(dir_need(config->model_name_or_path, "the folder of a model", error));
-    TRY(read_architecture(config->model_name_or_path, name, sizeof name, error));
-    instance->task = task_find(is_encoder(config->model_name_or_path) ? "" : name);
-    option_take_default(config, "precision", instance->task->job);
+    TRY(berth_find_model(config->model_name_or_path, &instance->folder, error));
+    const char *folder = config->model_name_or_path = instance->folder;
+    TRY(dir_need(folder, "the folder of a model", error));
+    TRY(read_architecture(folder, name, sizeof name, error));
+    instance->task = task_find(is_encoder(folder) ? "" : name);
     TRY(instance->task->open(instance, log, error));
     instance->max_tokens = instance->task->max_tokens(instance);
     config->max_seq_length = instance->max_tokens;
@@ -71,6 +71,7 @@ void instance_close(struct instance *instance) {
         if (instance->task != NULL) {
             instance->task->close(instance);
         }
+        berth_string_free(instance->folder);
         memory_free(instance);
     }
 }

@@ -8,7 +8,7 @@
 
 struct model {
     char *name;
-    const char *folder;
+    const char *path; // folder, or name of the hub, which may lead to another folder at each load
     struct instance *current; // NULL: not yet loaded
 };
 
@@ -23,21 +23,22 @@ struct models {
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
-// The folder's own name, without a final slash.
-static const char *last_part(const char *folder, size_t *length) {
-    size_t end = strlen(folder);
-    while (end > 1 && folder[end - 1] == '/') {
+// The folder's own name, without a final slash; of "org/name" it is "name".
+static const char *last_part(const char *path, size_t *length) {
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') {
         end--;
     }
     size_t begin = end;
-    while (begin > 0 && folder[begin - 1] != '/') {
+    while (begin > 0 && path[begin - 1] != '/') {
         begin--;
     }
     *length = end - begin;
-    return folder + begin;
+    return path + begin;
 }
 
-const char *models_folder(const char *word) {
+// What is named by a word "NAME=DIR" or "DIR".
+static const char *path_of(const char *word) {
     const size_t length = strspn(word, NAME_CHARACTERS);
     return word[length] == '=' && length > 0 ? word + length + 1 : word;
 }
@@ -50,10 +51,10 @@ static int is_name(const char *name) {
 
 static enum berth_status read_word(struct model *model, const char *word,
                                    struct berth_error *error) {
-    model->folder = models_folder(word);
-    size_t length = (size_t)(model->folder - word) - 1;
+    model->path = path_of(word);
+    size_t length = (size_t)(model->path - word) - 1;
     const char *name = word;
-    if (model->folder == word) {
+    if (model->path == word) {
         name = last_part(word, &length);
     }
     model->name = memory_string_of(name, length);
@@ -139,7 +140,7 @@ static enum berth_status load(struct models *models, struct model *model, struct
                               struct berth_error *error) {
     struct berth_config config = *models->config;
     struct instance *instance;
-    config.model_name_or_path = model->folder;
+    config.model_name_or_path = model->path;
     TRY(instance_open(&config, log, &instance, error));
     instance->references = 1;
     pthread_mutex_lock(&models->lock);

@@ -8,10 +8,9 @@
 
 struct models;
 
-// The folder in a word "NAME=DIR" or "DIR".
-const char *models_folder(const char *word);
-// From words "NAME=DIR" or "DIR", whose name is the folder's. BERTH_USAGE: two have one name, or a
-// name has other characters than letters, digits, "-", "_" and ".". Borrows both arguments.
+// From words "NAME=DIR" or "DIR", whose name is the folder's; DIR may also be a name of the hub.
+// BERTH_USAGE: two have one name, or a name has other characters than letters, digits, "-", "_" and
+// ".". Borrows both arguments.
 enum berth_status models_open(const char *const *words, size_t count,
                               const struct berth_config *config, struct models **models,
                               struct berth_error *error);

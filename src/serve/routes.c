@@ -325,6 +325,11 @@ static int has_type(const struct http_request *request, const struct shape *shap
            (!shape->is_form && is_type(type, "application/json"));
 }
 
+static int is_encoded(const struct http_request *request) {
+    const char *encoding = http_header(request, "Content-Encoding");
+    return encoding != NULL && *encoding != '\0' && strcasecmp(encoding, "identity") != 0;
+}
+
 static int refuse(const struct http_request *request, struct http_reply *reply, int status,
                   const char *message) {
     *reply = reply_error(request, status, message);
@@ -352,6 +357,10 @@ int routes_admit(void *context, const struct http_request *request, struct http_
     status = route->is_open ? 0 : access_check_key(&server->access, request, &message);
     if (status != 0) {
         return refuse(request, reply, status, message);
+    }
+    if (route->shape != NULL && is_encoded(request)) {
+        return refuse(request, reply, 415,
+                      "no Content-Encoding is read here; send the body as it is, without one");
     }
     return route->shape == NULL || has_type(request, route->shape)
                ? 1

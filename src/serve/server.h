@@ -9,7 +9,7 @@
 #include "serve/queue.h"
 
 struct server_settings {
-    const char *const *models; // [model_count] "NAME=DIR" or "DIR"
+    const char *const *models; // [model_count] words, as of models_open
     size_t model_count;
     const struct berth_config *config; // of all models
     struct http_settings http;         // but for TLS, whose files are these:

@@ -6,6 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+// A tensor of texts.
+struct tensor {
+    const json *data; // flat, or nested as its shape is
+    size_t rank;
+};
+
 static const json *find_tensor(const json *inputs, const char *name) {
     for (size_t i = 0; i < json_length(inputs); i++) {
         const char *own = json_text(json_member(json_at(inputs, i), "name"));
@@ -16,8 +22,8 @@ static const json *find_tensor(const json *inputs, const char *name) {
     return NULL;
 }
 
-// The texts of the tensor; its shape is [n] or [n, 1].
-static enum berth_status read_tensor(const json *input, const char *name, const json **texts,
+// The shape is [n] or [n, 1].
+static enum berth_status read_tensor(const json *input, const char *name, struct tensor *tensor,
                                      struct berth_error *error) {
     const char *type = json_text(json_member(input, "datatype"));
     const json *shape = json_member(input, "shape"), *data = json_member(input, "data");
@@ -34,21 +40,31 @@ static enum berth_status read_tensor(const json *input, const char *name, const 
                          "input %s: the shape is not [n] or [n, 1] of the %zu texts in data", name,
                          json_length(data));
     }
-    *texts = data;
+    *tensor = (struct tensor){.data = data, .rank = json_length(shape)};
     return BERTH_OK;
 }
 
-static enum berth_status read_texts(struct call *call, size_t which, const json *texts,
+// In lists of one text each where the data are nested, [["a"], ["b"]].
+static const json *text_at(const struct tensor *tensor, size_t index) {
+    const json *at = json_at(tensor->data, index);
+    for (size_t i = 1; i < tensor->rank && json_is_array_value(at) && json_length(at) == 1; i++) {
+        at = json_at(at, 0);
+    }
+    return at;
+}
+
+static enum berth_status read_texts(struct call *call, size_t which, const struct tensor *tensor,
                                     struct berth_error *error) {
     const char *name = call->instance->task->fields[which];
+    const size_t count = json_length(tensor->data);
     char what[96];
-    if (json_length(texts) != call->count) {
-        return error_set(error, BERTH_USAGE, "input %s: %zu texts, expected %zu", name,
-                         json_length(texts), call->count);
+    if (count != call->count) {
+        return error_set(error, BERTH_USAGE, "input %s: %zu texts, expected %zu", name, count,
+                         call->count);
     }
     for (size_t i = 0; i < call->count; i++) {
         snprintf(what, sizeof what, "input %s[%zu]", name, i);
-        TRY(call_set_text(&call->items[i], which, json_at(texts, i), what, error));
+        TRY(call_set_text(&call->items[i], which, text_at(tensor, i), what, error));
     }
     return BERTH_OK;
 }
@@ -93,7 +109,8 @@ static int is_wanted(const struct call *call, const char *name) {
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
     const struct task *task = call->instance->task;
-    const json *inputs = json_member(call->document, "inputs"), *texts[2] = {NULL, NULL};
+    const json *inputs = json_member(call->document, "inputs");
+    struct tensor texts[2] = {{.data = NULL}};
     const json *id = call_member(call, "id"), *outputs = call_member(call, "outputs");
     if (id != NULL && !json_is_text(id)) {
         return error_set(error, BERTH_USAGE, "id: expected a text");
@@ -111,10 +128,10 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
             TRY(read_tensor(input, task->fields[i], &texts[i], error));
         }
     }
-    TRY(call_make_items(call, json_length(texts[0]), error));
+    TRY(call_make_items(call, json_length(texts[0].data), error));
     for (size_t i = 2; i-- > 0;) { // as in Hugging Face's
-        if (texts[i] != NULL) {
-            TRY(read_texts(call, i, texts[i], error));
+        if (texts[i].data != NULL) {
+            TRY(read_texts(call, i, &texts[i], error));
         }
     }
     return BERTH_OK;

@@ -49,7 +49,8 @@ struct instance {
     void *handle; // what berth.h opened
     struct berth_tokenizer *tokenizer;
     int64_t max_tokens;         // of a sequence
-    struct berth_config config; // its strings are borrowed
+    char *folder;               // of the model, where a name of the hub leads now
+    struct berth_config config; // its other strings are borrowed
     int references;             // of models.h
 };
 
@@ -64,7 +65,6 @@ struct task_output {
 struct task {
     const char *name;             // Hugging Face's name of the pipeline
     const char *architectures[2]; // ends of the name in config.json; "": any model
-    unsigned job;                 // whose precision is the default
     int divides;                  // texts that are too long: 1: read in windows; 0: truncated
     int is_listed;                // Hugging Face's reply to one input is a list, as that to several
     const char *fields[2];        // names of the texts; the second NULL: there is only one
@@ -107,7 +107,8 @@ const struct task *task_find(const char *architecture);
 // Whether one of the task's texts has this name.
 int task_has_field(const struct task *task, const char *name);
 
-// Opens the model of config->model_name_or_path for the task that its config.json names.
+// Opens the model of config->model_name_or_path, a folder or a name of the hub, for the task that
+// its config.json names.
 enum berth_status instance_open(const struct berth_config *config, struct berth_log log,
                                 struct instance **instance, struct berth_error *error);
 void instance_close(struct instance *instance);

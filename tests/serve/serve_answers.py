@@ -250,7 +250,16 @@ class Answers(unittest.TestCase):
         for name in ("answer", "score", "start", "end"):
             self.assertEqual(outputs[name]["data"], [answer[name] for answer in expected])
             self.assertEqual(outputs[name]["shape"], [2])
-        for inputs, words in [([asked], "no input context"), ([asked, given, tensor("x", "y")], "unknown"),
+        nested = [dict(given, shape=[2, 1], data=[[text] for text in given["data"]]),  # as numpy.tolist() has them
+                  dict(given, shape=[2, 1, 1], data=[[[text]] for text in given["data"]])]
+        for each in nested:
+            found = self.server.json("/v2/models/qa/infer", {"inputs": [each, asked]})
+            self.assertEqual({output["name"]: output for output in found["outputs"]}, outputs)
+        for inputs, words in [([asked, dict(given, data=nested[0]["data"])], "input context[0]: expected a text"),
+                              ([asked, dict(nested[0], data=nested[1]["data"])], "input context[0]: expected a text"),
+                              ([asked, dict(nested[0], data=[["a", "b"], ["c"]])], "input context[0]: expected a text"),
+                              ([asked, dict(nested[0], data=[[], ["c"]])], "input context[0]: expected a text"),
+                              ([asked], "no input context"), ([asked, given, tensor("x", "y")], "unknown"),
                               ([asked, tensor("context", "x")], "1 texts, expected 2"),
                               ([asked, dict(given, shape=[3])], "shape"), ([asked, dict(given, shape=[2, 2])], "shape"),
                               ([asked, dict(given, shape=[-1, -2])], "shape"), ([], "no input question"),

@@ -160,6 +160,26 @@ class Life(unittest.TestCase):
             server.wait_for("only 2 of 3 models were loaded again, and the others stay as they are")
             self.assertEqual([a == b for a, b in zip(before, scores())], [False, True, False])
 
+    def test_name_of_the_hub(self):
+        """It is called by its last part, and a reload serves the revision that was fetched last."""
+        cache = MODELS / "hub"
+        revisions = {"new": "1" * 40, "qa": "2" * 40}
+        for model, revision in revisions.items():
+            shutil.copytree(MODELS / model, cache / "models--org--tiny.one" / "snapshots" / revision)
+        main = cache / "models--org--tiny.one" / "refs" / "main"
+        main.parent.mkdir()
+        main.write_text(revisions["new"])
+        with Server("--model", "org/tiny.one", models=["new", "qa"], env={**os.environ, "HF_HUB_CACHE": str(cache)}) as server:
+            def scores():
+                return [server.json(f"/models/{name}", {"inputs": QUESTION})["score"] for name in ("tiny.one", "new", "qa")]
+            found, new, qa = scores()
+            self.assertNotEqual(new, qa)
+            self.assertEqual(found, new)
+            main.write_text(revisions["qa"])
+            server.process.send_signal(signal.SIGHUP)
+            server.wait_for("were loaded again")
+            self.assertEqual(scores(), [qa, new, qa])
+
     def test_loading(self):
         """A model whose weights do not come: alive, but not ready."""
         folder = MODELS / "slow"
@@ -175,10 +195,14 @@ class Life(unittest.TestCase):
             self.assertNotEqual(server.process.returncode, 0)
 
     def test_refused_at_the_start(self):
+        shutil.copytree(MODELS / "qa", MODELS / "damaged")
+        (MODELS / "damaged" / "config.json").write_text('{"architectures": [')
         for words, code, message in [
                 (["--model", str(MODELS / "none")], 66, "none"),
                 (["--model", str(MODELS / "qa"), "--model", "qa=" + str(MODELS / "new")], 2, "two models"),
                 (["--model", str(MODELS / "qa" / "model.safetensors")], 66, "is a file; expected the folder of a model"),
+                (["--model", "org/none"], 66, "berth fetch org/none"),
+                (["--model", str(MODELS / "qa"), "--model", str(MODELS / "damaged")], 65, "damaged/config.json"),
                 (["--model", "."], 2, "write --model NAME=DIR"),
                 (["--model", str(MODELS / "qa"), "--tls_cert", "x"], 2, "need each other"),
                 (["--model", str(MODELS / "qa"), "--host", "192.0.2.1"], 69, "cannot listen"),

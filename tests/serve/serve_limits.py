@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is refused, and that those who misbehave do not disturb others."""
+import gzip
 import http.client
 import json
 import os
@@ -110,6 +111,10 @@ class Framing(unittest.TestCase):
         self.assertEqual(self.server.status("/", ASK, headers={"Content-Type": "text/plain"}), 415)
         self.assertEqual(self.server.status("/", ASK, headers={"Content-Type": "application/json; charset=utf-8"}), 200)
         self.assertEqual(self.server.status("/", ASK, headers={"Content-Type": "application/json-seq"}), 415)
+        status, _, content = self.server.ask("/", gzip.compress(ASK), headers={"Content-Encoding": "gzip"})
+        self.assertEqual(status, 415)
+        self.assertIn("Content-Encoding", content["error"]["message"])
+        self.assertEqual(self.server.status("/", ASK, headers={"Content-Encoding": "identity"}), 200)
 
     def test_other_sites(self):
         port = self.server.port
@@ -118,6 +123,10 @@ class Framing(unittest.TestCase):
                              ("127.0.0.1.evil.example", 403), ("", 400)]:
             self.assertEqual(self.server.status("/health", headers={"Host": host}), status, host)
         self.assertEqual(set(statuses(self.server.raw(b"GET /health HTTP/1.1\r\n\r\n"))), {400})
+        for headers, status in [(b"", 200), (b"Host: evil.example\r\n", 403), (b"Host:\r\n", 400),
+                                (b"Origin: http://localhost\r\n", 403)]:  # HTTP/1.0 has no Host
+            reply = self.server.raw(b"GET /health HTTP/1.0\r\n" + headers + b"\r\n")
+            self.assertEqual(statuses(reply), [status], headers)
         for origin, status in [(f"http://127.0.0.1:{port}", 200), ("http://evil.example", 403), ("null", 403),
                                (f"http://127.0.0.1:{port + 1}", 403)]:
             headers = {"Host": f"127.0.0.1:{port}", "Origin": origin}
