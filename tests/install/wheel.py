@@ -7,6 +7,8 @@ usage: wheel.py SOURCE SCRATCH
 import json
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 import threading
@@ -54,10 +56,11 @@ def check_answers(model: berth.Model):
 
 
 def check_numbers(model: berth.Model):
-    rows = model.embed(TEXTS)
-    lines = program("embed", "--model", MODEL, "--precision", "fp32", text="\n".join(TEXTS) + "\n").splitlines()
+    rows = berth.Model(MODEL).embed(TEXTS)  # in fp32, the default of both
+    lines = program("embed", "--model", MODEL, text="\n".join(TEXTS) + "\n").splitlines()
     program_rows = numpy.array([json.loads(line)["embedding"] if line.startswith("{") else json.loads(line)
                                 for line in lines], numpy.float32)
+    expect(numpy.array_equal(rows, model.embed(TEXTS)), "embeddings are not in fp32")
     expect(rows.dtype == numpy.float32 and numpy.array_equal(rows, program_rows), "embeddings differ")
     scores = model.classify(TEXTS, TEXTS[::-1])
     expect(scores.shape == (4, len(model.labels)) and numpy.allclose(scores.sum(1), 1, atol=1e-5), "probabilities")
@@ -104,19 +107,25 @@ def check_threads(model: berth.Model):
            "other numbers in a thread")
 
 
-def check_training():
-    """The same bytes as the program's."""
+def training_settings() -> dict:
     questions = [{"id": str(i), "question": "who has the ball ?", "answers": [{"text": "anna", "answer_start": 0}]}
                  for i in range(8)]
     data = SCRATCH / "train.json"
     data.write_text(json.dumps({"version": "1.1", "data": [{"title": "t", "paragraphs": [
         {"context": CONTEXT, "qas": questions}]}]}))
-    settings = {"model": MODEL, "train_file": data, "max_seq_length": 16, "train_batch_size": 4, "seed": 3,
-                "num_train_epochs": 2, "doc_stride": 4, "max_query_length": 8, "precision": "fp32", "threads": 1}
-    kinds = []
+    return {"model": MODEL, "train_file": data, "max_seq_length": 16, "train_batch_size": 4, "seed": 3,
+            "num_train_epochs": 2, "doc_stride": 4, "max_query_length": 8, "precision": "fp32", "threads": 1}
+
+
+def check_training():
+    """The same bytes as the program's, and every record of the run."""
+    settings, kinds = training_settings(), []
     result = berth.train({**settings, "output_dir": SCRATCH / "library"}, log=lambda record: kinds.append(record["kind"]))
     expect(result["steps"] == 4 and result["final_loss"] > 0, f"result {result}")
-    expect({"plan", "step", "summary"} <= set(kinds), f"records {set(kinds)}")
+    expect({"plan", "step", "summary", "detail"} <= set(kinds), f"records {set(kinds)}")
+    header = (SOURCE / "include/berth.h").read_text()
+    names = re.findall(r"BERTH_RECORD_(\w+)", header[header.index("enum berth_record_kind"):])
+    expect(berth._KINDS == [name.lower() for name in names], f"kinds of records {berth._KINDS}")
     words = [word for name, value in settings.items() for word in (f"--{name}", value)]
     program("finetune", "squad", *words, "--output_dir", SCRATCH / "program")
     weights = [(SCRATCH / folder / "model.safetensors").read_bytes() for folder in ("library", "program")]
@@ -124,7 +133,30 @@ def check_training():
     expect(refuses("an unknown task", berth.Error, berth.train, settings, "nonsense").status == 2, "an unknown task")
 
 
+def check_interrupt():
+    """Ctrl-C: the update is finished and a checkpoint written before train returns."""
+    output = SCRATCH / "interrupted"
+    settings = {**training_settings(), "num_train_epochs": 100, "save_steps": 1000, "logging_steps": 1}
+    steps = []
+
+    def log(record):
+        if record["kind"] == "step":
+            steps.append(record["step"])
+            if len(steps) == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)  # in which train could return too early
+
+    refuses("Ctrl-C", KeyboardInterrupt, berth.train, {**settings, "output_dir": output}, "squad", log)
+    saved, seen = [path.name for path in output.glob("checkpoint-*")], len(steps)
+    expect(saved == [f"checkpoint-{steps[-1]}"] and seen < 10, f"after update {steps[-1]} Ctrl-C left {saved}")
+    result = berth.train({**settings, "output_dir": output, "max_steps": steps[-1] + 2,
+                          "resume_from_checkpoint": "auto"})
+    expect(result["steps"] == steps[-1] + 2, f"resumed: {result}")
+
+
 def main():
+    problems = []  # exceptions in callbacks, which ctypes only prints
+    sys.unraisablehook = problems.append
     expect(pathlib.Path(berth.__file__).is_relative_to(sys.prefix), f"{berth.__file__} is not that of the wheel")
     expect(program("--version").split()[1] == berth.version(), "the program has another version")
     model = berth.Model(MODEL, precision="fp32")
@@ -134,6 +166,8 @@ def main():
     check_errors(model)
     check_threads(model)
     check_training()
+    check_interrupt()
+    expect(not problems, f"{problems}")
     print("all good")
 
 

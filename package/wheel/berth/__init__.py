@@ -314,11 +314,12 @@ class Model:
 
 # --- training ------------------------------------------------------------------------------------
 
-_KINDS = ["note", "warning", "plan", "step", "progress", "eval", "summary", "values", "event"]
+_KINDS = ["note", "warning", "plan", "step", "progress", "eval", "summary", "values", "event", "detail"]
 
 
 def _record(record: _Record) -> dict:
-    values = {"kind": _KINDS[record.kind], "text": record.text.decode() if record.text else None}
+    kind = _KINDS[record.kind] if record.kind < len(_KINDS) else f"kind {record.kind}"  # a newer library's
+    values = {"kind": kind, "text": record.text.decode() if record.text else None}
     for field in record.fields[:record.field_count]:
         text = field.text.decode() if field.text else None
         values[field.key.decode()] = (field.integer, field.real, text)[field.type]
@@ -329,6 +330,17 @@ def _log_to(log: Optional[Callable[[dict], None]]) -> _Log:
     return _Log(_Write(lambda _, record: log(_record(record[0])))) if log is not None else _Log()
 
 
+def _wait(done: threading.Event, stop: c_int) -> bool:
+    """Returns when it is done; Ctrl-C only asks to stop. True: it did."""
+    interrupted = False
+    while True:
+        try:
+            done.wait()  # Thread.join, interrupted, takes a thread for ended that is not (before Python 3.13)
+            return interrupted
+        except KeyboardInterrupt:
+            stop.value, interrupted = min(stop.value + 1, 2), True
+
+
 def train(settings: dict, task: str = "squad", log: Optional[Callable[[dict], None]] = None) -> dict:
     """Trains as `berth finetune TASK` or `berth pretrain` (task "pretrain", "mlm") does with these options.
 
@@ -337,22 +349,18 @@ def train(settings: dict, task: str = "squad", log: Optional[Callable[[dict], No
     follows.
     """
     config, writer, stop, result, failure = _Config(settings), _log_to(log), c_int(0), _Result(), []
+    done = threading.Event()
 
     def work():
         try:
             _call(_library.berth_train, _bytes(task), config.handle, writer, byref(stop), byref(result))
         except Error as error:
             failure.append(error)
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=work)  # Python handles signals in its main thread only
-    thread.start()
-    interrupted = False
-    while thread.is_alive():
-        try:
-            thread.join(0.1)
-        except KeyboardInterrupt:
-            stop.value, interrupted = min(stop.value + 1, 2), True
-    if interrupted:
+    threading.Thread(target=work).start()  # Python handles signals in its main thread only
+    if _wait(done, stop):
         raise KeyboardInterrupt
     if failure:
         raise failure[0]
