@@ -220,6 +220,8 @@ const struct option_row *cli_legacy_row(size_t index);
 void cli_legacy_nearer(const char *name, struct option_spelling *nearest);
 enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const char *value,
                                  struct berth_error *error);
+// Replaces another program's word for a value by Berth's; 0: it means that none is given.
+int cli_legacy_value(const char *name, const char **value);
 // Combines the original scripts' flags, after all words were read.
 enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error);
 

@@ -71,6 +71,27 @@ static enum berth_status set_dataset(struct cli_call *call, const struct legacy 
     return BERTH_OK;
 }
 
+// A setting that Berth does not have, at the values (`on`) with which it changes nothing.
+static enum berth_status set_unavailable(struct cli_call *call, const struct legacy *legacy,
+                                         const char *value, struct berth_error *error) {
+    if (words_have(legacy->on, ' ', value)) {
+        cli_note(call, "--%s %s has no effect: it asks for what is so anyway", legacy->option.name,
+                 value);
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_USAGE, "option %s: \"%s\" is not available; %s",
+                     legacy->option.name, value, legacy->option.help);
+}
+
+// Habana's scripts write scalars beside the result.
+static enum berth_status set_tensorboard(struct cli_call *call, const struct legacy *legacy,
+                                         const char *value, struct berth_error *error) {
+    union option_value answer;
+    TRY(option_parse(&legacy->option, value, &answer, error));
+    call->report_to = answer.flag ? "tensorboard" : call->report_to;
+    return BERTH_OK;
+}
+
 // Intel's launcher has -1 for all of them.
 static enum berth_status set_cores(struct cli_call *call, const struct legacy *legacy,
                                    const char *value, struct berth_error *error) {
@@ -83,10 +104,15 @@ static enum berth_status set_dropout(struct cli_call *call, const struct legacy 
     return set(call, "attention_probs_dropout_prob", value, error);
 }
 
+// The names that differ. A cosine with transformers' one cycle does not restart.
 static enum berth_status set_scheduler(struct cli_call *call, const struct legacy *legacy,
                                        const char *value, struct berth_error *error) {
-    int differs = strcmp(value, "constant_with_warmup") == 0; // the one name that does
-    return set(call, legacy->setting, differs ? "constant_warmup" : value, error);
+    static const char *const names[][2] = {{"constant_with_warmup", "constant_warmup"},
+                                           {"cosine_with_restarts", "cosine"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        value = strcmp(value, names[i][0]) == 0 ? names[i][1] : value;
+    }
+    return set(call, legacy->setting, value, error);
 }
 
 // Hugging Face's names adamw_torch, adamw_hf, adamw_apex_fused, ... all mean one optimizer.
@@ -345,10 +371,64 @@ static const struct legacy legacies[] = {
                 .help = "--workers synchronous; false: --workers independent"},
      .setting = "workers",
      .set = set_workers},
+    {.option = {SWITCH("enable_tensorboard_logging"), GROUP,
+                .help = "--logging_dir OUTPUT_DIR/runs"},
+     .set = set_tensorboard},
+    {.option = {CLI_TEXT("ddp_timeout", NULL), GROUP, .unit = "SECONDS", .help = "--comm_timeout"},
+     .setting = "comm_timeout",
+     .set = set_if_known},
+    {.option = {CLI_TEXT("neftune_noise_alpha", NULL), GROUP, .unit = "X",
+                .help = "only 0: no noise is added to embeddings"},
+     .on = "0 0.0",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("eval_delay", NULL), GROUP, .unit = "N",
+                .help = "only 0: evaluations begin with the first interval"},
+     .on = "0 0.0",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("ignore_data_skip", NULL), GROUP, .unit = "TRUTH", .alone = "true",
+                .help = "only false: a resumed run goes on where it stopped in the data"},
+     .on = "false False 0",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("adafactor", NULL), GROUP, .unit = "TRUTH", .alone = "true",
+                .help = "only false: --optimizer NAME chooses among Berth's"},
+     .on = "false False 0",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("train_sampling_strategy", NULL), GROUP, .unit = "NAME",
+                .help = "only random, group_by_length or batch_rebalance: every epoch has a random "
+                        "order, and Berth does not pad"},
+     .on = "random group_by_length batch_rebalance",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("lr_scheduler_kwargs", NULL), GROUP, .unit = "JSON",
+                .help = "only {}: Berth's options of the group learning-rate set them"},
+     .on = "{}",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("optim_args", NULL), .aliases = "optim_target_modules", GROUP,
+                .unit = "TEXT",
+                .help = "the options of the group optimizer set what Berth has of it"},
+     .on = "",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("config_overrides", NULL), GROUP, .unit = "TEXT",
+                .help = "--config_file names a configuration with these values"},
+     .on = "",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("model_type", NULL), GROUP, .unit = "NAME", .help = "only bert"},
+     .on = "bert",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("model_revision", NULL), GROUP, .unit = "NAME",
+                .help = "only main: `berth fetch NAME --revision REVISION` downloads another one; "
+                        "name its folder"},
+     .on = "main",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("torch_dtype", NULL), GROUP, .unit = "TYPE",
+                .help = "only auto or float32: weights are trained in fp32; --precision is the "
+                        "type of computing"},
+     .on = "auto float32",
+     .set = set_unavailable},
 };
 
 // Accepted without effect; the help says why.
 #define IGNORED .group = "without-effect", .unit = "VALUE"
+#define FRAMEWORK "it belongs to the framework of the original script"
 static const struct option_row ignored[] = {
     // Where it is a setting of the verb, it is not looked up here.
     {SWITCH("do_eval"), IGNORED, .help = "labelled data is always scored"},
@@ -358,16 +438,81 @@ static const struct option_row ignored[] = {
      .help = "only `finetune squad` and `predict squad` keep features"},
 
     {CLI_TEXT("local_rank", NULL),
-     .aliases = "hmp_bf16 hmp_fp32 hmp_opt_level dataloader_num_workers num_inter_threads inter_op "
-                "data_num_intra_threads data_num_inter_threads",
-     IGNORED, .help = "it belongs to the framework of the original script"},
+     .aliases = "hmp_bf16 hmp_fp32 hmp_opt_level num_inter_threads inter_op "
+                "inter_op_parallelism_threads data_num_intra_threads data_num_inter_threads "
+                "server_ip server_port DEBIAN_FRONTEND "
+                "torch_compile_backend torch_compile_mode torch_empty_cache_steps torchdynamo "
+                "liger_kernel_config accelerator_config parallelism_config ddp_bucket_cap_mb "
+                "activation_checkpointing_kwargs gradient_checkpointing_kwargs past_index "
+                "eval_accumulation_steps ray_scope length_column_name",
+     IGNORED, .help = FRAMEWORK},
     {SWITCH("use_env"),
      .aliases = "deepspeed_transformer_kernel stochastic_mode hmp_verbose use_habana use_lazy_mode "
-                "use_hpu_graphs "
-                "use_tpu torch_compile remove_unused_columns",
-     IGNORED, .help = "it belongs to the framework of the original script"},
-    {CLI_TEXT("fp16_opt_level", NULL), .aliases = "fp16_backend", IGNORED,
+                "use_hpu_graphs cuda_graphs disable_jit_fusions use_torch_compile "
+                "compiled_autograd no_compiled_autograd torch_compile use_liger_kernel "
+                "disable_v2_bevior new_bf16_scope "
+                "remove_unused_columns use_cache use_ipex use_mps_device jit_mode_eval "
+                "ddp_find_unused_parameters ddp_broadcast_buffers ddp_static_graph "
+                "eval_do_concat_batches eval_use_gather_object batch_eval_metrics "
+                "include_inputs_for_metrics save_on_each_node log_on_each_node "
+                "restore_callback_states_from_checkpoint low_cpu_mem_usage",
+     IGNORED, .help = FRAMEWORK},
+    {CLI_TEXT("debug", NULL), .alone = "true", IGNORED, .help = FRAMEWORK},
+    {CLI_TEXT("fsdp", NULL),
+     .aliases = "fsdp_config fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap "
+                "sharded_ddp",
+     .alone = "true", IGNORED, .help = "--zero_stage says what processes divide among them"},
+    {CLI_LIST("include_for_metrics"), IGNORED, .help = FRAMEWORK},
+    {CLI_LIST("label_names"), IGNORED, .help = "--label_column names the column"},
+    {CLI_TEXT("tpu_name", NULL),
+     .aliases = "tpu_zone gcp_project master num_tpu_cores iterations_per_loop tpu_num_cores",
+     IGNORED, .help = "there is no TPU"},
+    {SWITCH("use_tpu"), .aliases = "tpu_metrics_debug", IGNORED, .help = "there is no TPU"},
+    {CLI_TEXT("num_workers", NULL),
+     .aliases = "dataloader_num_workers dataloader_prefetch_factor "
+                "dataloader_multiprocessing_context",
+     IGNORED, .help = "a thread reads the data beside the updates"},
+    {SWITCH("dataloader_pin_memory"),
+     .aliases = "dataloader_persistent_workers dataloader_in_order streaming", IGNORED,
+     .help = "a thread reads the data beside the updates"},
+    {CLI_TEXT("ddp_backend", NULL), IGNORED, .help = "--comm decides"},
+    {CLI_TEXT("fp16_opt_level", NULL), .aliases = "fp16_backend half_precision_backend", IGNORED,
      .help = "--precision decides"},
+    {SWITCH("bf16_full_eval"), .aliases = "fp16_full_eval", IGNORED,
+     .help = "--precision is that of evaluations, too"},
+    {SWITCH("no_dense_sequence_output"), IGNORED,
+     .help = "the last layer computes only the rows that the head reads"},
+    {SWITCH("resume_phase2"), IGNORED, .help = "a checkpoint says of which phase it is"},
+    {CLI_TEXT("profile_start", NULL), IGNORED,
+     .help = "its program does not read it; --profile A:B says which updates"},
+    {SWITCH("log_memory_usage"), .aliases = "skip_memory_metrics", IGNORED,
+     .help = "the plan shows the memory, and the summary its peak"},
+    {SWITCH("auto_find_batch_size"), IGNORED,
+     .help = "a plan that exceeds the memory is refused with the batch size that fits"},
+    {SWITCH("average_tokens_across_devices"), IGNORED,
+     .help = "the loss of an update is that of all processes"},
+    {SWITCH("prediction_loss_only"), .aliases = "eval_on_start", IGNORED,
+     .help = "evaluations are made as eval_strategy says, with all scores"},
+    {SWITCH("save_only_model"), IGNORED,
+     .help = "a checkpoint has the moments, so that a run can resume"},
+    {SWITCH("save_safetensors"), IGNORED,
+     .help = "weights are always safetensors; --save_format adds other formats"},
+    {SWITCH("enable_jit_checkpoint"), IGNORED, .help = "a run that is stopped saves itself"},
+    {CLI_TEXT("data_seed", NULL), IGNORED, .help = "--seed decides the order of the data, too"},
+    {SWITCH("ignore_mismatched_sizes"), IGNORED,
+     .help = "a head for another number of classes starts anew"},
+    {SWITCH("use_fast_tokenizer"), IGNORED, .help = "there is one tokenizer"},
+    {CLI_TEXT("dataset_config_name", NULL), IGNORED, .help = "--dataset_name decides"},
+    {CLI_TEXT("token", NULL), .aliases = "use_auth_token hub_token", .alone = "true", IGNORED,
+     .help = "only `berth fetch` asks the hub"},
+    {CLI_TEXT("log_level", NULL), .aliases = "log_level_replica", IGNORED,
+     .help = "--quiet and --log_format decide what is logged"},
+    {SWITCH("logging_nan_inf_filter"), IGNORED, .help = "a loss is reported as it is"},
+    {CLI_TEXT("include_num_input_tokens_seen", NULL), .aliases = "include_tokens_per_second",
+     .alone = "true", IGNORED, .help = "tokens_per_second is always reported"},
+    {CLI_TEXT("run_name", NULL),
+     .aliases = "project trackio_space_id trackio_bucket_id trackio_static_space_id", IGNORED,
+     .help = "--logging_dir and --json_summary write records to files"},
     {SWITCH("use_fused_adam"), IGNORED, .help = "every optimizer is fused"},
     {SWITCH("verbose_logging"), .aliases = "verbose", IGNORED,
      .help = "--json_summary FILE logs everything"},
@@ -396,7 +541,12 @@ static const struct option_row ignored[] = {
     {CLI_TEXT("logging_strategy", NULL), IGNORED, .help = "--logging_steps decides"},
     {SWITCH("logging_first_step"), IGNORED, .help = "--logging_steps decides"},
     {SWITCH("full_determinism"), IGNORED, .help = "every run is deterministic"},
-    {SWITCH("push_to_hub"), IGNORED, .help = "nothing is uploaded"},
+    {SWITCH("push_to_hub"), .aliases = "hub_private_repo hub_always_push", IGNORED,
+     .help = "nothing is uploaded"},
+    {CLI_TEXT("hub_model_id", NULL),
+     .aliases = "hub_strategy hub_revision push_to_hub_model_id push_to_hub_organization "
+                "push_to_hub_token",
+     IGNORED, .help = "nothing is uploaded"},
     {SWITCH("enable_packed_data_mode"), IGNORED, .help = "packed shards are recognized"},
     {SWITCH("use_nvidia_dataset"), IGNORED, .help = "the layout of shards is recognized"},
     {CLI_TEXT("framework", NULL), IGNORED, .help = "Berth computes by itself"},
@@ -406,7 +556,6 @@ static const struct option_row ignored[] = {
     {SWITCH("disable_tcmalloc"), IGNORED, .help = "no other allocator is loaded"},
     {CLI_TEXT("docker_image", NULL), .aliases = "volume", IGNORED,
      .help = "Berth runs where it is started: `docker run ... berth ...` is a container"},
-    {SWITCH("debug"), IGNORED, .help = "it opens a shell in the launcher's container"},
 };
 
 #define LEGACY_COUNT (sizeof legacies / sizeof *legacies)
@@ -431,6 +580,23 @@ void cli_legacy_nearer(const char *name, struct option_spelling *nearest) {
     for (size_t i = 0; (row = cli_legacy_row(i)) != NULL; i++) {
         option_row_nearer(name, row, nearest);
     }
+}
+
+int cli_legacy_value(const char *name, const char **value) {
+    static const struct {
+        const char *name, *theirs, *ours; // ours NULL: none
+    } values[] = {{"model_file", "0", NULL},        {"tensorboard_logdir", "", NULL},
+                  {"batch_size", "-1", NULL},       {"precision", "bfloat16", "bf16"},
+                  {"precision", "float16", "fp16"}, {"precision", "float32", "fp32"},
+                  {"dtype", "bfloat16", "bf16"},    {"dtype", "float16", "fp16"},
+                  {"dtype", "float32", "fp32"}};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        if (option_same_name(name, values[i].name) && strcmp(*value, values[i].theirs) == 0) {
+            *value = values[i].ours;
+            return values[i].ours != NULL;
+        }
+    }
+    return 1;
 }
 
 // As it is written in help.

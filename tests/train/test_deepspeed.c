@@ -447,8 +447,9 @@ static void test_errors_name_file_and_key(void **state) {
            "no known key has a similar name");
     refuse("{\"train_batch_size\":8,\"fp16\":{\"enable\":true}}", BERTH_CONFIG, "fp16.enable",
            "\"enabled\"");
-    refuse("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"Adam\",\"params\":{\"learning\":1}}}",
-           BERTH_CONFIG, "optimizer.params.learning", "nearest");
+    refuse("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"Adam\",\"params\":{\"weight_decai\":"
+           "1}}}",
+           BERTH_CONFIG, "optimizer.params.weight_decai", "nearest known one is \"weight_decay\"");
     refuse("{\"train_batch_size\":8,\"optimizer\":{\"params\":{\"max_grad_norm\":1.0}}}",
            BERTH_CONFIG, "max_grad_norm", "gradient_clipping");
     refuse("{\"train_batch_size\":\"many\"}", BERTH_CONFIG, "train_batch_size", "an integer");

@@ -246,6 +246,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     }
     TRY(open_feed(job, error));
     TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, job->comm, error));
+    strategy_count(config, job->batching.total_steps, &job->log);
     TRY(schedule_init(&job->schedule, config, job->batching.total_steps, error));
     if (schedule_is_zero(&job->schedule)) {
         log_warning(&job->log,
