@@ -95,11 +95,14 @@ expect_file scalars/events.out.tfevents.*
 # --- the fields of transformers' TrainingArguments ---
 
 arguments="berth finetune squad --model_name_or_path $work/base --train_file data.json --validation_file data.json
-    --max_seq_length 64 --max_steps 30 --output_dir fields --dry-run"
+    --max_seq_length 64 --max_steps 30 --output_dir fields --dry-run --json_summary fields.jsonl"
+recorded() { # NAME VALUE, of the settings of the run
+    grep -q "\"$1\":\"$2\"" fields.jsonl || fail "no setting $1 $2"
+    rm fields.jsonl
+}
 original run_qa.py $arguments --warmup_steps 0.1 --logging_steps 0.1 --save_steps 0.5 --eval_steps 0.25 --eval_strategy steps
-setting 'warmup_proportion +0.1'
 setting 'warmup_steps +3'
-setting 'eval_steps +0.25'
+recorded eval_steps 0.25
 original run_qa.py $arguments --warmup_steps 5 --lr_scheduler_type cosine_with_restarts
 setting 'schedule +cosine'
 setting 'warmup_steps +5'
@@ -108,9 +111,9 @@ for schedule in polynomial inverse_sqrt; do
     setting "schedule +$schedule"
 done
 original run_qa.py $arguments --ddp_timeout 1800
-setting 'comm_timeout +1800'
+recorded comm_timeout 1800
 original run_qa.py $arguments --activation_checkpointing
-setting 'gradient_checkpointing +true'
+recorded gradient_checkpointing true
 original run_qa.py $arguments --run_name one --data_seed 3 --save_only_model --log_level info --dataloader_pin_memory False \
     --ddp_find_unused_parameters False --hub_model_id me/mine --model_revision main --token hf_x --fsdp --debug \
     --neftune_noise_alpha 0 --train_sampling_strategy random --label_names start end --no_use_fast_tokenizer

@@ -41,9 +41,9 @@ original "Intel: \`launch_benchmark.py" berth --model-name=bert_large --precisio
     --framework=tensorflow --batch-size=-1 -- train_option=SQuAD DEBIAN_FRONTEND=noninteractive \
     config-file=$BERT_LARGE_DIR/bert_config.json init-checkpoint=$BERT_LARGE_DIR/bert_model.ckpt do-train=True \
     train-file=$SQUAD_DIR/train-v1.1.json output-dir=quick --dry-run
-setting precision bf16
-setting train_batch_size 24
-expect_err '--batch_size "-1" has no effect: it means none'
+expect_line '^  precision +bf16$'
+expect_line '^  train_batch_size +24$'
+expect_err '--batch-size "-1" has no effect: it means none'
 expect_err '--DEBIAN_FRONTEND has no effect'
 squad_line large --benchmark-only --num-cores=2 --num-intra-threads=1 --num-inter-threads=1 --socket-id=-1 \
     --volume "$BERT_LARGE_DIR:$BERT_LARGE_DIR" --volume data:data --docker-image intel/tf --verbose --disable-tcmalloc

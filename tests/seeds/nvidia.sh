@@ -28,8 +28,8 @@ pretraining_line() { # WORDS...
         --profile-start 3 --dry-run "$@"
 }
 pretraining_line
-setting total_steps 7038
-setting logging_steps 2
+expect_line "max_steps : 7038 "
+grep -qE '"logging_steps": ?"?2"?[,}]' results/dllogger.json || fail "not every second update"
 for flag in num_workers no_dense_sequence_output disable_jit_fusions cuda_graphs profile_start; do
     expect_err "--$flag has no effect: "
 done

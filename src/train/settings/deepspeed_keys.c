@@ -273,7 +273,8 @@ static enum berth_status unknown(const char *path, const struct key *key,
             "%s: key \"%s\" is not allowed; use \"gradient_clipping\" at the top level", path,
             full);
     }
-    if (!option_is_near(key->name, nearest.distance)) {
+    if (!option_is_near(key->name, nearest.distance) &&
+        strncmp(nearest.text, key->name, strlen(key->name)) != 0) {
         return error_set(error, BERTH_CONFIG,
                          "%s: unknown key \"%s\"; no known key has a similar name: remove it", path,
                          full);
