@@ -213,6 +213,9 @@ int cli_is_truth_word(const char *word);
 // Flags of the original scripts that are not settings (legacy.c), for the verbs that replace these
 // scripts.
 int cli_takes_legacy(const struct cli_verb *verb);
+// Those of them without effect (ignored.c).
+extern const struct option_row cli_ignored[];
+extern const size_t cli_ignored_count;
 // The row of a name; NULL: unknown. Row by row; NULL at the end.
 const struct option_row *cli_legacy_find(const char *name);
 const struct option_row *cli_legacy_row(size_t index);
