@@ -120,7 +120,8 @@ struct cli_call {
     int do_predict;                     // of SQuAD's scripts; -1: not given
     int download_only;                  // fetch the model and exit
     const struct cli_script *script;    // whose flags these are; NULL: Berth's own
-    char script_flag[OPTION_NAME_SIZE]; // which shows it
+    char script_flag[OPTION_NAME_SIZE]; // which shows it; "": two flags together do
+    unsigned script_halves;             // which of these two were given, of each program
     int is_dllogger;                    // --json-summary: NVIDIA's or Habana's program
     int fuses_adam;                     // --use_fused_adam
     const struct cli_demo *demo;        // NULL: none

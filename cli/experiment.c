@@ -33,24 +33,44 @@ static enum berth_status take_number(struct cli_call *call, const char *row, con
     return take(call, row, memory_string(text), error);
 }
 
-// A member of a member that is named by the sequences' length.
+// A member of a member that is named by the sequences' length; the program's default is 512.
 static const json *of_length(const struct cli_call *call, const json *object) {
+    const int is_given = option_is_given(&call->config, option_find("max_seq_length"));
     char length[32];
-    snprintf(length, sizeof length, "%lld", (long long)call->config.max_seq_length);
+    snprintf(length, sizeof length, "%lld",
+             is_given ? (long long)call->config.max_seq_length : 512LL);
     return json_member(object, length);
+}
+
+// In the original --max_steps ends a run whose schedule is that of the file.
+static enum berth_status take_end(struct cli_call *call, const json *training,
+                                  struct berth_error *error) {
+    struct berth_config *config = &call->config;
+    const struct option_row *steps = option_find("max_steps");
+    char text[NUMBER_TEXT_SIZE];
+    if (!json_is_number_value(json_member(training, "total_training_steps")) ||
+        !option_is_given(config, steps) || config->max_steps <= 0) {
+        return BERTH_OK;
+    }
+    snprintf(text, sizeof text, "%lld", (long long)config->max_steps);
+    cli_note(call,
+             "--max_steps %s ends the run, as --steps_this_run does; the schedule is that of the "
+             "total_training_steps in %s",
+             text, config->config_file);
+    option_forget(config, steps);
+    return take(call, "steps_this_run", memory_string(text), error);
 }
 
 static enum berth_status take_settings(struct cli_call *call, const json *root,
                                        struct berth_error *error) {
     static const struct {
         const char *key, *row;
-    } settings[] = {{"learning_rate", "learning_rate"},
-                    {"warmup_proportion", "warmup_proportion"},
-                    {"decay_rate", "decay_rate"},
-                    {"decay_step", "decay_step"},
-                    {"total_training_steps", "max_steps"}};
+    } settings[] = {{"learning_rate", "learning_rate"}, {"warmup_proportion", "warmup_proportion"},
+                    {"decay_rate", "decay_rate"},       {"decay_step", "decay_step"},
+                    {"weight_decay", "weight_decay"},   {"total_training_steps", "max_steps"}};
     const json *mixed = of_length(call, json_member(root, "mixed_seq_training"));
     const json *training = mixed != NULL ? mixed : json_member(root, "training");
+    TRY(take_end(call, training, error));
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         TRY(take_number(call, settings[i].row, json_member(training, settings[i].key), error));
     }

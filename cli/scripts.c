@@ -30,72 +30,140 @@ static const char *intel(const struct cli_call *call) {
     return "intel";
 }
 
+static const char *hugging_face(const struct cli_call *call) {
+    (void)call;
+    return "hugging-face";
+}
+
 // Its fused optimizer has no bias correction; without it, BertAdam.
 static const char *habana(const struct cli_call *call) {
     return call->fuses_adam ? "habana" : "habana-bertadam";
 }
 
-// Its two phases differ in their length.
+static int is_half(const struct cli_call *call) {
+    return call->config.precision == BERTH_BF16 || call->config.precision == BERTH_FP16;
+}
+
+// apex's FusedAdam in fp16, BertAdam in fp32.
+static const char *nvidia_squad(const struct cli_call *call) {
+    return is_half(call) ? "nvidia-squad" : "nvidia-squad-bertadam";
+}
+
 static const char *bing_bert(const struct cli_call *call) {
-    return is_given(call, "max_seq_length") && call->config.max_seq_length <= 128 ? "bing-128"
-                                                                                  : "bing-512";
+    (void)call;
+    return "bing-bert";
 }
 
 // Without the engine's file, the baseline program: FusedAdam in fp16, BertAdam in fp32.
 static const char *bing_bert_squad(const struct cli_call *call) {
-    return call->config.deepspeed_config != NULL || call->config.precision == BERTH_BF16
-               ? "bing-bert-squad"
-               : "bing-bert-squad-baseline";
+    return call->config.deepspeed_config != NULL || is_half(call) ? "bing-bert-squad"
+                                                                  : "bing-bert-squad-baseline";
 }
 
-// In this order: a flag shows the first program that has it.
+// In this order: the line is that of the first program which one of its flags, or two, show.
 static const struct cli_script {
-    const char *flags; // that only this program has, of those that have the job
-    unsigned job;
     const char *program;
+    unsigned job;
     const char *(*recipe)(const struct cli_call *call);
+    const char *flags;   // that only this program has, of those that have the job; NULL: none
+    const char *pair[2]; // two that only this program has together; NULL: none
 } scripts[] = {
-    {"model_name", JOB_TRAIN, "Intel's launcher", intel},
-    {"num_train_steps num_warmup_steps input_file save_checkpoints_steps bert_config_file",
-     JOB_PRETRAIN, "Google's run_pretraining", google},
-    {"cf data_path_prefix load_training_checkpoint load_cp use_nvidia_dataset ckpt_to_save",
-     JOB_PRETRAIN, "BingBert's deepspeed_train.py", bing_bert},
-    {"job_name ckpt_type origin_bert_config_file deepspeed_transformer_kernel", JOB_FINETUNE_SQUAD,
-     "BingBertSquad", bing_bert_squad},
-    {"bert_config_file save_checkpoints_steps mpi_workers_sync_gradients experimental_gelu "
-     "inter_op "
-     "intra_op use_tpu",
-     JOB_FINETUNE, "Google's and Intel's programs", google},
-    {"use_fused_adam use_habana hmp autocast throughput_warmup_steps eval_script "
-     "per_param_grad_clipping use_hpu_graphs",
-     JOB_FINETUNE_SQUAD, "Habana's run_squad", habana},
+    {.program = "Intel's launcher", .job = JOB_TRAIN, .recipe = intel, .flags = "model_name"},
+    {.program = "a script of Hugging Face's transformers",
+     .job = JOB_FINETUNE | JOB_PRETRAIN_MLM,
+     .recipe = hugging_face,
+     .pair = {"model_name_or_path", "do_train"}},
+    {.program = "Google's run_pretraining",
+     .job = JOB_PRETRAIN,
+     .recipe = google,
+     .flags =
+         "num_train_steps num_warmup_steps input_file save_checkpoints_steps bert_config_file"},
+    {.program = "BingBert's deepspeed_train.py",
+     .job = JOB_PRETRAIN,
+     .recipe = bing_bert,
+     .flags = "cf data_path_prefix load_training_checkpoint load_cp use_nvidia_dataset "
+              "ckpt_to_save"},
+    {.program = "BingBertSquad",
+     .job = JOB_FINETUNE_SQUAD,
+     .recipe = bing_bert_squad,
+     .flags = "job_name ckpt_type origin_bert_config_file deepspeed_transformer_kernel"},
+    {.program = "Google's and Intel's programs",
+     .job = JOB_FINETUNE,
+     .recipe = google,
+     .flags = "bert_config_file save_checkpoints_steps mpi_workers_sync_gradients "
+              "experimental_gelu inter_op intra_op use_tpu"},
+    {.program = "Habana's run_squad",
+     .job = JOB_FINETUNE_SQUAD,
+     .recipe = habana,
+     .flags = "use_fused_adam use_habana hmp autocast throughput_warmup_steps "
+              "per_param_grad_clipping use_hpu_graphs"},
+    {.program = "NVIDIA's run_squad",
+     .job = JOB_FINETUNE_SQUAD,
+     .recipe = nvidia_squad,
+     .flags = "eval_script",
+     .pair = {"bert_model", "init_checkpoint"}},
 };
+#define SCRIPT_COUNT (sizeof scripts / sizeof *scripts)
+_Static_assert(2 * SCRIPT_COUNT <= 32, "a bit of script_halves for each flag of a pair");
+
+// The flag of that name; "": it has none.
+static void find_flag(const struct cli_script *script, const char *name,
+                      char flag[OPTION_NAME_SIZE]) {
+    const char *flags = script->flags;
+    while (option_next_name(&flags, flag)) {
+        if (option_same_name(name, flag)) {
+            return;
+        }
+    }
+    flag[0] = '\0';
+}
+
+static int completes_pair(struct cli_call *call, const struct cli_script *script,
+                          const char *name) {
+    const unsigned at = 2 * (unsigned)(script - scripts);
+    for (unsigned i = 0; script->pair[0] != NULL && i < 2; i++) {
+        call->script_halves |= (unsigned)option_same_name(name, script->pair[i]) << (at + i);
+    }
+    return (call->script_halves >> at & 3) == 3;
+}
 
 void cli_script_note_flag(struct cli_call *call, const char *name) {
     call->fuses_adam |= option_same_name(name, "use_fused_adam");
     call->is_dllogger |= strcmp(name, "json-summary") == 0; // Berth's own name has a _
-    for (size_t i = 0; call->script == NULL && i < sizeof scripts / sizeof *scripts; i++) {
-        const char *flags = scripts[i].flags;
+    const struct cli_script *end = call->script != NULL ? call->script : scripts + SCRIPT_COUNT;
+    for (const struct cli_script *script = scripts; script < end; script++) {
         char flag[OPTION_NAME_SIZE];
-        while ((scripts[i].job & call->verb->jobs) != 0 && option_next_name(&flags, flag)) {
-            if (option_same_name(name, flag)) {
-                call->script = &scripts[i];
-                memcpy(call->script_flag, flag, sizeof flag);
-            }
+        find_flag(script, name, flag);
+        const int shows = completes_pair(call, script, name) || flag[0] != '\0';
+        if (shows && (script->job & call->verb->jobs) != 0) {
+            call->script = script;
+            memcpy(call->script_flag, flag, sizeof flag);
+            return;
         }
     }
 }
 
-static enum berth_status take_recipe(struct cli_call *call, struct berth_error *error) {
+static void note_recipe(const struct cli_call *call, const char *recipe) {
     const struct cli_script *script = call->script;
-    if (script == NULL || call->config.recipe != NULL) {
+    char flags[3 * OPTION_NAME_SIZE];
+    if (call->script_flag[0] != '\0') {
+        snprintf(flags, sizeof flags, "--%s is a flag", call->script_flag);
+    } else {
+        snprintf(flags, sizeof flags, "--%s and --%s are both flags", script->pair[0],
+                 script->pair[1]);
+    }
+    cli_note(call,
+             "%s of %s: other settings default to its values (--recipe %s: its optimizer, schedule "
+             "and defaults)",
+             flags, script->program, recipe);
+}
+
+static enum berth_status take_recipe(struct cli_call *call, struct berth_error *error) {
+    if (call->script == NULL || call->config.recipe != NULL) {
         return BERTH_OK;
     }
-    const char *recipe = script->recipe(call);
-    cli_note(call,
-             "--%s is a flag of %s: other settings default to its values (--recipe %s: its "
-             "optimizer, schedule and defaults)",
-             call->script_flag, script->program, recipe);
+    const char *recipe = call->script->recipe(call);
+    note_recipe(call, recipe);
     return set(call, "recipe", recipe, error);
 }
 

@@ -202,7 +202,8 @@ struct berth_config {
     const char *lr_scaling; /* factor of learning_rate by the number K of processes: "none", "sqrt"
                                (of K) or "linear" (K) */
     double warmup_proportion;
-    int64_t warmup_steps; /* > 0: overrides warmup_proportion */
+    int64_t warmup_steps; /* > 0: overrides warmup_proportion; 0: no warm-up if it was set by
+                             berth_config_set, and warmup_proportion was not */
     const char *schedule; /* see `berth finetune squad --help all` */
     double warmup_min_lr;
     double lr_offset;  /* added to the learning rate of every update */
@@ -331,6 +332,10 @@ struct berth_config {
     const char *gpu_exchange; /* of ranks on GPUs: "nccl", "mpi"; "auto": NCCL where it can be */
 
     int tf32; /* round the operands of fp32 products to TF32, on devices that do */
+
+    const char *steps_rule; /* what num_train_epochs means for the schedule: "run", "epochs" or
+                               "examples"; NULL: "run" */
+    int warmup_round_up;    /* the number of updates that warmup_proportion makes is rounded up */
 };
 
 /* Sets every field to its default; required before a struct is used. `size` is the struct's size in

@@ -227,6 +227,7 @@ static enum berth_status embed(const struct berth_encoder *encoder, const struct
         const struct packer_source source = texts_source(&pass.texts);
         const struct infer_args args = {.source = &source,
                                         .group = request->group,
+                                        .reads_first = request->how.pooling == BERTH_POOL_CLS,
                                         .keep = keep,
                                         .kept_count = (int64_t)pass.size,
                                         .take = take,

@@ -285,8 +285,9 @@ const struct option_row option_rows[] = {
      .choices = "hdf5|tfrecord", .help = "file format of the instances"},
 
     {TEXT("training", recipe, NULL), FREE, COMMON, .jobs = JOB_TRAIN, .unit = "NAME",
-     .choices = "nvidia-phase1|nvidia-phase2|bing-128|bing-512|google|intel|piz-daint|lumi|"
-                "bing-bert-squad|bing-bert-squad-baseline|habana|habana-bertadam",
+     .choices = "nvidia-phase1|nvidia-phase2|bing-128|bing-512|bing-bert|google|intel|piz-daint|"
+                "lumi|bing-bert-squad|bing-bert-squad-baseline|habana|habana-bertadam|nvidia-squad|"
+                "nvidia-squad-bertadam|hugging-face",
      .help = "published settings, of pre-training or (from google on) of fine-tuning; options on "
              "the command line take precedence",
      .shown = "none"},
@@ -314,6 +315,13 @@ const struct option_row option_rows[] = {
      .unit = "N", .aliases = "num_train_steps max_train_steps", .help = "stop after N updates",
      .shown = "0: as num_train_epochs says",
      .job_defaults = {{JOB_PRETRAIN, "1000", "1000, unless num_train_epochs is given"}}},
+    {TEXT("training", steps_rule, "run"), NOTED, .jobs = JOB_FINETUNE, .unit = "RULE",
+     .choices = "run|epochs|examples",
+     .help = "what num_train_epochs means for the schedule; run: the schedule is as long as the "
+             "run; epochs: it is as long as all epochs, and max_steps and max_steps_per_epoch only "
+             "end the run earlier, as in BingBertSquad; examples: without max_steps, run and "
+             "schedule have num_train_epochs x examples / train_batch_size updates, rounded down, "
+             "as in Google's programs"},
     {INTEGER("training", max_steps_per_epoch, "0"), KEPT, .jobs = JOB_FINETUNE | JOB_PRETRAIN_MLM,
      AT_LEAST(-1), .unit = "N", .help = "end each epoch after N updates", .shown = "0: no limit"},
     {FLAG("training", dataloader_drop_last, "false"), KEPT, .jobs = JOB_TRAIN,
@@ -352,13 +360,17 @@ const struct option_row option_rows[] = {
      .job_defaults = {{JOB_PRETRAIN, "0.01", NULL}}},
     {INTEGER("learning-rate", warmup_steps, "0"), NOTED, .jobs = JOB_TRAIN, AT_LEAST(0),
      .unit = "N", DEEPSPEED("scheduler.params.warmup_num_steps", "1000"),
-     .aliases = "num_warmup_steps", .help = "number of updates for warm-up",
-     .shown = "0: as warmup_proportion says"},
+     .aliases = "num_warmup_steps",
+     .help = "number of updates for warm-up; 0, where it is given without warmup_proportion: none",
+     .shown = "as warmup_proportion says"},
+    {FLAG("learning-rate", warmup_round_up, "false"), NOTED, .jobs = JOB_TRAIN,
+     .help = "round the number of updates that warmup_proportion makes up, as transformers does"},
     {TEXT("learning-rate", schedule, "linear"), NOTED, .jobs = JOB_TRAIN, .unit = "RULE",
      DEEPSPEED("scheduler.type", NULL), .aliases = "scheduler lr_schedule",
-     .choices = "linear|bertadam|google|poly|constant|constant_warmup|cosine|polynomial|"
-                "inverse_sqrt|EE|LE|EP|warmup_log|warmup_linear|warmup_decay_log|"
-                "warmup_decay_linear|warmup_cosine_log|warmup_cosine_linear",
+     .choices =
+         "linear|linear_ahead|bertadam|google|poly|constant|constant_warmup|cosine|polynomial|"
+         "inverse_sqrt|EE|LE|EP|warmup_log|warmup_linear|warmup_decay_log|"
+         "warmup_decay_linear|warmup_cosine_log|warmup_cosine_linear",
      .help = "schedule of the learning rate; linear: warm-up, then linear decay to 0",
      .job_defaults = {{JOB_PRETRAIN, "poly", NULL}}},
     {REAL("learning-rate", lr_offset, "0"), NOTED, .jobs = JOB_TRAIN, AT_LEAST(0), .unit = "RATE",

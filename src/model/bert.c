@@ -329,21 +329,26 @@ void bert_forward(const struct bert *model, struct bert_activations *activations
     activations->head->forward(&last);
 }
 
-struct mat bert_logits(const struct bert_activations *activations, const struct batch *batch) {
+// 1: a row of logits for each token; 0: one for each sequence.
+static int answers_tokens(const struct bert *model) {
+    return bert_head_of(model->table->head)->per_token && !bert_head_reads_some(model);
+}
+
+struct mat bert_logits(const struct bert *model, const struct bert_activations *activations,
+                       const struct batch *batch) {
     return mat_rows(activations->logits, 0,
-                    activations->head->per_token ? batch->row_count
-                                                 : batch_round(batch->sequence_count));
+                    answers_tokens(model) ? batch->row_count : batch_round(batch->sequence_count));
 }
 
 int64_t bert_logit_count(const struct bert *model, int64_t length) {
-    const int64_t rows = bert_head_of(model->table->head)->per_token ? length : 1;
-    return rows * param_head_outputs(model->table->head, model->config);
+    return (answers_tokens(model) ? length : 1) *
+           param_head_outputs(model->table->head, model->config);
 }
 
-struct bert_rows bert_logit_rows(const struct bert_activations *activations,
-                                 const struct batch *batch, int64_t sequence) {
-    int64_t first = batch->cu_seqlens[sequence];
-    if (!activations->head->per_token) {
+struct bert_rows bert_logit_rows(const struct bert *model, const struct batch *batch,
+                                 int64_t sequence) {
+    const int64_t first = batch->cu_seqlens[sequence];
+    if (!answers_tokens(model)) {
         return (struct bert_rows){.first = sequence, .count = 1};
     }
     return (struct bert_rows){.first = first, .count = batch->cu_seqlens[sequence + 1] - first};

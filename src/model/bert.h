@@ -48,6 +48,7 @@ struct bert {
     int64_t max_masked;         // masked or labelled tokens of a batch at most
     int64_t max_length;         // of a training batch's sequences at most
     struct param_frozen frozen; // the backward pass leaves their gradients 0
+    int reads_first; // without a head: 1 if only sequences' first rows are read (infer.h)
     // Of training on classes; without weights the plain cross entropy.
     struct class_rule class_rule;
 };
@@ -90,8 +91,10 @@ void bert_forward(const struct bert *model, struct bert_activations *activations
 // The output: [row_count, 2] for a span model, [row_count, num_labels] for a token classifier;
 // [batch_round(S), num_labels] for a classifier; [batch_round(S), 2] for the pre-training head,
 // [batch_round(S), 0] for masked tokens alone, whose decoder logits are computed piecewise and not
-// kept. Without a head, the last layer's output [row_count, H], in inference only.
-struct mat bert_logits(const struct bert_activations *activations, const struct batch *batch);
+// kept. Without a head, the last layer's output, in inference only: [row_count, H], or
+// [batch_round(S), H] if only first rows are read.
+struct mat bert_logits(const struct bert *model, const struct bert_activations *activations,
+                       const struct batch *batch);
 
 // The number of logits of a sequence of that length.
 int64_t bert_logit_count(const struct bert *model, int64_t length);
@@ -100,8 +103,8 @@ int64_t bert_logit_count(const struct bert *model, int64_t length);
 struct bert_rows {
     int64_t first, count;
 };
-struct bert_rows bert_logit_rows(const struct bert_activations *activations,
-                                 const struct batch *batch, int64_t sequence);
+struct bert_rows bert_logit_rows(const struct bert *model, const struct batch *batch,
+                                 int64_t sequence);
 
 // Writes the loss of each sequence to losses[S] (device memory, in the activations; see
 // bert_losses) and adds the gradient of loss_scale * (sum of the losses) to weights.gradients. Call

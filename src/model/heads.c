@@ -476,6 +476,7 @@ const struct bert_head *bert_head_of(enum param_head head) {
 int bert_head_reads_some(const struct bert *model) {
     const enum param_head head = model->table->head;
     return head == PARAM_HEAD_EMBEDDING ? model->config->embedding.pooling == BERTH_POOL_CLS
+           : head == PARAM_HEAD_NONE    ? model->reads_first
                                         : heads[head].reads_some;
 }
 

@@ -30,7 +30,7 @@ done
 COLUMNS=200 run finetune squad --help all
 for words in '--doc_stride N' '[128]' '--max_query_length N' '[64]' '--n_best_size N' '[20]' '--max_answer_length N' '[30]' \
     '--weight_decay X' "[0.01, for lamb 0]; DeepSpeed's key: optimizer.params.weight_decay" '--save_steps N|auto' \
-    '[42]; a resumed run must keep it' --local_rank --fp16 'linear, bertadam' '--logging_steps N'; do
+    '[42]; a resumed run must keep it' --local_rank --fp16 'linear, linear_ahead, bertadam' '--logging_steps N'; do
     expect_out "$words"
 done
 COLUMNS=200 run pretrain --help all

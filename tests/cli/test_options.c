@@ -170,7 +170,7 @@ static void bad_values_name_option_range_and_value(void **state) {
     expect_refusal("seed", "-1", "a whole number of at least 0, found \"-1\"");
     expect_refusal("do_lower_case", "maybe", "true or false");
     expect_refusal("precision", "fp8", "one of fp32, bf16");
-    expect_refusal("schedule", "Linear", "linear, bertadam");
+    expect_refusal("schedule", "Linear", "linear, linear_ahead");
     expect_refusal("train_file", "", "some text");
     expect_refusal("lerning_rate", "1", "did you mean \"learning_rate\"");
 }

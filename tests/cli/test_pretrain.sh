@@ -157,13 +157,13 @@ run pretrain --recipe google --model phase1 --input_dir "$short" --output none -
     --max_steps 40 --warmup_proportion 0.5
 expect_code 0
 grep -qE 'warmup_steps *20$' "$out" || fail "another warm-up than was asked for"
-for recipe in bing-128 bing-512 google; do
+for recipe in bing-128 bing-512 bing-bert google; do
     run pretrain --recipe $recipe --model phase1 --input_dir "$short" --output none --dry-run
     expect_code 0
 done
 run pretrain --recipe nvidia --model phase1 --input_dir "$short" --output none
 expect_code 2
-expect_err "nvidia-phase1, nvidia-phase2, bing-128, bing-512, google"
+expect_err "nvidia-phase1, nvidia-phase2, bing-128, bing-512, bing-bert, google"
 
 # The second phase in the same folder, stopped in the middle, then once more by the flag alone.
 second="--config_file model/config.json --vocab_file model/vocab.txt --input_dir $long

@@ -110,7 +110,7 @@ expect_err "fp16 runs as bf16"
 expect_out "loss_scale                       0"
 plan $base --optimizer bertadam --per_param_grad_clipping True --no_decay bias,LayerNorm
 expect_out "optimizer                        bertadam"
-expect_out "clip_by                          tensor"
+expect_out "clip_by                          both"
 plan $base --optim adamw_torch --lr_schedule EE --lr_offset 1e-5
 expect_out "schedule                         EE"
 plan finetune squad --model_name_or_path "$work/model" --train_file "$work/data.json" \

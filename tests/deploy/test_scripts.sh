@@ -89,7 +89,7 @@ setting validation_file squad/mini-dev-v1.1.json
 for name in fp32_classifier_training.sh fp32_training_single_node.sh; do
     script $mrpc OUTPUT_DIR="$name.out" "$name" --dry-run
     expect_code 0
-    setting epochs 30
+    setting total_steps 18 # int(20 / 32 * 30)
     setting train_batch_size 32
 done
 script $mrpc OUTPUT_DIR=mrpc MPI_NUM_PROCESSES=$processes fp32_training_single_node.sh
@@ -105,7 +105,7 @@ expect_file class/eval_results.txt
 if [ $processes = 2 ]; then
     script $mrpc OUTPUT_DIR=multi fp32_training_multi_node.sh --dry-run
     expect_code 0
-    setting epochs 3
+    setting total_steps 1
     setting optimizer adam_weight_decay
     [ -z "$(ls multi)" ] || fail "a dry run wrote"
     script CHECKPOINT_DIR=google DATASET_DIR=glue/MRPC OUTPUT_DIR=multi fp32_training_multi_node.sh

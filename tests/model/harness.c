@@ -150,7 +150,7 @@ float *harness_gradients(struct harness *harness) {
 }
 
 float *harness_logits(struct harness *harness, const struct batch *batch) {
-    struct mat logits = bert_logits(harness->activations, batch);
+    struct mat logits = bert_logits(&harness->model, harness->activations, batch);
     return download(harness, logits.data, logits.rows * logits.cols);
 }
 

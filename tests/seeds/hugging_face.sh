@@ -145,7 +145,7 @@ expect_err 'train.csv: text_column sentence1, text_pair_column sentence2, label_
 expect_file pairs/eval_results.json
 # The same as the columns' names say, byte for byte.
 original run_glue.py berth finetune classify --model_name_or_path "$work/base" --train_file train.csv \
-    --validation_file train.csv --output_dir chosen $small --text_column sentence1 --text_pair_column sentence2 \
+    --validation_file train.csv --do_train --output_dir chosen $small --text_column sentence1 --text_pair_column sentence2 \
     --label_column label
 cmp -s pairs/model.safetensors chosen/model.safetensors || fail "other columns than sentence1, sentence2, label"
 # A test file has no labels.
@@ -160,7 +160,7 @@ rows = list(csv.reader(sys.stdin))
 writer = csv.writer(sys.stdout)
 writer.writerow(rows[0])
 writer.writerows([first, label, second] for first, second, label in rows[1:])' >other.csv
-original run_glue.py berth finetune classify --model_name_or_path "$work/base" --train_file other.csv --output_dir other $small
+original run_glue.py berth finetune classify --model_name_or_path "$work/base" --train_file other.csv --do_train --output_dir other $small
 expect_err 'text_column question, text_pair_column answer, label_column label'
 cmp -s pairs/model.safetensors other/model.safetensors || fail "other texts"
 sed '1s/label/class/' train.csv >unlabelled.csv

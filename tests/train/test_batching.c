@@ -61,6 +61,62 @@ static void test_contradictions_name_all_four(void **state) {
     refuse(4, 0, 8, (const char *const[]){"4", "8", NULL});
 }
 
+// steps_rule: 100 examples in 250 windows, updates of 32, two and a half epochs.
+static void test_rules_of_the_number_of_updates(void **state) {
+    static const struct {
+        const char *rule;
+        int64_t max_steps, of_an_epoch;
+        int drop_last;
+        int64_t run, schedule;
+    } cases[] = {
+        {NULL, 0, 0, 0, 20, 20},     {"run", 0, 0, 0, 20, 20},    {"run", 7, 0, 0, 7, 7},
+        {"run", 0, 3, 0, 8, 8},      {"epochs", 0, 0, 0, 20, 20}, {"epochs", 7, 0, 0, 7, 20},
+        {"epochs", 0, 3, 0, 8, 20},  {"epochs", 0, 0, 1, 18, 18}, {"epochs", 7, 0, 1, 7, 18},
+        {"examples", 0, 0, 0, 7, 7}, {"examples", 9, 0, 0, 9, 9}, // 7.8
+        {"examples", 0, 0, 1, 7, 7},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct berth_config config = make(32, 0, 0);
+        struct batching b;
+        config.steps_rule = cases[i].rule;
+        config.num_train_epochs = 2.5;
+        config.max_steps = cases[i].max_steps;
+        config.max_steps_per_epoch = cases[i].of_an_epoch;
+        config.dataloader_drop_last = cases[i].drop_last;
+        assert_int_equal(batching_resolve(&b, &config, 250, 1, NULL), BERTH_OK);
+        if (cases[i].drop_last) {
+            assert_int_equal(batching_drop_last(&b, &config, NULL), BERTH_OK);
+        }
+        assert_int_equal(batching_follow_rule(&b, &config, 100, NULL), BERTH_OK);
+        assert_int_equal(b.total_steps, cases[i].run);
+        assert_int_equal(b.schedule_steps, cases[i].schedule);
+    }
+}
+
+// Google's own numbers: MRPC, SQuAD.
+static void test_updates_by_examples(void **state) {
+    static const struct {
+        int64_t examples, batch;
+        double epochs;
+        int64_t steps;
+    } cases[] = {{3668, 32, 3, 343}, {87599, 24, 2, 7299}, {87599, 24, 0.01, 36}, {8, 64, 1, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct berth_config config = make(cases[i].batch, 0, 0);
+        struct batching b;
+        config.steps_rule = "examples";
+        config.num_train_epochs = cases[i].epochs;
+        assert_int_equal(batching_resolve(&b, &config, 90000, 1, NULL), BERTH_OK);
+        assert_int_equal(batching_follow_rule(&b, &config, cases[i].examples, NULL), BERTH_OK);
+        assert_int_equal(b.total_steps, cases[i].steps);
+        assert_int_equal(b.schedule_steps, cases[i].steps);
+    }
+    struct berth_config config = make(32, 0, 0);
+    struct batching b;
+    struct berth_error error;
+    config.steps_rule = "passes";
+    assert_int_equal(batching_follow_rule(&b, &config, 1, &error), BERTH_USAGE);
+}
+
 // With parts of their own, an update has the same micro-batches on any number of ranks, none of
 // which is larger than those that the ranks would have without.
 static void test_parts_decide_on_micro_batches(void **state) {
@@ -381,6 +437,8 @@ static void test_sizes_of_no_whole_groups(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_two_give_the_third),
+        cmocka_unit_test(test_rules_of_the_number_of_updates),
+        cmocka_unit_test(test_updates_by_examples),
         cmocka_unit_test(test_contradictions_name_all_four),
         cmocka_unit_test(test_parts_decide_on_micro_batches),
         cmocka_unit_test(test_updates_and_places),

@@ -123,6 +123,20 @@ static void write_own_files(void) {
 
 // --- tests --------------------------------------------------------------------------------------
 
+// In eval_results.txt "loss" is that of the evaluation once more, as in Google's program.
+static void expect_loss_twice(const char *folder) {
+    char *text, *first, *second;
+    size_t length;
+    assert_int_equal(
+        file_read(fixture_path(folder, "eval_results.txt"), 4096, &text, &length, NULL), BERTH_OK);
+    first = strstr(text, "eval_loss = ");
+    second = strstr(text, "\nloss = ");
+    assert_true(first != NULL && second != NULL);
+    assert_string_equal(strtok(first + strlen("eval_loss = "), "\n"),
+                        strtok(second + strlen("\nloss = "), "\n"));
+    memory_free(text);
+}
+
 static void own_classes_are_learnt(void **state) {
     write_own_files();
     struct fixture_run run = own_run("out");
@@ -135,6 +149,7 @@ static void own_classes_are_learnt(void **state) {
     fixture_assert_holds(fixture_path("out", "eval_results.txt"),
                          "eval_accuracy = 1.0\neval_loss = 0.");
     fixture_assert_holds(fixture_path("out", "eval_results.txt"), "\nglobal_step = 60\nloss = 0.");
+    expect_loss_twice("out");
     fixture_assert_holds(fixture_path("out", "config.json"), "\"BertForSequenceClassification\"");
     fixture_assert_holds(fixture_path("out", "config.json"),
                          "\"0\": \"cold\",\n    \"1\": \"warm\"");

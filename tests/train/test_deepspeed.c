@@ -193,6 +193,17 @@ static void test_lamb(void **state) {
     assert_int_equal(config.adam_w_mode, 1); // the name wins, as there
 }
 
+static struct berth_config with_settings(const char *text, const char *name, const char *value) {
+    struct berth_config config;
+    struct berth_error error = {0};
+    option_defaults(&config);
+    set(&config, name, value);
+    if (apply(&config, text, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    return config;
+}
+
 static void test_schedules(void **state) {
     struct berth_config config =
         good("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"adam\",\"params\":{\"lr\":1e-4}},"
@@ -213,19 +224,17 @@ static void test_schedules(void **state) {
     assert_string_equal(config.schedule, "warmup_cosine_linear");
     assert_true(config.learning_rate == 1e-4 && fabs(config.warmup_min_lr - 1e-5) < 1e-20);
     assert_true(config.cos_min_ratio == 0.2);
+    config = good("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"WarmupLR\",\"params\":"
+                  "{\"warmup_num_steps\":0}}}");
+    assert_int_equal(config.warmup_steps, 0);
+    assert_int_equal(option_is_given(&config, option_find("warmup_steps")), 1); // none
+    config =
+        with_settings("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"WarmupLR\",\"params\":"
+                      "{\"warmup_num_steps\":50}}}",
+                      "warmup_proportion", "0.5");
+    assert_int_equal(config.warmup_steps, 0); // the command line takes precedence
     config = good("{\"train_batch_size\":8,\"scheduler\":{\"type\":\"WarmupLR\"}}");
     assert_note("no scheduler.params.warmup_max_lr: DeepSpeed's default of 0.001");
-}
-
-static struct berth_config with_settings(const char *text, const char *name, const char *value) {
-    struct berth_config config;
-    struct berth_error error = {0};
-    option_defaults(&config);
-    set(&config, name, value);
-    if (apply(&config, text, &error) != BERTH_OK) {
-        fail_msg("%s", error.message);
-    }
-    return config;
 }
 
 static void test_without_a_scheduler(void **state) {

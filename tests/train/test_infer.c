@@ -38,6 +38,12 @@ static struct packer_sequence get(const void *data, size_t index) {
                                     .masked_count = (int32_t)(index % (MASKED + 1))};
 }
 
+static struct packer_sequence get_unmasked(const void *data, size_t index) {
+    struct packer_sequence sequence = get(data, index);
+    sequence.masked_count = 0;
+    return sequence;
+}
+
 static struct packer_sequence get_other(const void *data, size_t index) {
     struct packer_sequence sequence = get(data, index);
     sequence.ids = ids[index < SEQUENCES - 1 ? index : 0];
@@ -58,7 +64,7 @@ struct setting {
     const char *layout; // of the ranks (comm/job.h)
     enum param_head head;
     size_t group;
-    int keeps;
+    int keeps, reads_first;
     int stopped, other; // ranks; 0: none
 };
 
@@ -128,8 +134,10 @@ static void infer(struct engine *engine, struct outcome *outcome, struct comm *c
     const struct setting *setting = &outcome->setting;
     const int rank = comm->rank, masks = setting->head == PARAM_HEAD_PRETRAINING;
     const volatile int stop = setting->stopped == rank && rank > 0;
-    const struct packer_source source = {
-        .get = setting->other == rank && rank > 0 ? get_other : get, .count = SEQUENCES};
+    const struct packer_source source = {.get = setting->other == rank && rank > 0 ? get_other
+                                                : setting->reads_first             ? get_unmasked
+                                                                                   : get,
+                                         .count = SEQUENCES};
     const struct batch_extent extent = {.tokens = BATCH_TOKENS,
                                         .sequences = BATCH_TOKENS / 4,
                                         .masked = masks ? SEQUENCES * MASKED : 0,
@@ -142,6 +150,7 @@ static void infer(struct engine *engine, struct outcome *outcome, struct comm *c
                                     .phase = "predict",
                                     .stop = &stop,
                                     .group = setting->group,
+                                    .reads_first = setting->reads_first,
                                     .keep = setting->keeps ? keep : NULL,
                                     .kept_count = KEPT,
                                     .take = take,
@@ -239,6 +248,24 @@ static void test_any_number_of_ranks_gives_the_same_results(void **state) {
         check_layouts((struct setting){.head = heads[i]});
     }
     check_layouts((struct setting){.head = PARAM_HEAD_NONE, .keeps = 1, .group = 20});
+    check_layouts((struct setting){.head = PARAM_HEAD_NONE, .reads_first = 1});
+}
+
+static void test_first_rows_alone_are_the_first_of_all_rows(void **state) {
+    struct setting setting = {.layout = "1x1", .head = PARAM_HEAD_NONE, .reads_first = 1};
+    struct outcome first = run(&setting);
+    setting.reads_first = 0;
+    struct outcome all = run(&setting);
+    const size_t size = (size_t)shape.hidden_size;
+    const float *numbers = all.numbers;
+    assert_int_equal(first.count, SEQUENCES * (1 + size));
+    for (size_t i = 0; i < SEQUENCES; i++) {
+        assert_memory_equal(first.numbers + i * (1 + size), numbers, (1 + size) * sizeof(float));
+        numbers += 1 + (size_t)get(NULL, (size_t)numbers[0]).length * size;
+    }
+    assert_ptr_equal(numbers, all.numbers + all.count);
+    outcome_done(&first);
+    outcome_done(&all);
 }
 
 // Groups come one after the other. The first batch is not timed, which tells its size: there would
@@ -283,6 +310,7 @@ static void test_other_sequences_are_an_error_of_all(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_number_of_ranks_gives_the_same_results),
+        cmocka_unit_test(test_first_rows_alone_are_the_first_of_all_rows),
         cmocka_unit_test(test_batches_are_of_one_group),
         cmocka_unit_test(test_a_stop_of_one_rank_stops_all),
         cmocka_unit_test(test_other_sequences_are_an_error_of_all),

@@ -50,6 +50,56 @@ static void test_linear_is_continuous(void **state) {
     expect(&s, 9, LR * 0.9);
 }
 
+// As Habana's fused Adam has them: its scheduler steps before the update.
+static void test_linear_ahead_begins_with_the_second_rate(void **state) {
+    struct schedule s = make("linear_ahead", 20, 0.1, 0);
+    expect(&s, 0, 1.5e-5);
+    expect(&s, 1, 3e-5);
+    for (int step = 2; step < 20; step++) {
+        expect(&s, step, 3e-5 * (19 - step) / 18);
+    }
+    s = make("linear_ahead", 10, 1, 0); // where the original divides by zero
+    expect(&s, 8, LR * 0.9);
+    expect(&s, 9, LR);
+}
+
+// As transformers: 2.6 updates are three.
+static void test_warmup_is_rounded_up(void **state) {
+    struct berth_config config;
+    struct schedule s;
+    option_defaults(&config);
+    config.learning_rate = LR;
+    config.warmup_proportion = 0.13;
+    config.warmup_round_up = 1;
+    assert_int_equal(schedule_init(&s, &config, 20, NULL), BERTH_OK);
+    assert_int_equal(s.warmup_steps, 3);
+    for (int step = 0; step < 20; step++) {
+        expect(&s, step, LR * (step < 3 ? step / 3.0 : (20 - step) / 17.0));
+    }
+    config.warmup_steps = 4; // overrides the proportion
+    assert_int_equal(schedule_init(&s, &config, 20, NULL), BERTH_OK);
+    expect(&s, 3, LR * 0.75);
+    config.warmup_steps = 0;
+    config.warmup_proportion = 0;
+    assert_int_equal(schedule_init(&s, &config, 20, NULL), BERTH_OK);
+    expect(&s, 0, LR);
+}
+
+// --warmup_steps 0 is a number that was given; with a proportion beside it, that decides.
+static void test_no_updates_of_warmup(void **state) {
+    struct berth_config config;
+    option_defaults(&config);
+    schedule_settle_warmup(&config);
+    assert_true(config.warmup_proportion == 0.1);
+    assert_int_equal(option_set(&config, option_find("warmup_steps"), "0", NULL), BERTH_OK);
+    struct berth_config both = config;
+    schedule_settle_warmup(&config);
+    assert_true(config.warmup_proportion == 0);
+    assert_int_equal(option_set(&both, option_find("warmup_proportion"), "0.2", NULL), BERTH_OK);
+    schedule_settle_warmup(&both);
+    assert_true(both.warmup_proportion == 0.2);
+}
+
 static void test_bertadam_jumps(void **state) {
     struct schedule s = make("bertadam", 100, 0.1, 0);
     expect(&s, 9, LR * 0.9);
@@ -166,12 +216,14 @@ static void test_updates_that_warm_up(void **state) {
         assert_int_equal(s.warmup_steps, cases[i].warm);
     }
     struct schedule zero = make("linear", 1, 0.1, 0), some = make("linear", 2, 0.1, 0);
-    assert_int_equal(schedule_is_zero(&zero), 1);
-    assert_int_equal(schedule_is_zero(&some), 0);
+    assert_int_equal(schedule_is_zero(&zero, 1), 1);
+    assert_int_equal(schedule_is_zero(&some, 2), 0);
+    assert_int_equal(schedule_is_zero(&some, 1), 1); // a run that ends before its schedule
+    assert_int_equal(schedule_is_zero(&some, 0), 0);
     zero = make("poly", 1, 0.01, 0);
-    assert_int_equal(schedule_is_zero(&zero), 1);
+    assert_int_equal(schedule_is_zero(&zero, 1), 1);
     some = make("constant", 1, 0.5, 0);
-    assert_int_equal(schedule_is_zero(&some), 0);
+    assert_int_equal(schedule_is_zero(&some, 1), 0);
 }
 
 // --- at every step ------------------------------------------------------------------------------
@@ -184,6 +236,9 @@ static double power(double base, double exponent) {
 
 static double want_linear(int s) {
     return s < WARM ? s / 8.0 : (40 - s) / 32.0;
+}
+static double want_linear_ahead(int s) {
+    return s + 1 < WARM ? (s + 1) / 8.0 : (39 - s) / 32.0;
 }
 static double want_bertadam(int s) {
     return s < WARM ? s / 8.0 : (40 - s) / 40.0;
@@ -248,6 +303,7 @@ static const struct {
     int from_minimum;         // low: warmup_min_lr, else 0
 } every[] = {
     {"linear", want_linear, 0},
+    {"linear_ahead", want_linear_ahead, 0},
     {"bertadam", want_bertadam, 0},
     {"google", want_bertadam, 0},
     {"poly", want_poly, 0},
@@ -322,7 +378,8 @@ static void test_rates_never_leave_their_range(void **state) {
 
 // A run that continues after its planned end: a rate that has fallen to zero stays there.
 static void test_after_the_end(void **state) {
-    static const char *const falling[] = {"linear", "bertadam", "google", "poly", "cosine", "EP"};
+    static const char *const falling[] = {"linear", "linear_ahead", "bertadam", "google",
+                                          "poly",   "cosine",       "EP"};
     for (size_t i = 0; i < sizeof falling / sizeof *falling; i++) {
         struct schedule s = make(falling[i], 40, 0.2, 0);
         for (int step = 40; step < 120; step++) {
@@ -345,6 +402,9 @@ static void test_unknown_name(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear_is_continuous),
+        cmocka_unit_test(test_linear_ahead_begins_with_the_second_rate),
+        cmocka_unit_test(test_warmup_is_rounded_up),
+        cmocka_unit_test(test_no_updates_of_warmup),
         cmocka_unit_test(test_bertadam_jumps),
         cmocka_unit_test(test_google),
         cmocka_unit_test(test_poly),

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 // Number of epochs whose order is walked to find the worst case; a longer run gets an upper bound.
 #define WALKED_EPOCHS 32
@@ -169,6 +170,32 @@ enum berth_status batching_run_on(struct batching *batching, const struct berth_
     }
     return count_steps(batching, config,
                        (double)batching->features / (double)batching->update_sequences, error);
+}
+
+// Updates of all epochs, which nothing ends earlier.
+static int64_t whole_epochs(const struct batching *b, const struct berth_config *config) {
+    const int64_t last = config->dataloader_drop_last ? 0 : b->update_sequences - 1;
+    const int64_t updates = (b->features + last) / b->update_sequences;
+    return (int64_t)ceil(config->num_train_epochs * (double)updates - 1e-9);
+}
+
+// As Google's programs count: int(examples / train_batch_size * num_train_epochs).
+static int64_t whole_updates(const struct batching *b, const struct berth_config *config,
+                             int64_t examples) {
+    const int64_t steps =
+        (int64_t)((double)examples / (double)b->update_sequences * config->num_train_epochs);
+    return steps > 0 || config->num_train_epochs <= 0 ? steps : 1;
+}
+
+enum berth_status batching_follow_rule(struct batching *b, const struct berth_config *config,
+                                       int64_t examples, struct berth_error *error) {
+    const char *rule = config->steps_rule != NULL ? config->steps_rule : "run";
+    TRY(option_check_choice(config, "steps_rule", error));
+    if (strcmp(rule, "examples") == 0 && config->max_steps <= 0) {
+        b->total_steps = whole_updates(b, config, examples);
+    }
+    b->schedule_steps = strcmp(rule, "epochs") == 0 ? whole_epochs(b, config) : b->total_steps;
+    return BERTH_OK;
 }
 
 double batching_epochs(const struct batching *b, int64_t step) {

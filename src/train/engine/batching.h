@@ -31,6 +31,7 @@ struct batching {
     int64_t accumulation; // micro-batches of a rank in an update; 0: as many as the tokens require
     int64_t updates_per_epoch;
     int64_t total_steps;
+    int64_t schedule_steps; // length of the schedule: total_steps, unless steps_rule says otherwise
     int runs_on;
 };
 
@@ -62,6 +63,11 @@ enum berth_status batching_drop_last(struct batching *batching, const struct ber
 // these are not known in advance.
 enum berth_status batching_run_on(struct batching *batching, const struct berth_config *config,
                                   int64_t max_predictions, struct berth_error *error);
+
+// steps_rule, of resolved sizes: the length of the schedule and, by examples, that of the run.
+// `examples` are those of an epoch before windows. An unknown rule is BERTH_USAGE.
+enum berth_status batching_follow_rule(struct batching *batching, const struct berth_config *config,
+                                       int64_t examples, struct berth_error *error);
 
 // The number of completed epochs after `step` updates, and whether one ended within the last
 // update.

@@ -4,11 +4,20 @@
 #include "core/arena.h"
 #include "train/engine/profile.h"
 
+static struct bert model_of(const struct state *state, const struct bert_config *config,
+                            const struct engine_shape *shape) {
+    struct bert model = state_model(state, config);
+    model.max_masked = batch_extent_larger(&shape->train, &shape->infer).masked;
+    model.max_length = shape->train.max_length;
+    model.reads_first = 1; // as a prediction may choose: fewer rows need memory of their own
+    return model;
+}
+
 static struct batch_extent worst_of(const struct state *state, const struct bert_config *config,
                                     const struct engine_shape *shape) {
     struct batch_extent worst = batch_extent_larger(&shape->train, &shape->infer);
     worst.labels = config->problem == BERT_LABELS ? config->num_labels : 0;
-    const struct bert model = {.config = config, .table = state->table};
+    const struct bert model = model_of(state, config, shape);
     worst.head_rows = bert_head_rows(&model, worst.tokens, worst.sequences, worst.masked);
     return worst;
 }
@@ -29,14 +38,6 @@ static struct device_shape device_shape_of(const struct state *state,
         .training = shape->train.tokens > 0,
         .int8 = state->is_int8,
     };
-}
-
-static struct bert model_of(const struct state *state, const struct bert_config *config,
-                            const struct engine_shape *shape) {
-    struct bert model = state_model(state, config);
-    model.max_masked = batch_extent_larger(&shape->train, &shape->infer).masked;
-    model.max_length = shape->train.max_length;
-    return model;
 }
 
 // Both kinds of activations start at the beginning of the same arena.

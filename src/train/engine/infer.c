@@ -337,13 +337,13 @@ static void copy_words(const struct prediction *prediction, size_t batch, float 
 // Likewise, of a batch without keep_words.
 static void keep_batch(const struct prediction *prediction, size_t batch, float *to) {
     const struct infer_args *args = prediction->args;
-    const struct batch *packed = &prediction->engine->packer.batch;
+    const struct engine *engine = prediction->engine;
+    const struct batch *packed = &engine->packer.batch;
     const size_t first = prediction->starts[batch];
-    const int64_t columns = bert_logits(prediction->engine->inference, packed).cols;
+    const int64_t columns = bert_logits(&engine->model, engine->inference, packed).cols;
     int64_t masked = 0;
     for (size_t i = first; i < prediction->starts[batch + 1]; i++) {
-        const struct bert_rows rows =
-            bert_logit_rows(prediction->engine->inference, packed, (int64_t)(i - first));
+        const struct bert_rows rows = bert_logit_rows(&engine->model, packed, (int64_t)(i - first));
         const float *logits = prediction->logits + rows.first * columns;
         if (args->keep != NULL) {
             args->keep(args->context, logits, rows.count * columns, to);
@@ -371,9 +371,8 @@ static enum berth_status run_batch(struct prediction *prediction, size_t number,
                                      .count = prediction->starts[number + 1] - first};
     bert_forward(&engine->model, engine->inference, engine_load(engine, &load), &none);
     const struct batch *batch = &engine->packer.batch;
-    const struct mat logits = bert_logits(engine->inference, batch);
-    const struct bert_rows last =
-        bert_logit_rows(engine->inference, batch, batch->sequence_count - 1);
+    const struct mat logits = bert_logits(&engine->model, engine->inference, batch);
+    const struct bert_rows last = bert_logit_rows(&engine->model, batch, batch->sequence_count - 1);
     TRY(device->status(device, error));
     device->download(device, prediction->logits, logits.data,
                      (size_t)((last.first + last.count) * logits.cols) * sizeof(float));
@@ -514,6 +513,7 @@ enum berth_status infer_run(struct engine *engine, const struct infer_args *args
                             struct infer_result *result, struct berth_error *error) {
     struct prediction prediction = {.engine = engine, .args = args, .result = result};
     *result = (struct infer_result){0};
+    engine->model.reads_first = args->reads_first;
     enum berth_status status = prepare(&prediction, error);
     for (size_t first = 0;
          first < prediction.batch_count && status == BERTH_OK && !result->stopped;) {

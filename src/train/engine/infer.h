@@ -44,7 +44,9 @@ struct infer_args {
     const struct berth_log *log;       // reports progress as the phase `phase`
     const char *phase;
     const volatile int *stop; // may be NULL
-    size_t group; // batches have sequences of one group of so many neighbours; 0: of all
+    size_t group;    // batches have sequences of one group of so many neighbours; 0: of all
+    int reads_first; // of an encoder: 1 if a sequence's logits are its first row alone; then no
+                     // token is masked
     // Makes kept[kept_count] of a sequence's logits, which `take` then receives in place of them;
     // called by the rank that computed them. NULL: the logits are kept.
     void (*keep)(void *context, const float *logits, int64_t count, float *kept);

@@ -161,7 +161,6 @@ static enum berth_status predict_set(struct predict_job *job, struct berth_run_r
     struct task_results results = {.use = job->use,
                                    .folder = job->config.output_dir,
                                    .score = &score,
-                                   .train_loss = NAN,
                                    .seconds = timing.seconds};
     TRY(comm_settle(job->comm, is_first(job) ? write_results(job, &results, error) : BERTH_OK,
                     error));

@@ -104,6 +104,16 @@ static void note_phases(const struct training_job *job) {
     }
 }
 
+static void note_precision(const struct training_job *job) {
+    const char *recipe = job->config.recipe;
+    if (job->config.precision == BERTH_PRECISION_AUTO && recipe_is_fp32(recipe, job->task->jobs)) {
+        log_note(&job->log,
+                 "the program of recipe %s computes in fp32; here it is bf16 if the device has "
+                 "instructions for it (--precision fp32: as in the program)",
+                 recipe);
+    }
+}
+
 // --lr_scaling: all rates of the schedule, in proportion.
 static enum berth_status scale_rates(struct training_job *job, struct berth_error *error) {
     struct berth_config *config = &job->config;
@@ -132,6 +142,8 @@ static enum berth_status settle(struct training_job *job, struct berth_error *er
         TRY(deepspeed_apply(config, config->deepspeed_config, &job->log, error));
     }
     TRY(recipe_apply(config, &typed, job->task->jobs, error));
+    note_precision(job);
+    schedule_settle_warmup(config);
     TRY(job->task->settle(config, TASK_TRAIN, error));
     TRY(strategy_settle(config, &job->log, error));
     note_phases(job);
@@ -246,14 +258,15 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     }
     TRY(open_feed(job, error));
     TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, job->comm, error));
+    TRY(batching_follow_rule(&job->batching, config, job->train.examples, error));
     strategy_count(config, job->batching.total_steps, &job->log);
-    TRY(schedule_init(&job->schedule, config, job->batching.total_steps, error));
-    if (schedule_is_zero(&job->schedule)) {
+    TRY(schedule_init(&job->schedule, config, job->batching.schedule_steps, error));
+    if (schedule_is_zero(&job->schedule, job->batching.total_steps)) {
         log_warning(&job->log,
                     "the learning rate of every update is 0, and nothing will be trained: schedule "
                     "%s, updates: %" PRId64 ", of these warm-up: %" PRId64
                     ", learning_rate %g; --schedule constant has no warm-up",
-                    config->schedule, job->schedule.total_steps, job->schedule.warmup_steps,
+                    config->schedule, job->batching.total_steps, job->schedule.warmup_steps,
                     config->learning_rate);
     }
     return BERTH_OK;
@@ -440,7 +453,7 @@ static enum berth_status write_outputs(struct training_job *job, const struct tr
                                    .folder = folder,
                                    .score = &loop->score,
                                    .step = loop->model_step,
-                                   .train_loss = job->progress.last_loss,
+                                   .is_training = 1,
                                    .seconds = loop->prediction_seconds};
     return job->task->write(&job->evaluation.set, &results, error);
 }

@@ -96,6 +96,7 @@ static void report_optimizer(const struct training_plan *plan, const struct bert
         log_text("schedule_formula", plan->schedule->row->formula),
         log_real("learning_rate", config->learning_rate),
         log_text("lr_scaling", config->lr_scaling),
+        log_integer("schedule_steps", plan->schedule->total_steps),
         log_integer("warmup_steps", plan->schedule->warmup_steps),
         log_real("weight_decay", config->weight_decay),
         log_text("no_decay", config->no_decay),

@@ -22,6 +22,11 @@ static double rate_linear(const struct schedule *s, int64_t step) {
     return s->learning_rate * (s->warmup < 1 || x < s->warmup ? factor : 1);
 }
 
+// The scheduler of NVIDIA's and Habana's programs steps before the update.
+static double rate_linear_ahead(const struct schedule *s, int64_t step) {
+    return rate_linear(s, step + 1);
+}
+
 static double rate_bertadam(const struct schedule *s, int64_t step) {
     double x = share(s, step);
     return s->learning_rate * (x < s->warmup ? x / s->warmup : at_least_zero(1 - x));
@@ -168,6 +173,7 @@ static double rate_ep(const struct schedule *s, int64_t step) {
 
 const struct schedule_row schedule_rows[] = {
     {"linear", "x < w: x/w, else (1-x)/(1-w)", rate_linear, WARMUP_SHARE},
+    {"linear_ahead", "p < w: p/w, else (1-p)/(1-w)", rate_linear_ahead, WARMUP_WHOLE},
     {"bertadam", "x < w: x/w, else 1-x", rate_bertadam, WARMUP_SHARE},
     {"google", "step < n: step/n, else 1-x", rate_google, WARMUP_WHOLE},
     {"poly", "p < w: p/w, else (1-p)^0.5", rate_poly, WARMUP_WHOLE},
@@ -205,12 +211,15 @@ static const struct schedule_row *find(const char *name) {
 static void set_warmup(struct schedule *schedule, const struct berth_config *config) {
     int64_t total_steps = schedule->total_steps;
     double share = (double)total_steps * config->warmup_proportion;
+    const int64_t whole = config->warmup_steps > 0  ? config->warmup_steps
+                          : config->warmup_round_up ? (int64_t)ceil(share)
+                                                    : 0;
     if (schedule->row->warmup == WARMUP_NONE) {
         schedule->warmup_steps = 0;
         schedule->warmup = 0;
-    } else if (config->warmup_steps > 0) {
-        schedule->warmup_steps = config->warmup_steps;
-        schedule->warmup = total_steps > 0 ? (double)config->warmup_steps / (double)total_steps : 0;
+    } else if (whole > 0) {
+        schedule->warmup_steps = whole;
+        schedule->warmup = total_steps > 0 ? (double)whole / (double)total_steps : 0;
     } else {
         schedule->warmup = config->warmup_proportion;
         schedule->warmup_steps =
@@ -254,11 +263,18 @@ double schedule_rate(const struct schedule *schedule, int64_t step) {
     return schedule->row->rate(schedule, step - schedule->first) + schedule->offset;
 }
 
-int schedule_is_zero(const struct schedule *schedule) {
-    for (int64_t step = 0; step < schedule->total_steps; step++) {
+void schedule_settle_warmup(struct berth_config *config) {
+    if (config->warmup_steps == 0 && option_is_given(config, option_find("warmup_steps")) &&
+        !option_is_given(config, option_find("warmup_proportion"))) {
+        config->warmup_proportion = 0;
+    }
+}
+
+int schedule_is_zero(const struct schedule *schedule, int64_t updates) {
+    for (int64_t step = 0; step < updates; step++) {
         if (schedule_rate(schedule, step) > 0) {
             return 0;
         }
     }
-    return schedule->total_steps > 0;
+    return updates > 0;
 }

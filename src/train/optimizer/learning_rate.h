@@ -47,6 +47,10 @@ struct schedule_row {
 extern const struct schedule_row schedule_rows[];
 extern const size_t schedule_row_count;
 
+// A warmup_steps of 0 that was given, without a warmup_proportion, is no warm-up: the proportion
+// becomes 0.
+void schedule_settle_warmup(struct berth_config *config);
+
 // warmup_steps > 0 overrides warmup_proportion. An unknown name is BERTH_USAGE; the error lists the
 // known ones.
 enum berth_status schedule_init(struct schedule *schedule, const struct berth_config *config,
@@ -62,7 +66,7 @@ void schedule_restart(struct schedule *schedule, const struct berth_config *conf
 // The rate of update `step`, counted from the run's first, 0; skipped updates are not counted.
 double schedule_rate(const struct schedule *schedule, int64_t step);
 
-// Whether every update of the run has the rate 0, so that nothing is trained.
-int schedule_is_zero(const struct schedule *schedule);
+// Whether each of a run's `updates` has the rate 0, so that nothing is trained.
+int schedule_is_zero(const struct schedule *schedule, int64_t updates);
 
 #endif

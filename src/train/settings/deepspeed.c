@@ -330,7 +330,9 @@ static enum berth_status take_schedule(struct reading *r, struct berth_error *er
         return BERTH_OK;
     }
     TRY(schedule->cosine ? take_ratios(r, error) : take_rates(r, error));
-    TRY(take(r, "warmup_steps", error));
+    if (!is_given(r, "warmup_proportion")) {
+        TRY(take(r, "warmup_steps", error));
+    }
     if (deepspeed_value(r->root, "scheduler.params.total_num_steps") != NULL) {
         log_note(
             r->log,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The recipes, as in the published scripts of NVIDIA, DeepSpeed's BingBert and BingBertSquad,
-// Google and CSCS (Piz Daint, LUMI).
+// Google, Intel, Habana, CSCS (Piz Daint, LUMI) and Hugging Face.
 #include "train/settings/recipes.h"
 
 #include "core/options.h"
@@ -72,6 +72,15 @@ static const struct setting bing_512[] = {
     {"max_grad_norm", "1"},
 };
 
+// The program's own values. The rest is in the experiment's file and in DeepSpeed's; whatever that
+// says, the program sets the rate itself, and its groups of parameters their weight decay.
+static const struct setting bing_bert[] = {
+    {"max_seq_length", "512"},
+    {"max_predictions_per_seq", "80"},
+    {"schedule", "LE"},
+    {"weight_decay", "0.01"},
+};
+
 static const struct setting google[] = {
     {"max_seq_length", "128"},
     {"max_predictions_per_seq", "20"},
@@ -87,10 +96,10 @@ static const struct setting google[] = {
 };
 
 static const struct setting google_finetuning[] = {
-    {"train_batch_size", "32"},   {"learning_rate", "5e-5"}, {"num_train_epochs", "3"},
-    {"warmup_proportion", "0.1"}, {"weight_decay", "0.01"},  {"optimizer", "adam_weight_decay"},
-    {"schedule", "google"},       {"save_steps", "1000"},    {"predict_batch_size", "8"},
-    {"max_grad_norm", "1"},
+    {"train_batch_size", "32"},   {"learning_rate", "5e-5"},  {"num_train_epochs", "3"},
+    {"warmup_proportion", "0.1"}, {"weight_decay", "0.01"},   {"optimizer", "adam_weight_decay"},
+    {"schedule", "google"},       {"save_steps", "1000"},     {"predict_batch_size", "8"},
+    {"max_grad_norm", "1"},       {"steps_rule", "examples"},
 };
 
 // The keys of Intel's launcher have defaults of their own.
@@ -107,36 +116,63 @@ static const struct setting intel_finetuning[] = {
     {"train_batch_size", "24"},   {"learning_rate", "3e-5"}, {"num_train_epochs", "20"},
     {"warmup_proportion", "0.1"}, {"weight_decay", "0.01"},  {"optimizer", "adam_weight_decay"},
     {"schedule", "google"},       {"save_steps", "1000"},    {"predict_batch_size", "8"},
-    {"max_grad_norm", "1"},       {"max_seq_length", "512"},
+    {"max_grad_norm", "1"},       {"max_seq_length", "512"}, {"steps_rule", "examples"},
 };
 
 // Without weight decay on its devices.
 static const struct setting habana[] = {
     {"train_batch_size", "32"},   {"learning_rate", "5e-5"}, {"num_train_epochs", "3"},
     {"warmup_proportion", "0.1"}, {"optimizer", "adamw"},    {"bias_correction", "false"},
-    {"weight_decay", "0"},        {"adam_epsilon", "1e-6"},  {"schedule", "linear"},
+    {"weight_decay", "0"},        {"adam_epsilon", "1e-6"},  {"schedule", "linear_ahead"},
     {"predict_batch_size", "8"},  {"max_grad_norm", "1"},    {"logging_steps", "50"},
+    {"steps_rule", "epochs"},
 };
 
-static const struct setting habana_bertadam[] = {
-    {"train_batch_size", "32"},   {"learning_rate", "5e-5"},   {"num_train_epochs", "3"},
-    {"warmup_proportion", "0.1"}, {"optimizer", "bertadam"},   {"weight_decay", "0.01"},
-    {"schedule", "bertadam"},     {"predict_batch_size", "8"}, {"logging_steps", "50"},
+// apex's FusedAdam, of NVIDIA's run_squad in fp16.
+static const struct setting nvidia_squad[] = {
+    {"train_batch_size", "32"},   {"learning_rate", "5e-5"}, {"num_train_epochs", "3"},
+    {"warmup_proportion", "0.1"}, {"optimizer", "adamw"},    {"bias_correction", "false"},
+    {"weight_decay", "0.01"},     {"adam_epsilon", "1e-8"},  {"schedule", "linear_ahead"},
+    {"predict_batch_size", "8"},  {"max_grad_norm", "1"},    {"logging_steps", "50"},
+    {"steps_rule", "epochs"},
 };
 
-// Keras's features, no schedule, no clipping and no weight decay.
+// BertAdam of Habana's and NVIDIA's run_squad. Before it clips, the program has clipped the norm of
+// all gradients. Its schedule has no jump, unlike that of pytorch-pretrained-bert's BertAdam.
+static const struct setting bertadam_squad[] = {
+    {"train_batch_size", "32"},   {"learning_rate", "5e-5"}, {"num_train_epochs", "3"},
+    {"warmup_proportion", "0.1"}, {"optimizer", "bertadam"}, {"weight_decay", "0.01"},
+    {"clip_by", "both"},          {"max_grad_norm", "1"},    {"schedule", "linear"},
+    {"predict_batch_size", "8"},  {"logging_steps", "50"},   {"steps_rule", "epochs"},
+};
+
+// transformers' TrainingArguments.
+static const struct setting hugging_face[] = {
+    {"per_device_train_batch_size", "8"},
+    {"learning_rate", "5e-5"},
+    {"num_train_epochs", "3"},
+    {"warmup_proportion", "0"},
+    {"warmup_round_up", "true"},
+    {"weight_decay", "0"},
+    {"optimizer", "adamw"},
+    {"schedule", "linear"},
+    {"max_grad_norm", "1"},
+};
+
+// Keras's features, no schedule, no clipping and no weight decay; a decay that is asked for acts on
+// all parameters, which are one group.
 static const struct setting piz_daint[] = {
     {"features", "keras"},     {"keras_answers", "all"},  {"keras_end", "exclusive"},
     {"max_seq_length", "384"}, {"num_train_epochs", "1"}, {"train_batch_size", "512"},
     {"learning_rate", "5e-5"}, {"schedule", "constant"},  {"weight_decay", "0"},
-    {"max_grad_norm", "0"},
+    {"max_grad_norm", "0"},    {"no_decay", "none"},
 };
 
 static const struct setting lumi[] = {
     {"features", "keras"},     {"keras_answers", "first"}, {"keras_end", "inclusive"},
     {"max_seq_length", "384"}, {"num_train_epochs", "2"},  {"train_batch_size", "256"},
     {"learning_rate", "5e-5"}, {"schedule", "constant"},   {"weight_decay", "0"},
-    {"max_grad_norm", "0"},
+    {"max_grad_norm", "0"},    {"no_decay", "none"},
 };
 
 // apex's FusedAdam where there is no DeepSpeed file. The program sets the rate itself, and its
@@ -145,13 +181,14 @@ static const struct setting bing_bert_squad[] = {
     {"schedule", "bertadam"},     {"warmup_proportion", "0.1"}, {"weight_decay", "0.01"},
     {"bias_correction", "false"}, {"learning_rate", "5e-5"},    {"num_train_epochs", "3"},
     {"max_grad_norm", "1"},       {"logging_steps", "100"},     {"predict_batch_size", "8"},
+    {"steps_rule", "epochs"},
 };
 
-// In fp32.
 static const struct setting bing_bert_squad_baseline[] = {
     {"schedule", "bertadam"}, {"warmup_proportion", "0.1"}, {"optimizer", "bertadam"},
     {"clip_by", "both"},      {"learning_rate", "5e-5"},    {"num_train_epochs", "3"},
     {"max_grad_norm", "1"},   {"logging_steps", "100"},     {"predict_batch_size", "8"},
+    {"steps_rule", "epochs"}, {"precision", "fp32"},
 };
 
 #define RECIPE(its_job, its_name, list)                                                            \
@@ -163,6 +200,7 @@ static const struct recipe {
     unsigned job;
     const struct setting *settings;
     size_t count;
+    int is_fp32;                // recipe_is_fp32
     int prefers_file;           // recipe_prefers_file
     const char *overrides_file; // settings whose value is the program's own, whatever the DeepSpeed
                                 // file says; separated by spaces
@@ -171,23 +209,29 @@ static const struct recipe {
     {RECIPE(JOB_PRETRAIN, "nvidia-phase2", nvidia_phase2)},
     {RECIPE(JOB_PRETRAIN, "bing-128", bing_128)},
     {RECIPE(JOB_PRETRAIN, "bing-512", bing_512)},
-    {RECIPE(JOB_PRETRAIN, "google", google)},
-    {RECIPE(JOB_FINETUNE, "google", google_finetuning)},
-    {RECIPE(JOB_PRETRAIN, "intel", intel)},
-    {RECIPE(JOB_FINETUNE, "intel", intel_finetuning)},
-    {RECIPE(JOB_FINETUNE_SQUAD, "habana", habana)},
-    {RECIPE(JOB_FINETUNE_SQUAD, "habana-bertadam", habana_bertadam)},
-    {RECIPE(JOB_FINETUNE_SQUAD, "piz-daint", piz_daint)},
-    {RECIPE(JOB_FINETUNE_SQUAD, "lumi", lumi)},
+    {RECIPE(JOB_PRETRAIN, "bing-bert", bing_bert), .overrides_file = "schedule weight_decay"},
+    {RECIPE(JOB_PRETRAIN, "google", google), .is_fp32 = 1},
+    {RECIPE(JOB_FINETUNE, "google", google_finetuning), .is_fp32 = 1},
+    {RECIPE(JOB_PRETRAIN, "intel", intel), .is_fp32 = 1},
+    {RECIPE(JOB_FINETUNE, "intel", intel_finetuning), .is_fp32 = 1},
+    {RECIPE(JOB_FINETUNE | JOB_PRETRAIN_MLM, "hugging-face", hugging_face), .is_fp32 = 1},
+    {RECIPE(JOB_FINETUNE_SQUAD, "habana", habana), .is_fp32 = 1},
+    {RECIPE(JOB_FINETUNE_SQUAD, "habana-bertadam", bertadam_squad), .is_fp32 = 1},
+    {RECIPE(JOB_FINETUNE_SQUAD, "nvidia-squad", nvidia_squad)},
+    {RECIPE(JOB_FINETUNE_SQUAD, "nvidia-squad-bertadam", bertadam_squad), .is_fp32 = 1},
+    {RECIPE(JOB_FINETUNE_SQUAD, "piz-daint", piz_daint), .is_fp32 = 1},
+    {RECIPE(JOB_FINETUNE_SQUAD, "lumi", lumi), .is_fp32 = 1},
     {RECIPE(JOB_FINETUNE_SQUAD, "bing-bert-squad", bing_bert_squad), .prefers_file = 1,
      .overrides_file = "schedule weight_decay"},
     {RECIPE(JOB_FINETUNE_SQUAD, "bing-bert-squad-baseline", bing_bert_squad_baseline)},
 };
 
-// Equivalent settings.
+// Settings that another one decides as well.
 static const struct setting rivals[] = {
     {"max_steps", "num_train_epochs"},
     {"warmup_steps", "warmup_proportion"},
+    {"warmup_proportion", "warmup_steps"},
+    {"per_device_train_batch_size", "train_batch_size"},
 };
 
 static int is_chosen(const struct berth_config *config, const char *name) {
@@ -228,9 +272,20 @@ static int overrides_file(const struct recipe *recipe, const struct setting *set
     return 0;
 }
 
+int recipe_is_fp32(const char *name, unsigned job) {
+    const struct recipe *recipe = find_recipe(name, job);
+    return recipe != NULL && recipe->is_fp32;
+}
+
 int recipe_prefers_file(const char *name) {
     const struct recipe *recipe = find_recipe(name, JOB_FINETUNE);
     return recipe != NULL && recipe->prefers_file;
+}
+
+static const char *job_name(unsigned job) {
+    return (job & JOB_PRETRAIN) != 0   ? "pre-training"
+           : job == JOB_FINETUNE_SQUAD ? "fine-tuning on SQuAD"
+                                       : "fine-tuning";
 }
 
 enum berth_status recipe_apply(struct berth_config *config, const struct berth_config *typed,
@@ -244,7 +299,7 @@ enum berth_status recipe_apply(struct berth_config *config, const struct berth_c
     }
     if ((recipe->job & job) == 0) {
         return error_set(error, BERTH_USAGE, "recipe %s is one of %s", recipe->name,
-                         recipe->job == JOB_PRETRAIN ? "pre-training" : "fine-tuning on SQuAD");
+                         job_name(recipe->job));
     }
     for (size_t i = 0; i < recipe->count; i++) {
         const struct setting *setting = &recipe->settings[i];

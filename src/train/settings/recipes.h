@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published recipes for pre-training BERT and for fine-tuning it on SQuAD, by name: settings
-// and their values.
+// The published recipes for pre-training and fine-tuning BERT, by name: settings and their values.
 #ifndef BERTH_TRAIN_RECIPES_H
 #define BERTH_TRAIN_RECIPES_H
 
@@ -12,6 +11,10 @@
 // recipe count as given from then on. An unknown name, or a recipe of another job, is BERTH_USAGE.
 enum berth_status recipe_apply(struct berth_config *config, const struct berth_config *typed,
                                unsigned job, struct berth_error *error);
+
+// Whether the program of this recipe (NULL: none) computes in fp32 unless a flag or a DeepSpeed
+// file says otherwise, while the recipe leaves the precision open.
+int recipe_is_fp32(const char *name, unsigned job);
 
 // Whether in the program of this recipe (NULL: none) a DeepSpeed file's batch sizes, precision,
 // learning rate and report interval override the command line.

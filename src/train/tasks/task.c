@@ -93,9 +93,11 @@ enum berth_status task_write_evaluation(const struct task_results *results,
     struct berth_field fields[RESULT_FIELDS];
     char keys[RESULT_FIELDS][64];
     size_t count = score_fields(results->score, "eval", fields, keys);
-    if (!isnan(results->train_loss)) {
+    if (results->is_training) {
         fields[count++] = log_integer("global_step", results->step);
-        fields[count++] = log_real("loss", results->train_loss);
+    }
+    if (!isnan(results->score->loss)) {
+        fields[count++] = log_real("loss", results->score->loss); // Google's estimator has it twice
     }
     return results_write_eval_text(results->folder, fields, count, error);
 }

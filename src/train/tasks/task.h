@@ -60,9 +60,9 @@ struct task_results {
     enum task_use use;
     const char *folder;
     const struct task_score *score;
+    int is_training; // of a training run, after `step` updates
     int64_t step;
-    double train_loss; // NaN outside a training run
-    double seconds;    // duration of the prediction
+    double seconds; // duration of the prediction
 };
 
 struct infer_masked;
@@ -141,7 +141,8 @@ double task_cross_entropy(const float *logits, size_t width, int32_t label);
 void task_masked_add(struct task_masked *sums, const struct infer_masked *masked);
 // The mean of a sum over the masked tokens; NaN if there were none.
 double task_masked_mean(const struct task_masked *sums, double sum);
-// Writes eval_results.txt: the scores as "eval_NAME" and, of a training run, its step and its loss.
+// Writes eval_results.txt: the scores as "eval_NAME", of a training run its step, and the loss of
+// the evaluation, where there is one, once more as "loss".
 enum berth_status task_write_evaluation(const struct task_results *results,
                                         struct berth_error *error);
 // Writes eval_results.json: the scores as "eval_NAME", the loss where there is one, and the time.
