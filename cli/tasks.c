@@ -170,7 +170,7 @@ static enum berth_status check_objective(struct cli_call *call, struct berth_err
 
 static const struct option_row evaluate_options[] = {
     {CLI_TEXT("null_odds", NULL), .unit = "FILE", .aliases = "null_odds_file na_prob_file",
-     .help = "SQuAD 2.0: null_odds.json, for the best thresholds"},
+     .help = "null_odds.json, for the best thresholds; scores by the rules of SQuAD 2.0"},
     {CLI_REAL("null_threshold", "1"), BETWEEN(-1e30, 1e30), .unit = "X",
      .aliases = "na_prob_thresh", .shown = "1, as in the official script",
      .help = "SQuAD 2.0: count questions with larger null odds as unanswered"},

@@ -531,7 +531,9 @@ enum berth_status berth_evaluate_tokens(const char *dataset_path, const char *pr
                                         struct berth_error *error);
 
 /* Evaluates a file of predictions as the official SQuAD script does. *json is one JSON object; free
- * it with berth_string_free. BERTH_BAD_DATA if none of the predictions belongs to the data set. */
+ * it with berth_string_free. The script is that of version 2 if null_odds_path is given or the data
+ * set is of version 2. BERTH_BAD_DATA if none of the predictions belongs to the data set, or it has
+ * no answers. */
 enum berth_status berth_evaluate_squad(const char *dataset_path, const char *predictions_path,
                                        const char *null_odds_path, double null_threshold,
                                        struct berth_log log, char **json,

@@ -297,17 +297,18 @@ static enum berth_status evaluate(struct evaluation *evaluation, const char *dat
                                   struct berth_error *error) {
     TRY(squad_read_references(dataset_path, &evaluation->dataset, error));
     TRY(read_object(evaluation->predictions_path, "answers", &evaluation->predictions, error));
-    if (evaluation->odds_path != NULL && !evaluation->dataset.version_2) {
-        return error_set(error, BERTH_USAGE,
-                         "%s: null odds require a SQuAD 2.0 data set, but %s has no is_impossible; "
-                         "omit the odds",
-                         evaluation->odds_path, dataset_path);
+    if (!squad_has_references(&evaluation->dataset)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: no question has an answer to compare with; expected \"answers\" that "
+                         "are not empty or, where every question is impossible, is_impossible",
+                         dataset_path);
     }
     if (evaluation->odds_path != NULL) {
         TRY(read_object(evaluation->odds_path, "null odds", &evaluation->odds, error));
     }
     TRY(check_overlap(evaluation));
-    return evaluation->dataset.version_2 ? evaluate_v2(evaluation) : evaluate_v1(evaluation);
+    return evaluation->dataset.version_2 || evaluation->odds != NULL ? evaluate_v2(evaluation)
+                                                                     : evaluate_v1(evaluation);
 }
 
 enum berth_status squad_evaluate_files(const char *dataset_path, const char *predictions_path,

@@ -108,6 +108,26 @@ expect_code 0
 expect_err '2 of 8 questions have no answer, but every one will be given one'
 [ ! -e "$work/v1-answers/null_odds.json" ] || fail "null odds without version 2"
 
+# A file of questions without answers is answered at the end, and nothing in it chooses a model.
+sed -E 's/"answers": \[[^]]*\]/"answers": []/' "$work/data.json" >"$work/questions.json"
+blind="--model $work/model --train $work/data.json --dev $work/questions.json $small $train --max_steps 2"
+run finetune squad $blind --output "$work/blind" --metric_for_best_model f1
+expect_code 0
+expect_err 'questions.json: no question has an answer: the questions are answered, but nothing is scored'
+expect_err 'metric_for_best_model has no effect, because there is nothing to evaluate on: the validation_file has no answers'
+[ "$(grep -c '"q[1-8]":' "$work/blind/predictions.json")" -eq 8 ] || fail "8 answers"
+run finetune squad $blind --output "$work/blind2" --evaluate_every_epoch --load_best_model_at_end
+expect_code 78
+expect_err '--load_best_model_at_end needs evaluations, and there is nothing to evaluate on'
+run evaluate squad "$work/questions.json" "$work/blind/predictions.json"
+expect_code 65
+expect_err 'questions.json: no question has an answer to compare with'
+# The option asks for the rules of version 2, also where the file does not.
+run predict squad --model "$work/v2" --input "$work/data.json" --output "$work/v2-of-v1" $small \
+    --version_2_with_negative --json
+expect_code 0
+expect_out '"HasAns_exact":'
+
 # The feature cache.
 cached="--cache_dir $work/cache --overwrite_output_dir"
 run predict squad --model "$work/v2" --input "$work/v2.json" --output "$work/cached" $small \

@@ -113,6 +113,17 @@ expect_code 0
 run $alone --output_dir neither
 expect_code 2
 expect_err "leaves nothing to do"
+# The plan says what the labels are.
+run $own --output none --dry-run
+expect_code 0
+expect_out 'labels                           3 classes ("bad", "good", "neither")'
+printf 'text,label\nA man sleeps., 1.5\nA man runs.,5 \n' >scores.csv
+run $classify --train scores.csv --output none --dry-run
+expect_code 0
+expect_out 'labels                           numbers from 1.5 to 5'
+run finetune tokens --model all-MiniLM-L6-v2 --train train.txt --output none --dry-run
+expect_code 0
+expect_out 'labels                           4 classes ("B-LOC", "B-PER", "I-PER", "O")'
 run $own --output mine --test_file reviews.csv
 expect_code 0
 [ "$(wc -l <mine/predict_results.txt)" -eq 4 ] || fail "not the three rows of the test file"

@@ -9,6 +9,7 @@
 #include "data/pairs/pair_labels.h"
 #include "data/pairs/pairs.h"
 #include "data/squad_fixture.h"
+#include "data/tables/label_names.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -263,6 +264,64 @@ static void sorts_labels(void **state) {
     expect_labels("1.5\t1.5\n2\t2\n", PAIR_CLASS, "1.5 2 ");
     expect_labels("1\t1\n2\t2\n", PAIR_REAL, "");
     expect_labels("\xC3\xA9\t\xC3\xA9\nz\tz\n", PAIR_AUTO, "z \xC3\xA9 ");
+    expect_labels("1\t 1\n2\t2 \n1\t1\n", PAIR_AUTO, "1 2 ");
+    expect_labels(" a\t a\na \ta \na\ta\n", PAIR_AUTO, " a a a  "); // not numbers
+}
+
+static void describe(const char *text, const struct pair_settings *settings, const char *expected) {
+    char found[128];
+    struct pair_dataset set = read_text(text, settings);
+    pair_labels_describe(&set, found, sizeof found);
+    assert_string_equal(found, expected);
+    pair_dataset_done(&set);
+}
+
+// Blanks beside a number make it no name.
+static void says_which_kind_the_labels_are(void **state) {
+    static const struct pair_settings csv = {
+        .table = {.format = TABLE_CSV}, .text_column = "t", .label_column = "l"};
+    static const struct pair_settings several = {
+        .table = {.format = TABLE_JSON_LINES}, .text_column = "t", .label_column = "l"};
+    describe("t,l\na, 1.5\nb,5 \nc,\t 0\n", &csv, "numbers from 0 to 5");
+    describe("t,l\na,y\nb,x\n", &csv, "2 classes (\"x\", \"y\")");
+    describe("t,l\na, 1\nb,1\n", &csv, "1 class (\"1\")");
+    describe("{\"t\":\"a\",\"l\":[\"p\",\"q\"]}\n{\"t\":\"b\",\"l\":[]}", &several,
+             "2 classes, several at once (\"p\", \"q\")");
+    struct pair_dataset set = read_text("t,l\na, 1.5\nb,2 \n", &csv);
+    assert_true(set.examples[0].value == 1.5 && set.examples[1].value == 2);
+    pair_dataset_done(&set);
+}
+
+// What Hugging Face's data sets have where the labels are not published.
+static void a_test_file_may_have_an_empty_column_of_labels(void **state) {
+    static const struct {
+        const char *text;
+        int has_labels;
+    } cases[] = {{"{\"t\":\"a\",\"l\":-1}\n{\"t\":\"b\",\"l\":-1}\n", 0},
+                 {"{\"t\":\"a\",\"l\":-1.0}\n{\"t\":\"b\",\"l\":\"\"}\n", 0},
+                 {"{\"t\":\"a\",\"l\":null}\n{\"t\":\"b\"}\n", 0},
+                 {"{\"t\":\"a\",\"l\":[]}\n{\"t\":\"b\",\"l\":null}\n", 0},
+                 {"{\"t\":\"a\",\"l\":-1}\n{\"t\":\"b\",\"l\":0}\n", 1},
+                 {"{\"t\":\"a\",\"l\":\"x\"}\n", 1}};
+    struct pair_settings settings = {.table = {.format = TABLE_JSON_LINES},
+                                     .text_column = "t",
+                                     .label_column = "l",
+                                     .label_optional = 1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pair_dataset set = read_text(cases[i].text, &settings);
+        assert_int_equal(set.has_labels, cases[i].has_labels);
+        assert_int_equal(set.empty_label_column == NULL, cases[i].has_labels);
+        pair_dataset_done(&set);
+    }
+    settings.label_remedy = "; ask";
+    assert_says(failure("{\"t\":\"a\",\"l\":\"x\"}\n{\"t\":\"b\",\"l\":null}\n", &settings),
+                "line 2, column \"l\": the label is empty; ask");
+    settings.has_class_minus_one = 1;
+    struct pair_dataset set = read_text(cases[0].text, &settings);
+    assert_string_equal(set.labels[0], "-1");
+    pair_dataset_done(&set);
+    settings.label_optional = 0; // a file to train on
+    assert_says(failure(cases[2].text, &settings), "line 1, column \"l\": the label is empty");
 }
 
 static void names_what_is_wrong(void **state) {
@@ -299,7 +358,7 @@ static void names_what_is_wrong(void **state) {
     struct pair_settings own = {
         .table = {.format = TABLE_JSON_LINES}, .text_column = "a", .label_column = "l"};
     assert_says(failure("{\"a\":\"x\",\"l\":1}\n{\"a\":\"x\"}\n", &own),
-                "t: line 2, column \"l\": expected a string or a number, found nothing");
+                "t: line 2, column \"l\": the label is empty");
     assert_says(failure("{\"a\":[],\"l\":1}\n", &own),
                 "t: line 1, column \"a\": expected a string");
 }
@@ -361,12 +420,17 @@ static void shortens_lists_of_labels(void **state) {
     for (size_t i = 0; i < 30; i++) {
         names[i] = "label";
     }
-    pair_labels_list(names, 20, text, sizeof text);
+    const struct label_names some = {names, 20}, all = {names, 30};
+    label_names_list(&some, text, sizeof text);
     assert_null(strstr(text, "..."));
-    pair_labels_list(names, 30, text, sizeof text);
+    label_names_list(&all, text, sizeof text);
     assert_string_equal(text + strlen(text) - 5, ", ...");
-    pair_labels_list(names, 20, text, 128);
+    label_names_list(&some, text, 128);
     assert_non_null(strstr(text, "..."));
+    const struct pair_dataset set = {.target = PAIR_CLASS, .labels = names, .label_count = 30};
+    pair_labels_describe(&set, text, 128);
+    assert_memory_equal(text, "30 classes (\"label\", ", 21);
+    assert_string_equal(text + strlen(text) - 6, ", ...)");
 }
 
 static void knows_its_tasks(void **state) {
@@ -494,6 +558,76 @@ static void does_not_depend_on_the_locale(void **state) {
 static const struct pair_settings plain = {.text_column = "a", .label_column = "l"};
 static const char three[] = "a\tl\nx\tcat\nx\tdog\nx\tant\n"; // classes ant, cat, dog
 
+// A model with the names LABEL_0 to LABEL_11, as transformers writes without names.
+static char placeholder_texts[12][16];
+static const char *const *placeholders_of(void) {
+    static const char *names[12];
+    for (size_t i = 0; i < 12; i++) {
+        snprintf(placeholder_texts[i], sizeof placeholder_texts[i], "LABEL_%zu", i);
+        names[i] = placeholder_texts[i];
+    }
+    return names;
+}
+
+// A table whose lines are "NUMBER<tab>BEFORE NUMBER", of the numbers from `first` to `last` except
+// `left_out`, in a scrambled order.
+static const char *numbered(const char *before, int first, int last, int left_out) {
+    static char text[1024];
+    size_t used = (size_t)sprintf(text, "a\tl\n");
+    for (int i = 0; i <= last - first; i++) {
+        const int number = first + i * 5 % (last - first + 1);
+        if (number != left_out) {
+            used += (size_t)sprintf(text + used, "%d\t%s%d\n", number, before, number);
+        }
+    }
+    return text;
+}
+
+// Every label is the class of its number, whichever others occur.
+static void expect_numbers_as_classes(const char *before, int left_out) {
+    struct pair_dataset set = read_text(numbered(before, 0, 11, left_out), &plain);
+    struct berth_error error = {0};
+    assert_int_equal(set.count, left_out < 0 ? 12 : 11);
+    if (pairs_relabel(&set, placeholders_of(), 12, &error) != BERTH_OK) {
+        fail_msg("%s", error.message);
+    }
+    for (size_t i = 0; i < set.count; i++) {
+        assert_int_equal(set.examples[i].label, atoi(set.examples[i].text));
+    }
+    assert_false(set.labels_in_order);
+    pair_dataset_done(&set);
+}
+
+static void matches_placeholders_by_name_and_number(void **state) {
+    static const char *const befores[] = {"LABEL_", "label_", ""};
+    for (size_t i = 0; i < sizeof befores / sizeof *befores; i++) {
+        expect_numbers_as_classes(befores[i], -1);
+        expect_numbers_as_classes(befores[i], 3);
+        expect_numbers_as_classes(befores[i], 11);
+    }
+    // From 1 on, the last has no class; without it the others are still the classes of that number.
+    for (int left_out = 0; left_out < 12; left_out += 5) {
+        struct pair_dataset set = read_text(numbered("", 1, 12, left_out), &plain);
+        struct berth_error error = {0};
+        assert_int_equal(pairs_relabel(&set, placeholders_of(), 12, &error), BERTH_BAD_DATA);
+        assert_says(error.message, "the model has no label \"12\"; expected 0 to 11, because its "
+                                   "classes have no names: number the labels from 0");
+        pair_dataset_done(&set);
+    }
+    struct pair_dataset set = read_text(numbered("", 1, 12, 12), &plain);
+    assert_int_equal(pairs_relabel(&set, placeholders_of(), 12, NULL), BERTH_OK);
+    assert_int_equal(set.examples[0].label, 1);
+    pair_dataset_done(&set);
+    // One name is enough for all to be names.
+    set = read_text("a\tl\nx\tLABEL_1\nx\t0\n", &plain);
+    assert_int_equal(pairs_relabel(&set, placeholders_of(), 2, NULL), BERTH_BAD_DATA);
+    pair_dataset_done(&set);
+    static const char *const names[] = {"LABEL_pos", "LABEL_neg"};
+    set = read_text("a\tl\nx\tgood\nx\tbad\n", &plain);
+    assert_int_equal(pairs_relabel(&set, names, 2, NULL), BERTH_BAD_DATA);
+    pair_dataset_done(&set);
+}
+
 static void takes_the_order_of_a_model(void **state) {
     static const char *const order[] = {"dog", "bee", "CAT", "ant", "Cat"};
     static const char *const placeholders[] = {"LABEL_0", "LABEL_1", "LABEL_2"};
@@ -502,6 +636,7 @@ static void takes_the_order_of_a_model(void **state) {
     struct berth_error error = {0};
     assert_int_equal(pairs_relabel(&set, placeholders, 3, &error), BERTH_OK);
     assert_string_equal(set.labels[set.examples[0].label], "cat");
+    assert_true(set.labels_in_order);
     assert_int_equal(pairs_relabel(&set, placeholders, 2, &error), BERTH_BAD_DATA);
     assert_int_equal(pairs_relabel(&set, gaps, 3, &error), BERTH_BAD_DATA);
     assert_int_equal(pairs_relabel(&set, order + 1, 2, &error), BERTH_BAD_DATA);
@@ -510,6 +645,7 @@ static void takes_the_order_of_a_model(void **state) {
     assert_int_equal(set.label_count, 3); // as it was
     assert_int_equal(set.examples[0].label, 1);
     assert_int_equal(pairs_relabel(&set, order, 5, &error), BERTH_OK);
+    assert_false(set.labels_in_order);
     assert_int_equal(set.label_count, 5);
     assert_int_equal(set.examples[0].label, 2);
     assert_int_equal(set.examples[1].label, 0);
@@ -623,9 +759,10 @@ static void survives_missing_memory(void **state) {
     static const struct pair_settings several = {
         .table = {.format = TABLE_JSON_LINES}, .text_column = "a", .label_column = "l"};
     static const char lists[] = "{\"a\":\"x\",\"l\":[\"p\",\"q\"]}\n{\"a\":\"y\",\"l\":\"q, p\"}\n";
-    const struct pair_settings *const settings[] = {&plain, &task, &several};
-    const char *const texts[] = {three, rte, lists};
-    for (size_t i = 0; i < 3; i++) {
+    static const char blanks[] = "a\tl\nx\t 1.5\ny\t2 \n";
+    const struct pair_settings *const settings[] = {&plain, &task, &several, &plain};
+    const char *const texts[] = {three, rte, lists, blanks};
+    for (size_t i = 0; i < 4; i++) {
         enum berth_status status;
         uint64_t n = 0, made;
         do {
@@ -652,6 +789,8 @@ int main(void) {
         cmocka_unit_test(labels_stand_in_the_published_order),
         cmocka_unit_test(reads_columns_of_ones_own),
         cmocka_unit_test(sorts_labels),
+        cmocka_unit_test(says_which_kind_the_labels_are),
+        cmocka_unit_test(a_test_file_may_have_an_empty_column_of_labels),
         cmocka_unit_test(names_what_is_wrong),
         cmocka_unit_test(takes_several_labels),
         cmocka_unit_test(guesses_columns),
@@ -660,6 +799,7 @@ int main(void) {
         cmocka_unit_test(finds_files_in_folders),
         cmocka_unit_test(reads_the_real_mrpc),
         cmocka_unit_test(does_not_depend_on_the_locale),
+        cmocka_unit_test(matches_placeholders_by_name_and_number),
         cmocka_unit_test(takes_the_order_of_a_model),
         cmocka_unit_test(labels_that_become_one_count_once),
         cmocka_unit_test(a_class_without_examples_may_be_unknown),

@@ -29,7 +29,6 @@ static void reads_nested_files(void **state) {
                                                             "{\"id\":\"q2\",\"question\":"
                                                             "\"What\\u003f\",\"answers\":[]}"));
     assert_int_equal(set.count, 2);
-    assert_int_equal(set.version_2, 0);
     assert_string_equal(set.name, "set.json");
     assert_string_equal(set.examples[0].title, "Caf\xC3\xA9");
     assert_string_equal(set.examples[0].answers[0].text, "1998");
@@ -47,6 +46,48 @@ static void reads_version_2(void **state) {
                "\"plausible_answers\":[{\"text\":\"x\",\"answer_start\":99}]}"));
     assert_int_equal(set.version_2, 1);
     assert_int_equal(set.examples[0].impossible, 1);
+    squad_dataset_done(&set);
+}
+
+// The rules of v2.0 are those of a file that says so, or that has questions with an empty array of
+// answers beside questions with answers. Without either such an array tells nothing.
+static void finds_the_version(void **state) {
+#define SAYS(version, questions)                                                                   \
+    "{\"version\":" version ",\"data\":[{\"paragraphs\":[{" CONTEXT ",\"qas\":[" questions "]}]}]" \
+    "}"
+#define ANSWERED QUESTION("{\"text\":\"1998\",\"answer_start\":19}")
+#define EMPTY "{\"id\":\"e\",\"question\":\"?\",\"answers\":[]}"
+#define MISSING "{\"id\":\"m\",\"question\":\"?\"}"
+    static const struct {
+        const char *text;
+        int version_2, impossible, references; // impossible: of the first question
+    } cases[] = {
+        {SAYS("\"1.1\"", ANSWERED), 0, 0, 1},
+        {SAYS("\"v2.0\"", ANSWERED), 1, 0, 1},
+        {SAYS("\"2.0\"", ANSWERED), 1, 0, 1},
+        {SAYS("\"\"", ANSWERED), 0, 0, 1},
+        {SAYS("2", ANSWERED), 0, 0, 1},
+        {SAYS("\"v2.0\"", EMPTY), 1, 1, 1},
+        {SAYS("\"v2.0\"", MISSING), 1, 0, 0},
+        {SAYS("\"1.1\"", EMPTY), 0, 0, 0},
+        {SAYS("\"1.1\"", MISSING), 0, 0, 0},
+        {SAYS("\"1.1\"", EMPTY "," ANSWERED), 1, 0, 1},
+        {SAYS("\"1.1\"", MISSING "," ANSWERED), 0, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct squad_dataset set = fixture_dataset_of(cases[i].text);
+        assert_int_equal(set.version_2, cases[i].version_2);
+        assert_int_equal(set.examples[0].impossible, cases[i].impossible);
+        assert_int_equal(squad_has_references(&set), cases[i].references);
+        squad_dataset_done(&set);
+    }
+}
+
+static void takes_numbers_as_ids(void **state) {
+    struct squad_dataset set =
+        fixture_dataset_of(NESTED("{\"id\":5,\"question\":\"?\"},{\"id\":-12,\"question\":\"?\"}"));
+    assert_string_equal(set.examples[0].id, "5");
+    assert_string_equal(set.examples[1].id, "-12");
     squad_dataset_done(&set);
 }
 
@@ -162,8 +203,10 @@ static void names_what_is_wrong(void **state) {
          "data[0]: key \"title\": expected a string, found a number"},
         {"{\"data\":[{\"paragraphs\":[{\"context\":\"c\"}]}]}",
          "data[0].paragraphs[0]: key \"qas\": expected an array, found nothing"},
-        {NESTED("{\"question\":\"?\"}"), "qas[0]: key \"id\": expected a string, found nothing"},
-        {NESTED("{\"id\":5,\"question\":\"?\"}"), "key \"id\": expected a string, found a number"},
+        {NESTED("{\"question\":\"?\"}"),
+         "qas[0]: key \"id\": expected a string or an integer, found nothing"},
+        {NESTED("{\"id\":5.5,\"question\":\"?\"}"),
+         "key \"id\": expected a string or an integer, found a number"},
         {NESTED("{\"id\":\"a\",\"question\":null}"),
          "qas[0]: key \"question\": expected a string, found null"},
         {NESTED("{\"id\":\"a\\u0000b\",\"question\":\"?\"}"),
@@ -236,8 +279,9 @@ static void refuses_lines_cut_inside(void **state) {
 
 static void survives_missing_memory(void **state) {
     static const char *const texts[] = {NESTED(QUESTION("{\"text\":\"1998\",\"answer_start\":19}")),
-                                        FLAT("a") "\n" FLAT("b") "\n"};
-    for (size_t i = 0; i < 2; i++) {
+                                        FLAT("a") "\n" FLAT("b") "\n",
+                                        NESTED("{\"id\":5,\"question\":\"?\"}")};
+    for (size_t i = 0; i < 3; i++) {
         uint64_t n = 0, made;
         do {
             struct squad_dataset set;
@@ -332,6 +376,7 @@ static void reads_the_real_files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_nested_files),       cmocka_unit_test(reads_version_2),
+        cmocka_unit_test(finds_the_version),        cmocka_unit_test(takes_numbers_as_ids),
         cmocka_unit_test(reads_flat_records),       cmocka_unit_test(keeps_the_first_examples),
         cmocka_unit_test(marks_misplaced_answers),  cmocka_unit_test(lets_white_space_differ),
         cmocka_unit_test(names_what_is_wrong),      cmocka_unit_test(refuses_every_prefix),

@@ -109,6 +109,18 @@ static void reads_json_lines(void **state) {
     table_done(&table);
 }
 
+// One array of objects, over any lines, is read as the lines of its objects.
+static void reads_arrays_of_objects(void **state) {
+    expect_cells("[{\"a\":\"x\",\"b\":1},{\"a\":\"y\",\"b\":2}]", &json_lines, "a|b|/x|1|;y|2|;");
+    struct table table =
+        read_text("[\n {\n  \"a\": \"]},\\\"{\"\n },\n {\"a\": 2}\n]\n", &json_lines);
+    assert_int_equal(table.row_count, 2);
+    assert_string_equal(cell(&table, 0, 0), "]},\"{");
+    assert_int_equal(table.lines[0], 2);
+    assert_int_equal(table.lines[1], 5);
+    table_done(&table);
+}
+
 static void counts_lines(void **state) {
     struct table table = read_text("a,b\n\n\"x\ny\",2\n\n3,4\n", &csv);
     assert_int_equal(table.row_count, 2);
@@ -183,6 +195,20 @@ static void names_what_is_wrong(void **state) {
         {"{\"a\":1}\n{\"a\":1,\"a\":2}\n", &json_lines, "t: line 2: JSON: line 1, column"},
         {"{\"a\":1}\n[1]\n", &json_lines, "t: line 2, column 1: expected one JSON object per line"},
         {"7\n", &json_lines, "t: line 1, column 1: expected one JSON object per line"},
+        {"{\"a\":1},\n{\"a\":2}\n", &json_lines,
+         "near ','; expected one JSON object per line, such as {\"text\": \"...\", \"label\": "
+         "\"...\"}, with no comma after it and no NaN"},
+        {"{\"a\":NaN}\n", &json_lines, "near 'NaN'; expected one JSON object per line"},
+        {"{\n\"a\":1\n}\n", &json_lines, "t: line 1: JSON: line 1, column 1"},
+        {"[\n]\n", &json_lines,
+         "t: line 2: expected an object such as {\"text\": \"...\"} in the "
+         "array of rows, found \"]\""},
+        {"[{\"a\":1},\n]", &json_lines, "t: line 2: expected an object"},
+        {"[{\"a\":1}\n{\"a\":1}]", &json_lines, "t: line 2: expected a comma or ] in the array"},
+        {"[{\"a\":1}", &json_lines, "found the end of the file"},
+        {"[{\"a\":1", &json_lines, "t: line 1: JSON: line 1, column"},
+        {"[{\"a\":1}]\n{}", &json_lines, "t: line 2: text after the array of rows"},
+        {"[\n1]", &json_lines, "t: line 2: expected an object"},
         {"{\"a\":1}\n{\"b\":\"x\\u0000\"}\n", &json_lines,
          "t: line 2, column \"b\": a string contains U+0000"},
         {"{\"a\":1}\n{\"b\":[\"x\", \"\\u0000\"]}\n", &json_lines,
@@ -492,6 +518,7 @@ int main(void) {
         cmocka_unit_test(reads_tsv),
         cmocka_unit_test(reads_csv),
         cmocka_unit_test(reads_json_lines),
+        cmocka_unit_test(reads_arrays_of_objects),
         cmocka_unit_test(counts_lines),
         cmocka_unit_test(takes_names_of_columns),
         cmocka_unit_test(leaves_ragged_rows_out),

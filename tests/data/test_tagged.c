@@ -140,10 +140,51 @@ static void shortens_lists_of_tags(void **state) {
     write_file("a.txt", conll);
     assert_int_equal(tagged_read(path, &(struct tagged_settings){0}, &dataset, NULL), BERTH_OK);
     assert_int_equal(tagged_renumber(&dataset, names, 60, &error), BERTH_BAD_DATA);
-    assert_non_null(strstr(error.message, "expected one of T0, T1, "));
+    assert_non_null(strstr(error.message, "expected one of \"T0\", \"T1\", "));
     assert_non_null(strstr(error.message, ", ...;"));
     assert_null(strstr(error.message, "T50"));
     tagged_done(&dataset);
+}
+
+// As in pairs: LABEL_10 is the class 10, and so is the number 10.
+static void placeholders_are_names_and_numbers(void **state) {
+    static const char *const befores[] = {"LABEL_", ""};
+    char names[12][16], text[512];
+    const char *list[12];
+    for (size_t round = 0; round < 2; round++) {
+        size_t used = 0;
+        for (int i = 0; i < 12; i++) {
+            snprintf(names[i], sizeof names[i], "LABEL_%d", i);
+            list[i] = names[i];
+            used +=
+                (size_t)sprintf(text + used, "%d %s%d\n", i * 5 % 12, befores[round], i * 5 % 12);
+        }
+        struct tagged_dataset dataset;
+        write_file("a.txt", text);
+        assert_int_equal(tagged_read(path, &(struct tagged_settings){0}, &dataset, NULL), BERTH_OK);
+        assert_int_equal(tagged_renumber(&dataset, list, 12, NULL), BERTH_OK);
+        assert_int_equal(dataset.word_count, 12);
+        for (size_t i = 0; i < dataset.word_count; i++) {
+            assert_int_equal(dataset.tags[i], atoi(dataset.words[i]));
+        }
+        assert_false(dataset.tags_in_order);
+        tagged_done(&dataset);
+    }
+}
+
+static void a_test_file_may_have_an_empty_column_of_tags(void **state) {
+    const struct tagged_settings settings = {.tag_optional = 1};
+    struct tagged_dataset dataset;
+    write_file("a.json", "{\"tokens\": [\"a\"], \"ner_tags\": []}\n"
+                         "{\"tokens\": [\"b\"], \"ner_tags\": null}\n{\"tokens\": [\"c\"]}\n");
+    assert_int_equal(tagged_read(path, &settings, &dataset, NULL), BERTH_OK);
+    assert_null(dataset.tags);
+    assert_string_equal(dataset.empty_tag_column, "ner_tags");
+    assert_int_equal(dataset.word_count, 3);
+    tagged_done(&dataset);
+    write_file("a.json", "{\"tokens\": [\"a\"], \"ner_tags\": []}\n"
+                         "{\"tokens\": [\"b\"], \"ner_tags\": [\"O\"]}\n");
+    assert_int_equal(tagged_read(path, &settings, &dataset, NULL), BERTH_BAD_DATA);
 }
 
 static void renumbers_tags(void **state) {
@@ -156,10 +197,11 @@ static void renumbers_tags(void **state) {
     assert_int_equal(tagged_read(path, &(struct tagged_settings){0}, &dataset, NULL), BERTH_OK);
     assert_int_equal(tagged_renumber(&dataset, lacking, 3, &error), BERTH_BAD_DATA);
     assert_non_null(strstr(error.message, "line 4: the model has no label \"I-PER\"; expected one "
-                                          "of O, B-PER, B-LOC"));
+                                          "of \"O\", \"B-PER\", \"B-LOC\""));
     assert_int_equal(dataset.tags[0], 1); // unchanged
     assert_int_equal(tagged_renumber(&dataset, placeholders, 4, NULL), BERTH_OK);
     assert_int_equal(dataset.tags[3], 0);
+    assert_true(dataset.tags_in_order);
     tagged_done(&dataset);
     assert_int_equal(tagged_read(path, &(struct tagged_settings){0}, &dataset, NULL), BERTH_OK);
     memory_fail_at(1, 0);
@@ -310,6 +352,8 @@ int main(void) {
         cmocka_unit_test(reads_json_lines),
         cmocka_unit_test(refuses_what_is_wrong),
         cmocka_unit_test(shortens_lists_of_tags),
+        cmocka_unit_test(placeholders_are_names_and_numbers),
+        cmocka_unit_test(a_test_file_may_have_an_empty_column_of_tags),
         cmocka_unit_test(renumbers_tags),
         cmocka_unit_test(labels_each_word_once),
         cmocka_unit_test(cuts_long_words_and_counts),

@@ -145,6 +145,61 @@ static void odds_at_the_threshold_keep_the_answer(void **state) {
     remove("odds.tmp");
 }
 
+#define QUESTIONS(version, questions)                                                              \
+    "{\"version\":\"" version                                                                      \
+    "\",\"data\":[{\"title\":\"t\",\"paragraphs\":[{\"context\":\"It is "                          \
+    "here.\",\"qas\":[" questions "]}]}]}"
+#define UNANSWERED "{\"id\":\"a\",\"question\":\"Where?\",\"answers\":[]}"
+#define ANSWERED                                                                                   \
+    "{\"id\":\"b\",\"question\":\"Where?\",\"answers\":[{\"text\":\"here\",\"answer_start\":6}]}"
+
+// What evaluate-v2.0.py asks is whether a question has answers; it does not read is_impossible.
+static void an_empty_array_of_answers_is_no_answer(void **state) {
+    static const char half[] = "{\n  \"exact\": 50.0,\n  \"f1\": 50.0,\n  \"total\": 2,\n  "
+                               "\"HasAns_exact\": 0.0,\n  \"HasAns_f1\": 0.0,\n  "
+                               "\"HasAns_total\": 1,\n  \"NoAns_exact\": 100.0,\n  \"NoAns_f1\": "
+                               "100.0,\n  \"NoAns_total\": 1\n}";
+    static const char only[] = "{\n  \"exact\": 100.0,\n  \"f1\": 100.0,\n  \"total\": 1,\n  "
+                               "\"NoAns_exact\": 100.0,\n  \"NoAns_f1\": 100.0,\n  "
+                               "\"NoAns_total\": 1\n}";
+    static const struct {
+        const char *set, *expected;
+    } cases[] = {{QUESTIONS("v2.0", UNANSWERED "," ANSWERED), half},
+                 {QUESTIONS("1.1", UNANSWERED "," ANSWERED), half},
+                 {QUESTIONS("v2.0", UNANSWERED), only}};
+    assert_int_equal(file_write("one.tmp", "{\"a\":\"\",\"b\":\"\"}", 15, NULL), BERTH_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(file_write("set.tmp", cases[i].set, strlen(cases[i].set), NULL), BERTH_OK);
+        expect_text("set.tmp", "one.tmp", NULL, 1.0, cases[i].expected);
+    }
+    // Odds ask for the rules of v2.0, whatever the file says.
+    static const char set[] = QUESTIONS("1.1", ANSWERED);
+    assert_int_equal(file_write("set.tmp", set, sizeof set - 1, NULL), BERTH_OK);
+    assert_int_equal(file_write("odds.tmp", "{\"b\":0.5}", 9, NULL), BERTH_OK);
+    expect_text(
+        "set.tmp", "one.tmp", "odds.tmp", 1.0,
+        "{\n  \"exact\": 0.0,\n  \"f1\": 0.0,\n  \"total\": 1,\n  \"HasAns_exact\": 0.0,\n  "
+        "\"HasAns_f1\": 0.0,\n  \"HasAns_total\": 1,\n  \"best_exact\": 0.0,\n  "
+        "\"best_exact_thresh\": 0.0,\n  \"best_f1\": 0.0,\n  \"best_f1_thresh\": 0.0\n}");
+    remove("odds.tmp");
+    remove("one.tmp");
+    remove("set.tmp");
+}
+
+static void refuses_a_set_without_answers(void **state) {
+    static const char set[] = QUESTIONS("1.1", UNANSWERED);
+    struct berth_error error = {0};
+    struct berth_log log = {0};
+    char *text;
+    assert_int_equal(file_write("set.tmp", set, sizeof set - 1, NULL), BERTH_OK);
+    assert_int_equal(file_write("one.tmp", "{\"a\":\"\"}", 8, NULL), BERTH_OK);
+    assert_int_equal(squad_evaluate_files("set.tmp", "one.tmp", NULL, 1.0, &log, &text, &error),
+                     BERTH_BAD_DATA);
+    assert_memory_equal(error.message, "set.tmp: no question has an answer to compare with", 50);
+    remove("one.tmp");
+    remove("set.tmp");
+}
+
 static void expect_failure(const char *set, const char *predictions, const char *odds,
                            enum berth_status status, const char *says) {
     struct berth_error error = {0};
@@ -185,8 +240,8 @@ static void names_what_is_wrong(void **state) {
                    "odds.tmp: key \"q2\": expected a number for every question");
     expect_failure(SET("2"), ALL, "7", BERTH_BAD_DATA,
                    "odds.tmp: expected one JSON object that maps question ids to null odds");
-    expect_failure(SET("1"), ALL, "{}", BERTH_USAGE,
-                   "odds.tmp: null odds require a SQuAD 2.0 data set, but");
+    expect_failure(SET("1"), ALL, "{}", BERTH_BAD_DATA,
+                   "odds.tmp: key \"q1\": expected a number for every question");
     expect_failure("tests/data/squad/none.json", ALL, NULL, BERTH_NO_INPUT, "none.json");
 }
 
@@ -367,6 +422,8 @@ int main(void) {
         cmocka_unit_test(counts_missing_answers_as_0),
         cmocka_unit_test(names_the_first_missing_answers),
         cmocka_unit_test(odds_at_the_threshold_keep_the_answer),
+        cmocka_unit_test(an_empty_array_of_answers_is_no_answer),
+        cmocka_unit_test(refuses_a_set_without_answers),
         cmocka_unit_test(names_what_is_wrong),
         cmocka_unit_test(prints_what_the_scripts_print_on_real_data),
     };

@@ -192,6 +192,123 @@ static void a_model_keeps_the_order_of_its_classes(void **state) {
                          "index\tprediction\n0\tWarm\n1\tCOLD\n");
 }
 
+// Of a test set whose labels are not published.
+static void a_column_without_labels_is_predicted(void **state) {
+    write_own_files();
+    struct fixture_run run = own_run("out");
+    run.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    struct fixture_run blind = own_prediction("out", "new.csv", "blind");
+    assert_int_equal(fixture_execute(&blind), BERTH_OK);
+    FILE *file = create("unpublished.csv");
+    fprintf(file, "review,verdict\n");
+    for (int i = 44; i < 64; i++) {
+        char text[96];
+        sentence(i, text);
+        fprintf(file, "\"%s\",%s\n", text, i % 2 ? "-1" : "");
+    }
+    assert_int_equal(fclose(file), 0);
+    struct fixture_run empty = own_prediction("out", "unpublished.csv", "empty");
+    fixture_expect(
+        &empty, BERTH_OK,
+        "unpublished.csv: verdict holds no labels, only empty ones, null or -1: predicted "
+        "without scores; --label_column names another column");
+    assert_false(file_exists(fixture_path("empty", "predict_results.json")));
+    assert_same_file(fixture_path("blind", "test_results.tsv"),
+                     fixture_path("empty", "test_results.tsv"));
+}
+
+// What will be predicted after training is read before it.
+static void an_unusable_test_file_is_reported_before_training(void **state) {
+    write_own_files();
+    struct fixture_run run = own_run("out");
+    run.config.max_steps = 1;
+    run.config.do_predict = 1;
+    run.config.predict_file = fixture_keep("odd.csv");
+    FILE *file = create("odd.csv");
+    fprintf(file, "review,verdict\nthe ball is red .,warm\nthe ball is blue .,lukewarm\n");
+    assert_int_equal(fclose(file), 0);
+    fixture_expect(&run, BERTH_BAD_DATA,
+                   "line 3: the model has no label \"lukewarm\"; expected one of \"cold\", "
+                   "\"warm\"; `berth predict classify` with --text_column ");
+    file = create("odd.csv");
+    fprintf(file, "review,verdict\nthe ball is red .,warm\nthe ball is blue .,\n");
+    assert_int_equal(fclose(file), 0);
+    fixture_expect(&run, BERTH_BAD_DATA,
+                   "line 3, column \"verdict\": the label is empty; `berth predict");
+    assert_false(dir_exists(in_folder("out")));
+    run.config.predict_file = fixture_keep("dev.csv");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_true(file_exists(fixture_path("out", "predict_results.json")));
+}
+
+static void write_numbered(const char *name, const char *before, int first) {
+    FILE *file = create(name);
+    fprintf(file, "review,verdict\n");
+    for (int i = 0; i < 24; i++) {
+        char text[96];
+        sentence(i, text);
+        fprintf(file, "\"%s\",%s%d\n", text, before, first + i % 12);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+// LABEL_10 is the class 10 of a model with such names, and its head remains.
+static void placeholders_keep_their_head(void **state) {
+    write_numbered("names.csv", "LABEL_", 0);
+    write_numbered("numbers.csv", "", 0);
+    write_numbered("from-one.csv", "", 1);
+    struct fixture_run first = own_run("first");
+    first.config.train_file = fixture_keep("names.csv");
+    first.config.validation_file = NULL;
+    first.config.max_steps = 1;
+    set_labels("model", "{\"0\":\"LABEL_0\",\"1\":\"LABEL_1\",\"2\":\"LABEL_2\",\"3\":\"LABEL_3\","
+                        "\"4\":\"LABEL_4\",\"5\":\"LABEL_5\",\"6\":\"LABEL_6\",\"7\":\"LABEL_7\","
+                        "\"8\":\"LABEL_8\",\"9\":\"LABEL_9\",\"10\":\"LABEL_10\","
+                        "\"11\":\"LABEL_11\"}");
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+    fixture_assert_holds(fixture_path("first", "config.json"), "\"10\": \"LABEL_10\"");
+    struct fixture_run again = first;
+    again.config.model_name_or_path = fixture_keep("first");
+    again.config.output_dir = fixture_keep("again");
+    fixture_expect(&again, BERTH_OK, "model: 41 tensors");
+    again.config.output_dir = fixture_keep("numbers");
+    again.config.train_file = fixture_keep("numbers.csv");
+    fixture_expect(&again, BERTH_OK, "model: 41 tensors");
+    fixture_assert_holds(fixture_path("numbers", "config.json"), "\"10\": \"10\"");
+    again.config.output_dir = fixture_keep("from-one");
+    again.config.train_file = fixture_keep("from-one.csv");
+    fixture_expect(&again, BERTH_OK, "warning: the model's classes (\"LABEL_0\", ...) differ from");
+    struct fixture_run predicted = own_prediction("first", "names.csv", "predicted");
+    assert_int_equal(fixture_execute(&predicted), BERTH_OK);
+    struct fixture_run by_number = own_prediction("first", "numbers.csv", "by-number");
+    assert_int_equal(fixture_execute(&by_number), BERTH_OK);
+    assert_true(fixture_number("predicted", "predict_results.json", "predict_loss") ==
+                fixture_number("by-number", "predict_results.json", "predict_loss"));
+    struct fixture_run odd = own_prediction("first", "from-one.csv", "odd");
+    fixture_expect(&odd, BERTH_BAD_DATA, "the model has no label \"12\"; expected 0 to 11");
+}
+
+// Labels that are neither names nor numbers are taken in order, which is noted.
+static void the_order_of_labels_is_noted(void **state) {
+    write_own_files();
+    struct fixture_run run = own_run("out");
+    run.config.max_steps = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    set_labels("out", "{\"0\":\"LABEL_0\",\"1\":\"LABEL_1\"}");
+    struct fixture_run predicted = own_prediction("out", "dev.csv", "predicted");
+    fixture_expect(&predicted, BERTH_OK,
+                   "dev.csv: the model's classes have no names: its classes from 0 on are taken to "
+                   "be \"cold\", \"warm\"; names in id2label");
+    set_labels("out", "{\"0\":\"LABEL_cold\",\"1\":\"LABEL_warm\"}"); // names of their own
+    predicted.config.output_dir = fixture_keep("odd");
+    fixture_expect(&predicted, BERTH_BAD_DATA, "expected one of \"LABEL_cold\", \"LABEL_warm\"");
+    run.config.model_name_or_path = fixture_keep("out");
+    run.config.output_dir = fixture_keep("again");
+    fixture_expect(&run, BERTH_OK,
+                   "warning: the model's classes (\"LABEL_cold\", ...) differ from");
+}
+
 // A head trained for other classes is newly initialised, even if it has the same number of them.
 static void a_head_for_other_classes_starts_anew(void **state) {
     write_own_files();
@@ -422,6 +539,10 @@ static void what_does_not_fit_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FIXTURE_TEST(own_classes_are_learnt),
+        FIXTURE_TEST(a_column_without_labels_is_predicted),
+        FIXTURE_TEST(an_unusable_test_file_is_reported_before_training),
+        FIXTURE_TEST(placeholders_keep_their_head),
+        FIXTURE_TEST(the_order_of_labels_is_noted),
         FIXTURE_TEST(a_model_keeps_the_order_of_its_classes),
         FIXTURE_TEST(a_head_for_other_classes_starts_anew),
         FIXTURE_TEST(numbers_are_regressed),

@@ -144,19 +144,26 @@ static void test_nothing_to_evaluate_on(void **state) {
     for (size_t i = 0; i < sizeof needing / sizeof needing[0]; i++) {
         struct berth_error error;
         struct berth_config config = WITH(needing[i][0], needing[i][1]);
-        assert_int_equal(strategy_check_unevaluated(&config, "name a file", &log_to_notes, &error),
-                         BERTH_CONFIG);
+        assert_int_equal(
+            strategy_check_unevaluated(&config, 0, "name a file", &log_to_notes, &error),
+            BERTH_CONFIG);
         assert_non_null(strstr(error.message, needing[i][0]));
         assert_non_null(strstr(error.message, "name a file"));
     }
     struct berth_config config = WITH("do_eval", "true", "eval_steps", "4");
-    assert_int_equal(strategy_check_unevaluated(&config, "name a file", &log_to_notes, NULL),
+    assert_int_equal(strategy_check_unevaluated(&config, 0, "name a file", &log_to_notes, NULL),
                      BERTH_OK);
     assert_non_null(strstr(notes, "do_eval has no effect"));
     assert_non_null(strstr(notes, "eval_steps has no effect"));
     config = WITH("do_eval", "false");
-    assert_int_equal(strategy_check_unevaluated(&config, "", &log_to_notes, NULL), BERTH_OK);
+    assert_int_equal(strategy_check_unevaluated(&config, 0, "", &log_to_notes, NULL), BERTH_OK);
     assert_string_equal(notes, "");
+    // What is not scored may still be predicted.
+    config = WITH("do_eval", "true", "max_eval_samples", "4", "metric_for_best_model", "f1");
+    assert_int_equal(strategy_check_unevaluated(&config, 1, "", &log_to_notes, NULL), BERTH_OK);
+    assert_non_null(strstr(notes, "metric_for_best_model has no effect"));
+    assert_null(strstr(notes, "do_eval"));
+    assert_null(strstr(notes, "max_eval_samples"));
 }
 
 // --- which --------------------------------------------------------------------------------------

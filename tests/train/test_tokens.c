@@ -236,6 +236,77 @@ static void frozen_weights_stay(void **state) {
     fixture_expect(&run, BERTH_CONFIG, "--freeze_layers 99: the model has");
 }
 
+static void write_file(const char *name, const char *text) {
+    assert_int_equal(file_write(in_folder(name), text, strlen(text), NULL), BERTH_OK);
+}
+
+static void what_is_predicted_later_is_read_before_training(void **state) {
+    struct fixture_run run = tag_run("out");
+    run.config.max_steps = 1;
+    run.config.do_predict = 1;
+    write_file("odd.txt", "anna B-PER\nred B-HUE\n");
+    run.config.predict_file = fixture_keep("odd.txt");
+    fixture_expect(&run, BERTH_BAD_DATA, "line 2: the model has no label \"B-HUE\"");
+    assert_false(dir_exists(in_folder("out")));
+    write_file("untagged.jsonl", "{\"tokens\": [\"anna\"], \"ner_tags\": []}\n");
+    run.config.predict_file = fixture_keep("untagged.jsonl");
+    fixture_expect(&run, BERTH_OK,
+                   "untagged.jsonl: ner_tags holds no tags: predicted without scores");
+    assert_true(file_exists(fixture_path("out", "predictions.txt")));
+    assert_false(file_exists(fixture_path("out", "predict_results.json")));
+}
+
+// Gives the model the names LABEL_0 to LABEL_11.
+static void set_placeholders(void) {
+    json *config, *names = json_new_object();
+    assert_int_equal(json_read_file(in_folder("model/config.json"), &config, NULL), BERTH_OK);
+    for (int i = 0; i < 12; i++) {
+        char number[8], name[16];
+        snprintf(number, sizeof number, "%d", i);
+        snprintf(name, sizeof name, "LABEL_%d", i);
+        json_set(names, number, json_new_text(name));
+    }
+    json_set(config, "id2label", names);
+    assert_int_equal(
+        json_write_file(config, JSON_INDENT_2_SORTED, in_folder("model/config.json"), NULL),
+        BERTH_OK);
+    json_free(config);
+}
+
+// LABEL_10 and the number 10 are the class 10 of a model with such names, and its head remains.
+static void placeholders_keep_their_head(void **state) {
+    static const struct {
+        const char *before;
+        int first;
+        const char *says;
+    } rounds[] = {{"LABEL_", 0, "newly initialised"},
+                  {"", 0, "model: 39 tensors"},
+                  {"", 1, "warning: the model's classes (\"LABEL_0\", ...) differ from"}};
+    const char *model = "model";
+    for (int round = 0; round < 3; round++) {
+        char text[2048] = "", output[16], entry[32];
+        snprintf(output, sizeof output, "out-%d", round);
+        struct fixture_run run = tag_run(output);
+        if (round == 0) {
+            set_placeholders();
+        }
+        for (int i = 0; i < 24; i++) {
+            sprintf(text + strlen(text), "anna %s%d\n\n", rounds[round].before,
+                    rounds[round].first + i * 5 % 12);
+        }
+        write_file("train.txt", text);
+        run.config.model_name_or_path = fixture_keep(model);
+        run.config.validation_file = NULL;
+        run.config.metric_for_best_model = NULL;
+        run.config.max_steps = 1;
+        fixture_expect(&run, BERTH_OK, rounds[round].says);
+        snprintf(entry, sizeof entry, "\"10\": \"%s%d\"", rounds[round].before,
+                 rounds[round].first + 10);
+        fixture_assert_holds(fixture_path(output, "config.json"), entry);
+        model = "out-0";
+    }
+}
+
 static void what_does_not_fit_is_reported(void **state) {
     struct fixture_run run = tag_run("out");
     run.config.class_weights = "1,2";
@@ -256,7 +327,8 @@ static void what_does_not_fit_is_reported(void **state) {
     struct fixture_run odd = prediction("out", "odd.txt", "odd");
     fixture_expect(
         &odd, BERTH_BAD_DATA,
-        "line 2: the model has no label \"B-HUE\"; expected one of B-COL, B-PER, I-COL, O");
+        "line 2: the model has no label \"B-HUE\"; expected one of \"B-COL\", \"B-PER\", "
+        "\"I-COL\", \"O\"");
     // A smoothed regression has no meaning.
     file = fopen(in_folder("numbers.csv"), "w");
     fprintf(file, "text,label\nthe ball,1.5\nthe book,2\n");
@@ -350,6 +422,8 @@ int main(void) {
         FIXTURE_TEST(micro_batches_change_nothing),
         FIXTURE_TEST(a_stopped_run_goes_on_with_the_same_bytes),
         FIXTURE_TEST(frozen_weights_stay),
+        FIXTURE_TEST(what_is_predicted_later_is_read_before_training),
+        FIXTURE_TEST(placeholders_keep_their_head),
         FIXTURE_TEST(what_does_not_fit_is_reported),
         FIXTURE_TEST(a_text_is_tagged_in_memory),
     };

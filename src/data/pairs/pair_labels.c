@@ -4,7 +4,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
-#include "data/tables/caseless.h"
+#include "data/tables/label_names.h"
 #include "data/tables/table_reader.h"
 
 #include <inttypes.h>
@@ -12,55 +12,8 @@
 #include <string.h>
 
 #define PLACEHOLDER "LABEL_"
-#define LABELS_SHOWN 20
-
-void pair_labels_list(const char *const *names, size_t count, char *text, size_t size) {
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < count; i++) {
-        if (i == LABELS_SHOWN || size - used < TABLE_SHOWN + 16) {
-            snprintf(text + used, size - used, ", ...");
-            return;
-        }
-        used += (size_t)snprintf(text + used, size - used, "%s\"%.*s\"", i > 0 ? ", " : "",
-                                 table_shown(names[i]), names[i]);
-    }
-}
 
 // --- renumbering --------------------------------------------------------------------------------
-
-static int32_t find_name(const char *const *names, size_t count, const char *name) {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return (int32_t)i;
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (caseless_equal(names[i], name)) {
-            return (int32_t)i;
-        }
-    }
-    return -1;
-}
-
-static int are_placeholders(const char *const *names, size_t count) {
-    char expected[32];
-    for (size_t i = 0; i < count; i++) {
-        snprintf(expected, sizeof expected, PLACEHOLDER "%zu", i);
-        if (strcmp(names[i], expected) != 0) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-// The index of a label that is a number among the placeholders.
-static int32_t place_of(const char *label, size_t count) {
-    int64_t place;
-    return number_parse_integer(label, &place) && place >= 0 && (uint64_t)place < count
-               ? (int32_t)place
-               : -1;
-}
 
 // Copies the names into one block, the array and then the text; NULL when out of memory.
 static const char **copy_names(const char *const *names, size_t count) {
@@ -84,22 +37,20 @@ static const int32_t *labels_of(const struct pair_example *example, size_t *coun
     return example->label_count >= 0 ? example->labels : &example->label;
 }
 
-static enum berth_status check_classes(const struct pair_dataset *dataset, const char *const *names,
-                                       size_t count, const int32_t *numbers,
-                                       struct berth_error *error) {
+// The error for the first label without a class; `expected` ends its message.
+static enum berth_status check_classes(const struct pair_dataset *dataset, const int32_t *numbers,
+                                       const char *expected, struct berth_error *error) {
     for (size_t i = 0; i < dataset->count; i++) {
         const struct pair_example *example = &dataset->examples[i];
         size_t labels;
         const int32_t *list = labels_of(example, &labels);
         for (size_t k = 0; k < labels; k++) {
             if (numbers[list[k]] < 0) {
-                char known[512];
                 const char *name = dataset->labels[list[k]];
-                pair_labels_list(names, count, known, sizeof known);
-                return error_set(
-                    error, BERTH_BAD_DATA,
-                    "%s: line %zu: the model has no label \"%.*s\"; expected one of %s",
-                    dataset->name, example->line, table_shown(name), name, known);
+                return error_set(error, BERTH_BAD_DATA,
+                                 "%s: line %zu: the model has no label \"%.*s\"; expected %s%s",
+                                 dataset->name, example->line, table_shown(name), name, expected,
+                                 dataset->label_remedy);
             }
         }
     }
@@ -120,10 +71,14 @@ void pair_labels_drop_repeats(struct pair_example *example) {
     example->label_count = kept;
 }
 
-// Names that differ only by case may become one class.
-static void take_names(struct pair_dataset *dataset, const char **names, size_t count,
-                       const int32_t *numbers) {
+// Takes a copy of the names. Names that differ only by case may become one class.
+static enum berth_status take_names(struct pair_dataset *dataset, const struct label_names *classes,
+                                    const int32_t *numbers, struct berth_error *error) {
     struct pair_storage *storage = dataset->storage;
+    const char **names = copy_names(classes->list, classes->count);
+    if (names == NULL) {
+        return error_no_memory(error, classes->count * sizeof *names, "the labels");
+    }
     for (size_t i = 0; i < dataset->count; i++) {
         size_t labels;
         int32_t *list = (int32_t *)labels_of(&dataset->examples[i], &labels);
@@ -137,37 +92,61 @@ static void take_names(struct pair_dataset *dataset, const char **names, size_t 
     memory_free(storage->labels);
     storage->labels = names;
     dataset->labels = names;
-    dataset->label_count = count;
+    dataset->label_count = classes->count;
+    return BERTH_OK;
+}
+
+static enum berth_status relabel(struct pair_dataset *dataset, const struct label_names *classes,
+                                 int32_t *numbers, struct berth_error *error) {
+    char expected[512];
+    const struct label_names labels = {dataset->labels, dataset->label_count};
+    const enum label_match match = label_names_match(classes, &labels, 1, numbers);
+    label_names_expected(classes, match, expected, sizeof expected);
+    TRY(check_classes(dataset, numbers, expected, error));
+    dataset->labels_in_order = match == LABELS_BY_ORDER;
+    return match != LABELS_BY_NAME && label_names_are_in_place(classes, &labels, numbers)
+               ? BERTH_OK
+               : take_names(dataset, classes, numbers, error);
 }
 
 enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const *names,
                                 size_t count, struct berth_error *error) {
-    if (dataset->label_count == 0 ||
-        (count == dataset->label_count && are_placeholders(names, count))) {
+    if (dataset->label_count == 0) {
         return BERTH_OK;
     }
-    int32_t *numbers =
-        memory_array(dataset->label_count, sizeof *numbers); // new numbers of the old classes
-    const char **copy = copy_names(names, count);
-    if (numbers == NULL || copy == NULL) {
-        memory_free(numbers);
-        memory_free(copy);
-        return error_no_memory(error, count * sizeof *names, "the labels");
+    const struct label_names classes = {names, count};
+    int32_t *numbers = memory_array(dataset->label_count, sizeof *numbers); // of the old classes
+    if (numbers == NULL) {
+        return error_no_memory(error, dataset->label_count * sizeof *numbers, "the labels");
     }
-    for (size_t i = 0; i < dataset->label_count; i++) {
-        numbers[i] = find_name(names, count, dataset->labels[i]);
-        if (numbers[i] < 0 && are_placeholders(names, count)) {
-            numbers[i] = place_of(dataset->labels[i], count);
-        }
-    }
-    enum berth_status status = check_classes(dataset, names, count, numbers, error);
-    if (status == BERTH_OK) {
-        take_names(dataset, copy, count, numbers);
-    } else {
-        memory_free(copy);
-    }
+    enum berth_status status = relabel(dataset, &classes, numbers, error);
     memory_free(numbers);
     return status;
+}
+
+// --- in words -----------------------------------------------------------------------------------
+
+static void describe_values(const struct pair_dataset *dataset, char *text, size_t size) {
+    double least = dataset->examples[0].value, most = least;
+    for (size_t i = 1; i < dataset->count; i++) {
+        const double value = dataset->examples[i].value;
+        least = value < least ? value : least;
+        most = value > most ? value : most;
+    }
+    number_format(text, size, "numbers from %g to %g", least, most);
+}
+
+void pair_labels_describe(const struct pair_dataset *dataset, char *text, size_t size) {
+    if (dataset->target == PAIR_REAL) {
+        describe_values(dataset, text, size);
+        return;
+    }
+    const struct label_names labels = {dataset->labels, dataset->label_count};
+    const size_t used =
+        (size_t)snprintf(text, size, "%zu class%s%s (", labels.count, labels.count != 1 ? "es" : "",
+                         dataset->target == PAIR_LABELS ? ", several at once" : "");
+    label_names_list(&labels, text + used, size - used - 1);
+    strcat(text, ")");
 }
 
 // --- config.json --------------------------------------------------------------------------------

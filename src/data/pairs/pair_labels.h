@@ -8,16 +8,12 @@
 // The memory that a data set owns besides its examples.
 struct pair_storage {
     struct table table;
-    void *labels; // the names in one block, or an array of borrowed ones
-    // With several labels at once: the classes of all examples, and the separated texts.
-    int32_t *numbers;
-    char *pieces;
+    void *labels;     // the names in one block, or an array of borrowed ones
+    int32_t *numbers; // with several labels at once: the classes of all examples
+    char *pieces;     // separated texts, and numbers without the blanks beside them
 };
 
 // Of several labels at once keeps the first of each class.
 void pair_labels_drop_repeats(struct pair_example *example);
-
-// Lists "a", "b", ... as far as they fit.
-void pair_labels_list(const char *const *names, size_t count, char *text, size_t size);
 
 #endif

@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "data/pairs/pair_labels.h"
+#include "data/tables/label_names.h"
 #include "data/tables/table_reader.h"
 
 #include <math.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #define NO_COLUMN SIZE_MAX
+#define NUMBER_SIZE 64 // bytes of a number from which blanks are taken
 
 struct reader {
     const struct pair_settings *settings;
@@ -89,6 +91,20 @@ static const char *column_name(const struct reader *reader, size_t column) {
     return column != NO_COLUMN ? reader->table->columns[column] : NULL;
 }
 
+// The text of a row's label; NULL for an array of labels.
+static enum berth_status take_label(const struct reader *reader, size_t row, const char **label) {
+    const struct table *table = reader->table;
+    if (reader->several && table_list(table, row, reader->label) != NULL) {
+        *label = NULL;
+        return BERTH_OK;
+    }
+    if (!reader->several && table_is_empty(table, row, reader->label)) {
+        return table_error(table, row, reader->label, reader->error, "the label is empty%s",
+                           reader->dataset->label_remedy);
+    }
+    return table_text(table, row, reader->label, label, reader->error);
+}
+
 static enum berth_status take_row(struct reader *reader, size_t row) {
     const struct table *table = reader->table;
     struct pair_example *example = &reader->dataset->examples[reader->dataset->count];
@@ -105,12 +121,8 @@ static enum berth_status take_row(struct reader *reader, size_t row) {
     if (reader->pair != NO_COLUMN) {
         TRY(table_text(table, row, reader->pair, &example->pair, reader->error));
     }
-    if (reader->label != NO_COLUMN &&
-        !(reader->several && table_list(table, row, reader->label) != NULL)) {
-        TRY(table_text(table, row, reader->label, &label, reader->error));
-        if (label[0] == '\0' && !reader->several) {
-            return table_error(table, row, reader->label, reader->error, "the label is empty");
-        }
+    if (reader->label != NO_COLUMN) {
+        TRY(take_label(reader, row, &label));
     }
     reader->rows[reader->dataset->count] = row;
     reader->texts[reader->dataset->count++] = label;
@@ -138,7 +150,71 @@ static enum berth_status take_rows(struct reader *reader) {
     return BERTH_OK;
 }
 
+// --- columns without a label --------------------------------------------------------------------
+
+// -1 is what Hugging Face's data sets have where the label is not published.
+static int has_label(const struct reader *reader, size_t row) {
+    const json *list = table_list(reader->table, row, reader->label);
+    const char *text;
+    double number;
+    if (list != NULL || table_is_empty(reader->table, row, reader->label)) {
+        return json_length(list) > 0;
+    }
+    return reader->settings->has_class_minus_one ||
+           table_text(reader->table, row, reader->label, &text, NULL) != BERTH_OK ||
+           !number_parse_real(text, &number) || number != -1;
+}
+
+static void leave_empty_labels_out(struct reader *reader) {
+    size_t row = 0;
+    while (row < reader->table->row_count && !has_label(reader, row)) {
+        row++;
+    }
+    if (row == reader->table->row_count) {
+        reader->dataset->empty_label_column = column_name(reader, reader->label);
+        reader->label = NO_COLUMN;
+    }
+}
+
 // --- real labels --------------------------------------------------------------------------------
+
+// Whether the label is a number with blanks beside it, which is then copied without them.
+static int strip_number(const char *text, char number[NUMBER_SIZE]) {
+    const size_t before = strspn(text, " \t"), whole = strlen(text);
+    size_t length = whole - before;
+    double value;
+    while (length > 0 && strchr(" \t", text[before + length - 1]) != NULL) {
+        length--;
+    }
+    if (length == whole || length >= NUMBER_SIZE) {
+        return 0;
+    }
+    memcpy(number, text + before, length);
+    number[length] = '\0';
+    return number_parse_real(number, &value);
+}
+
+static enum berth_status strip_numbers(struct reader *reader) {
+    char number[NUMBER_SIZE];
+    size_t bytes = 0;
+    for (size_t i = 0; i < reader->dataset->count; i++) {
+        bytes += strip_number(reader->texts[i], number) ? strlen(number) + 1 : 0;
+    }
+    if (bytes == 0) {
+        return BERTH_OK;
+    }
+    char *to = reader->storage->pieces = memory_new(bytes);
+    if (to == NULL) {
+        return error_no_memory(reader->error, bytes, "the labels");
+    }
+    for (size_t i = 0; i < reader->dataset->count; i++) {
+        if (strip_number(reader->texts[i], number)) {
+            reader->texts[i] = to;
+            to = stpcpy(to, number) + 1;
+        }
+    }
+    return BERTH_OK;
+}
 
 static int are_real(const struct reader *reader) {
     int fraction = 0;
@@ -160,7 +236,8 @@ static enum berth_status take_values(struct reader *reader) {
         const char *text = reader->texts[i];
         if (!number_parse_real(text, value)) {
             return table_error(reader->table, reader->rows[i], reader->label, reader->error,
-                               "expected a number, found \"%.*s\"", table_shown(text), text);
+                               "expected a number, found \"%.*s\"%s", table_shown(text), text,
+                               reader->dataset->label_remedy);
         }
         if (settings->least < settings->most &&
             !(*value >= settings->least && *value <= settings->most)) {
@@ -174,32 +251,12 @@ static enum berth_status take_values(struct reader *reader) {
 
 // --- classes ------------------------------------------------------------------------------------
 
-static int by_bytes(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static int by_integer(const void *a, const void *b) {
-    int64_t x = 0, y = 0;
-    number_parse_integer(*(const char *const *)a, &x);
-    number_parse_integer(*(const char *const *)b, &y);
-    return x != y ? (x > y) - (x < y) : by_bytes(a, b);
-}
-
-static int are_integers(const char *const *texts, size_t count) {
-    int64_t integer;
-    for (size_t i = 0; i < count; i++) {
-        if (!number_parse_integer(texts[i], &integer)) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
 // Makes the distinct `texts`, sorted, the classes; numbers[i] is the class of texts[i].
 static enum berth_status collect_classes(struct reader *reader, const char *const *texts,
                                          size_t count, int32_t *numbers) {
     size_t kept = 0;
-    int (*order)(const void *, const void *) = are_integers(texts, count) ? by_integer : by_bytes;
+    const struct label_names labels = {texts, count};
+    const label_order order = label_order_of(&labels);
     const char **names = memory_array(count, sizeof *names);
     if (names == NULL) {
         return error_no_memory(reader->error, count * sizeof *names, "the labels");
@@ -356,7 +413,8 @@ static enum berth_status take_classes(struct reader *reader) {
         int32_t label = class_of(settings, text);
         if (label < 0) {
             char known[256];
-            pair_labels_list(names, settings->label_count, known, sizeof known);
+            const struct label_names classes = {names, settings->label_count};
+            label_names_list(&classes, known, sizeof known);
             return table_error(reader->table, reader->rows[i], reader->label, reader->error,
                                "unknown label \"%.*s\"; expected one of %s", table_shown(text),
                                text, known);
@@ -382,6 +440,7 @@ static enum berth_status take_labels(struct reader *reader) {
         reader->dataset->target = PAIR_LABELS;
         return take_several(reader);
     }
+    TRY(strip_numbers(reader));
     if (target == PAIR_REAL || (target == PAIR_AUTO && are_real(reader))) {
         reader->dataset->target = PAIR_REAL;
         return take_values(reader);
@@ -391,6 +450,9 @@ static enum berth_status take_labels(struct reader *reader) {
 
 static enum berth_status take_table(struct reader *reader) {
     TRY(find_columns(reader));
+    if (reader->settings->label_optional && reader->label != NO_COLUMN) {
+        leave_empty_labels_out(reader);
+    }
     reader->dataset->text_column = column_name(reader, reader->text);
     reader->dataset->text_pair_column = column_name(reader, reader->pair);
     reader->dataset->label_column = column_name(reader, reader->label);
@@ -411,10 +473,12 @@ static enum berth_status read_table(struct table *table, const struct pair_setti
         return error_no_memory(error, sizeof *storage, "a data set");
     }
     storage->table = *table;
-    *dataset = (struct pair_dataset){.left_out = table->left_out,
-                                     .left_out_line = table->left_out_line,
-                                     .name = table->name,
-                                     .storage = storage};
+    *dataset = (struct pair_dataset){
+        .left_out = table->left_out,
+        .left_out_line = table->left_out_line,
+        .label_remedy = settings->label_remedy != NULL ? settings->label_remedy : "",
+        .name = table->name,
+        .storage = storage};
     struct reader reader = {.settings = settings,
                             .table = &storage->table,
                             .dataset = dataset,

@@ -27,8 +27,11 @@ struct pair_settings {
     const char *text_column;      // NULL: columns are guessed, as pairs_read says
     const char *text_pair_column; // NULL: single texts
     const char *label_column;     // NULL: no labels
-    int label_optional;           // 1: the label column may be missing
-    const char *only_column;      // use only rows with only_value in this column; NULL: all rows
+    // 1: the label column may be missing, or without a label: every one empty, null or -1.
+    int label_optional;
+    int has_class_minus_one;  // 1: -1 is a label there, too
+    const char *label_remedy; // ends messages about labels: "; ..."; NULL: none
+    const char *only_column;  // use only rows with only_value in this column; NULL: all rows
     const char *only_value;
     enum pair_target target;
     const struct pair_label *labels; // the classes in order; NULL: those of the file, sorted
@@ -52,20 +55,24 @@ struct pair_dataset {
     enum pair_target target;   // not PAIR_AUTO; PAIR_CLASS without labels
     const char *const *labels; // names of the classes
     size_t label_count;        // 0 for real labels and without labels
+    int labels_in_order;       // pairs_relabel: the classes without names were taken in order
     size_t left_out;           // ragged rows that were skipped, see table.h
     size_t left_out_line;      // of the first of them
     const char *text_column, *text_pair_column, *label_column; // which were read; NULL: none
-    const char *name;                                          // the file
-    void *storage; // owns every text; NULL in a data set built by the caller
+    const char *empty_label_column; // that has no label, and was not read; NULL: none
+    const char *label_remedy;       // of the settings; not NULL
+    const char *name;               // the file
+    void *storage;                  // owns every text; NULL in a data set built by the caller
 };
 
 // Reads a data set; free with pair_dataset_done (allowed after a failure). Without text_column the
 // texts are the columns sentence1 and sentence2, or else the first one or two that are neither the
 // label nor called id or idx, and the label is the column label, as in Hugging Face's run_glue.
-// Without settings->labels the classes are the distinct labels of the file in ascending order: as
-// numbers when all are integers, else by their bytes. Errors are those of table.h, and
-// (BERTH_BAD_DATA, with line and column) an empty label, one that is not in settings->labels, a
-// real label that is not a number or out of range, a selection without rows.
+// Blanks beside a number do not count. Without settings->labels the classes are the distinct labels
+// of the file in ascending order: as numbers when all are integers, else by their bytes. Errors are
+// those of table.h, and (BERTH_BAD_DATA, with line and column) an empty label (text or null), one
+// that is not in settings->labels, a real label that is not a number or out of range, a selection
+// without rows.
 enum berth_status pairs_read(const char *path, const struct pair_settings *settings,
                              struct pair_dataset *dataset, struct berth_error *error);
 // The same from memory; messages call it `name`.
@@ -79,13 +86,15 @@ enum berth_status pairs_put_prompt(struct pair_dataset *dataset, const char *pro
 void pair_dataset_done(struct pair_dataset *dataset);
 
 // Renumbers the classes of a data set in the order of `names` (a model's id2label, or the training
-// set's labels), which are copied. Names are compared exactly, then ignoring the case of ASCII
-// letters. When all names are Hugging Face's placeholders LABEL_0, LABEL_1, ... and their number is
-// that of the data set's classes, they stand for those in order; otherwise a numeric label stands
-// for the placeholder of that number. A label without such a name is BERTH_BAD_DATA, with the line
-// and the known names in the message; the data set is then unchanged. Does nothing without classes.
+// set's labels), which are copied, as label_names_match says. Labels that stand for the classes of
+// placeholders in order keep their own names. A label without a class is BERTH_BAD_DATA, with the
+// line and what was expected in the message; the data set is then unchanged. Does nothing without
+// classes.
 enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const *names,
                                 size_t count, struct berth_error *error);
+
+// Says in words what the labels are: `2 classes ("a", "b")`, `numbers from 0 to 5`.
+void pair_labels_describe(const struct pair_dataset *dataset, char *text, size_t size);
 
 // Writes the classes to a configuration (an object of config.json): id2label and label2id, or for
 // real numbers one output named LABEL_0 as in Hugging Face's, and problem_type. 1 on success, 0

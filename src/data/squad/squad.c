@@ -14,32 +14,13 @@
 
 struct storage {
     json *root; // the file, or an array of its lines
+    json *ids;  // texts of ids that are numbers
     char *name;
     struct squad_answer *answers;
     struct berth_error first_misplaced;
 };
 
 // --- JSON lines ---------------------------------------------------------------------------------
-
-// The end of the first object or array of a text: counts brackets outside strings.
-static size_t first_value_end(const char *bytes, size_t length) {
-    size_t depth = 0;
-    int in_string = 0;
-    for (size_t i = 0; i < length; i++) {
-        char c = bytes[i];
-        if (in_string) {
-            i += c == '\\';
-            in_string = c != '"';
-        } else if (c == '"') {
-            in_string = 1;
-        } else if (c == '{' || c == '[') {
-            depth++;
-        } else if ((c == '}' || c == ']') && (depth == 0 || --depth == 0)) {
-            return i + 1;
-        }
-    }
-    return length;
-}
 
 static int is_blank(const char *bytes, size_t length) {
     size_t i = 0;
@@ -58,7 +39,7 @@ static int is_json_lines(const char *bytes, size_t length) {
     if (begin == length || bytes[begin] != '{') {
         return 0;
     }
-    size_t end = begin + first_value_end(bytes + begin, length - begin);
+    size_t end = begin + json_first_end(bytes + begin, length - begin);
     const char *newline = memchr(bytes + end, '\n', length - end);
     return newline != NULL && is_blank(bytes + end, (size_t)(newline - bytes) - end) &&
            !is_blank(newline, length - (size_t)(newline - bytes));
@@ -142,10 +123,12 @@ static void publish(struct squad_reader *reader, struct storage *storage,
         }
     }
     storage->answers = reader->answers;
+    storage->ids = reader->made;
     storage->first_misplaced = reader->first_misplaced;
     *dataset = (struct squad_dataset){.examples = reader->examples,
                                       .count = reader->count,
-                                      .version_2 = reader->version_2,
+                                      .version_2 = reader->version_2 ||
+                                                   (reader->has_empty && reader->answer_count > 0),
                                       .misplaced = reader->misplaced,
                                       .name = storage->name,
                                       .storage = storage};
@@ -164,6 +147,7 @@ static enum berth_status read_memory(struct squad_reader *reader, const char *by
                                    : read_bytes(reader, bytes, length, &storage->root);
     if (status != BERTH_OK) {
         json_free(storage->root);
+        json_free(reader->made);
         memory_free(storage->name);
         memory_free(storage);
         memory_free(reader->examples);
@@ -207,12 +191,22 @@ void squad_dataset_done(struct squad_dataset *dataset) {
     struct storage *storage = dataset->storage;
     if (storage != NULL) {
         json_free(storage->root);
+        json_free(storage->ids);
         memory_free(storage->answers);
         memory_free(storage->name);
         memory_free(storage);
         memory_free(dataset->examples);
     }
     *dataset = (struct squad_dataset){0};
+}
+
+int squad_has_references(const struct squad_dataset *dataset) {
+    size_t i = 0;
+    while (i < dataset->count && dataset->examples[i].answer_count == 0 &&
+           !dataset->examples[i].impossible) {
+        i++;
+    }
+    return i < dataset->count;
 }
 
 enum berth_status squad_check_placed(const struct squad_dataset *dataset,

@@ -27,13 +27,14 @@ struct squad_example {
     size_t context_length; // bytes
     const struct squad_answer *answers;
     size_t answer_count;
-    int impossible; // is_impossible of v2.0
+    int impossible; // v2.0: is_impossible, or without that key an empty array of answers
 };
 
 struct squad_dataset {
     struct squad_example *examples; // in file order
     size_t count;
-    int version_2;    // the file has is_impossible
+    int version_2;    // scored as v2.0: the version says so, a question has is_impossible, or some
+                      // have answers and others an empty array of them
     size_t misplaced; // answers
     const char *name; // the file, for messages; NULL in a data set built by the caller
     void *storage;    // owns every string; NULL in a data set built by the caller
@@ -45,6 +46,10 @@ struct squad_dataset {
 enum berth_status squad_read(const char *path, int64_t limit, struct squad_dataset *dataset,
                              struct berth_error *error);
 void squad_dataset_done(struct squad_dataset *dataset);
+
+// Whether there is something to score predictions against: an answer, or a question without one
+// that v2.0 marks.
+int squad_has_references(const struct squad_dataset *dataset);
 
 // BERTH_BAD_DATA when an answer is misplaced, with the place, the id, the context's text there and
 // the remedy of the first one.

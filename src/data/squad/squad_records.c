@@ -223,6 +223,9 @@ static enum berth_status read_answers(struct squad_reader *reader, const json *q
         return BERTH_OK;
     }
     if (json_is_array_value(answers)) {
+        reader->has_empty |= json_length(answers) == 0;
+        example->impossible |= reader->is_declared_2 && json_length(answers) == 0 &&
+                               json_member(question, "is_impossible") == NULL;
         return read_answer_list(reader, answers, place, example, passage);
     }
     if (!json_is_object_value(answers)) {
@@ -247,12 +250,32 @@ static enum berth_status reader_reserve(struct squad_reader *reader) {
     return BERTH_OK;
 }
 
+// An id that is an integer becomes its text.
+static enum berth_status get_id(struct squad_reader *reader, const json *question,
+                                const char *place, const char **id) {
+    const json *value = json_member(question, "id");
+    if (json_is_text(value)) {
+        return get_text(reader, question, place, "id", id);
+    }
+    if (json_is_real_value(value) || !json_is_integer_value(value)) {
+        return wrong_type(reader, place, "id", "a string or an integer", value);
+    }
+    reader->made = reader->made != NULL ? reader->made : json_new_array();
+    char *number = json_write(value, JSON_COMPACT);
+    json *text = number != NULL ? json_new_text(number) : NULL;
+    memory_free(number);
+    *id = json_text(text);
+    return json_append(reader->made, text) == 0
+               ? BERTH_OK
+               : error_no_memory(reader->error, reader->count, "the ids");
+}
+
 static enum berth_status read_question(struct squad_reader *reader, const json *question,
                                        const char *place, const struct squad_passage *passage) {
     struct squad_example example = {.title = passage->title,
                                     .context = passage->context,
                                     .context_length = passage->context_length};
-    TRY(get_text(reader, question, place, "id", &example.id));
+    TRY(get_id(reader, question, place, &example.id));
     TRY(get_text(reader, question, place, "question", &example.question));
     const json *impossible = json_member(question, "is_impossible");
     if (impossible != NULL) {
@@ -336,7 +359,15 @@ static enum berth_status read_records(struct squad_reader *reader, const json *r
     return BERTH_OK;
 }
 
+// "2.0" or "v2.0"
+static int says_2(const json *version) {
+    const char *text = json_text(version);
+    return text != NULL && text[text[0] == 'v'] == '2';
+}
+
 enum berth_status squad_reader_root(struct squad_reader *reader, const json *root) {
+    reader->is_declared_2 = says_2(json_member(root, "version"));
+    reader->version_2 |= reader->is_declared_2;
     if (json_is_array_value(root)) {
         return read_records(reader, root, "record ");
     }

@@ -19,7 +19,10 @@ struct squad_reader {
     size_t count, capacity;
     struct squad_answer *answers;
     size_t answer_count, answer_capacity;
-    int version_2;
+    int is_declared_2;                  // the file's version says 2.0
+    int version_2;                      // it does, or a question has is_impossible
+    int has_empty;                      // a question's array of answers is empty
+    json *made;                         // texts of ids that are numbers; NULL: none
     size_t misplaced;                   // answers
     struct berth_error first_misplaced; // the error for the first of them
 };

@@ -281,10 +281,21 @@ enum berth_status table_error(const struct table *table, size_t row, size_t colu
                      message);
 }
 
+static const json *value_at(const struct table *table, size_t row, size_t column) {
+    return json_member(json_at(table->json_rows, row), table->columns[column]);
+}
+
+int table_is_empty(const struct table *table, size_t row, size_t column) {
+    if (table->json_rows == NULL) {
+        return table->cells[row * table->column_count + column][0] == '\0';
+    }
+    const json *value = value_at(table, row, column);
+    return value == NULL || json_is_null_value(value) ||
+           (json_is_text(value) && json_text_length(value) == 0);
+}
+
 const json *table_list(const struct table *table, size_t row, size_t column) {
-    const json *value = table->json_rows == NULL
-                            ? NULL
-                            : json_member(json_at(table->json_rows, row), table->columns[column]);
+    const json *value = table->json_rows == NULL ? NULL : value_at(table, row, column);
     return json_is_array_value(value) ? value : NULL;
 }
 
@@ -294,7 +305,7 @@ enum berth_status table_text(const struct table *table, size_t row, size_t colum
         *text = table->cells[row * table->column_count + column];
         return BERTH_OK;
     }
-    const json *value = json_member(json_at(table->json_rows, row), table->columns[column]);
+    const json *value = value_at(table, row, column);
     *text = json_text(value);
     if (*text != NULL) {
         return BERTH_OK;

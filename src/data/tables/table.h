@@ -5,7 +5,8 @@
 //               escapes (as in GLUE). A CR before the LF belongs to the line end.
 //   CSV         RFC 4180: fields separated by commas, in quotes if they contain a comma, a quote
 //               (doubled) or a line break; lines end in LF or CR LF.
-//   JSON lines  one object per line; a column for each key, in order of first appearance.
+//   JSON lines  one object per line, or one array of objects over any lines; a column for each key,
+//               in order of first appearance.
 //
 // The first line of TSV and CSV names the columns unless the options do. A byte order mark and
 // empty lines are skipped; but in TSV and CSV with a single column an empty line is a row with an
@@ -68,6 +69,9 @@ enum berth_status table_column(const struct table *table, const char *setting, c
 // null and nested values are BERTH_BAD_DATA.
 enum berth_status table_text(const struct table *table, size_t row, size_t column,
                              const char **text, struct berth_error *error);
+
+// Whether a cell has no content: an empty text, null or a missing key.
+int table_is_empty(const struct table *table, size_t row, size_t column);
 
 // The array of strings in a cell of JSON lines, borrowed; NULL if the cell is not an array.
 const json *table_list(const struct table *table, size_t row, size_t column);

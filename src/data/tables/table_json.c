@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads JSON lines: one object per line. Numbers are converted to text on reading, so that cells
-// can be borrowed.
+// Reads JSON lines, one object per line, or one array of objects over any lines. Numbers are
+// converted to text on reading, so that cells can be borrowed.
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "data/tables/table_reader.h"
 
 #include <string.h>
+
+#define EXPECTED                                                                                   \
+    "expected one JSON object per line, such as {\"text\": \"...\", \"label\": \"...\"}"
 
 static json *cell_of(const json *value);
 
@@ -88,9 +92,7 @@ static enum berth_status copy_row(struct table_reader *reader, const json *objec
 
 static enum berth_status take_object(struct table_reader *reader, const json *object, size_t line) {
     if (!json_is_object_value(object)) {
-        return error_set(reader->error, BERTH_BAD_DATA,
-                         "%s: line %zu, column 1: expected one JSON object per line, such as "
-                         "{\"text\": \"...\", \"label\": \"...\"}",
+        return error_set(reader->error, BERTH_BAD_DATA, "%s: line %zu, column 1: " EXPECTED,
                          reader->name, line);
     }
     json *row = json_new_object();
@@ -101,12 +103,20 @@ static enum berth_status take_object(struct table_reader *reader, const json *ob
     return table_reader_row(reader, line);
 }
 
-static enum berth_status take_line(struct table_reader *reader, const char *bytes, size_t length,
+// Takes the object that begins in `line`.
+static enum berth_status take_text(struct table_reader *reader, const char *bytes, size_t length,
                                    size_t line) {
     json *object = NULL;
-    enum berth_status status = json_read_memory("JSON", bytes, length, &object, reader->error);
+    struct berth_error problem = {0};
+    enum berth_status status = json_read_memory("JSON", bytes, length, &object, &problem);
+    if (status == BERTH_NO_MEMORY) {
+        return no_memory(reader);
+    }
     if (status != BERTH_OK) {
-        return error_prefix(reader->error, status, "%s: line %zu", reader->name, line);
+        return error_set(reader->error, status,
+                         "%s: line %zu: %s; " EXPECTED
+                         ", with no comma after it and no NaN, or one array of them",
+                         reader->name, line, problem.message);
     }
     status = take_object(reader, object, line);
     json_free(object);
@@ -121,19 +131,89 @@ static int is_blank(const char *bytes, size_t length) {
     return i == length;
 }
 
+static enum berth_status read_lines(struct table_reader *reader) {
+    size_t line = 1;
+    for (size_t at = 0; at < reader->length; line++) {
+        size_t length = strcspn(reader->text + at, "\n");
+        if (!is_blank(reader->text + at, length)) {
+            TRY(take_text(reader, reader->text + at, length, line));
+        }
+        at += length + 1;
+    }
+    return BERTH_OK;
+}
+
+// --- an array of objects ------------------------------------------------------------------------
+
+// A place in the text and its line.
+struct place {
+    const char *at;
+    size_t line;
+};
+
+static void move(struct place *place, size_t bytes) {
+    for (const char *end = place->at + bytes; place->at < end; place->at++) {
+        place->line += *place->at == '\n';
+    }
+}
+
+static void skip_blanks(struct place *place) {
+    move(place, strspn(place->at, " \t\r\n"));
+}
+
+static enum berth_status array_error(const struct table_reader *reader, const struct place *place,
+                                     const char *expected) {
+    const int ends = *place->at == '\0';
+    const size_t character = ends ? 0 : utf8_skip(place->at, strnlen(place->at, 4), 1);
+    return error_set(reader->error, BERTH_BAD_DATA,
+                     "%s: line %zu: expected %s in the array of rows, found %s%.*s%s", reader->name,
+                     place->line, expected, ends ? "the end of the file" : "\"", (int)character,
+                     place->at, ends ? "" : "\"");
+}
+
+// Takes the object at the place, and the comma or bracket after it: *is_last.
+static enum berth_status take_entry(struct table_reader *reader, struct place *place,
+                                    int *is_last) {
+    skip_blanks(place);
+    if (*place->at != '{') {
+        return array_error(reader, place, "an object such as {\"text\": \"...\"}");
+    }
+    const char *end = reader->text + reader->length;
+    const size_t length = json_first_end(place->at, (size_t)(end - place->at));
+    TRY(take_text(reader, place->at, length, place->line));
+    move(place, length);
+    skip_blanks(place);
+    *is_last = *place->at == ']';
+    if (*place->at != ',' && !*is_last) {
+        return array_error(reader, place, "a comma or ]");
+    }
+    move(place, 1);
+    return BERTH_OK;
+}
+
+static enum berth_status read_array(struct table_reader *reader, struct place *place) {
+    int is_last = 0;
+    while (!is_last) {
+        TRY(take_entry(reader, place, &is_last));
+    }
+    skip_blanks(place);
+    return *place->at == '\0'
+               ? BERTH_OK
+               : error_set(reader->error, BERTH_BAD_DATA,
+                           "%s: line %zu: text after the array of rows", reader->name, place->line);
+}
+
 enum berth_status table_read_json_lines(struct table_reader *reader) {
+    struct place place = {.at = reader->text, .line = 1};
     reader->json_rows = json_new_array();
     reader->json_columns = json_new_object();
     if (reader->json_rows == NULL || reader->json_columns == NULL) {
         return no_memory(reader);
     }
-    size_t line = 1;
-    for (size_t at = 0; at < reader->length; line++) {
-        size_t length = strcspn(reader->text + at, "\n");
-        if (!is_blank(reader->text + at, length)) {
-            TRY(take_line(reader, reader->text + at, length, line));
-        }
-        at += length + 1;
+    skip_blanks(&place);
+    if (*place.at != '[') {
+        return read_lines(reader);
     }
-    return BERTH_OK;
+    move(&place, 1);
+    return read_array(reader, &place);
 }

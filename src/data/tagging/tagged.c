@@ -4,14 +4,13 @@
 #include "data/tagging/tagged.h"
 
 #include "core/memory.h"
+#include "data/tables/label_names.h"
 #include "data/tables/table_reader.h"
 #include "data/tagging/tagged_reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NAMES_SHOWN 40
 
 size_t tagged_line(const struct tagged_dataset *dataset, size_t sentence, size_t word) {
     return dataset->lines[sentence] + (dataset->word_lines ? word : 0);
@@ -24,17 +23,13 @@ static enum berth_status no_memory(const struct tagged_reader *reader) {
 
 // --- numbers of the tags ------------------------------------------------------------------------
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static void apply_numbers(struct tagged_dataset *dataset, const int32_t *numbers) {
     for (size_t i = 0; i < dataset->word_count; i++) {
         dataset->tags[i] = numbers[dataset->tags[i]];
     }
 }
 
-// Numbers the tags in ascending order of their names.
+// Numbers the tags in the order of labels.
 static enum berth_status sort_tags(struct tagged_reader *reader) {
     struct tagged_storage *storage = reader->storage;
     const struct string_index *names = &storage->names;
@@ -47,7 +42,8 @@ static enum berth_status sort_tags(struct tagged_reader *reader) {
     for (size_t i = 0; i < names->count; i++) {
         storage->tag_names[i] = string_index_bytes(names, i);
     }
-    qsort(storage->tag_names, names->count, sizeof *storage->tag_names, by_text);
+    const struct label_names tags = {storage->tag_names, names->count};
+    qsort(storage->tag_names, names->count, sizeof *storage->tag_names, label_order_of(&tags));
     for (size_t i = 0; i < names->count; i++) {
         const char *name = storage->tag_names[i];
         numbers[string_index_find(names, name, strlen(name) + 1)] = (int32_t)i;
@@ -59,74 +55,51 @@ static enum berth_status sort_tags(struct tagged_reader *reader) {
     return BERTH_OK;
 }
 
-static int are_placeholders(const char *const *names, size_t count) {
-    char expected[32];
-    for (size_t i = 0; i < count; i++) {
-        snprintf(expected, sizeof expected, "LABEL_%zu", i);
-        if (strcmp(names[i], expected) != 0) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-static int32_t find_name(const char *const *names, size_t count, const char *name) {
-    size_t i = 0;
-    while (i < count && strcmp(names[i], name) != 0) {
-        i++;
-    }
-    return i < count ? (int32_t)i : -1;
-}
-
-static void list_names(const char *const *names, size_t count, char text[512]) {
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < count && used + TABLE_SHOWN + 8 < 512; i++) {
-        used += (size_t)snprintf(text + used, 512 - used, "%s%.*s", i > 0 ? ", " : "",
-                                 table_shown(names[i]), names[i]);
-        if (i == NAMES_SHOWN) {
-            snprintf(text + used, 512 - used, ", ...");
-            return;
-        }
-    }
-}
-
-// The error for the first word whose tag has no number.
+// The error for the first word whose tag has no number; `expected` ends its message.
 static enum berth_status unknown_tag(const struct tagged_dataset *dataset, const int32_t *numbers,
-                                     const char *known, struct berth_error *error) {
+                                     const char *expected, struct berth_error *error) {
     for (size_t s = 0; s < dataset->count; s++) {
         for (size_t i = dataset->starts[s]; i < dataset->starts[s + 1]; i++) {
             const char *tag = dataset->tag_names[dataset->tags[i]];
             if (numbers[dataset->tags[i]] < 0) {
                 return error_set(error, BERTH_BAD_DATA,
-                                 "%s: line %zu: the model has no label \"%.*s\"; expected one of "
-                                 "%s; --label_column names another column, 0 none",
+                                 "%s: line %zu: the model has no label \"%.*s\"; expected %s; "
+                                 "--label_column names another column, 0 none",
                                  dataset->name, tagged_line(dataset, s, i - dataset->starts[s]),
-                                 table_shown(tag), tag, known);
+                                 table_shown(tag), tag, expected);
             }
         }
     }
     return BERTH_OK;
 }
 
+static enum berth_status renumber(struct tagged_dataset *dataset, const struct label_names *classes,
+                                  int32_t *numbers, struct berth_error *error) {
+    char expected[512];
+    const struct label_names tags = {dataset->tag_names, dataset->tag_count};
+    const enum label_match match = label_names_match(classes, &tags, 0, numbers);
+    label_names_expected(classes, match, expected, sizeof expected);
+    TRY(unknown_tag(dataset, numbers, expected, error));
+    dataset->tags_in_order = match == LABELS_BY_ORDER;
+    if (match == LABELS_BY_NAME || !label_names_are_in_place(classes, &tags, numbers)) {
+        apply_numbers(dataset, numbers);
+        dataset->tag_names = classes->list;
+        dataset->tag_count = classes->count;
+    }
+    return BERTH_OK;
+}
+
 enum berth_status tagged_renumber(struct tagged_dataset *dataset, const char *const *names,
                                   size_t count, struct berth_error *error) {
-    char known[512];
-    const int in_order = count == dataset->tag_count && are_placeholders(names, count);
+    if (dataset->tags == NULL) {
+        return BERTH_OK;
+    }
+    const struct label_names classes = {names, count};
     int32_t *numbers = memory_array(dataset->tag_count, sizeof *numbers);
     if (numbers == NULL) {
         return error_no_memory(error, dataset->tag_count * sizeof *numbers, "the tags");
     }
-    for (size_t i = 0; i < dataset->tag_count; i++) {
-        numbers[i] = in_order ? (int32_t)i : find_name(names, count, dataset->tag_names[i]);
-    }
-    list_names(names, count, known);
-    enum berth_status status = unknown_tag(dataset, numbers, known, error);
-    if (status == BERTH_OK && dataset->tags != NULL) {
-        apply_numbers(dataset, numbers);
-        dataset->tag_names = names;
-        dataset->tag_count = count;
-    }
+    enum berth_status status = renumber(dataset, &classes, numbers, error);
     memory_free(numbers);
     return status;
 }

@@ -23,7 +23,8 @@ struct tagged_settings {
     const char *word_column;
     // NULL: "ner_tags", "tags" or "labels", the last column. "0": none.
     const char *tag_column;
-    int tag_optional;  // 1: the file may have no tags
+    // 1: the file may have no tags, or a column in which every array of tags is empty or null.
+    int tag_optional;
     int64_t sentences; // > 0: reads only so many, from the first
 };
 
@@ -34,7 +35,9 @@ struct tagged_dataset {
     size_t *starts;               // [count + 1] first word of each sentence, then word_count
     size_t *lines;                // [count] line of each sentence's first word
     int word_lines;               // 1: each word has a line of its own
-    const char *const *tag_names; // ascending by their bytes
+    const char *const *tag_names; // ascending: as numbers if all are integers, else by their bytes
+    int tags_in_order;            // tagged_renumber: classes without names were taken in order
+    const char *empty_tag_column; // that has no tag, and was not read; NULL: none
     size_t word_count, count;     // words, sentences
     size_t tag_count;
     void *storage; // owns every text
@@ -50,10 +53,10 @@ void tagged_done(struct tagged_dataset *dataset);
 // The line of a word of a sentence.
 size_t tagged_line(const struct tagged_dataset *dataset, size_t sentence, size_t word);
 
-// Renumbers the tags in the order of `names`, which must outlive the data set. Names are compared
-// exactly. When all are Hugging Face's placeholders LABEL_0, LABEL_1, ... and there are as many as
-// tags, they stand for these in order. A tag without a name is BERTH_BAD_DATA with its line and the
-// known names; the data set is then unchanged.
+// Renumbers the tags in the order of `names`, which must outlive the data set, as label_names_match
+// says, with names compared exactly. Tags that stand for the classes of placeholders in order keep
+// their own names. A tag without a class is BERTH_BAD_DATA with its line and what was expected; the
+// data set is then unchanged. Does nothing without tags.
 enum berth_status tagged_renumber(struct tagged_dataset *dataset, const char *const *names,
                                   size_t count, struct berth_error *error);
 

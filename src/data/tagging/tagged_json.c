@@ -41,6 +41,21 @@ static enum berth_status find_columns(struct tagged_reader *reader, size_t *word
     return find_column(reader, "label_column", tag, tag_names, tags);
 }
 
+// In a file to predict, a column without any tag is none.
+static void leave_empty_tags_out(struct tagged_reader *reader, size_t *tags) {
+    const struct table *table = &reader->storage->table;
+    size_t row = 0;
+    while (row < table->row_count && (table_is_empty(table, row, *tags) ||
+                                      (table_list(table, row, *tags) != NULL &&
+                                       json_length(table_list(table, row, *tags)) == 0))) {
+        row++;
+    }
+    if (row == table->row_count) {
+        reader->dataset->empty_tag_column = table->columns[*tags];
+        *tags = NO_COLUMN;
+    }
+}
+
 static enum berth_status list_at(const struct tagged_reader *reader, size_t row, size_t column,
                                  const json **list) {
     const struct table *table = &reader->storage->table;
@@ -91,6 +106,9 @@ enum berth_status tagged_read_json(struct tagged_reader *reader, const char *pat
     size_t words, tags;
     TRY(table_read(path, &options, table, reader->error));
     TRY(find_columns(reader, &words, &tags));
+    if (reader->settings->tag_optional && tags != NO_COLUMN) {
+        leave_empty_tags_out(reader, &tags);
+    }
     reader->has_tags = tags != NO_COLUMN;
     for (size_t row = 0; row < table->row_count && !tagged_reader_is_full(reader); row++) {
         TRY(take_row(reader, row, words, tags));

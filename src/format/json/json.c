@@ -114,6 +114,26 @@ enum berth_status json_read_file(const char *path, json **value, struct berth_er
     return status;
 }
 
+// Counts brackets outside strings.
+size_t json_first_end(const char *bytes, size_t length) {
+    size_t depth = 0;
+    int in_string = 0;
+    for (size_t i = 0; i < length; i++) {
+        char c = bytes[i];
+        if (in_string) {
+            i += c == '\\';
+            in_string = c != '"';
+        } else if (c == '"') {
+            in_string = 1;
+        } else if (c == '{' || c == '[') {
+            depth++;
+        } else if ((c == '}' || c == ']') && (depth == 0 || --depth == 0)) {
+            return i + 1;
+        }
+    }
+    return length;
+}
+
 // Python's word for a number that is not finite, where the text begins with one; else NULL.
 static const char *python_word(const char *bytes, size_t length) {
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};

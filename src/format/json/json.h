@@ -27,6 +27,8 @@ enum berth_status json_read_memory(const char *name, const char *bytes, size_t l
 // Parses a file that Python's json may have written: NaN, Infinity and -Infinity become null.
 enum berth_status json_read_python_file(const char *path, json **value, struct berth_error *error);
 void json_free(json *value);
+// The end of the first object or array of a text, which need not be valid; `length` if it has none.
+size_t json_first_end(const char *bytes, size_t length);
 
 // Types and children. A NULL value has no type and no children.
 int json_is_object_value(const json *value);

@@ -216,14 +216,23 @@ static enum berth_status open_feed(struct training_job *job, struct berth_error 
     return BERTH_OK;
 }
 
-static enum berth_status check_unevaluated(const struct training_job *job,
-                                           struct berth_error *error) {
-    return is_worker(job)
-               ? error_set(error, BERTH_CONFIG,
-                           "--workers independent needs evaluations to choose the best worker, and "
-                           "there is nothing to evaluate on: %s",
-                           job->task->held_out)
-               : strategy_check_unevaluated(&job->config, job->task->held_out, &job->log, error);
+// Without scores nothing tells which model is the best. A set without answers is predicted once, at
+// the end.
+static enum berth_status settle_unscored(struct training_job *job, struct berth_error *error) {
+    const char *where = job->has_evaluation ? "the validation_file has no answers to compare with"
+                                            : job->task->held_out;
+    if (is_worker(job)) {
+        return error_set(error, BERTH_CONFIG,
+                         "--workers independent needs evaluations to choose the best worker, and "
+                         "there is nothing to evaluate on: %s",
+                         where);
+    }
+    TRY(strategy_check_unevaluated(&job->config, job->has_evaluation, where, &job->log, error));
+    if (job->has_evaluation) {
+        job->config.evaluate_every_epoch = 0;
+        job->config.eval_steps = 0;
+    }
+    return BERTH_OK;
 }
 
 // Before training, which may take long until the first evaluation.
@@ -235,6 +244,24 @@ static enum berth_status check_metric(struct training_job *job, struct berth_err
     }
     TRY(evaluation_rehearse(&job->evaluation, &job->files, &score, error));
     return strategy_best_metric(&job->config, &score, &best, error);
+}
+
+// Reads what will be predicted after training, so that an unusable file is reported before it. Its
+// messages come with the prediction.
+static enum berth_status check_prediction(const struct training_job *job,
+                                          const struct task_open *training,
+                                          struct berth_error *error) {
+    static const struct berth_log silent = {0};
+    struct task_open args = *training;
+    struct task_set set;
+    if (!job->task->predicts_apart || !task_predicts(&job->config)) {
+        return BERTH_OK;
+    }
+    args.use = TASK_PREDICT;
+    args.log = &silent;
+    enum berth_status status = job->task->open(&set, &args, error);
+    job->task->close(&set);
+    return status;
 }
 
 static enum berth_status read_inputs(struct training_job *job, struct berth_error *error) {
@@ -252,10 +279,13 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     if (job->has_evaluation) {
         args.use = TASK_VALIDATE;
         TRY(evaluation_open(&job->evaluation, job->task, &args, error));
+    }
+    if (job->has_evaluation && !job->evaluation.set.unscored) {
         TRY(check_metric(job, error));
     } else {
-        TRY(check_unevaluated(job, error));
+        TRY(settle_unscored(job, error));
     }
+    TRY(check_prediction(job, &args, error));
     TRY(open_feed(job, error));
     TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, job->comm, error));
     TRY(batching_follow_rule(&job->batching, config, job->train.examples, error));

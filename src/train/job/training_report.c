@@ -47,6 +47,9 @@ static void report_data(const struct training_plan *plan, const struct berth_log
         fields[count++] =
             log_real("mean_length", (double)train->tokens / (double)train->source.count);
     }
+    if (train->labels[0] != '\0') {
+        fields[count++] = log_text("labels", train->labels);
+    }
     fields[count++] = log_text("validation_file", evaluation != NULL ? evaluation->set.path : NULL);
     fields[count++] = log_integer("eval_features",
                                   evaluation != NULL ? (int64_t)evaluation->set.source.count : 0);

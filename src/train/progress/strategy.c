@@ -132,13 +132,15 @@ void strategy_count(struct berth_config *config, int64_t updates, const struct b
     note_separate_saves(config, log);
 }
 
-enum berth_status strategy_check_unevaluated(const struct berth_config *config, const char *where,
-                                             const struct berth_log *log,
+enum berth_status strategy_check_unevaluated(const struct berth_config *config, int predicts,
+                                             const char *where, const struct berth_log *log,
                                              struct berth_error *error) {
+    // The last two choose what is predicted.
     static const char *const asking[] = {"eval_strategy",     "evaluate_every_epoch",
                                          "eval_steps",        "metric_for_best_model",
                                          "greater_is_better", "do_eval",
                                          "max_eval_samples"};
+    const size_t count = sizeof asking / sizeof asking[0] - (predicts ? 2 : 0);
     const char *needing = needs_evaluations(config);
     if (needing != NULL) {
         return error_set(error, BERTH_CONFIG,
@@ -146,7 +148,7 @@ enum berth_status strategy_check_unevaluated(const struct berth_config *config, 
                          "evaluate on: %s",
                          needing, where);
     }
-    for (size_t i = 0; i < sizeof asking / sizeof asking[0]; i++) {
+    for (size_t i = 0; i < count; i++) {
         const int declined = strcmp(asking[i], "do_eval") == 0 && !config->do_eval;
         if (is_given(config, asking[i]) && !declined) {
             log_warning(log, "%s has no effect, because there is nothing to evaluate on: %s",

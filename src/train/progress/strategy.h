@@ -24,10 +24,11 @@ void strategy_count(struct berth_config *config, int64_t updates, const struct b
 // all in seconds.
 double strategy_save_interval(double saving, double mean_time_to_failure);
 
-// Checks the settings when there is nothing to evaluate on (`where`: what is missing): those that
-// require evaluations are BERTH_CONFIG, those that only request them give a warning.
-enum berth_status strategy_check_unevaluated(const struct berth_config *config, const char *where,
-                                             const struct berth_log *log,
+// Checks the settings when there is nothing to evaluate on (`where`: what is missing), though
+// perhaps something to predict: those that require evaluations are BERTH_CONFIG, those that only
+// request them give a warning.
+enum berth_status strategy_check_unevaluated(const struct berth_config *config, int predicts,
+                                             const char *where, const struct berth_log *log,
                                              struct berth_error *error);
 
 // The score that determines the best model, from one evaluation.

@@ -4,6 +4,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "data/pairs/pairs.h"
+#include "data/tables/label_names.h"
 #include "model/folder.h"
 
 #include <inttypes.h>
@@ -109,8 +110,28 @@ void class_names_done(struct class_names *names) {
     *names = (struct class_names){.model = NULL};
 }
 
+int class_names_has(const struct class_names *names, const char *name) {
+    size_t i = 0;
+    while (i < names->count && strcmp(names->list[i], name) != 0) {
+        i++;
+    }
+    return i < names->count;
+}
+
 int class_names_say_nothing(const struct class_names *names) {
-    return names->count == 0 || strncmp(names->list[0], "LABEL_", 6) == 0;
+    const struct label_names classes = {names->list, names->count};
+    return label_names_are_placeholders(&classes);
+}
+
+void class_names_note_order(const char *path, const char *const *labels, size_t count,
+                            const struct berth_log *log) {
+    char list[512];
+    const struct label_names taken = {labels, count};
+    label_names_list(&taken, list, sizeof list);
+    log_note(log,
+             "%s: the model's classes have no names: its classes from 0 on are taken to be %s; "
+             "names in id2label of its config.json say which they are",
+             path, list);
 }
 
 // --- weights ------------------------------------------------------------------------------------

@@ -21,8 +21,12 @@ void class_names_done(struct class_names *names);
 // in another order. Without effect where a model has no classes.
 enum berth_status class_names_check(const struct model_files *files, const char *folder,
                                     struct berth_error *error);
-// 1 for LABEL_0, ..., and without names.
+int class_names_has(const struct class_names *names, const char *name);
+// 1 for LABEL_0, LABEL_1, ..., and without names.
 int class_names_say_nothing(const struct class_names *names);
+// Logs that the labels of the file `path` were taken in order for such classes.
+void class_names_note_order(const char *path, const char *const *labels, size_t count,
+                            const struct berth_log *log);
 
 // Sets set->class_weights as config->class_weights says: "balanced" gives a class with n of all N
 // examples the weight N / (classes * n). counts[names->count] are of the training set. NULL where

@@ -153,6 +153,14 @@ static enum pair_target target_of(const struct task_open *args) {
                                                               : PAIR_AUTO;
 }
 
+// What messages about the labels of one's own files end with.
+#define ANOTHER_COLUMN "; --label_column names another column"
+static const char *const label_remedies[] = {
+    [TASK_TRAIN] = ANOTHER_COLUMN,
+    [TASK_VALIDATE] = ANOTHER_COLUMN,
+    [TASK_PREDICT] = "; `berth predict classify` with --text_column and without --label_column "
+                     "predicts without labels"};
+
 static enum berth_status settings_of(const struct classify *own, const struct classify_part *part,
                                      const struct task_open *args, struct pair_settings *settings,
                                      struct berth_error *error) {
@@ -165,6 +173,7 @@ static enum berth_status settings_of(const struct classify *own, const struct cl
                                        .text_pair_column = config->text_pair_column,
                                        .label_column = config->label_column,
                                        .label_optional = args->use == TASK_PREDICT,
+                                       .label_remedy = label_remedies[args->use],
                                        .target = target_of(args)};
     return table_format_of(part->path, &settings->table.format, error);
 }
@@ -175,6 +184,7 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     int training = args->use == TASK_TRAIN;
     int64_t limit = training ? args->config->max_train_samples : args->config->max_eval_samples;
     TRY(settings_of(own, part, args, &settings, error));
+    settings.has_class_minus_one = class_names_has(&own->names, "-1");
     TRY(pairs_read(part->path, &settings, &part->dataset, error));
     if (part->dataset.left_out > 0) {
         log_warning(args->log,
@@ -188,6 +198,12 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
                  "names: options choose others",
                  part->path, part->dataset.text_column, pair != NULL ? pair : "none",
                  label != NULL ? label : "none");
+    }
+    if (part->dataset.empty_label_column != NULL) {
+        log_note(args->log,
+                 "%s: %s holds no labels, only empty ones, null or -1: predicted without scores; "
+                 "--label_column names another column",
+                 part->path, part->dataset.empty_label_column);
     }
     if (limit > 0 && (size_t)limit < part->dataset.count) {
         part->dataset.count = (size_t)limit;
@@ -247,11 +263,15 @@ static enum berth_status fill(struct classify *own, const struct task_open *args
                               struct task_set *set, struct berth_error *error) {
     TRY(find_parts(own, args, error));
     set->path = own->parts[0].path;
+    if (args->use != TASK_TRAIN) {
+        TRY(classify_read_names(&own->names, args->files, error));
+    }
     for (size_t i = 0; i < own->part_count; i++) {
         TRY(read_part(own, &own->parts[i], args, error));
     }
     if (args->use == TASK_TRAIN) {
         TRY(classify_settle_labels(own, set, args, error));
+        pair_labels_describe(&own->parts[0].dataset, set->labels, sizeof set->labels);
     } else {
         TRY(classify_match_labels(own, args, error));
     }

@@ -41,8 +41,8 @@ enum berth_status classify_check_outputs(const struct model_files *files,
 // Makes the labels of a training set the model's, unless the model has classes with the same names.
 enum berth_status classify_settle_labels(struct classify *own, struct task_set *set,
                                          const struct task_open *args, struct berth_error *error);
-// Translates the labels of another set to the model's numbers. A label that the model does not
-// know, or a number for a class, is an error.
+// Translates the labels of another set to the numbers of own->names. A label that the model does
+// not know, or a number for a class, is an error.
 enum berth_status classify_match_labels(struct classify *own, const struct task_open *args,
                                         struct berth_error *error);
 

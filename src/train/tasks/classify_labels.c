@@ -56,13 +56,16 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
     int64_t before = args->files->shape.num_labels;
     const enum bert_problem problem = real ? BERT_REGRESSION : several ? BERT_LABELS : BERT_CLASSES;
     int64_t wanted = real ? 1 : (int64_t)dataset->label_count;
-    int speaks = !real && !class_names_say_nothing(names);
-    if (speaks && names->count == dataset->label_count && args->files->shape.problem == problem &&
-        pairs_relabel(dataset, names->list, names->count, NULL) == BERTH_OK) {
+    const int speaks = !real && !class_names_say_nothing(names);
+    const int as_many = !real && names->count == dataset->label_count;
+    const int same = as_many && (!speaks || args->files->shape.problem == problem) &&
+                     pairs_relabel(dataset, names->list, names->count, NULL) == BERTH_OK;
+    if (same && speaks) {
         return BERTH_OK;
     }
-    set->new_head = before != wanted || speaks;
-    if (speaks) {
+    const int differ = (speaks || as_many) && !same;
+    set->new_head = before != wanted || differ;
+    if (differ) {
         log_warning(args->log,
                     "the model's classes (\"%s\", ...) differ from those of %s: its head is newly "
                     "initialised",
@@ -91,11 +94,16 @@ static enum berth_status check_kind(const struct classify *own, const struct mod
 
 enum berth_status classify_match_labels(struct classify *own, const struct task_open *args,
                                         struct berth_error *error) {
+    const struct class_names *names = &own->names;
     own->several = args->files->shape.problem == BERT_LABELS;
     TRY(check_kind(own, args->files, error));
-    TRY(classify_read_names(&own->names, args->files, error));
-    for (size_t i = 0; i < own->part_count && own->names.count > 0; i++) {
-        TRY(pairs_relabel(&own->parts[i].dataset, own->names.list, own->names.count, error));
+    for (size_t i = 0; i < own->part_count && names->count > 0; i++) {
+        struct pair_dataset *dataset = &own->parts[i].dataset;
+        TRY(pairs_relabel(dataset, names->list, names->count, error));
+        if (dataset->labels_in_order) {
+            class_names_note_order(own->parts[i].path, dataset->labels, dataset->label_count,
+                                   args->log);
+        }
     }
     return BERTH_OK;
 }

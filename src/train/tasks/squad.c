@@ -70,7 +70,16 @@ static enum berth_status fill(struct squad *squad, const struct task_open *args,
     squad->options = squad_input_answer_options(config);
     squad->threads = machine_threads(config);
     TRY(squad_check_ids(&squad->input.dataset, set->path, error));
+    // The option asks for the rules of v2.0, as the file's version does.
+    squad->input.dataset.version_2 |= squad->options.version_2_with_negative;
+    set->unscored = !squad_has_references(&squad->input.dataset);
     warn_of_version(squad, set->path, args->log);
+    if (set->unscored && args->use == TASK_VALIDATE) {
+        log_warning(args->log,
+                    "%s: no question has an answer: the questions are answered, but nothing is "
+                    "scored",
+                    set->path);
+    }
     return squad_logits_init(&squad->logits, &squad->input.features, error);
 }
 
@@ -120,15 +129,6 @@ static enum berth_status conclude(struct task_set *set, const struct model_files
                                           .tokenizer = files->tokenizer,
                                           .options = &squad->options};
     return squad_answer_all(&outcome, squad->threads, &squad->results, error);
-}
-
-static int has_references(const struct squad_dataset *dataset) {
-    for (size_t i = 0; i < dataset->count; i++) {
-        if (dataset->examples[i].answer_count > 0 || dataset->examples[i].impossible) {
-            return 1;
-        }
-    }
-    return 0;
 }
 
 static void add_part(struct task_score *score, const char *exact, const char *f1,
@@ -185,7 +185,7 @@ static enum berth_status score(const struct task_set *set, struct task_score *re
     const struct squad *squad = set->own;
     const struct squad_dataset *dataset = &squad->input.dataset;
     *result = (struct task_score){.loss = NAN};
-    if (!has_references(dataset)) {
+    if (set->unscored) {
         return BERTH_OK;
     }
     const char **predictions = memory_array(dataset->count, sizeof *predictions);
@@ -206,7 +206,7 @@ static enum berth_status detail(const struct task_set *set, int64_t step,
                                 const struct berth_log *log, struct berth_error *error) {
     const struct squad *squad = set->own;
     const struct squad_dataset *dataset = &squad->input.dataset;
-    return has_references(dataset)
+    return !set->unscored
                ? squad_details_log(dataset, squad->results, squad->options.version_2_with_negative,
                                    step, log, error)
                : BERTH_OK;

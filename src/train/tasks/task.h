@@ -31,6 +31,8 @@ struct task_score {
     int lower_is_better; // whether lower values of that item are better
 };
 
+#define TASK_LABELS_SIZE 512
+
 // Examples prepared for the model. `own` belongs to the task.
 struct task_set {
     struct packer_source source;
@@ -45,6 +47,8 @@ struct task_set {
     // Training on classes that count differently, or smoothed: [num_labels], owned by the task.
     double *class_weights;
     int new_head; // training: the model's own head is for other labels and is newly initialised
+    char labels[TASK_LABELS_SIZE]; // training: what the labels are, in words; "": there are none
+    int unscored;                  // there is nothing to score predictions against
     void *own;
 };
 

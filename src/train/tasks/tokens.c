@@ -55,11 +55,15 @@ static enum berth_status validates(const struct berth_config *config, int *answe
 
 // --- classes ------------------------------------------------------------------------------------
 
+static struct pair_dataset view_of(const struct tagged_dataset *dataset) {
+    return (struct pair_dataset){
+        .target = PAIR_CLASS, .labels = dataset->tag_names, .label_count = dataset->tag_count};
+}
+
 // Makes the data's tags the model's classes.
 static enum berth_status set_model_labels(const struct tagged_dataset *dataset,
                                           struct model_files *files, struct berth_error *error) {
-    const struct pair_dataset view = {
-        .target = PAIR_CLASS, .labels = dataset->tag_names, .label_count = dataset->tag_count};
+    const struct pair_dataset view = view_of(dataset);
     json *labels = json_new_object();
     enum berth_status status = pair_labels_to_config(&view, labels)
                                    ? model_files_merge(files, labels, error)
@@ -78,13 +82,15 @@ static enum berth_status settle_labels(struct tokens *own, struct task_set *set,
                          dataset->name);
     }
     TRY(class_names_read(names, args->files, error));
-    const int speaks = !class_names_say_nothing(names);
-    if (speaks && names->count == dataset->tag_count &&
-        tagged_renumber(dataset, names->list, names->count, NULL) == BERTH_OK) {
+    const int as_many = names->count == dataset->tag_count;
+    const int same =
+        as_many && tagged_renumber(dataset, names->list, names->count, NULL) == BERTH_OK;
+    if (same && dataset->tag_names == names->list) {
         return BERTH_OK;
     }
-    set->new_head = speaks || args->files->shape.num_labels != (int64_t)dataset->tag_count;
-    if (speaks) {
+    const int differ = !same && (as_many || !class_names_say_nothing(names));
+    set->new_head = differ || args->files->shape.num_labels != (int64_t)dataset->tag_count;
+    if (differ) {
         log_warning(args->log,
                     "the model's classes (\"%s\", ...) differ from those of %s: its head is newly "
                     "initialised",
@@ -97,10 +103,13 @@ static enum berth_status settle_labels(struct tokens *own, struct task_set *set,
 
 static enum berth_status match_labels(struct tokens *own, const struct task_open *args,
                                       struct berth_error *error) {
+    const struct tagged_dataset *dataset = &own->dataset;
     TRY(class_names_read(&own->names, args->files, error));
-    return own->dataset.tags != NULL
-               ? tagged_renumber(&own->dataset, own->names.list, own->names.count, error)
-               : BERTH_OK;
+    TRY(tagged_renumber(&own->dataset, own->names.list, own->names.count, error));
+    if (dataset->tags_in_order) {
+        class_names_note_order(dataset->name, dataset->tag_names, dataset->tag_count, args->log);
+    }
+    return BERTH_OK;
 }
 
 static enum berth_status weigh_classes(const struct tokens *own, const struct task_open *args,
@@ -129,6 +138,12 @@ static enum berth_status read_words(struct tokens *own, const struct task_open *
                                              .sentences = training ? config->max_train_samples
                                                                    : config->max_eval_samples};
     TRY(tagged_read(task_file(config, args->use), &settings, &own->dataset, error));
+    if (own->dataset.empty_tag_column != NULL) {
+        log_note(args->log,
+                 "%s: %s holds no tags: predicted without scores; --label_column names another "
+                 "column",
+                 own->dataset.name, own->dataset.empty_tag_column);
+    }
     return own->dataset.tags != NULL || args->use == TASK_PREDICT
                ? BERTH_OK
                : error_set(error, BERTH_USAGE, "--label_column is 0, but %s needs tags",
@@ -199,6 +214,10 @@ static enum berth_status fill(struct tokens *own, const struct task_open *args,
     set->path = task_file(args->config, args->use);
     TRY(read_words(own, args, error));
     TRY(training ? settle_labels(own, set, args, error) : match_labels(own, args, error));
+    if (training) {
+        const struct pair_dataset view = view_of(&own->dataset);
+        pair_labels_describe(&view, set->labels, sizeof set->labels);
+    }
     TRY(make_windows(own, args, error));
     own->width = (size_t)args->files->shape.num_labels;
     set->examples = (int64_t)own->dataset.count;
