@@ -169,9 +169,6 @@ static enum berth_status set_own(struct cli_call *call, struct reader *reader, i
 
 // --bert_model names the geometry where --init_checkpoint or --model_file names the weights.
 static int is_mere_label(struct cli_call *call, const char *name, const char *value) {
-    if (option_same_name(name, "model_file") && strcmp(value, "0") == 0) {
-        return 1; // the originals' word for "none"
-    }
     if (option_same_name(name, "init_checkpoint") || option_same_name(name, "model_file")) {
         call->model_is_checkpoint = 1;
     }
@@ -182,17 +179,26 @@ static int is_mere_label(struct cli_call *call, const char *name, const char *va
     return call->model_is_checkpoint || (call->verb->jobs & JOB_PRETRAIN) != 0;
 }
 
+// transformers' warmup_steps below 1 are a share of the updates.
+static const struct option_row *row_of_value(const struct option_row *row, const char *value) {
+    double number;
+    const int is_share = number_parse_real(value, &number) && number > 0 && number < 1;
+    return is_share && strcmp(row->name, "warmup_steps") == 0 ? option_find("warmup_proportion")
+                                                              : row;
+}
+
 static enum berth_status set_row(struct cli_call *call, struct reader *reader,
                                  const struct option_row *row, struct berth_error *error) {
-    const char *value;
-    TRY(take_value(call, reader, row, &value, error));
-    if (is_mere_label(call, reader->name, value)) {
-        if (!option_same_name(reader->name, "bert_model")) {
-            cli_note(call, "--%s %s has no effect: it means none", reader->name, value);
-        }
+    const char *word, *value;
+    TRY(take_value(call, reader, row, &word, error));
+    value = word;
+    if (!cli_legacy_value(reader->name, &value)) {
+        cli_note(call, "--%s \"%s\" has no effect: it means none", reader->name, word);
         return BERTH_OK;
     }
-    return option_set(&call->config, row, value, error);
+    return is_mere_label(call, reader->name, value)
+               ? BERTH_OK
+               : option_set(&call->config, row_of_value(row, value), value, error);
 }
 
 // A row of another job: the originals use one command line for training and prediction.
@@ -219,13 +225,18 @@ static enum berth_status set_legacy(struct cli_call *call, struct reader *reader
 
 // --- one option ----------------------------------------------------------------------------------
 
-// "--no_flag" for a flag that the verb has.
-static const struct option_row *negated(const struct cli_verb *verb, const char *name) {
-    if (strncmp(name, "no_", 3) != 0 && strncmp(name, "no-", 3) != 0) {
+// The flag in "--no_flag", as argparse has it, or "--noflag", as absl has it: its name; NULL: it is
+// none of the verb's or the original scripts'.
+static const char *negated(const struct cli_verb *verb, const char *name) {
+    if (strncmp(name, "no", 2) != 0) {
         return NULL;
     }
-    const struct option_row *row = option_find(name + 3);
-    return row != NULL && row->type == OPTION_FLAG && cli_row_applies(verb, row) ? row : NULL;
+    const char *flag = name + (name[2] == '_' || name[2] == '-' ? 3 : 2);
+    const struct option_row *row = option_find(flag);
+    if (row == NULL || !cli_row_applies(verb, row)) {
+        row = cli_takes_legacy(verb) ? cli_legacy_find(flag) : NULL;
+    }
+    return row != NULL && row->type == OPTION_FLAG ? flag : NULL;
 }
 
 static int is_no_colour(const char *name) {
@@ -262,12 +273,9 @@ static enum berth_status set_option(struct cli_call *call, struct reader *reader
     if (own >= 0) {
         return set_own(call, reader, own, error);
     }
-    const struct option_row *row = option_find(name), *off = negated(call->verb, name);
+    const struct option_row *row = option_find(name);
     if (row != NULL && cli_row_applies(call->verb, row)) {
         return set_row(call, reader, row, error);
-    }
-    if (off != NULL && reader->attached == NULL) {
-        return option_set(&call->config, off, "false", error);
     }
     const struct option_row *legacy = cli_takes_legacy(call->verb) ? cli_legacy_find(name) : NULL;
     if (legacy != NULL) {
@@ -277,6 +285,17 @@ static enum berth_status set_option(struct cli_call *call, struct reader *reader
         return skip_row(call, reader, row, error);
     }
     return unknown(call, name, error);
+}
+
+// A negated flag is the flag with the value false.
+static void spell_out_negation(const struct cli_call *call, struct reader *reader) {
+    const char *name = reader->name, *flag = negated(call->verb, name);
+    const int is_known = find_own(call->verb, name) >= 0 || option_find(name) != NULL ||
+                         (cli_takes_legacy(call->verb) && cli_legacy_find(name) != NULL);
+    if (flag != NULL && reader->attached == NULL && !is_known) {
+        memmove(reader->name, flag, strlen(flag) + 1);
+        reader->attached = "false";
+    }
 }
 
 // The option that a word without its dashes is: a name and, after "=", its value.
@@ -289,6 +308,7 @@ static enum berth_status read_option(struct cli_call *call, struct reader *reade
     memcpy(reader->name, word, length);
     reader->name[length] = '\0';
     reader->attached = word[length] == '=' ? word + length + 1 : NULL;
+    spell_out_negation(call, reader);
     return set_option(call, reader, error);
 }
 

@@ -214,6 +214,9 @@ int cli_is_truth_word(const char *word);
 // Flags of the original scripts that are not settings (legacy.c), for the verbs that replace these
 // scripts.
 int cli_takes_legacy(const struct cli_verb *verb);
+// Those of them without effect (ignored.c).
+extern const struct option_row cli_ignored[];
+extern const size_t cli_ignored_count;
 // The row of a name; NULL: unknown. Row by row; NULL at the end.
 const struct option_row *cli_legacy_find(const char *name);
 const struct option_row *cli_legacy_row(size_t index);
@@ -221,6 +224,8 @@ const struct option_row *cli_legacy_row(size_t index);
 void cli_legacy_nearer(const char *name, struct option_spelling *nearest);
 enum berth_status cli_legacy_set(struct cli_call *call, const char *name, const char *value,
                                  struct berth_error *error);
+// Replaces another program's word for a value by Berth's; 0: it means that none is given.
+int cli_legacy_value(const char *name, const char **value);
 // Combines the original scripts' flags, after all words were read.
 enum berth_status cli_legacy_finish(struct cli_call *call, struct berth_error *error);
 

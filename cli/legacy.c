@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flags of the original scripts that are not rows of the option table (BingBertSquad, run_squad,
-// run_pretraining, run_qa). Some set a row; others belong to the hardware or the framework and have
-// no effect, which a note says.
+// run_pretraining, run_qa). Some set a row; others have no effect (ignored.c), which a note says.
 #include "cli.h"
 #include "core/number.h"
 #include "core/words.h"
@@ -71,6 +70,27 @@ static enum berth_status set_dataset(struct cli_call *call, const struct legacy 
     return BERTH_OK;
 }
 
+// A setting that Berth does not have, at the values (`on`) with which it changes nothing.
+static enum berth_status set_unavailable(struct cli_call *call, const struct legacy *legacy,
+                                         const char *value, struct berth_error *error) {
+    if (words_have(legacy->on, ' ', value)) {
+        cli_note(call, "--%s %s has no effect: it asks for what is so anyway", legacy->option.name,
+                 value);
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_USAGE, "option %s: \"%s\" is not available; %s",
+                     legacy->option.name, value, legacy->option.help);
+}
+
+// Habana's scripts write scalars beside the result.
+static enum berth_status set_tensorboard(struct cli_call *call, const struct legacy *legacy,
+                                         const char *value, struct berth_error *error) {
+    union option_value answer;
+    TRY(option_parse(&legacy->option, value, &answer, error));
+    call->report_to = answer.flag ? "tensorboard" : call->report_to;
+    return BERTH_OK;
+}
+
 // Intel's launcher has -1 for all of them.
 static enum berth_status set_cores(struct cli_call *call, const struct legacy *legacy,
                                    const char *value, struct berth_error *error) {
@@ -83,10 +103,15 @@ static enum berth_status set_dropout(struct cli_call *call, const struct legacy 
     return set(call, "attention_probs_dropout_prob", value, error);
 }
 
+// The names that differ. A cosine with transformers' one cycle does not restart.
 static enum berth_status set_scheduler(struct cli_call *call, const struct legacy *legacy,
                                        const char *value, struct berth_error *error) {
-    int differs = strcmp(value, "constant_with_warmup") == 0; // the one name that does
-    return set(call, legacy->setting, differs ? "constant_warmup" : value, error);
+    static const char *const names[][2] = {{"constant_with_warmup", "constant_warmup"},
+                                           {"cosine_with_restarts", "cosine"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        value = strcmp(value, names[i][0]) == 0 ? names[i][1] : value;
+    }
+    return set(call, legacy->setting, value, error);
 }
 
 // Hugging Face's names adamw_torch, adamw_hf, adamw_apex_fused, ... all mean one optimizer.
@@ -346,77 +371,67 @@ static const struct legacy legacies[] = {
                 .help = "--workers synchronous; false: --workers independent"},
      .setting = "workers",
      .set = set_workers},
-};
-
-// Accepted without effect; the help says why.
-#define IGNORED .group = "without-effect", .unit = "VALUE"
-static const struct option_row ignored[] = {
-    // Where it is a setting of the verb, it is not looked up here.
-    {SWITCH("do_eval"), IGNORED, .help = "labelled data is always scored"},
-    {CLI_TEXT("cache_dir", NULL), IGNORED,
-     .help = "only `finetune squad` and `predict squad` keep features"},
-    {SWITCH("skip_cache"), .aliases = "overwrite_cache", IGNORED,
-     .help = "only `finetune squad` and `predict squad` keep features"},
-
-    {CLI_TEXT("local_rank", NULL),
-     .aliases = "hmp_bf16 hmp_fp32 hmp_opt_level dataloader_num_workers num_inter_threads inter_op "
-                "data_num_intra_threads data_num_inter_threads",
-     IGNORED, .help = "it belongs to the framework of the original script"},
-    {SWITCH("use_env"),
-     .aliases = "deepspeed_transformer_kernel stochastic_mode hmp_verbose use_habana use_lazy_mode "
-                "use_hpu_graphs "
-                "use_tpu torch_compile remove_unused_columns",
-     IGNORED, .help = "it belongs to the framework of the original script"},
-    {CLI_TEXT("fp16_opt_level", NULL), .aliases = "fp16_backend", IGNORED,
-     .help = "--precision decides"},
-    {SWITCH("use_fused_adam"), IGNORED, .help = "every optimizer is fused"},
-    {SWITCH("verbose_logging"), .aliases = "verbose", IGNORED,
-     .help = "--json_summary FILE logs everything"},
-    {SWITCH("profile"), IGNORED, .help = "only training records a profile"},
-    {CLI_TEXT("profile_steps", NULL), IGNORED, .help = "only training records a profile"},
-    {CLI_TEXT("ckpt_type", NULL), IGNORED, .help = "the type is read from the checkpoint's files"},
-    {SWITCH("attention_dropout_checkpoint"), .aliases = "gelu_checkpoint normalize_invertible",
-     IGNORED, .help = "--gradient_checkpointing saves memory"},
-    {SWITCH("deepspeed_sparse_attention"), IGNORED, .help = "attention is dense"},
-    {SWITCH("progressive_layer_drop"), IGNORED, .help = "every layer is always computed"},
-    {CLI_LIST("ckpt_to_save"), IGNORED, .help = "--save_steps N says how often to save"},
-    {CLI_TEXT("refresh_bucket_size", NULL), IGNORED,
-     .help = "gradients are exchanged every update"},
-    {SWITCH("use_pretrain"), .aliases = "finetune", IGNORED,
-     .help = "--model names weights to start from"},
-    {SWITCH("pad_to_max_length"), .aliases = "group_by_length", IGNORED,
-     .help = "Berth does not pad"},
-    {SWITCH("optimized_softmax"), IGNORED, .help = "every kernel is optimized"},
-    {SWITCH("experimental_gelu"), IGNORED, .help = "hidden_act of config.json determines it"},
-    {SWITCH("allreduce_post_accumulation"), .aliases = "allreduce_post_accumulation_fp16", IGNORED,
-     .help = "processes exchange gradients once an update, after accumulation"},
-    {CLI_TEXT("throughput_warmup_steps", NULL), IGNORED,
-     .help = "samples_per_second is of all updates"},
-    {CLI_TEXT("eval_script", NULL), IGNORED, .help = "the official metrics are built in"},
-    {SWITCH("trust_remote_code"), IGNORED, .help = "no code is ever loaded"},
-    {CLI_TEXT("logging_strategy", NULL), IGNORED, .help = "--logging_steps decides"},
-    {SWITCH("logging_first_step"), IGNORED, .help = "--logging_steps decides"},
-    {SWITCH("full_determinism"), IGNORED, .help = "every run is deterministic"},
-    {SWITCH("push_to_hub"), IGNORED, .help = "nothing is uploaded"},
-    {SWITCH("enable_packed_data_mode"), IGNORED, .help = "packed shards are recognized"},
-    {SWITCH("use_nvidia_dataset"), IGNORED, .help = "the layout of shards is recognized"},
-    {CLI_TEXT("framework", NULL), IGNORED, .help = "Berth computes by itself"},
-    {SWITCH("benchmark_only"), .aliases = "accuracy_only", IGNORED,
-     .help = "speed and scores are always reported"},
-    {SWITCH("output_results"), IGNORED, .help = "predictions are always written"},
-    {SWITCH("disable_tcmalloc"), IGNORED, .help = "no other allocator is loaded"},
-    {CLI_TEXT("docker_image", NULL), .aliases = "volume", IGNORED,
-     .help = "Berth runs where it is started: `docker run ... berth ...` is a container"},
-    {SWITCH("debug"), IGNORED, .help = "it opens a shell in the launcher's container"},
+    {.option = {SWITCH("enable_tensorboard_logging"), GROUP,
+                .help = "--logging_dir OUTPUT_DIR/runs"},
+     .set = set_tensorboard},
+    {.option = {CLI_TEXT("ddp_timeout", NULL), GROUP, .unit = "SECONDS", .help = "--comm_timeout"},
+     .setting = "comm_timeout",
+     .set = set_if_known},
+    {.option = {CLI_TEXT("neftune_noise_alpha", NULL), GROUP, .unit = "X",
+                .help = "only 0: no noise is added to embeddings"},
+     .on = "0 0.0",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("eval_delay", NULL), GROUP, .unit = "N",
+                .help = "only 0: evaluations begin with the first interval"},
+     .on = "0 0.0",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("ignore_data_skip", NULL), GROUP, .unit = "TRUTH", .alone = "true",
+                .help = "only false: a resumed run goes on where it stopped in the data"},
+     .on = "false False 0",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("adafactor", NULL), GROUP, .unit = "TRUTH", .alone = "true",
+                .help = "only false: --optimizer NAME chooses among Berth's"},
+     .on = "false False 0",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("train_sampling_strategy", NULL), GROUP, .unit = "NAME",
+                .help = "only random, group_by_length or batch_rebalance: every epoch has a random "
+                        "order, and Berth does not pad"},
+     .on = "random group_by_length batch_rebalance",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("lr_scheduler_kwargs", NULL), GROUP, .unit = "JSON",
+                .help = "only {}: Berth's options of the group learning-rate set them"},
+     .on = "{}",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("optim_args", NULL), .aliases = "optim_target_modules", GROUP,
+                .unit = "TEXT",
+                .help = "the options of the group optimizer set what Berth has of it"},
+     .on = "",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("config_overrides", NULL), GROUP, .unit = "TEXT",
+                .help = "--config_file names a configuration with these values"},
+     .on = "",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("model_type", NULL), GROUP, .unit = "NAME", .help = "only bert"},
+     .on = "bert",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("model_revision", NULL), GROUP, .unit = "NAME",
+                .help = "only main: `berth fetch NAME --revision REVISION` downloads another one; "
+                        "name its folder"},
+     .on = "main",
+     .set = set_unavailable},
+    {.option = {CLI_TEXT("torch_dtype", NULL), GROUP, .unit = "TYPE",
+                .help = "only auto or float32: weights are trained in fp32; --precision is the "
+                        "type of computing"},
+     .on = "auto float32",
+     .set = set_unavailable},
 };
 
 #define LEGACY_COUNT (sizeof legacies / sizeof *legacies)
-#define IGNORED_COUNT (sizeof ignored / sizeof *ignored)
 
 const struct option_row *cli_legacy_row(size_t index) {
-    return index < LEGACY_COUNT                   ? &legacies[index].option
-           : index < LEGACY_COUNT + IGNORED_COUNT ? &ignored[index - LEGACY_COUNT]
-                                                  : NULL;
+    return index < LEGACY_COUNT                       ? &legacies[index].option
+           : index < LEGACY_COUNT + cli_ignored_count ? &cli_ignored[index - LEGACY_COUNT]
+                                                      : NULL;
 }
 
 const struct option_row *cli_legacy_find(const char *name) {
@@ -432,6 +447,23 @@ void cli_legacy_nearer(const char *name, struct option_spelling *nearest) {
     for (size_t i = 0; (row = cli_legacy_row(i)) != NULL; i++) {
         option_row_nearer(name, row, nearest);
     }
+}
+
+int cli_legacy_value(const char *name, const char **value) {
+    static const struct {
+        const char *name, *theirs, *ours; // ours NULL: none
+    } values[] = {{"model_file", "0", NULL},        {"tensorboard_logdir", "", NULL},
+                  {"batch_size", "-1", NULL},       {"precision", "bfloat16", "bf16"},
+                  {"precision", "float16", "fp16"}, {"precision", "float32", "fp32"},
+                  {"dtype", "bfloat16", "bf16"},    {"dtype", "float16", "fp16"},
+                  {"dtype", "float32", "fp32"}};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        if (option_same_name(name, values[i].name) && strcmp(*value, values[i].theirs) == 0) {
+            *value = values[i].ours;
+            return values[i].ours != NULL;
+        }
+    }
+    return 1;
 }
 
 // As it is written in help.

@@ -30,11 +30,12 @@ static const struct option_row options[] = {
      .help = "of bertPrep: text files, separated by commas; an empty line ends an article"},
     {CLI_TEXT("input_file", NULL), .unit = "FILE",
      .help = "of create_pretraining_data: text with one sentence a line, an empty line after each "
-             "document; a file, or a folder of files *.txt"},
+             "document; files, folders of files *.txt and patterns, separated by commas"},
     {CLI_TEXT("output_file", NULL), .unit = "FILE",
      .help =
          "of create_pretraining_data: the file of instances to make of --input_file, in the place "
-         "of a file that is there"},
+         "of a file that is there, or several, separated by commas, to which the instances are "
+         "dealt out; named *.tfrecord it is TFRecord, else as --format says"},
     {CLI_TEXT("segmentation_method", "nltk"), .unit = "NAME",
      .help = "of bertPrep: nltk; Berth's own rules end sentences"},
     {CLI_FLAG("skip_wikiextractor"),

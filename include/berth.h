@@ -240,7 +240,9 @@ struct berth_config {
     int do_eval;                       /* evaluate on validation_file, or on the development set
                                           of task_name */
     int evaluate_every_epoch;          /* evaluate after every epoch, not only after the last */
-    int64_t eval_steps;                /* > 0: also evaluate every eval_steps updates */
+    int64_t eval_steps;                /* > 0: also evaluate every eval_steps updates. For a share
+                                          of the updates, set it, save_steps and logging_steps by
+                                          berth_config_set, to "0.1" */
     const char *eval_strategy;         /* "no", "epoch" or "steps"; NULL: decided by the two
                                           fields above */
     const char *metric_for_best_model; /* "f1", "loss", ...; NULL: the task's metric */
@@ -1064,9 +1066,12 @@ struct berth_prepare_input {
     const char *name;  /* of the corpus in the files' names; NULL: by the sources. With a name the
                           stages after the shards need no source */
     const char *sentences; /* text with one sentence per line and an empty line after each document,
-                              a file or a folder of files *.txt, for output_file; NULL: none */
-    const char *output_file; /* the instances of `sentences`, as one file: no stage runs, and
-                                config->output_dir is not used; NULL: none */
+                              for output_file: files, folders of files *.txt and patterns, separated
+                              by commas; NULL: none */
+    const char *output_file; /* the file for the instances of `sentences`, or several, separated by
+                                commas, to which they are dealt out: no stage runs, and
+                                config->output_dir is not used; NULL: none. TFRecord if the name
+                                ends in .tfrecord and `format` is not given */
 };
 
 /* A stage and its cost. */

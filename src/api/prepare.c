@@ -314,6 +314,7 @@ static struct instance_stage instance_stage_of(const struct job *job) {
                     .python = strcmp(config->rng, "python") == 0,
                     .whole_word = config->whole_word_mask},
         .tfrecord = strcmp(config->format, "tfrecord") == 0,
+        .follows_name = !option_is_given(config, option_find("format")),
         .threads = job->threads,
         .comm = job->comm};
 }
@@ -342,14 +343,14 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
     return status;
 }
 
-// create_pretraining_data's work: text of sentences to one file.
-static enum berth_status make_file(struct job *job, struct berth_error *error) {
+// create_pretraining_data's work: texts of sentences to files.
+static enum berth_status make_files(struct job *job, char **outputs, struct berth_error *error) {
     struct instance_stage stage = instance_stage_of(job);
     stage.statistics = memory_array_zeroed(1, sizeof *stage.statistics);
-    enum berth_status status = stage.statistics != NULL
-                                   ? instance_stage_make_file(&stage, job->input->sentences,
-                                                              job->input->output_file, error)
-                                   : error_no_memory(error, sizeof *stage.statistics, "statistics");
+    enum berth_status status =
+        stage.statistics != NULL
+            ? instance_stage_make_files(&stage, job->input->sentences, outputs, error)
+            : error_no_memory(error, sizeof *stage.statistics, "statistics");
     if (status == BERTH_OK) {
         take_statistics(job, stage.statistics);
     }
@@ -464,22 +465,42 @@ static enum berth_status begin(struct job *job, struct berth_error *error) {
     return name_folders(job, error);
 }
 
-static enum berth_status run_file(struct job *job, struct berth_error *error) {
+// A file that is named twice would lose half of its instances.
+static enum berth_status check_outputs(const struct job *job, char **outputs,
+                                       struct berth_error *error) {
+    for (size_t i = 0; outputs[i] != NULL; i++) {
+        TRY(file_check_output(outputs[i], job->config.vocab_file, error));
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(outputs[k], outputs[i]) == 0) {
+                return error_set(error, BERTH_USAGE, "output_file: %s is named twice", outputs[i]);
+            }
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status run_files(struct job *job, struct berth_error *error) {
     if (job->input->sentences == NULL) {
         return error_set(error, BERTH_USAGE, "output_file needs sentences");
     }
     job->wanted[INSTANCES] = 1;
     take_defaults(job);
     TRY(open_tokenizer(job, error));
-    TRY(file_check_output(job->input->output_file, job->config.vocab_file, error));
     TRY(check_stages(job, error));
-    return make_file(job, error);
+    char **outputs;
+    TRY(path_split(job->input->output_file, &outputs, error));
+    enum berth_status status = check_outputs(job, outputs, error);
+    if (status == BERTH_OK) {
+        status = make_files(job, outputs, error);
+    }
+    memory_free(outputs);
+    return status;
 }
 
 static enum berth_status run(struct job *job, struct berth_error *error) {
     double threads;
-    if (job->input->output_file != NULL) { // one file, so the first rank alone
-        return comm_settle(job->comm, job->comm->rank == 0 ? run_file(job, error) : BERTH_OK,
+    if (job->input->output_file != NULL) { // all instances at once, so the first rank alone
+        return comm_settle(job->comm, job->comm->rank == 0 ? run_files(job, error) : BERTH_OK,
                            error);
     }
     TRY(comm_settle(job->comm, begin(job, error), error));

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,8 +221,8 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// Puts the sorted pointers and the text into one block.
-static char **sorted_block(const struct names *names) {
+// Puts the pointers and the text into one block.
+static char **block_of(const struct names *names) {
     size_t pointers = (names->count + 1) * sizeof(char *);
     char **block = memory_new(pointers + names->length);
     if (block == NULL) {
@@ -236,7 +237,6 @@ static char **sorted_block(const struct names *names) {
         at += strlen(at) + 1;
     }
     block[names->count] = NULL;
-    qsort(block, names->count, sizeof *block, compare_names);
     return block;
 }
 
@@ -272,11 +272,79 @@ enum berth_status dir_list(const char *path, char ***names, struct berth_error *
     enum berth_status status = collect_names(stream, path, &found, error);
     closedir(stream);
     if (status == BERTH_OK) {
-        *names = sorted_block(&found);
+        *names = block_of(&found);
         status = *names != NULL ? BERTH_OK : file_no_path(error);
+    }
+    if (status == BERTH_OK) {
+        qsort(*names, found.count, sizeof **names, compare_names);
     }
     memory_free(found.text);
     return status;
+}
+
+// Sorted by bytes, whatever the locale.
+static enum berth_status add_matches(struct names *names, const char *pattern,
+                                     struct berth_error *error) {
+    glob_t found;
+    const int answer = glob(pattern, GLOB_NOSORT, NULL, &found);
+    int fits = answer != GLOB_NOSPACE;
+    if (answer == 0) {
+        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, compare_names);
+        for (size_t i = 0; i < found.gl_pathc && fits; i++) {
+            fits = add_name(names, found.gl_pathv[i]);
+        }
+        globfree(&found);
+    }
+    return fits ? BERTH_OK : file_no_path(error);
+}
+
+static int path_exists(const char *path) {
+    return file_exists(path) || dir_exists(path);
+}
+
+static enum berth_status add_part(struct names *names, const char *part, int expands,
+                                  struct berth_error *error) {
+    if (expands && strpbrk(part, "*?[") != NULL && !path_exists(part)) {
+        return add_matches(names, part, error);
+    }
+    return add_name(names, part) ? BERTH_OK : file_no_path(error);
+}
+
+static enum berth_status add_parts(struct names *names, const char *list, int expands,
+                                   struct berth_error *error) {
+    const char *const separator = path_exists(list) ? "" : ",";
+    for (const char *at = list; *at != '\0';) {
+        const size_t length = strcspn(at, separator);
+        if (length == 0) {
+            return error_set(error, BERTH_USAGE,
+                             "\"%s\": a path of this list is empty; separate paths by one comma",
+                             list);
+        }
+        char *part = memory_string_of(at, length);
+        enum berth_status status =
+            part != NULL ? add_part(names, part, expands, error) : file_no_path(error);
+        memory_free(part);
+        TRY(status);
+        at += length + (at[length] == ',');
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status list_paths(const char *list, int expands, char ***paths,
+                                    struct berth_error *error) {
+    struct names found = {0};
+    enum berth_status status = add_parts(&found, list, expands, error);
+    *paths = status == BERTH_OK ? block_of(&found) : NULL;
+    memory_free(found.text);
+    return status == BERTH_OK && *paths == NULL ? file_no_path(error) : status;
+}
+
+enum berth_status path_split(const char *list, char ***paths, struct berth_error *error) {
+    return list_paths(list, 0, paths, error);
+}
+
+enum berth_status path_expand(const char *list, char ***paths, struct berth_error *error) {
+    return list_paths(list, 1, paths, error);
 }
 
 int dir_is_empty(const char *path) {

@@ -149,6 +149,12 @@ enum berth_status dir_sync_parent(const char *path, struct berth_error *error);
 // Names (not paths) in a folder, sorted, without . and ..; a NULL-terminated array in one block
 // (memory_free).
 enum berth_status dir_list(const char *path, char ***names, struct berth_error *error);
+// The paths of a list that are separated by commas, in its order, as a NULL-terminated array in one
+// block (memory_free). A list that is the name of a file or folder is that one path. An empty path
+// is BERTH_USAGE. path_expand also replaces a pattern (glob(7)) by the sorted paths that match it,
+// which may be none, unless it is itself a path.
+enum berth_status path_split(const char *list, char ***paths, struct berth_error *error);
+enum berth_status path_expand(const char *list, char ***paths, struct berth_error *error);
 // "a/b" from "a" and "b"; newly allocated, NULL when out of memory.
 char *path_join(const char *folder, const char *name);
 // The parent folder of `path`, newly allocated: "." for a bare name. NULL: out of memory.

@@ -303,7 +303,7 @@ const struct option_row option_rows[] = {
      BETWEEN(0, 1 << 20), .unit = "N", DEEPSPEED("gradient_accumulation_steps", NULL),
      .aliases = "accum_steps", .help = "number of micro-batches in an update", .shown = "derived"},
     {FLAG("training", gradient_checkpointing, "false"), FREE, .jobs = JOB_TRAIN | JOB_BENCH,
-     .aliases = "checkpoint_activations",
+     .aliases = "checkpoint_activations activation_checkpointing",
      .help = "recompute activations in the backward pass instead of keeping them: less memory, "
              "more time, the same results"},
     {REAL("training", num_train_epochs, "2"), NOTED, COMMON, .jobs = JOB_TRAIN, BETWEEN(0, 1e6),
@@ -367,9 +367,10 @@ const struct option_row option_rows[] = {
      .help = "round the number of updates that warmup_proportion makes up, as transformers does"},
     {TEXT("learning-rate", schedule, "linear"), NOTED, .jobs = JOB_TRAIN, .unit = "RULE",
      DEEPSPEED("scheduler.type", NULL), .aliases = "scheduler lr_schedule",
-     .choices = "linear|linear_ahead|bertadam|google|poly|constant|constant_warmup|cosine|EE|LE|EP|"
-                "warmup_log|warmup_linear|warmup_decay_log|warmup_decay_linear|warmup_cosine_log|"
-                "warmup_cosine_linear",
+     .choices =
+         "linear|linear_ahead|bertadam|google|poly|constant|constant_warmup|cosine|polynomial|"
+         "inverse_sqrt|EE|LE|EP|warmup_log|warmup_linear|warmup_decay_log|"
+         "warmup_decay_linear|warmup_cosine_log|warmup_cosine_linear",
      .help = "schedule of the learning rate; linear: warm-up, then linear decay to 0",
      .job_defaults = {{JOB_PRETRAIN, "poly", NULL}}},
     {REAL("learning-rate", lr_offset, "0"), NOTED, .jobs = JOB_TRAIN, AT_LEAST(0), .unit = "RATE",
@@ -476,8 +477,9 @@ const struct option_row option_rows[] = {
     {FLAG("evaluation", evaluate_every_epoch, "true"), FREE, .jobs = JOB_TRAIN,
      .help = "evaluate after every epoch, not only after the last",
      .job_defaults = {{JOB_PRETRAIN, "false", NULL}}},
-    {INTEGER("evaluation", eval_steps, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0), .unit = "N",
-     .help = "also evaluate every N updates", .shown = "0: never"},
+    {INTEGER("evaluation", eval_steps, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0), .has_share = 1,
+     .unit = "N", .help = "also evaluate every N updates; below 1, every such share of them",
+     .shown = "0: never"},
     {TEXT("evaluation", eval_strategy, NULL), FREE, .jobs = JOB_TRAIN, .unit = "WHEN",
      .aliases = "evaluation_strategy", .choices = "no|epoch|steps",
      .help = "when to evaluate during training: never, after each epoch, or every eval_steps "
@@ -502,9 +504,9 @@ const struct option_row option_rows[] = {
      .shown = "true if predict_file is given"},
 
     {INTEGER("checkpoints", save_steps, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0), .has_auto = 1,
-     .unit = "N|auto", .aliases = "save_checkpoints_steps num_steps_per_checkpoint",
-     .help = "save a checkpoint every N updates; auto: as often as loses the least time, by "
-             "mean_time_to_failure and the time that saving takes",
+     .has_share = 1, .unit = "N|auto", .aliases = "save_checkpoints_steps num_steps_per_checkpoint",
+     .help = "save a checkpoint every N updates, below 1 every such share of them; auto: as often "
+             "as loses the least time, by mean_time_to_failure and the time that saving takes",
      .shown = "0: after each epoch", .job_defaults = {{JOB_PRETRAIN, "100", NULL}}},
     {REAL("checkpoints", mean_time_to_failure, "86400"), FREE, .jobs = JOB_TRAIN, BETWEEN(1, 1e12),
      .unit = "SECONDS",
@@ -544,7 +546,8 @@ const struct option_row option_rows[] = {
      .help = "for spike_policy: how many times the mean of the updates before is a spike"},
 
     {INTEGER("prediction", predict_batch_size, "32"), FREE, .jobs = MODEL_JOBS & ~JOB_ANSWER,
-     BETWEEN(1, 1 << 20), .unit = "N", .aliases = "eval_batch_size per_device_eval_batch_size",
+     BETWEEN(1, 1 << 20), .unit = "N",
+     .aliases = "eval_batch_size per_device_eval_batch_size per_gpu_eval_batch_size",
      .help = "number of sequences in a batch for prediction"},
     {INTEGER("prediction", n_best_size, "20"), FREE, .jobs = SQUAD_JOBS, BETWEEN(1, 10000),
      .unit = "N", .aliases = "n_best", .help = "number of answers to keep for each question"},
@@ -560,7 +563,8 @@ const struct option_row option_rows[] = {
      .help = "device to compute on; auto: a GPU if there is one, else the CPU"},
     {INTEGER("machine", threads, "0"), FREE, LOCAL, COMMON,
      .jobs = MACHINE_JOBS | JOB_FEATURES | DATA_JOBS, BETWEEN(0, 4096), .unit = "N",
-     .aliases = "n_processes num_threads num_intra_threads intra_op preprocessing_num_workers",
+     .aliases = "n_processes num_threads num_intra_threads intra_op "
+                "intra_op_parallelism_threads preprocessing_num_workers",
      .help = "number of threads", .shown = "0: all that the process may use"},
     {TEXT("machine", instructions, "auto"), FREE, LOCAL, .jobs = MACHINE_JOBS, .unit = "SET",
      .choices = "auto|generic|avx2|avx512|avx512bf16", .help = "instruction set to use"},
@@ -615,9 +619,11 @@ const struct option_row option_rows[] = {
              "N-th",
      .shown = "0: no checks"},
 
-    {INTEGER("reports", logging_steps, "10"), FREE, .jobs = JOB_TRAIN, AT_LEAST(1), .unit = "N",
-     DEEPSPEED("steps_per_print", NULL), .aliases = "print_steps log_freq steps_per_print",
-     .help = "report every N updates", .job_defaults = {{JOB_PRETRAIN, "1", NULL}}},
+    {INTEGER("reports", logging_steps, "10"), FREE, .jobs = JOB_TRAIN, AT_LEAST(1), .has_share = 1,
+     .unit = "N", DEEPSPEED("steps_per_print", NULL),
+     .aliases = "print_steps log_freq steps_per_print",
+     .help = "report every N updates; below 1, every such share of them",
+     .job_defaults = {{JOB_PRETRAIN, "1", NULL}}},
     {TEXT("reports", log_format, "plain"), FREE, .jobs = JOB_TRAIN | JOB_PREDICT, .unit = "FORMAT",
      .choices = "plain|deepspeed|dllogger",
      .help = "format of the log lines; dllogger also sets the format of json_summary"},

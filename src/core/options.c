@@ -132,10 +132,10 @@ static void describe_range(const struct option_row *row, int is_large, char *tex
     } else {
         snprintf(text, size, "%s from %s to %s", noun, low, high);
     }
-    if (row->has_auto) {
-        const size_t used = strlen(text);
-        snprintf(text + used, size - used, ", or auto");
-    }
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s",
+             row->has_share ? ", or a share of the updates from 1e-06 to 1" : "",
+             row->has_auto ? ", or auto" : "");
 }
 
 static enum berth_status bad_value(const struct option_row *row, const char *value,
@@ -154,13 +154,45 @@ static enum berth_status out_of_range(const struct option_row *row, const char *
     return bad_value(row, value, expected, error);
 }
 
+// A share is stored as so many parts of the whole. The least one keeps small negative numbers,
+// which a program sets by mistake, from being shares.
+#define SHARE_PARTS 1e12
+#define LEAST_SHARE 1e-6
+
+double option_share(int64_t value) {
+    const double share = (double)(OPTION_AUTO - value) / SHARE_PARTS;
+    return share >= LEAST_SHARE && share < 1 ? share : 0;
+}
+
+static int parse_share(const char *text, int64_t *value) {
+    double share;
+    const int is_share = number_parse_real(text, &share) && share >= LEAST_SHARE && share < 1;
+    *value = is_share ? OPTION_AUTO - (int64_t)(share * SHARE_PARTS + 0.5) : 0;
+    return is_share && option_share(*value) > 0;
+}
+
+// Programs that count in floating point have whole numbers as "7038.0".
+static int parse_whole(const char *text, int64_t *value) {
+    double number;
+    if (number_parse_integer(text, value)) {
+        return 1;
+    }
+    const int is_whole =
+        number_parse_real(text, &number) && fabs(number) < 0x1p53 && trunc(number) == number;
+    *value = is_whole ? (int64_t)number : 0;
+    return is_whole;
+}
+
 static enum berth_status parse_integer(const struct option_row *row, const char *text,
                                        int64_t *value, struct berth_error *error) {
     if (row->has_auto && strcmp(text, "auto") == 0) {
         *value = OPTION_AUTO;
         return BERTH_OK;
     }
-    return number_parse_integer(text, value) && (double)*value >= row->minimum &&
+    if (row->has_share && parse_share(text, value)) {
+        return BERTH_OK;
+    }
+    return parse_whole(text, value) && (double)*value >= row->minimum &&
                    (double)*value <= row->maximum
                ? BERTH_OK
                : out_of_range(row, text, error);
@@ -473,6 +505,8 @@ void option_print(const struct berth_config *config, const struct option_row *ro
         const int64_t number = *(const int64_t *)field;
         if (row->has_auto && number == OPTION_AUTO) {
             snprintf(text, size, "auto");
+        } else if (row->has_share && option_share(number) > 0) {
+            number_print_real(text, size, option_share(number));
         } else {
             snprintf(text, size, "%lld", (long long)number);
         }

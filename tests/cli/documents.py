@@ -58,7 +58,7 @@ class Program:
 
     def accepts(self, option: str, verbs: list) -> bool:
         known = self.legacy.union(*(self.verbs[verb] for verb in verbs)) if verbs else self.options
-        return option in known or option.removeprefix("no_") in known
+        return not known.isdisjoint({option, option.removeprefix("no_"), option.removeprefix("no")})
 
 
 def code_of(text: str) -> str:

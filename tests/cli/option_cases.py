@@ -123,7 +123,11 @@ CASES = {
                      "features squad": "../nowhere"},
     "output_dir": "elsewhere",
     "deepspeed_config": "../ds.json",
-    "overwrite_output_dir": {"other": (None, "", "squad"), "vocab": (None, "", "vocab.txt")},
+    # Predictions may go into the folder of a training run.
+    "overwrite_output_dir": {"other": (None, "", "squad"), "vocab": (None, "", "vocab.txt")}
+                            | {verb: (None, "", "model")
+                               for verb in ("predict squad", "predict classify", "predict tokens", "evaluate pretrain",
+                                            "evaluate mlm", "evaluate embed")},
     "strict": {"other": (None, "--model ../pretrained"), "evaluate pretrain": (None, "--model ../squad"),
                PRETRAIN: (None, "--model ../squad")},
     # classification

@@ -163,6 +163,11 @@ static void bad_values_name_option_range_and_value(void **state) {
     expect_refusal("warmup_proportion", "1.5", "from 0 to 1");
     expect_refusal("max_seq_length", "7", "from 8 to 65536");
     expect_refusal("max_seq_length", "384.5", "a whole number");
+    expect_refusal("max_steps", "7038.5", "a whole number");
+    expect_refusal("max_steps", "1e300", "a whole number");
+    expect_refusal("logging_steps", "1.5", "at least 1, or a share of the updates from 1e-06 to 1");
+    expect_refusal("logging_steps", "0.0", "at least 1");
+    expect_refusal("save_steps", "-0.5", "a share of the updates from 1e-06 to 1, or auto");
     expect_refusal("seed", "99999999999999999999", "of at least 0 and at most 9223372036854775807");
     expect_refusal("seed", "-1", "a whole number of at least 0, found \"-1\"");
     expect_refusal("do_lower_case", "maybe", "true or false");
@@ -170,6 +175,32 @@ static void bad_values_name_option_range_and_value(void **state) {
     expect_refusal("schedule", "Linear", "linear, linear_ahead");
     expect_refusal("train_file", "", "some text");
     expect_refusal("lerning_rate", "1", "did you mean \"learning_rate\"");
+}
+
+static void expect_printed(const char *name, const char *value, const char *printed) {
+    const struct option_row *row = option_find(name);
+    struct berth_config config;
+    char text[64];
+    option_defaults(&config);
+    assert_int_equal(option_set(&config, row, value, NULL), BERTH_OK);
+    option_print(&config, row, text, sizeof text);
+    assert_string_equal(text, printed);
+    assert_int_equal(option_check(&config, NULL), BERTH_OK);
+}
+
+// As argparse's type=float leaves them in the scripts.
+static void whole_numbers_may_have_a_point(void **state) {
+    expect_printed("max_steps", "7038.0", "7038");
+    expect_printed("max_steps", "-1.0", "-1");
+    expect_printed("logging_steps", "1.0", "1");
+    expect_printed("save_steps", "5e2", "500");
+}
+
+static void shares_of_the_updates_are_kept(void **state) {
+    expect_printed("logging_steps", "0.1", "0.1");
+    expect_printed("eval_steps", "0.999999", "0.999999");
+    expect_printed("save_steps", "1e-6", "1e-06");
+    assert_true(option_share(5) == 0 && option_share(OPTION_AUTO) == 0 && option_share(-2) == 0);
 }
 
 // A struct can be filled by hand: option_check refuses what option_set refuses.
@@ -307,6 +338,8 @@ int main(void) {
         cmocka_unit_test(both_spellings_are_the_same_name),
         cmocka_unit_test(typos_find_the_nearest_name),
         cmocka_unit_test(bad_values_name_option_range_and_value),
+        cmocka_unit_test(whole_numbers_may_have_a_point),
+        cmocka_unit_test(shares_of_the_updates_are_kept),
         cmocka_unit_test(values_set_by_hand_are_checked),
         cmocka_unit_test(values_arrive_in_their_fields),
         cmocka_unit_test(the_schedules_offered_are_those_that_exist),

@@ -136,7 +136,7 @@ plan predict squad --model "$work/model" --input "$work/data.json" --output "$wo
 expect_err "--deepspeed has no effect in \`berth predict\`"
 # Every flag of theirs without effect says so.
 COLUMNS=1000 run finetune squad --help without-effect
-names=$(sed -n 's/^  --/--/p' "$out" | sed '/ VALUE/s/, /=1 /g; s/ VALUE/=1/; /=/s/$/=1/; s/=1=1/=1/; s/,//g')
+names=$(sed -n 's/^  --/--/p' "$out" | sed 's/\[VALUE\]/VALUE/; / VALUE/s/, /=1 /g; s/ VALUE/=1/; /=/s/$/=1/; s/=1=1/=1/; s/,//g')
 [ "$(echo "$names" | wc -w)" -gt 40 ] || fail "few names: $names"
 # shellcheck disable=SC2086
 plan $base $names

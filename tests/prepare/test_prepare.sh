@@ -181,6 +181,64 @@ for unused in output_dir stages pack shards test_shards fraction_test_set file_s
     grep -q -- "--$unused has no effect together with --output_file" err || die "no note on $unused"
 done
 
+# --- files as Google's create_pretraining_data takes and writes them ---
+# shellcheck disable=SC2086
+run 0 --input_file plain.txt --output_file tf_examples.tfrecord $one
+# shellcheck disable=SC2086
+run 0 --input_file plain.txt --output_file asked.hdf5 --format tfrecord $one
+cmp tf_examples.tfrecord asked.hdf5 || die "a name that ends in .tfrecord is not TFRecord"
+# shellcheck disable=SC2086
+run 0 --input_file plain.txt --output_file kept.tfrecord --format hdf5 $one
+cmp kept.tfrecord plain-10.hdf5 || die "--format hdf5 is not HDF5"
+# shellcheck disable=SC2086
+run 0 --input_file plain.txt --output_file dealt-0.tfrecord,dealt-1.tfrecord,dealt-2.tf_record $one
+python3 - <<'PY' || die "instances are not dealt out in turn"
+def records(path):
+    data, at, found = open(path, "rb").read(), 0, []
+    while at < len(data):
+        size = int.from_bytes(data[at:at + 8], "little") + 16
+        found.append(data[at:at + size])
+        at += size
+    return found
+whole = records("tf_examples.tfrecord")
+parts = [records(name) for name in ("dealt-0.tfrecord", "dealt-1.tfrecord", "dealt-2.tf_record")]
+assert len(whole) > 6 and [whole[i::3] for i in range(3)] == parts
+PY
+{ cat plain.txt; echo; cat lines.txt; } >both.txt
+# shellcheck disable=SC2086
+run 0 --input_file both.txt --output_file both.hdf5 $one
+mkdir -p listed && cp plain.txt "listed/a 1.txt" && cp lines.txt "listed/b,2.txt"
+# shellcheck disable=SC2086
+run 0 --input_file "plain.txt,lines.txt" --output_file list.hdf5 $one
+# shellcheck disable=SC2086
+run 0 --input_file "listed/*.txt" --output_file pattern.hdf5 $one
+# shellcheck disable=SC2086
+run 0 --input_file "listed/a*,lines.txt" --output_file mixed.hdf5 $one
+for file in list pattern mixed; do
+    cmp both.hdf5 $file.hdf5 || die "other instances of a $file of texts"
+done
+# shellcheck disable=SC2086
+run 0 --input_file "listed/b,2.txt" --output_file comma.hdf5 $one
+# shellcheck disable=SC2086
+run 0 --input_file lines.txt --output_file no-comma.hdf5 $one
+cmp comma.hdf5 no-comma.hdf5 || die "a name with a comma is taken apart"
+# shellcheck disable=SC2086
+run 66 --input_file "listed/*.none" --output_file none.hdf5 $one
+grep -q 'listed/\*.none: no file matches this pattern' err || die "a pattern without files"
+# shellcheck disable=SC2086
+run 66 --input_file "plain.txt,absent.txt" --output_file none.hdf5 $one
+grep -q absent.txt err || die "an absent file of a list"
+# shellcheck disable=SC2086
+run 2 --input_file "plain.txt,,lines.txt" --output_file none.hdf5 $one
+grep -q 'a path of this list is empty' err || die "an empty name"
+# shellcheck disable=SC2086
+run 2 --input_file plain.txt --output_file none.hdf5,none.hdf5 $one
+grep -q 'none.hdf5 is named twice' err || die "an output that is named twice"
+# shellcheck disable=SC2086
+run 73 --input_file "plain.txt,lines.txt" --output_file none.hdf5,lines.txt $one
+grep -q 'is the same file as the input' err || die "the second output is the second input"
+[ ! -e none.hdf5 ] || die "an output of a refused line"
+
 # --- berth pack ---
 "$BERTH" pack made/$hdf5/corpus packed --json >out 2>err || die "pack"
 grep -q '"speed_up_limit":' out || die "pack as JSON"

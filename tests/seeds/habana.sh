@@ -136,6 +136,11 @@ expect_file results/checkpoints/checkpoint-20/model.safetensors
 # --use_zero_optimizer divides the optimizer's state.
 pretraining_line zero --warmup_proportion=0.2843 --learning_rate=0.006 --use_zero_optimizer True
 expect_err "zero_stage has no effect in one process"
+expect_no "$err" "several processes refuse zero_stage 3"
+pretraining_line scalars --warmup_proportion=0.2843 --learning_rate=0.006 --zero_stage 3 --enable-tensorboard-logging \
+    --use_torch_compile --no_compiled_autograd --log_memory_usage True --tensorboard_logdir= --steps_this_run 1
+expect_err "several processes refuse zero_stage 3"
+expect_file scalars/checkpoints/runs/events.out.tfevents.*
 # The same numbers as with a vocabulary.
 pretraining_line known --warmup_proportion=0.2843 --learning_rate=0.006 --vocab_file bare-vocab.txt
 cmp -s known/checkpoints/vocab.txt bare-vocab.txt || fail "not the vocabulary given"
@@ -269,6 +274,14 @@ original "Habana: \`run_squad.py" berth finetune squad --do_train --bert_model=b
     --init_checkpoint=checkpoints/ckpt_20.pt --vocab_file=bare-vocab.txt --train_file=data/train-v1.1.json --skip_cache \
     --do_predict --predict_file=data/dev-v1.1.json --do_eval --eval_script=evaluate-v1.1.py --log_freq 20
 expect_file results/squad/log_directory/dllogger.json results/squad/predictions.json
+# Without --do_train it predicts into the same folder.
+rm results/squad/predictions.json
+original "Habana: \`run_squad.py" berth finetune squad --config_file=bare/bert_config.json --use_habana --do_predict \
+    --init_checkpoint=results/squad/model.safetensors --vocab_file=bare-vocab.txt --predict_file=data/dev-v1.1.json \
+    --output_dir=results/squad --use_torch_compile --compiled_autograd --log_memory_usage True --tensorboard_logdir= \
+    --train_file=data/train-v1.1.json
+expect_file results/squad/predictions.json
+expect_err '--tensorboard_logdir "" has no effect: it means none'
 
 # --- the page about them ----------------------------------------------------------------------------
 

@@ -92,6 +92,44 @@ original run_qa.py berth finetune squad --model_name_or_path "$work/base" --trai
 expect_file scalars/events.out.tfevents.*
 [ ! -e placed/runs ] || fail "two folders for TensorBoard"
 
+# --- the fields of transformers' TrainingArguments ---
+
+arguments="berth finetune squad --model_name_or_path $work/base --train_file data.json --validation_file data.json
+    --max_seq_length 64 --max_steps 30 --output_dir fields --dry-run --json_summary fields.jsonl"
+recorded() { # NAME VALUE, of the settings of the run
+    grep -q "\"$1\":\"$2\"" fields.jsonl || fail "no setting $1 $2"
+    rm fields.jsonl
+}
+original run_qa.py $arguments --warmup_steps 0.1 --logging_steps 0.1 --save_steps 0.5 --eval_steps 0.25 --eval_strategy steps
+setting 'warmup_steps +3'
+recorded eval_steps 0.25
+original run_qa.py $arguments --warmup_steps 5 --lr_scheduler_type cosine_with_restarts
+setting 'schedule +cosine'
+setting 'warmup_steps +5'
+for schedule in polynomial inverse_sqrt; do
+    original run_qa.py $arguments --lr_scheduler_type $schedule
+    setting "schedule +$schedule"
+done
+original run_qa.py $arguments --ddp_timeout 1800
+recorded comm_timeout 1800
+original run_qa.py $arguments --activation_checkpointing
+recorded gradient_checkpointing true
+original run_qa.py $arguments --run_name one --data_seed 3 --save_only_model --log_level info --dataloader_pin_memory False \
+    --ddp_find_unused_parameters False --hub_model_id me/mine --model_revision main --token hf_x --fsdp --debug \
+    --neftune_noise_alpha 0 --train_sampling_strategy random --label_names start end --no_use_fast_tokenizer
+for name in run_name data_seed save_only_model log_level 'dataloader_pin_memory false' hub_model_id 'model_revision main' \
+    token fsdp debug 'neftune_noise_alpha 0' label_names 'use_fast_tokenizer false'; do
+    expect_err "--$name has no effect: "
+done
+# What would change the numbers, and Berth does not have, is refused with what it does instead.
+for words in "neftune_noise_alpha 5" "eval_delay 2" "ignore_data_skip true" "train_sampling_strategy sequential" "adafactor true" \
+    'lr_scheduler_kwargs {"num_cycles":2}' "optim_args a=1" "model_revision v2" "torch_dtype bfloat16" "model_type roberta"; do
+    # shellcheck disable=SC2086
+    run ${arguments#berth } --${words%% *} "${words#* }"
+    expect_code 2
+    expect_err "option ${words%% *}: \"${words#* }\" is not available; "
+done
+
 # --- run_glue ---------------------------------------------------------------------------------------
 
 cat >train.csv <<'END'

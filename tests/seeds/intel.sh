@@ -37,6 +37,14 @@ squad_line() { # OUTPUT, WORDS BEFORE --...
         learning-rate=3e-5 num-train-epochs=2 max-seq-length=384 doc_stride=128 output-dir="$output_dir" \
         optimized_softmax=True experimental_gelu=False do_lower_case=True
 }
+original "Intel: \`launch_benchmark.py" berth --model-name=bert_large --precision=bfloat16 --mode=training \
+    --framework=tensorflow --batch-size=-1 -- train_option=SQuAD DEBIAN_FRONTEND=noninteractive \
+    config-file=$BERT_LARGE_DIR/bert_config.json init-checkpoint=$BERT_LARGE_DIR/bert_model.ckpt do-train=True \
+    train-file=$SQUAD_DIR/train-v1.1.json output-dir=quick --dry-run
+expect_line '^  precision +bf16$'
+expect_line '^  train_batch_size +24$'
+expect_err '--batch-size "-1" has no effect: it means none'
+expect_err '--DEBIAN_FRONTEND has no effect'
 squad_line large --benchmark-only --num-cores=2 --num-intra-threads=1 --num-inter-threads=1 --socket-id=-1 \
     --volume "$BERT_LARGE_DIR:$BERT_LARGE_DIR" --volume data:data --docker-image intel/tf --verbose --disable-tcmalloc
 expect_file large/predictions.json large/nbest_predictions.json large/model.safetensors

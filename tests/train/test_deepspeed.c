@@ -128,6 +128,45 @@ static void test_keys_without_effect_say_why(void **state) {
     assert_note("ds.json: torch_autocast, amp: no effect: bf16 and fp16 decide the precision");
 }
 
+// Sections of features that Berth does not have: a note if one is enabled, however deep.
+static void test_sections_without_effect(void **state) {
+    good("{\"train_batch_size\":8,\"managed_gradient_accumulation\":true,\"comet\":{\"enabled\":"
+         "false,\"project\":\"p\"},\"compression_training\":{\"weight_quantization\":{"
+         "\"shared_parameters\":{\"enabled\":false,\"rounding\":\"nearest\"}}},\"compile\":{"
+         "\"deepcompile\":false},\"timers\":{\"throughput\":{\"enabled\":false}},\"pipeline\":{},"
+         "\"tensor_parallel\":{},\"hybrid_engine\":{\"enabled\":false,\"max_out_tokens\":512},"
+         "\"zero_optimization\":{\"stage\":2,\"compute_grad_norm\":true,\"parameter_alignment\":"
+         "false,\"zenflow\":null,\"leaf_module\":{},\"enable_sanity_checks\":false}}");
+    assert_null(strstr(notes, "no effect"));
+    good(
+        "{\"train_batch_size\":8,\"managed_gradient_accumulation\":false,\"comet\":{\"enabled\":"
+        "true},\"compression_training\":{\"weight_quantization\":{\"shared_parameters\":{"
+        "\"enabled\":true}}},\"compile\":{\"deepcompile\":true},\"timers\":{\"throughput\":{"
+        "\"enabled\":true}},\"pipeline\":{\"stages\":\"auto\"},\"tensor_parallel\":{"
+        "\"autotp_size\":4},\"hybrid_engine\":{\"enabled\":true},\"zero_optimization\":{\"stage\":"
+        "2,"
+        "\"compute_grad_norm\":false,\"parameter_alignment\":true,\"zenflow\":{\"topk_ratio\":0.1},"
+        "\"leaf_module\":{\"classes\":[\"a\"]},\"enable_sanity_checks\":true,"
+        "\"prefetch_bucket_size\":1}}");
+    static const char *const expected[] = {
+        "managed_gradient_accumulation: no effect: the run adds up the gradients",
+        "comet: no effect: --json_summary",
+        "compression_training: no effect: not supported",
+        "compile: no effect: every operation is compiled",
+        "timers: no effect: --profile",
+        "pipeline, tensor_parallel: no effect: processes divide updates",
+        "hybrid_engine: no effect: BERT generates no text",
+        "zero_optimization.compute_grad_norm: no effect: every update has its norm",
+        "zero_optimization.parameter_alignment: no effect: the weights are one block",
+        "zero_optimization.zenflow: no effect: a device has all",
+        "zero_optimization.leaf_module: no effect: for stage 3",
+        "zero_optimization.enable_sanity_checks: no effect: --replica_check_steps",
+        "zero_optimization.prefetch_bucket_size: no effect: for stage 3"};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        assert_note(expected[i]);
+    }
+}
+
 // The optimizer of BingBert's pre-training, phase 128.
 static void test_lamb(void **state) {
     struct berth_config config =
@@ -412,10 +451,14 @@ static void refuse(const char *text, enum berth_status status, const char *part,
 
 static void test_errors_name_file_and_key(void **state) {
     refuse("{\"train_batch_sise\":8}", BERTH_CONFIG, "train_batch_sise", "\"train_batch_size\"");
+    refuse("{\"train_batch_size\":8,\"comets\":{}}", BERTH_CONFIG, "comets", "\"comet\"");
+    refuse("{\"train_batch_size\":8,\"nebula\":{}}", BERTH_CONFIG, "nebula",
+           "no known key has a similar name");
     refuse("{\"train_batch_size\":8,\"fp16\":{\"enable\":true}}", BERTH_CONFIG, "fp16.enable",
            "\"enabled\"");
-    refuse("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"Adam\",\"params\":{\"learning\":1}}}",
-           BERTH_CONFIG, "optimizer.params.learning", "nearest");
+    refuse("{\"train_batch_size\":8,\"optimizer\":{\"type\":\"Adam\",\"params\":{\"weight_decai\":"
+           "1}}}",
+           BERTH_CONFIG, "optimizer.params.weight_decai", "nearest known one is \"weight_decay\"");
     refuse("{\"train_batch_size\":8,\"optimizer\":{\"params\":{\"max_grad_norm\":1.0}}}",
            BERTH_CONFIG, "max_grad_norm", "gradient_clipping");
     refuse("{\"train_batch_size\":\"many\"}", BERTH_CONFIG, "train_batch_size", "an integer");
@@ -588,6 +631,7 @@ int main(void) {
         SCRATCH_TEST(test_cscs),
         SCRATCH_TEST(test_exchanges),
         SCRATCH_TEST(test_keys_without_effect_say_why),
+        SCRATCH_TEST(test_sections_without_effect),
         SCRATCH_TEST(test_lamb),
         SCRATCH_TEST(test_schedules),
         SCRATCH_TEST(test_loss_scaling),

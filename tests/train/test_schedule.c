@@ -5,6 +5,7 @@
 #include "core/options.h"
 #include "deepspeed_rates.golden.h"
 #include "train/optimizer/learning_rate.h"
+#include "transformers_rates.golden.h"
 
 #include <math.h>
 #include <string.h>
@@ -157,6 +158,35 @@ static void test_deepspeed_schedules(void **state) {
     }
 }
 
+// As transformers' get_scheduler has them.
+static void test_transformers_schedules(void **state) {
+    for (size_t i = 0; i < sizeof transformers_rates / sizeof transformers_rates[0]; i++) {
+        struct berth_config config;
+        struct schedule s;
+        option_defaults(&config);
+        config.schedule = transformers_rates[i].schedule;
+        config.learning_rate = 1e-3;
+        config.warmup_proportion = 0;
+        config.warmup_steps = transformers_rates[i].warmup_steps;
+        assert_int_equal(schedule_init(&s, &config, TRANSFORMERS_UPDATES, NULL), BERTH_OK);
+        for (int step = 0; step < TRANSFORMERS_UPDATES; step++) {
+            expect(&s, step, transformers_rates[i].rates[step]);
+        }
+    }
+}
+
+static void test_polynomial_after_the_end(void **state) {
+    struct schedule s = make("polynomial", 40, 0.2, 0);
+    expect(&s, 40, 1e-7);
+    expect(&s, 90, 1e-7);
+    s = make("polynomial", 8, 0, 8); // only warm-up
+    expect(&s, 7, LR * 7 / 8);
+    expect(&s, 8, 1e-7);
+    s.learning_rate = 0;
+    expect(&s, 3, 0);
+    expect(&s, 20, 0);
+}
+
 static void test_deepspeed_corners(void **state) {
     const double low = 1e-6, span = LR - 1e-6;
     struct schedule s = make("warmup_log", 100, 0, 1); // a warm-up has at least two steps
@@ -225,6 +255,13 @@ static double want_constant_warmup(int s) {
 static double want_cosine(int s) {
     return s < WARM ? s / 8.0 : (1 + cos(3.14159265358979323846 * (s - 8) / 32)) / 2;
 }
+static double want_polynomial(int s) {
+    const double end = 1e-7 / LR;
+    return s < WARM ? s / 8.0 : end + (1 - end) * (40 - s) / 32;
+}
+static double want_inverse_sqrt(int s) {
+    return s < WARM ? s / 8.0 : 1 / sqrt(s / 8.0);
+}
 static double want_ee(int s) {
     return s < WARM ? s / 8.0 * s / 8 : power(0.8, (s - 8) / 5.0);
 }
@@ -273,6 +310,8 @@ static const struct {
     {"constant", want_constant, 0},
     {"constant_warmup", want_constant_warmup, 0},
     {"cosine", want_cosine, 0},
+    {"polynomial", want_polynomial, 0},
+    {"inverse_sqrt", want_inverse_sqrt, 0},
     {"EE", want_ee, 0},
     {"LE", want_le, 0},
     {"EP", want_ep, 0},
@@ -371,6 +410,8 @@ int main(void) {
         cmocka_unit_test(test_poly),
         cmocka_unit_test(test_constant_and_cosine),
         cmocka_unit_test(test_deepspeed_schedules),
+        cmocka_unit_test(test_transformers_schedules),
+        cmocka_unit_test(test_polynomial_after_the_end),
         cmocka_unit_test(test_deepspeed_corners),
         cmocka_unit_test(test_updates_that_warm_up),
         cmocka_unit_test(test_every_schedule_at_every_step),

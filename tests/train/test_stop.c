@@ -420,6 +420,36 @@ static void test_lost_folder_takes_no_predictions(void **state) {
     assert_false(dir_exists(in_folder("out")));
 }
 
+static void expect_same_file(const char *name, char *before) {
+    char *after = text_of(in_folder(name));
+    assert_string_equal(after, before);
+    memory_free(after);
+    memory_free(before);
+}
+
+// The original programs predict into the folder that they trained in; its other files stay.
+static void test_predictions_beside_the_trained_model(void **state) {
+    struct fixture_run run = fixture_default("out");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    char *log = text_of(in_folder("out/log.jsonl")),
+         *config = text_of(in_folder("out/config.json"));
+    struct fixture_run predicting = fixture_default("out");
+    predicting.job = berth_predict;
+    predicting.config.predict_file = fixture_keep("dev.json");
+    for (int i = 0; i < 2; i++) { // the second time over the first one's
+        assert_int_equal(fixture_execute(&predicting), BERTH_OK);
+        assert_true(file_exists(in_folder("out/predictions.json")));
+        assert_int_equal(file_remove(in_folder("out/nbest_predictions.json"), NULL), BERTH_OK);
+    }
+    expect_same_file("out/log.jsonl", log);
+    expect_same_file("out/config.json", config);
+    int64_t newest;
+    assert_true(fixture_good_checkpoints("out", &newest) > 0);
+    // Files of nobody's training run are not mixed with predictions.
+    predicting.config.output_dir = fixture_keep("model");
+    assert_int_equal(fixture_execute(&predicting), BERTH_CANT_CREATE);
+}
+
 static void test_output_folder_rules(void **state) {
     struct fixture_run run = fixture_default("out");
     assert_int_equal(fixture_execute(&run), BERTH_OK);
@@ -691,6 +721,7 @@ int main(void) {
         FIXTURE_TEST(test_lost_folder_stops_the_run),
         FIXTURE_TEST(test_lost_folder_takes_no_predictions),
         FIXTURE_TEST(test_changed_memory_is_not_saved),
+        FIXTURE_TEST(test_predictions_beside_the_trained_model),
         FIXTURE_TEST(test_output_folder_rules),
         FIXTURE_TEST(test_start_from_a_checkpoint_that_goes),
         FIXTURE_TEST(test_output_is_checked_before_anything_is_read),

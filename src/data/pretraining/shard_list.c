@@ -5,7 +5,6 @@
 #include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"
 
-#include <glob.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -89,31 +88,10 @@ static enum berth_status add_file(struct shard_list *list, const char *path, int
     return own != NULL ? add(list, own, max_seq_length, error) : file_no_path(error);
 }
 
-// Adds the files of a pattern, whatever their names.
-static enum berth_status add_pattern(struct shard_list *list, const char *pattern,
-                                     int max_seq_length, struct berth_error *error) {
-    glob_t found;
-    int answer = glob(pattern, 0, NULL, &found);
-    enum berth_status status = answer == GLOB_NOSPACE
-                                   ? error_no_memory(error, strlen(pattern), "a pattern of files")
-                                   : BERTH_OK;
-    if (answer == 0) {
-        status = take_items(list, found.gl_pathc, error);
-        for (size_t i = 0; i < found.gl_pathc && status == BERTH_OK; i++) {
-            status = add_file(list, found.gl_pathv[i], max_seq_length, error);
-        }
-        globfree(&found);
-    }
-    return status;
-}
-
 static enum berth_status add_all(struct shard_list *list, const char *path, enum shard_use use,
                                  int max_seq_length, struct berth_error *error) {
     if (!dir_exists(path) && use == SHARD_TEST) {
         return BERTH_OK;
-    }
-    if (!dir_exists(path) && !file_exists(path) && strpbrk(path, "*?[") != NULL) {
-        return add_pattern(list, path, max_seq_length, error);
     }
     if (!dir_exists(path)) {
         TRY(take_items(list, 1, error));
@@ -129,18 +107,13 @@ static enum berth_status add_all(struct shard_list *list, const char *path, enum
 // Google's programs take a list of files and patterns, separated by commas.
 static enum berth_status add_list(struct shard_list *list, const char *path, enum shard_use use,
                                   int max_seq_length, struct berth_error *error) {
+    char **paths;
+    TRY(path_expand(path, &paths, error));
     enum berth_status status = BERTH_OK;
-    if (strchr(path, ',') == NULL || file_exists(path) || dir_exists(path)) {
-        return add_all(list, path, use, max_seq_length, error);
+    for (size_t i = 0; paths[i] != NULL && status == BERTH_OK; i++) {
+        status = add_all(list, paths[i], use, max_seq_length, error);
     }
-    while (*path != '\0' && status == BERTH_OK) {
-        const size_t length = strcspn(path, ",");
-        char *part = memory_string_of(path, length);
-        status =
-            part != NULL ? add_all(list, part, use, max_seq_length, error) : file_no_path(error);
-        memory_free(part);
-        path += length + (path[length] == ',');
-    }
+    memory_free(paths);
     return status;
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/buffer.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "data/pretraining/documents.h"
 #include "data/pretraining/pretraining_file.h"
 #include "data/stages/shard_stage.h"
@@ -394,28 +395,27 @@ enum berth_status instance_stage_run(struct instance_stage *stage, const struct 
     return status;
 }
 
-// --- one file -----------------------------------------------------------------------------------
+// --- files of texts -----------------------------------------------------------------------------
 
 static enum berth_status read_input(const struct instance_stage *asked, const char *path,
-                                    const char *output, struct documents *documents,
+                                    char **outputs, struct documents *documents,
                                     struct berth_error *error) {
-    TRY(file_check_output(output, path, error));
+    for (size_t i = 0; outputs[i] != NULL; i++) {
+        TRY(file_check_output(outputs[i], path, error));
+    }
     return read_text(asked, path, documents, error);
 }
 
-static enum berth_status read_texts(const struct instance_stage *asked, const char *folder,
-                                    const char *output, struct documents *documents,
-                                    struct berth_error *error) {
+static enum berth_status read_folder(const struct instance_stage *asked, const char *folder,
+                                     char **outputs, struct documents *documents,
+                                     struct berth_error *error) {
     char **names;
     enum berth_status status = BERTH_OK;
-    if (!dir_exists(folder)) {
-        return read_input(asked, folder, output, documents, error);
-    }
     TRY(dir_list(folder, &names, error));
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         char *path = is_text(names[i]) ? path_join(folder, names[i]) : NULL;
         if (is_text(names[i])) {
-            status = path != NULL ? read_input(asked, path, output, documents, error)
+            status = path != NULL ? read_input(asked, path, outputs, documents, error)
                                   : file_no_path(error);
         }
         memory_free(path);
@@ -424,25 +424,86 @@ static enum berth_status read_texts(const struct instance_stage *asked, const ch
     return status;
 }
 
-enum berth_status instance_stage_make_file(struct instance_stage *stage, const char *text,
-                                           const char *output, struct berth_error *error) {
+static enum berth_status read_texts(const struct instance_stage *asked, const char *texts,
+                                    char **outputs, struct documents *documents,
+                                    struct berth_error *error) {
+    char **paths;
+    TRY(path_expand(texts, &paths, error));
+    enum berth_status status =
+        paths[0] != NULL
+            ? BERTH_OK
+            : error_set(error, BERTH_NO_INPUT, "%s: no file matches this pattern", texts);
+    for (size_t i = 0; paths[i] != NULL && status == BERTH_OK; i++) {
+        status = (dir_exists(paths[i]) ? read_folder : read_input)(asked, paths[i], outputs,
+                                                                   documents, error);
+    }
+    memory_free(paths);
+    return status;
+}
+
+static int is_tfrecord(const struct instance_stage *stage, const char *path) {
+    const int is_named = text_ends_with(path, ".tfrecord") || text_ends_with(path, ".tf_record");
+    return stage->tfrecord || (stage->follows_name && is_named);
+}
+
+// One of `files` files: every such instance from `first` on, as the original program deals them
+// out.
+static enum berth_status write_share(const struct instance_stage *stage,
+                                     const struct instances *all, size_t first, size_t files,
+                                     const char *path, struct berth_error *error) {
+    const size_t room = all->count / files + 1;
+    struct instances share = *all; // which has the numbers
+    share.items = memory_array(room, sizeof *share.items);
+    share.count = 0;
+    if (share.items == NULL) {
+        return error_no_memory(error, room * sizeof *share.items, "the instances of a file");
+    }
+    for (size_t i = first; i < all->count; i += files) {
+        share.items[share.count++] = all->items[i];
+    }
+    enum berth_status status =
+        (is_tfrecord(stage, path) ? pretraining_write_tfrecord : pretraining_write_hdf5)(
+            path, &share, stage->options.max_seq_length, stage->options.max_predictions, error);
+    memory_free(share.items);
+    return status;
+}
+
+static enum berth_status write_shares(const struct instance_stage *stage,
+                                      const struct instances *instances, char **outputs,
+                                      struct berth_error *error) {
+    size_t files = 0;
+    while (outputs[files] != NULL) {
+        files++;
+    }
+    if (instances->count < files) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%zu files for %zu instances: name at most as many files as instances",
+                         files, instances->count);
+    }
+    for (size_t i = 0; i < files; i++) {
+        TRY(write_share(stage, instances, i, files, outputs[i], error));
+    }
+    return BERTH_OK;
+}
+
+enum berth_status instance_stage_make_files(struct instance_stage *stage, const char *texts,
+                                            char **outputs, struct berth_error *error) {
     struct job job = {.asked = stage};
     struct documents documents = {0};
     struct instances instances = {0};
     enum berth_status status;
     TRY_DONE(take_vocabulary(&job, error));
-    TRY_DONE(read_texts(stage, text, output, &documents, error));
+    TRY_DONE(read_texts(stage, texts, outputs, &documents, error));
     TRY_DONE(instances_make(&documents, &stage->options, &instances, error));
     if (instances.count == 0) {
         status = error_set(error, BERTH_BAD_DATA,
                            "%s: no instance; expected text with one sentence a line and an empty "
                            "line after each document",
-                           text);
+                           texts);
         goto done;
     }
     pretraining_statistics_add(stage->statistics, &instances);
-    TRY_DONE((stage->tfrecord ? pretraining_write_tfrecord : pretraining_write_hdf5)(
-        output, &instances, stage->options.max_seq_length, stage->options.max_predictions, error));
+    TRY_DONE(write_shares(stage, &instances, outputs, error));
 done:
     instances_done(&instances);
     documents_done(&documents);

@@ -19,6 +19,7 @@ struct instance_stage {
     struct instance_options options; // the stage fills in the vocabulary's ids
     struct stage_settings settings;  // the tokenizer's, by name; the stage adds the others
     int tfrecord;                    // instead of HDF5
+    int follows_name;                // also for an output named *.tfrecord
     int threads;
     struct comm *comm; // the ranks, all of which call it; NULL: this process alone
     // After the run, in the first rank:
@@ -39,10 +40,11 @@ enum berth_status instance_stage_check(const struct instance_stage *stage,
 enum berth_status instance_stage_run(struct instance_stage *stage, const struct berth_log *log,
                                      const volatile int *stop, struct berth_error *error);
 
-// Makes the instances of all documents of `text`, a file or a folder of files *.txt, in the order
-// of their names, and writes them to the file `output` instead of the folder, replacing it.
-// BERTH_BAD_DATA if there are none; BERTH_CANT_CREATE if `output` is one of the texts.
-enum berth_status instance_stage_make_file(struct instance_stage *stage, const char *text,
-                                           const char *output, struct berth_error *error);
+// Makes the instances of all documents of `texts`, which are files, folders of files *.txt and
+// patterns, separated by commas, and deals them out to the files `outputs` (to a NULL), which it
+// replaces. The end of a text ends a document. BERTH_BAD_DATA if there are fewer instances than
+// files; BERTH_CANT_CREATE if an output is one of the texts.
+enum berth_status instance_stage_make_files(struct instance_stage *stage, const char *texts,
+                                            char **outputs, struct berth_error *error);
 
 #endif

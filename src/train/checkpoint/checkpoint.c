@@ -534,6 +534,18 @@ enum berth_status output_check(const struct berth_config *config, const char *ot
     return BERTH_OK;
 }
 
+static int holds_training(const char *folder) {
+    char *log = folder != NULL ? path_join(folder, RUN_LOG_NAME) : NULL;
+    const int holds = log != NULL && file_exists(log);
+    memory_free(log);
+    return holds;
+}
+
+enum berth_status output_check_predictions(const struct berth_config *config,
+                                           struct berth_error *error) {
+    return output_check(config, holds_training(config->output_dir) ? NULL : "", error);
+}
+
 enum berth_status output_take(const struct berth_config *config, struct file_lock *lock,
                               struct berth_error *error) {
     if (lock->descriptor >= 0) {

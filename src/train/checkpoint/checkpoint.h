@@ -120,6 +120,11 @@ int checkpoint_is_temporary(const char *name);
 enum berth_status output_check(const struct berth_config *config, const char *otherwise,
                                struct berth_error *error);
 
+// The same for a job that writes only predictions and scores. A training run's folder, which has
+// its log, may have files: the original programs predict into the folder that they trained in.
+enum berth_status output_check_predictions(const struct berth_config *config,
+                                           struct berth_error *error);
+
 // Creates the folder with its missing parents and locks it; does nothing if `lock` is already held.
 enum berth_status output_take(const struct berth_config *config, struct file_lock *lock,
                               struct berth_error *error);

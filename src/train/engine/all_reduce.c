@@ -82,6 +82,10 @@ static void note_unused(const struct berth_config *config, const struct state_sh
             log_note(log, "%s has no effect %s", names[i], where);
         }
     }
+    if (share->size == 1 && config->zero_stage == 3) {
+        log_note(log, "several processes refuse zero_stage 3, which would divide the weights: use "
+                      "--zero_stage 2 for them");
+    }
     if (share->size > 1 && share->stage == 0 &&
         option_is_chosen(config, option_find("allgather_bucket_size"))) {
         log_note(log, "allgather_bucket_size has no effect with zero_stage 0: every process "

@@ -176,7 +176,7 @@ static enum berth_status settle(struct predict_job *job, struct berth_error *err
 
 // The first rank has the output folder.
 static enum berth_status look_at_output(struct predict_job *job, struct berth_error *error) {
-    TRY(output_check(&job->config, "", error));
+    TRY(output_check_predictions(&job->config, error));
     return !job->config.dry_run && dir_exists(job->config.output_dir)
                ? output_take(&job->config, &job->lock, error)
                : BERTH_OK;
@@ -184,7 +184,7 @@ static enum berth_status look_at_output(struct predict_job *job, struct berth_er
 
 static enum berth_status make_output(struct predict_job *job, struct berth_error *error) {
     TRY(output_take(&job->config, &job->lock, error));
-    return output_check(&job->config, "", error);
+    return output_check_predictions(&job->config, error);
 }
 
 static enum berth_status prepare(struct predict_job *job, struct berth_error *error) {

@@ -289,6 +289,7 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     TRY(open_feed(job, error));
     TRY(job->feed.kind->resolve(&job->feed, &job->batching, config, job->comm, error));
     TRY(batching_follow_rule(&job->batching, config, job->train.examples, error));
+    strategy_count(config, job->batching.total_steps, &job->log);
     TRY(schedule_init(&job->schedule, config, job->batching.schedule_steps, error));
     if (schedule_is_zero(&job->schedule, job->batching.total_steps)) {
         log_warning(&job->log,

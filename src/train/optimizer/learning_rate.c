@@ -62,6 +62,26 @@ static double rate_cosine(const struct schedule *s, int64_t step) {
     return s->learning_rate * 0.5 * (1 + cos(PI * (rest < 1 ? rest : 1)));
 }
 
+// transformers' with its defaults: power 1, and a last rate of 1e-7.
+static double rate_polynomial(const struct schedule *s, int64_t step) {
+    const double end = fmin(1e-7, s->learning_rate);
+    const int64_t length = s->total_steps - s->warmup_steps;
+    if (step < s->warmup_steps) {
+        return s->learning_rate * (double)step / (double)s->warmup_steps;
+    }
+    const double left = length > 0 ? 1 - (double)(step - s->warmup_steps) / (double)length : 0;
+    return end + (s->learning_rate - end) * at_least_zero(left);
+}
+
+// transformers' with its default: the time scale is the warm-up, or 10,000 updates without one.
+static double rate_inverse_sqrt(const struct schedule *s, int64_t step) {
+    const double scale = s->warmup_steps > 0 ? (double)s->warmup_steps : 10000;
+    if (step < s->warmup_steps) {
+        return s->learning_rate * (double)step / scale;
+    }
+    return s->learning_rate / sqrt(1 + (double)(step - s->warmup_steps) / scale);
+}
+
 // DeepSpeed steps its schedules after an update, so update `step` has the rate of step - 1, and the
 // first update the minimum. Its warm-up has at least two steps.
 static int64_t warmup_of_deepspeed(const struct schedule *s) {
@@ -160,6 +180,9 @@ const struct schedule_row schedule_rows[] = {
     {"constant", "1", rate_constant, WARMUP_NONE},
     {"constant_warmup", "x < w: x/w, else 1", rate_constant_warmup, WARMUP_SHARE},
     {"cosine", "x < w: x/w, else (1 + cos(pi (x-w)/(1-w))) / 2", rate_cosine, WARMUP_SHARE},
+    {"polynomial", "step < n: step/n, else 1-(step-n)/(T-n), down to 1e-7", rate_polynomial,
+     WARMUP_SHARE},
+    {"inverse_sqrt", "step < n: step/n, else (n/step)^0.5", rate_inverse_sqrt, WARMUP_SHARE},
     {"EE", "x < w: (x/w)^2, else r^((step - w T)/k)", rate_ee, WARMUP_SHARE},
     {"LE", "x < w: x/w, else r^((step - w T)/k)", rate_le, WARMUP_SHARE},
     {"EP", "x < w: (x/w)^1.5, else (1-x)^2", rate_ep, WARMUP_SHARE},

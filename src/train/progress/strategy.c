@@ -73,7 +73,7 @@ static const char *needs_evaluations(const struct berth_config *config) {
 static enum berth_status check_evaluations(const struct berth_config *config,
                                            struct berth_error *error) {
     const char *needing = needs_evaluations(config);
-    if (needing == NULL || config->evaluate_every_epoch || config->eval_steps > 0) {
+    if (needing == NULL || config->evaluate_every_epoch || config->eval_steps != 0) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG, "--%s needs evaluations before the end: omit %s", needing,
@@ -108,7 +108,6 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
                                                          : "--skip_checkpoint");
     }
     TRY(check_evaluations(config, error));
-    note_separate_saves(config, log);
     if (config->early_stopping_patience == 0) {
         note_unused(config, "early_stopping_threshold", "early_stopping_patience 0", log);
     } else if (!config->load_best_model_at_end) {
@@ -116,6 +115,21 @@ enum berth_status strategy_settle(struct berth_config *config, const struct bert
                       "--load_best_model_at_end uses the best one");
     }
     return BERTH_OK;
+}
+
+static void take_share(int64_t *steps, int64_t updates) {
+    const double share = option_share(*steps);
+    if (share > 0) {
+        const double every = ceil(share * (double)updates); // the Trainer rounds up
+        *steps = every > 1 ? (int64_t)every : 1;
+    }
+}
+
+void strategy_count(struct berth_config *config, int64_t updates, const struct berth_log *log) {
+    take_share(&config->logging_steps, updates);
+    take_share(&config->eval_steps, updates);
+    take_share(&config->save_steps, updates);
+    note_separate_saves(config, log);
 }
 
 enum berth_status strategy_check_unevaluated(const struct berth_config *config, int predicts,

@@ -23,6 +23,8 @@ const struct deepspeed_keys deepspeed_keys[] = {
     {"", KEY_TEXT, KEY_NEVER, "gradient_allreduce_op", EXACT},
     {"", KEY_BOOLEAN, KEY_NEVER, "sparse_gradients", "the gradients of embeddings are dense"},
     {"", KEY_BOOLEAN, KEY_NEVER, "disable_allgather", "every process needs the weights"},
+    {"", KEY_BOOLEAN, KEY_ALWAYS, "managed_gradient_accumulation",
+     "the run adds up the gradients of an update and applies them itself"},
     {"", KEY_BOOLEAN, KEY_NEVER, "zero_allow_untested_optimizer",
      "ZeRO is for every optimizer here"},
     {"", KEY_BOOLEAN, KEY_NEVER, "zero_force_ds_cpu_optimizer", OFFLOAD},
@@ -38,13 +40,23 @@ const struct deepspeed_keys deepspeed_keys[] = {
     {"", KEY_OBJECT, KEY_NEVER, "torch_autocast amp", "bf16 and fp16 decide the precision"},
     {"", KEY_OBJECT, KEY_NEVER, "activation_checkpointing",
      "--gradient_checkpointing decides whether activations are recomputed"},
-    {"", KEY_OBJECT, KEY_NEVER, "wandb csv_monitor",
+    {"", KEY_OBJECT, KEY_NEVER, "wandb csv_monitor comet",
      "--json_summary and --logging_dir write records to files"},
-    {"", KEY_OBJECT, KEY_NEVER, "flops_profiler",
+    {"", KEY_OBJECT, KEY_NEVER, "flops_profiler timers",
      "--profile, --wall_clock_breakdown and berth bench measure"},
     {"", KEY_OBJECT, KEY_NEVER,
-     "progressive_layer_drop sparse_attention autotuning curriculum_learning data_efficiency",
+     "progressive_layer_drop sparse_attention autotuning curriculum_learning data_efficiency "
+     "compression_training weight_quantization",
      NOT_SUPPORTED},
+    {"", KEY_OBJECT, KEY_NEVER, "compile", "every operation is compiled already"},
+    {"", KEY_OBJECT, KEY_NEVER, "hybrid_engine", "BERT generates no text"},
+    {"", KEY_ANY, KEY_NEVER, "pipeline tensor_parallel expert_parallel",
+     "processes divide updates, not the model"},
+    {"", KEY_BOOLEAN, KEY_NEVER, "use_data_before_expert_parallelism",
+     "processes divide updates, not the model"},
+    {"", KEY_OBJECT, KEY_NEVER, "datastates_ckpt",
+     "--async_save writes checkpoints beside updates"},
+    {"", KEY_INTEGER, KEY_NEVER, "vocabulary_size", "the model has its own"},
     {"", KEY_OBJECT, KEY_NEVER, "checkpoint aio",
      "all processes write their parts of one checkpoint"},
     {"", KEY_OBJECT, KEY_NEVER, "data_types", "gradients are added in fp32"},
@@ -85,11 +97,16 @@ const struct deepspeed_keys deepspeed_keys[] = {
      "a checkpoint has the fp32 master weights"},
     {ZERO, KEY_BOOLEAN, KEY_ALWAYS, "elastic_checkpoint",
      "any number of processes can resume a checkpoint"},
+    {ZERO, KEY_BOOLEAN, KEY_ALWAYS, "compute_grad_norm", "every update has its norm"},
+    {ZERO, KEY_BOOLEAN, KEY_NEVER, "parameter_alignment",
+     "the weights are one block of memory, whose parts are aligned"},
+    {ZERO, KEY_BOOLEAN, KEY_NEVER, "enable_sanity_checks",
+     "--replica_check_steps checks weights and moments"},
     {ZERO, KEY_BOOLEAN, KEY_NEVER, "round_robin_gradients",
      "every layer's gradients are divided among all processes"},
     {ZERO, KEY_BOOLEAN, KEY_NEVER, "legacy_stage1 use_multi_rank_bucket_allreduce",
      "there is one implementation"},
-    {ZERO, KEY_ANY, KEY_NEVER, "offload_optimizer offload_param", OFFLOAD},
+    {ZERO, KEY_ANY, KEY_NEVER, "offload_optimizer offload_param zenflow", OFFLOAD},
     {ZERO, KEY_BOOLEAN, KEY_NEVER, "cpu_offload cpu_offload_param cpu_offload_use_pin_memory",
      OFFLOAD},
     {ZERO, KEY_REAL, KEY_NEVER, "sub_group_size", OFFLOAD},
@@ -101,13 +118,16 @@ const struct deepspeed_keys deepspeed_keys[] = {
      "stage3_use_all_reduce_for_fetch_params stage3_allgather_sequential "
      "mics_hierarchical_params_gather memory_efficient_linear pipeline_loading_checkpoint "
      "override_module_apply log_trace_cache_warnings stage3_gather_16bit_weights_on_model_save "
-     "stage3_gather_fp16_weights_on_model_save",
+     "stage3_gather_fp16_weights_on_model_save use_all_reduce_for_fetch_params "
+     "allgather_sequential gather_16bit_weights_on_model_save save_muon_momentum_buffer_in_memory",
      STAGE_3},
+    {ZERO, KEY_OBJECT, KEY_NEVER, "leaf_module", STAGE_3},
     {ZERO, KEY_REAL, KEY_NEVER,
      "stage3_max_live_parameters stage3_max_reuse_distance stage3_prefetch_bucket_size "
      "stage3_param_persistence_threshold stage3_module_granularity_threshold "
      "model_persistence_threshold stage3_model_persistence_threshold zero_hpz_partition_size "
-     "mics_shard_size",
+     "mics_shard_size max_live_parameters max_reuse_distance prefetch_bucket_size "
+     "param_persistence_threshold module_granularity_threshold",
      STAGE_3},
 };
 const size_t deepspeed_keys_count = sizeof deepspeed_keys / sizeof *deepspeed_keys;
@@ -253,6 +273,12 @@ static enum berth_status unknown(const char *path, const struct key *key,
             "%s: key \"%s\" is not allowed; use \"gradient_clipping\" at the top level", path,
             full);
     }
+    if (!option_is_near(key->name, nearest.distance) &&
+        strncmp(nearest.text, key->name, strlen(key->name)) != 0) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: unknown key \"%s\"; no known key has a similar name: remove it", path,
+                         full);
+    }
     return error_set(error, BERTH_CONFIG, "%s: unknown key \"%s\"; the nearest known one is \"%s\"",
                      path, full, nearest.text);
 }
@@ -310,13 +336,24 @@ static enum berth_status check_section(const json *root, const char *path, const
     return BERTH_OK;
 }
 
+static int requests(const json *value);
+
+// A section that says whether it is enabled, or one of several.
+static int section_requests(const json *section) {
+    const json *enabled = json_member(section, "enabled");
+    struct json_walk walk = {.object = section};
+    int found = 0;
+    while (enabled == NULL && !found && json_walk_next(&walk)) {
+        found = requests(walk.value);
+    }
+    return enabled != NULL ? json_truth(enabled) : found;
+}
+
 // Disabled features request nothing and need no message.
 static int requests(const json *value) {
-    if (json_is_object_value(value)) {
-        const json *enabled = json_member(value, "enabled");
-        return enabled == NULL ? json_length(value) > 0 : json_truth(enabled);
-    }
-    return json_is_boolean(value) ? json_truth(value) : !json_is_null_value(value);
+    return json_is_object_value(value) ? section_requests(value)
+           : json_is_boolean(value)    ? json_truth(value)
+                                       : !json_is_null_value(value);
 }
 
 static int needs_note(enum key_use use, const json *value) {

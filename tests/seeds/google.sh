@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The lines of the README of Google's BERT.
+. "$(dirname "$0")/lib.sh"
+make_model model
+BERT_BASE_DIR=$PWD/uncased_L-12_H-768_A-12
+"$BERTH" convert model "$BERT_BASE_DIR" --to tensorflow --quiet || exit 1
+mkdir data
+make_dataset data/train-v1.1.json
+make_dataset data/dev-v1.1.json
+make_mrpc data/MRPC
+mkdir sample_text
+for article in 1 2 3 4; do
+    printf 'ada lived in oslo %s .\nhugo lived in riga .\nwhere did rita live ?\n\n' "$article" >sample_text/$article.txt
+done
+tpu='--use_tpu=False --tpu_name=x --tpu_zone=y --gcp_project=z --master=local --num_tpu_cores=8 --iterations_per_loop=1000'
+
+# --- create_pretraining_data.py, run_pretraining.py ---------------------------------------------------
+
+original "Google: \`create_pretraining_data.py" berth prepare --input_file='./sample_text/*.txt' \
+    --output_file=tf_examples.tfrecord,more.tfrecord --vocab_file="$BERT_BASE_DIR/vocab.txt" --do_lower_case=True \
+    --max_seq_length=128 --max_predictions_per_seq=20 --masked_lm_prob=0.15 --random_seed=12345 --dupe_factor=5
+expect_file tf_examples.tfrecord more.tfrecord
+original "Google: \`run_pretraining.py" berth pretrain --input_file='./*.tfrecord' --output_dir=pretraining_output \
+    --do_train=True --do_eval=True --bert_config_file="$BERT_BASE_DIR/bert_config.json" \
+    --init_checkpoint="$BERT_BASE_DIR/bert_model.ckpt" --train_batch_size=4 --max_seq_length=128 \
+    --max_predictions_per_seq=20 --num_train_steps=2 --num_warmup_steps=1 --learning_rate=2e-5 $tpu
+expect_file pretraining_output/model.safetensors
+for flag in use_tpu tpu_name tpu_zone gcp_project master num_tpu_cores iterations_per_loop; do
+    expect_err "--$flag"
+done
+
+# --- run_squad.py ---------------------------------------------------------------------------------
+
+squad_line() { # WORDS...
+    original "Google: \`run_squad.py" berth finetune squad --vocab_file="$BERT_BASE_DIR/vocab.txt" \
+        --bert_config_file="$BERT_BASE_DIR/bert_config.json" --init_checkpoint="$BERT_BASE_DIR/bert_model.ckpt" \
+        --train_file=data/train-v1.1.json --predict_file=data/dev-v1.1.json --train_batch_size=4 --learning_rate=3e-5 \
+        --num_train_epochs=1.0 --max_seq_length=384 --doc_stride=128 --output_dir=squad_base $tpu "$@"
+}
+squad_line --do_train=True --do_predict=False
+[ ! -e squad_base/predictions.json ] || fail "predictions of a run that only trains"
+# A second run predicts into the folder of the first one, and a third one over the second's.
+sum=$(cat squad_base/model.safetensors squad_base/log.jsonl | cksum)
+squad_line --nodo_train --do_predict
+expect_file squad_base/predictions.json squad_base/nbest_predictions.json
+rm squad_base/predictions.json
+squad_line --do_train=False --do_predict=True
+expect_file squad_base/predictions.json
+[ "$sum" = "$(cat squad_base/model.safetensors squad_base/log.jsonl | cksum)" ] || fail "a prediction changed the training's files"
+mkdir own && echo mine >own/predictions.json
+run finetune squad --model model --predict_file data/dev-v1.1.json --do_train=False --do_predict=True --output_dir own
+expect_code 73
+grep -q mine own/predictions.json || fail "a file of the user's was overwritten"
+
+# --- run_classifier.py ------------------------------------------------------------------------------
+
+classifier_line() { # WORDS...
+    original "Google: \`run_classifier.py" berth finetune classify --task_name=MRPC --data_dir=data/MRPC \
+        --vocab_file="$BERT_BASE_DIR/vocab.txt" --bert_config_file="$BERT_BASE_DIR/bert_config.json" \
+        --max_seq_length=128 --train_batch_size=8 --learning_rate=2e-5 --num_train_epochs=1.0 --output_dir=mrpc_output \
+        $tpu "$@"
+}
+classifier_line --init_checkpoint="$BERT_BASE_DIR/bert_model.ckpt" --do_train=true --do_eval=true
+expect_file mrpc_output/eval_results.txt
+classifier_line --init_checkpoint=mrpc_output/model.safetensors --do_predict=true --nodo_lower_case
+expect_file mrpc_output/test_results.tsv
+
+# Other words with "no" are names of their own, or unknown.
+run finetune squad --nolearning_rate --model model
+expect_code 2
+expect_err 'unknown option --nolearning_rate'
+run finetune squad --nodo_train=false --model model
+expect_code 2
+expect_err 'unknown option --nodo_train'
+finish
