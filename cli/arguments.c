@@ -225,36 +225,30 @@ static enum berth_status set_legacy(struct cli_call *call, struct reader *reader
 
 // --- one option ----------------------------------------------------------------------------------
 
+// The option of that name that has an effect in the verb: its own, one of the option table, or one
+// of the original scripts; NULL: none.
+static const struct option_row *find_option(const struct cli_verb *verb, const char *name) {
+    const int own = find_own(verb, name);
+    const struct option_row *row = option_find(name);
+    return own >= 0                                    ? &verb->options[own]
+           : row != NULL && cli_row_applies(verb, row) ? row
+           : cli_takes_legacy(verb)                    ? cli_legacy_find(name)
+                                                       : NULL;
+}
+
 // The flag in "--no_flag", as argparse has it, or "--noflag", as absl has it: its name; NULL: it is
-// none of the verb's or the original scripts'.
+// none of the verb's.
 static const char *negated(const struct cli_verb *verb, const char *name) {
     if (strncmp(name, "no", 2) != 0) {
         return NULL;
     }
     const char *flag = name + (name[2] == '_' || name[2] == '-' ? 3 : 2);
-    const struct option_row *row = option_find(flag);
-    if (row == NULL || !cli_row_applies(verb, row)) {
-        row = cli_takes_legacy(verb) ? cli_legacy_find(flag) : NULL;
-    }
+    const struct option_row *row = find_option(verb, flag);
     return row != NULL && row->type == OPTION_FLAG ? flag : NULL;
 }
 
 static int is_no_colour(const char *name) {
     return option_same_name(name, "no_color") || option_same_name(name, "no_colour");
-}
-
-// Takes "--no_flag" for a flag of the verb's own; 0: it is something else.
-static int negate_own(struct cli_call *call, const struct reader *reader) {
-    const char *name = reader->name;
-    const int is_negated = strncmp(name, "no_", 3) == 0 || strncmp(name, "no-", 3) == 0;
-    const int own = is_negated && find_own(call->verb, name) < 0 && reader->attached == NULL
-                        ? find_own(call->verb, name + 3)
-                        : -1;
-    if (own < 0 || call->verb->options[own].type != OPTION_FLAG) {
-        return 0;
-    }
-    call->values[own] = "false";
-    return 1;
 }
 
 static enum berth_status set_option(struct cli_call *call, struct reader *reader,
@@ -263,9 +257,6 @@ static enum berth_status set_option(struct cli_call *call, struct reader *reader
     const char *name = reader->name;
     if (is_no_colour(name)) {
         cli_forbid_colours();
-        return BERTH_OK;
-    }
-    if (negate_own(call, reader)) {
         return BERTH_OK;
     }
     int own = find_own(call->verb, name);
@@ -290,8 +281,7 @@ static enum berth_status set_option(struct cli_call *call, struct reader *reader
 // A negated flag is the flag with the value false.
 static void spell_out_negation(const struct cli_call *call, struct reader *reader) {
     const char *name = reader->name, *flag = negated(call->verb, name);
-    const int is_known = find_own(call->verb, name) >= 0 || option_find(name) != NULL ||
-                         (cli_takes_legacy(call->verb) && cli_legacy_find(name) != NULL);
+    const int is_known = option_find(name) != NULL || find_option(call->verb, name) != NULL;
     if (flag != NULL && reader->attached == NULL && !is_known) {
         memmove(reader->name, flag, strlen(flag) + 1);
         reader->attached = "false";
