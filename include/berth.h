@@ -107,7 +107,8 @@ struct berth_config {
     const char *predict_file;
     const char *output_dir;
     const char *deepspeed_config;
-    int overwrite_output_dir; /* also replaces the file of a job that writes only one */
+    int overwrite_output_dir; /* also replaces the file of a job that writes only one; training
+                                 first removes the checkpoints and scores of an earlier run */
     int strict;               /* the checkpoint must hold exactly the model's tensors */
 
     /* classification */

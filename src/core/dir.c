@@ -29,6 +29,11 @@ int dir_exists(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+int path_is_link(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+}
+
 struct kind {
     const char *name;
     int is_file, is_folder; // what it may be
@@ -85,7 +90,7 @@ enum berth_status dir_sync_parent(const char *path, struct berth_error *error) {
 
 enum berth_status dir_check(const char *path, struct berth_error *error) {
     char *at = memory_string(path);
-    while (at != NULL && !dir_exists(at) && !file_exists(at)) {
+    while (at != NULL && !dir_exists(at) && !file_exists(at) && !path_is_link(at)) {
         char *parent = file_parent(at);
         int is_top = parent != NULL && strcmp(parent, at) == 0; // a "." that cannot be searched
         memory_free(at);
@@ -102,6 +107,12 @@ enum berth_status dir_check(const char *path, struct berth_error *error) {
         status =
             error_set(error, BERTH_CANT_CREATE,
                       "cannot create the folder %s: %s is a file; choose another folder", path, at);
+    } else if (path_is_link(at) && !dir_exists(at)) {
+        status =
+            error_set(error, BERTH_CANT_CREATE,
+                      "cannot create the folder %s: %s is a symbolic link whose target is "
+                      "missing or cannot be reached; make the target, or choose another folder",
+                      path, at);
     } else if (access(at, W_OK | X_OK) < 0) {
         status =
             error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot write to the folder %s", at);
@@ -599,11 +610,15 @@ static int rename_to_new(const char *from, const char *to) {
     return result;
 }
 
-enum berth_status dir_publish(const char *temporary, const char *path, struct berth_error *error) {
-    static const struct visitor visitor = {sync_file, sync_open_folder, .rereads = 0};
-    TRY(walk_tree(temporary, &visitor, error));
-    if (rename_to_new(temporary, path) < 0) {
+enum berth_status path_rename(const char *from, const char *path, struct berth_error *error) {
+    if (rename_to_new(from, path) < 0) {
         return file_cannot_create(path, errno, error);
     }
     return dir_sync_parent(path, error);
+}
+
+enum berth_status dir_publish(const char *temporary, const char *path, struct berth_error *error) {
+    static const struct visitor visitor = {sync_file, sync_open_folder, .rereads = 0};
+    TRY(walk_tree(temporary, &visitor, error));
+    return path_rename(temporary, path, error);
 }

@@ -112,6 +112,8 @@ enum berth_status file_remove(const char *path, struct berth_error *error);
 
 int file_exists(const char *path);
 int dir_exists(const char *path);
+// Whether `path` itself is a symbolic link, wherever it leads.
+int path_is_link(const char *path);
 // BERTH_OK if `path` names a file, a folder, or either. Else an error, usually BERTH_NO_INPUT, that
 // says what was found (nothing, the other kind, or a path that cannot be searched) and `expected`.
 enum berth_status file_need(const char *path, const char *expected, struct berth_error *error);
@@ -144,6 +146,9 @@ enum berth_status dir_remove_empty(const char *path, struct berth_error *error);
 // Syncs the folder `temporary` and everything in it, renames it to `path` (which must not exist),
 // syncs the parent.
 enum berth_status dir_publish(const char *temporary, const char *path, struct berth_error *error);
+// Renames a file, a folder or a link, but not what it leads to, to `path`, which must not exist,
+// and syncs the parent of `path`.
+enum berth_status path_rename(const char *from, const char *path, struct berth_error *error);
 // Syncs the parent folder of `path`, so that a new name in it survives a crash.
 enum berth_status dir_sync_parent(const char *path, struct berth_error *error);
 // Names (not paths) in a folder, sorted, without . and ..; a NULL-terminated array in one block

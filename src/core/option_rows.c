@@ -75,7 +75,9 @@ const struct option_row option_rows[] = {
      .help = "DeepSpeed configuration (JSON); options on the command line take precedence"},
     {FLAG("files", overwrite_output_dir, "false"), FREE, COMMON,
      .jobs = JOB_TRAIN | JOB_PREDICT | JOB_VOCAB, .aliases = "force",
-     .help = "write to an output folder that is not empty, or replace an output file"},
+     .help =
+         "write to an output folder that is not empty, or replace an output file; training first "
+         "removes what an earlier run left there: checkpoints, weights of --save_format, scores"},
     {FLAG("files", strict, "false"), NOTED,
      .jobs = JOB_TRAIN | JOB_PREDICT | JOB_ANSWER | JOB_EMBED | JOB_FILL,
      .help = "refuse a checkpoint with missing or unexpected tensors"},

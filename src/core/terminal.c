@@ -21,6 +21,11 @@ int terminal_is(int descriptor) {
     return isatty(descriptor) == 1;
 }
 
+int terminal_erases(int descriptor) {
+    const char *term = getenv("TERM");
+    return term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0 && terminal_is(descriptor);
+}
+
 static int from_environment(void) {
     const char *text = getenv("COLUMNS");
     int64_t columns = 0;
@@ -52,7 +57,7 @@ int terminal_colour(int descriptor) {
     if (force != NULL && *force != '\0' && strcmp(force, "0") != 0) {
         return 1;
     }
-    return terminal_is(descriptor);
+    return terminal_erases(descriptor);
 }
 
 struct block {

@@ -8,11 +8,15 @@
 
 int terminal_is(int descriptor);
 
+// Whether it is a terminal on which a line can be erased and written again. TERM=dumb, an empty
+// TERM and none mean that it cannot.
+int terminal_erases(int descriptor);
+
 // Columns: the environment variable COLUMNS, else the terminal's width, else 80; at least 20.
 int terminal_width(int descriptor);
 
 // Colours are off with NO_COLOR (non-empty) or TERM=dumb, on with FORCE_COLOR (non-empty, not "0"),
-// else on for a terminal; the first of these rules that applies decides.
+// else on where terminal_erases; the first of these rules that applies decides.
 int terminal_colour(int descriptor);
 
 // The length in bytes of the UTF-8 character at text[0, length), length > 0; *columns gets its

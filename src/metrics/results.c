@@ -112,17 +112,12 @@ static json *sort_object(const json *object) {
     return json_if_whole(sorted, failed);
 }
 
-// Merges the fields into `object` and writes it.
-static enum berth_status write_object(const char *path, json *object,
-                                      const struct berth_field *fields, size_t count,
+// `failed`: the object lacks a member, for want of memory.
+static enum berth_status write_object(const char *path, const json *object, int failed,
                                       struct berth_error *error) {
-    int failed = 0;
-    for (size_t i = 0; i < count; i++) {
-        failed |= json_set(object, fields[i].key, field_value(&fields[i]));
-    }
     json *sorted = failed ? NULL : sort_object(object);
     char *text = sorted != NULL ? json_write(sorted, JSON_INDENT_4_ASCII) : NULL;
-    enum berth_status status = text == NULL ? error_no_memory(error, count * sizeof *fields, path)
+    enum berth_status status = text == NULL ? error_no_memory(error, 0, path)
                                             : file_write(path, text, strlen(text), error);
     json_free(sorted);
     memory_free(text);
@@ -142,26 +137,74 @@ static enum berth_status read_object(const char *path, json **object, struct ber
     return BERTH_OK;
 }
 
-enum berth_status results_write_json(const char *folder, const char *split,
-                                     const struct berth_field *fields, size_t count,
-                                     struct berth_error *error) {
+// FOLDER/SPLIT_results.json, newly allocated; NULL: out of memory.
+static char *results_path(const char *folder, const char *split) {
     char name[64];
     snprintf(name, sizeof name, "%.40s_results.json", split);
-    char *path = path_join(folder, name), *all_path = path_join(folder, "all_results.json");
-    json *object = json_new_object(), *all = NULL;
-    enum berth_status status;
-    if (path == NULL || all_path == NULL || object == NULL) {
+    return path_join(folder, name);
+}
+
+static enum berth_status merge(const char *all_path, json *all, const json *object,
+                               struct berth_error *error) {
+    struct json_walk walk = {.object = object};
+    int failed = 0;
+    while (json_walk_next(&walk)) {
+        failed |= json_set(all, walk.key, json_copy_deep(walk.value));
+    }
+    return write_object(all_path, all, failed, error);
+}
+
+// `made`: the contents of the file of the split, to be written; NULL: those that it has.
+static enum berth_status write_split(const char *folder, const char *split, const json *made,
+                                     struct berth_error *error) {
+    char *path = results_path(folder, split), *all_path = results_path(folder, "all");
+    json *all = NULL, *found = NULL;
+    enum berth_status status = BERTH_OK;
+    if (path == NULL || all_path == NULL) {
         status = error_no_memory(error, strlen(folder), "results");
     } else {
         TRY_DONE(read_object(all_path, &all, error));
-        TRY_DONE(write_object(path, object, fields, count, error));
-        status = write_object(all_path, all, fields, count, error);
+        TRY_DONE(made != NULL ? write_object(path, made, 0, error)
+                              : read_object(path, &found, error));
+        status = merge(all_path, all, made != NULL ? made : found, error);
     }
 done:
-    json_free(object);
+    json_free(found);
     json_free(all);
     memory_free(path);
     memory_free(all_path);
+    return status;
+}
+
+enum berth_status results_write_json(const char *folder, const char *split,
+                                     const struct berth_field *fields, size_t count,
+                                     struct berth_error *error) {
+    json *made = json_new_object();
+    int failed = made == NULL;
+    for (size_t i = 0; i < count && !failed; i++) {
+        failed = json_set(made, fields[i].key, field_value(&fields[i])) != 0;
+    }
+    enum berth_status status = failed ? error_no_memory(error, count * sizeof *fields, "results")
+                                      : write_split(folder, split, made, error);
+    json_free(made);
+    return status;
+}
+
+enum berth_status results_merge_json(const char *folder, const char *split,
+                                     struct berth_error *error) {
+    return write_split(folder, split, NULL, error);
+}
+
+const char *const results_of_model[] = {"train_results.json", "eval_results.json",
+                                        "eval_results.txt", "all_results.json", NULL};
+
+enum berth_status results_remove(const char *folder, struct berth_error *error) {
+    enum berth_status status = BERTH_OK;
+    for (const char *const *name = results_of_model; *name != NULL && status == BERTH_OK; name++) {
+        char *path = path_join(folder, *name);
+        status = path != NULL ? file_remove(path, error) : file_no_path(error);
+        memory_free(path);
+    }
     return status;
 }
 

@@ -25,6 +25,16 @@ enum berth_status results_write_json(const char *folder, const char *split,
                                      const struct berth_field *fields, size_t count,
                                      struct berth_error *error);
 
+// Merges FOLDER/SPLIT_results.json, as it is, into FOLDER/all_results.json.
+enum berth_status results_merge_json(const char *folder, const char *split,
+                                     struct berth_error *error);
+
+// The names of the files with scores of a model and of its training, which are wrong once the model
+// is trained further; ends with NULL.
+extern const char *const results_of_model[];
+// Removes them.
+enum berth_status results_remove(const char *folder, struct berth_error *error);
+
 // A model's output for each example: logits[count][width]. A width of 1 without labels is a
 // regression.
 struct results_predictions {

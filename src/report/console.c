@@ -35,6 +35,7 @@ void console_duration(double seconds, char *text, size_t size) {
 void console_init(struct console *console, int descriptor, int progress) {
     *console = (struct console){.descriptor = descriptor,
                                 .terminal = terminal_is(descriptor),
+                                .erases = terminal_erases(descriptor),
                                 .colour = terminal_colour(descriptor),
                                 .progress = progress};
 }
@@ -155,15 +156,33 @@ static void print_bar(double part, int room, char *text, size_t size) {
     }
 }
 
-// Where the line has no room for all, the bar goes first, then the end of the phase's name.
+// Leaves out facts from the last one on, which two blanks separate, until `room` columns suffice or
+// one fact is left.
+static void drop_facts(char *facts, int room) {
+    while ((int)strlen(facts) > room) {
+        char *last = NULL;
+        for (char *gap = strstr(facts, "  "); gap != NULL; gap = strstr(gap + 2, "  ")) {
+            last = gap;
+        }
+        if (last == NULL) {
+            return;
+        }
+        *last = '\0';
+    }
+}
+
+// Where the line has no room for all, the bar goes first, then the end of the phase's name, then
+// the last facts.
 static void draw_bar(struct console *console, int64_t done, int64_t total) {
     char facts[192], bar[BAR_WIDTH + 4], line[512];
     describe(console, done, total, facts, sizeof facts);
     const double part = total > 0 ? (double)done / (double)total : 0.0;
     const int width = terminal_width(console->descriptor) - 1;
+    const size_t phase = strlen(console->phase.name);
+    drop_facts(facts, width - 6 - (phase < NAME_LEAST ? (int)phase : NAME_LEAST));
     const int room = width - (int)strlen(facts) - 6; // beside " 100% "
-    const int name = (int)utf8_cut(console->phase.name, strlen(console->phase.name),
-                                   (size_t)(room > NAME_LEAST ? room : NAME_LEAST));
+    const int name =
+        (int)utf8_cut(console->phase.name, phase, (size_t)(room > NAME_LEAST ? room : NAME_LEAST));
     print_bar(part, room - name, bar, sizeof bar);
     int length = snprintf(line, sizeof line, "%.*s %3d%% %s%s", name, console->phase.name,
                           (int)(part * 100), bar, facts);
@@ -203,9 +222,9 @@ static void show_progress(struct console *console, const char *name, int64_t don
     }
     if (done >= total && total > 0) {
         end_phase(console, total);
-    } else if (console->terminal && clock_now() - console->bar_drawn >= REDRAW_SECONDS) {
+    } else if (console->erases && clock_now() - console->bar_drawn >= REDRAW_SECONDS) {
         draw_bar(console, done, total);
-    } else if (!console->terminal && clock_now() - console->line_time >= LINE_SECONDS) {
+    } else if (!console->erases && clock_now() - console->line_time >= LINE_SECONDS) {
         char facts[192], line[288];
         describe(console, done, total, facts, sizeof facts);
         snprintf(line, sizeof line, "%s: %s", console->phase.name, facts);

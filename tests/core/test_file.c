@@ -464,6 +464,35 @@ static void test_dir_remove_follows_no_link(void **state) {
     assert_int_equal(dir_remove(scratch("none"), NULL), BERTH_OK);
 }
 
+static void test_rename_of_a_link(void **state) {
+    (void)state;
+    struct berth_error error;
+    assert_int_equal(dir_make(scratch("disk"), NULL), BERTH_OK);
+    scratch_write("disk/file", "x");
+    assert_int_equal(symlink("disk", scratch("link")), 0);
+    assert_true(path_is_link(scratch("link")));
+    assert_false(path_is_link(scratch("disk")) || path_is_link(scratch("none")));
+    assert_int_equal(path_rename(scratch("link"), scratch("disk"), &error), BERTH_CANT_CREATE);
+    assert_int_equal(path_rename(scratch("link"), scratch("other"), NULL), BERTH_OK);
+    assert_true(path_is_link(scratch("other")) && !path_is_link(scratch("link")));
+    assert_file_holds(scratch("other/file"), "x");
+}
+
+// The cause is the missing target, not that the link is there.
+static void test_dir_check_of_a_dangling_link(void **state) {
+    (void)state;
+    static const char *const paths[] = {"dangling", "dangling/a/b"};
+    struct berth_error error;
+    assert_int_equal(symlink("absent", scratch("dangling")), 0);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        assert_int_equal(dir_check(scratch(paths[i]), &error), BERTH_CANT_CREATE);
+        assert_message_has(&error, "dangling is a symbolic link whose target is missing");
+        assert_int_equal(dir_make(scratch(paths[i]), NULL), BERTH_CANT_CREATE);
+    }
+    assert_int_equal(mkdir(scratch("absent"), 0777), 0);
+    assert_int_equal(dir_make(scratch("dangling/a/b"), NULL), BERTH_OK);
+}
+
 static void test_dir_remove_refuses_roots(void **state) {
     (void)state;
     static const char *const paths[] = {"", "/", "//", ".", "..", "a/..", "a/.", "./", "../"};
@@ -592,6 +621,8 @@ int main(void) {
         SCRATCH_TEST(test_dir_check_without_rights),
         SCRATCH_TEST(test_dir_list_is_sorted),
         SCRATCH_TEST(test_dir_remove_follows_no_link),
+        SCRATCH_TEST(test_rename_of_a_link),
+        SCRATCH_TEST(test_dir_check_of_a_dangling_link),
         SCRATCH_TEST(test_dir_remove_refuses_roots),
         SCRATCH_TEST(test_dir_remove_deep_tree_is_an_error),
         SCRATCH_TEST(test_dir_publish),

@@ -80,6 +80,45 @@ static void joins_json_results(void **state) {
                 "    \"eval_task\": \"caf\\u00e9\",\n    \"train_loss\": 0.25\n}");
 }
 
+static int is_there(const char *name) {
+    char *path = path_join(folder, name);
+    const int found = file_exists(path);
+    memory_free(path);
+    return found;
+}
+
+// A kill between the two files leaves only the first one.
+static void joins_results_again(void **state) {
+    const struct berth_field train[] = {log_real("train_loss", 0.25), log_real("epoch", 3.0)};
+    const struct berth_field eval = log_real("eval_f1", 0.5);
+    char *all = path_join(folder, "all_results.json");
+    assert_int_equal(results_remove(folder, NULL), BERTH_OK);
+    assert_int_equal(results_write_json(folder, "train", train, 2, NULL), BERTH_OK);
+    assert_int_equal(file_remove(all, NULL), BERTH_OK);
+    assert_int_equal(results_write_json(folder, "eval", &eval, 1, NULL), BERTH_OK);
+    expect_file("all_results.json", "{\n    \"eval_f1\": 0.5\n}");
+    assert_int_equal(results_merge_json(folder, "train", NULL), BERTH_OK);
+    expect_file("train_results.json", "{\n    \"epoch\": 3.0,\n    \"train_loss\": 0.25\n}");
+    expect_file("all_results.json", "{\n    \"epoch\": 3.0,\n    \"eval_f1\": 0.5,\n"
+                                    "    \"train_loss\": 0.25\n}");
+    memory_free(all);
+}
+
+static void removes_the_results_of_a_model(void **state) {
+    const struct berth_field field = log_real("x", 1);
+    static const char *const splits[] = {"train", "eval", "predict"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(results_write_json(folder, splits[i], &field, 1, NULL), BERTH_OK);
+    }
+    assert_int_equal(results_write_eval_text(folder, &field, 1, NULL), BERTH_OK);
+    for (int i = 0; i < 2; i++) { // what is missing is no error
+        assert_int_equal(results_remove(folder, NULL), BERTH_OK);
+        assert_false(is_there("train_results.json") || is_there("eval_results.json") ||
+                     is_there("all_results.json") || is_there("eval_results.txt"));
+        assert_true(is_there("predict_results.json"));
+    }
+}
+
 static void refuses_results_of_another_kind(void **state) {
     static const char *const texts[] = {"[1]", "{\"a\": NaN}"};
     const struct berth_field field = log_real("x", 1);
@@ -244,6 +283,8 @@ int main(void) {
         cmocka_unit_test(does_not_depend_on_the_locale),
         cmocka_unit_test(prints_reals_as_python),
         cmocka_unit_test(joins_json_results),
+        cmocka_unit_test(joins_results_again),
+        cmocka_unit_test(removes_the_results_of_a_model),
         cmocka_unit_test(refuses_results_of_another_kind),
         cmocka_unit_test(writes_probabilities_as_numpy),
         cmocka_unit_test(writes_predictions),

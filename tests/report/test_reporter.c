@@ -160,6 +160,47 @@ static void a_long_bar_loses_no_facts(void **state) {
     expect(&output, "  ETA 0:01\033[K");
 }
 
+static void train_with_facts(struct berth_log log) {
+    struct berth_field step[] = {log_integer("step", 1), log_real("loss", 0.5)};
+    log_progress(&log, "train", 0, 48700);
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    log_fields(&log, BERTH_RECORD_STEP, NULL, step, 2);
+    log_progress(&log, "train", 3, 48700);
+}
+
+// Facts are left out whole, the last ones first.
+static void a_narrow_bar_has_whole_facts(void **state) {
+    static struct output output;
+    static const char *const widths[] = {"60", "40", "25"};
+    static const char *const ends[] = {"  loss 0.5000\033[K", "/s\033[K", "3/48700\033[K"};
+    struct berth_config config = plain_config();
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+        setenv("COLUMNS", widths[i], 1);
+        capture(&config, 1, train_with_facts, &output);
+        expect(&output, ends[i]);
+    }
+    unsetenv("COLUMNS");
+}
+
+// TERM says that lines cannot be erased there, or nothing.
+static void a_terminal_that_cannot_erase_gets_lines(void **state) {
+    static struct output output;
+    static const char *const terms[] = {"dumb", "", NULL};
+    struct berth_config config = plain_config();
+    for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
+        if (terms[i] != NULL) {
+            setenv("TERM", terms[i], 1);
+        } else {
+            unsetenv("TERM");
+        }
+        capture(&config, 1, train_a_little, &output);
+        expect_no(&output, "\033");
+        expect_no(&output, "train   0%");
+        expect(&output, "step 20/487");
+    }
+    setenv("TERM", "xterm", 1);
+}
+
 static void a_long_step(struct berth_log log) {
     struct berth_field step[] = {log_integer("step", 20),
                                  log_integer("total_steps", 487),
@@ -562,6 +603,8 @@ int main(void) {
         cmocka_unit_test(a_phase_that_is_interrupted_keeps_its_clock),
         cmocka_unit_test(a_terminal_gets_a_bar_that_fits),
         cmocka_unit_test(a_long_bar_loses_no_facts),
+        cmocka_unit_test(a_narrow_bar_has_whole_facts),
+        cmocka_unit_test(a_terminal_that_cannot_erase_gets_lines),
         cmocka_unit_test(a_narrow_terminal_gets_short_lines),
         cmocka_unit_test(the_bar_is_redrawn_ten_times_a_second),
         cmocka_unit_test(no_progress_means_no_bar),

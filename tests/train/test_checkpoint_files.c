@@ -137,6 +137,7 @@ static enum berth_status save_history(const struct berth_config *config) {
     progress.jobs = JOB_PRETRAIN;
     progress.step = 3;
     progress.skipped = 1;
+    progress.total_flos = 1.5;
     progress.moments_start = 1;
     progress.data_shift = 6;
     progress.spikes = (struct spikes){.loss = 2.5, .grad_norm = 1.5, .updates = 2, .found = 7};
@@ -320,6 +321,7 @@ static void test_other_trainer_states(void **state) {
 static void test_trainer_states_of_other_types(void **state) {
     static const char *const members[] = {"\"format_version\": 2",
                                           "\"global_step\": 3",
+                                          "\"total_flos\": 1.5",
                                           "\"skipped_steps\": 1",
                                           "\"schedule_start\": 0",
                                           "\"phase_start\": 0",

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests an output folder with its checkpoints: what a killed run leaves there is removed, old
-// checkpoints too, but nothing that could still be needed or is not of a run. What is in a
-// checkpoint's files: test_checkpoint_files.c.
+// Tests an output folder with its checkpoints: what a killed or overwritten run leaves there is
+// removed, old checkpoints too, but nothing that could still be needed or is not of a run. What is
+// in a checkpoint's files: test_checkpoint_files.c.
+#include "core/options.h"
 #include "core/scratch.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/earlier.h"
 #include "train/checkpoint/manifest.h"
+
+#include <unistd.h>
 
 // --- leftovers ----------------------------------------------------------------------------------
 
@@ -121,7 +125,7 @@ static void test_names_that_are_no_checkpoints(void **state) {
     }
     assert_int_equal(checkpoint_find(scratch_folder, NULL, &found, NULL), BERTH_OK);
     assert_null(found);
-    assert_int_equal(checkpoint_remove_all(scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(earlier_remove(scratch_folder, NULL), BERTH_OK);
     assert_int_equal(scratch_count(), sizeof names / sizeof *names);
 }
 
@@ -144,7 +148,7 @@ static void test_checkpoints_without_memory(void **state) {
         assert_true(status == BERTH_OK || status == BERTH_NO_MEMORY);
         assert_true((checkpoints() & 1 << 10) != 0);
         memory_free(found);
-        assert_int_equal(checkpoint_remove_all(scratch_folder, NULL), BERTH_OK);
+        assert_int_equal(earlier_remove(scratch_folder, NULL), BERTH_OK);
         assert_int_equal(checkpoint_clean(scratch_folder, NULL), BERTH_OK);
     } while (made >= call);
     assert_true(call > 10);
@@ -177,6 +181,186 @@ static void test_rotation_verifies_the_newest(void **state) {
     assert_int_equal(checkpoints(), 1 << 8 | 1 << 10);
 }
 
+// --- links and other files ----------------------------------------------------------------------
+
+// checkpoint-STEP is moved to another disk, and a link is in its place.
+static void move_checkpoint(int step) {
+    char name[64], moved[64], target[80];
+    snprintf(name, sizeof name, "checkpoint-%d", step);
+    snprintf(moved, sizeof moved, "disk-%d", step);
+    snprintf(target, sizeof target, "./%s", moved);
+    assert_int_equal(rename(scratch(name), scratch(moved)), 0);
+    assert_int_equal(symlink(target, scratch(name)), 0);
+}
+
+static void test_rotation_of_moved_checkpoints(void **state) {
+    char *found;
+    make_checkpoints();
+    move_checkpoint(2);
+    move_checkpoint(4);
+    move_checkpoint(10);
+    assert_int_equal(dir_remove(scratch("disk-4"), NULL), BERTH_OK); // the link leads nowhere now
+    assert_int_equal(rotate(10, 2, NULL), BERTH_OK);
+    assert_int_equal(checkpoints(), 1 << 8 | 1 << 10);
+    assert_false(path_is_link(scratch("checkpoint-2")) || path_is_link(scratch("checkpoint-4")));
+    assert_file_holds(scratch("disk-2/model.safetensors"), "weights");
+    assert_int_equal(checkpoint_find(scratch_folder, NULL, &found, NULL), BERTH_OK);
+    assert_string_equal(strrchr(found, '/'), "/checkpoint-10");
+    memory_free(found);
+    // A run that was killed had renamed a link to remove it.
+    assert_int_equal(symlink("disk-2", scratch(".tmp-checkpoint-6-old")), 0);
+    assert_int_equal(checkpoint_clean(scratch_folder, NULL), BERTH_OK);
+    assert_false(path_is_link(scratch(".tmp-checkpoint-6-old")));
+    assert_file_holds(scratch("disk-2/model.safetensors"), "weights");
+}
+
+static char notes[4096];
+
+static void keep_note(void *context, const struct berth_record *record) {
+    const size_t used = strlen(notes);
+    snprintf(notes + used, sizeof notes - used, "%s\n", record->text);
+}
+
+// What a file manager or the user leaves in a checkpoint is no damage, unless a reader of the
+// folder would take it for a part of the model.
+static void test_other_files_in_a_checkpoint(void **state) {
+    static const struct {
+        const char *name;
+        int is_ignored;
+    } files[] = {{".DS_Store", 1},         {"notes.txt", 1},
+                 {".nfs000000000001", 1},  {"._config.json", 1},
+                 {"added_tokens.json", 0}, {"vocab.txt", 0},
+                 {"1_Pooling/.x", 1},      {"1_Pooling/config.json", 0},
+                 {".git/config.json", 1}};
+    const struct berth_log log = {.write = keep_note};
+    struct berth_error error;
+    make_checkpoint(2);
+    assert_int_equal(dir_make(scratch("checkpoint-2/1_Pooling"), NULL), BERTH_OK);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "checkpoint-2/%s", files[i].name);
+        assert_int_equal(dir_make_parent(scratch(name), NULL), BERTH_OK);
+        scratch_write(name, "");
+        notes[0] = '\0';
+        assert_int_equal(checkpoint_verify(scratch("checkpoint-2"), NULL, &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "not listed in the manifest, whose files are all intact");
+        assert_int_equal(checkpoint_accept(scratch("checkpoint-2"), &log, &error),
+                         files[i].is_ignored ? BERTH_OK : BERTH_BAD_DATA);
+        if (files[i].is_ignored) {
+            assert_non_null(strstr(notes, "is not listed in the manifest and is ignored"));
+        } else {
+            assert_message_has(&error, files[i].name);
+        }
+        assert_int_equal(file_remove(scratch(name), NULL), BERTH_OK);
+        (void)rmdir(scratch("checkpoint-2/.git"));
+    }
+    scratch_write("checkpoint-2/.DS_Store", "");
+    scratch_write("checkpoint-2/model.safetensors", "weightz");
+    assert_int_equal(checkpoint_accept(scratch("checkpoint-2"), &log, NULL), BERTH_BAD_DATA);
+}
+
+// --- earlier runs -------------------------------------------------------------------------------
+
+static void test_what_is_overwritten(void **state) {
+    static const char *const gone[] = {"ckpt_3.pt",         "model.ckpt-6.index",
+                                       "model.ckpt-6.meta", "model.ckpt-6.data-00000-of-00001",
+                                       "checkpoint",        "pytorch_model.bin",
+                                       "bert_config.json",  "train_results.json",
+                                       "eval_results.json", "eval_results.txt",
+                                       "all_results.json"};
+    static const char *const kept[] = {
+        "model.safetensors",     "config.json", "vocab.txt",   "trainer_state.json",    "notes.txt",
+        "bert_model.ckpt.index", "ckpt_x.pt",   "model.ckpt-", "checkpoint-4.abandoned"};
+    make_checkpoints();
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+        scratch_write(gone[i], "old");
+    }
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        scratch_write(kept[i], "kept");
+    }
+    assert_int_equal(earlier_remove(scratch_folder, NULL), BERTH_OK);
+    assert_int_equal(scratch_count(), sizeof kept / sizeof *kept);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        assert_file_holds(scratch(kept[i]), "kept");
+    }
+}
+
+// Checks a run into the folder that starts from this setting.
+static enum berth_status check_start(const char *option, const char *name,
+                                     struct berth_error *error) {
+    struct berth_config config;
+    char *output = memory_string(scratch_folder), *path = memory_string(scratch(name));
+    berth_config_init(&config);
+    config.output_dir = output;
+    config.overwrite_output_dir = 1;
+    assert_int_equal(option_set(&config, option_find(option), path, NULL), BERTH_OK);
+    const enum berth_status status = earlier_check(&config, error);
+    memory_free(output);
+    memory_free(path);
+    return status;
+}
+
+static void test_what_a_run_starts_from_is_not_overwritten(void **state) {
+    struct berth_error error;
+    make_checkpoint(4);
+    scratch_write("ckpt_3.pt", "");
+    scratch_write("config.json", "{}");
+    assert_int_equal(check_start("model_name_or_path", "none", NULL), BERTH_OK);
+    assert_int_equal(check_start("model_name_or_path", "checkpoint-4", &error), BERTH_CANT_CREATE);
+    assert_message_has(&error, "would remove");
+    assert_message_has(&error, "checkpoint-4, from which this run starts");
+    assert_int_equal(check_start("model_name_or_path", "checkpoint-4/model.safetensors", NULL),
+                     BERTH_CANT_CREATE);
+    assert_int_equal(check_start("model_name_or_path", "ckpt_3.pt", NULL), BERTH_CANT_CREATE);
+    assert_int_equal(check_start("config_file", "checkpoint-4/config.json", NULL), BERTH_OK);
+    scratch_write("checkpoint-4/config.json", "{}");
+    assert_int_equal(check_start("config_file", "checkpoint-4/config.json", NULL),
+                     BERTH_CANT_CREATE);
+    scratch_write("checkpoint-4/vocab.txt", "");
+    assert_int_equal(check_start("vocab_file", "checkpoint-4/vocab.txt", NULL), BERTH_CANT_CREATE);
+    assert_int_equal(check_start("config_file", "config.json", NULL), BERTH_OK);
+    // The folder itself: its own files of a model stay, those of other programs do not.
+    assert_int_equal(check_start("model_name_or_path", "", NULL), BERTH_OK);
+    assert_int_equal(file_remove(scratch("config.json"), NULL), BERTH_OK);
+    scratch_write("bert_config.json", "{}");
+    assert_int_equal(check_start("model_name_or_path", "", &error), BERTH_CANT_CREATE);
+    assert_message_has(&error, "bert_config.json, from which");
+}
+
+static enum berth_status set_aside(int64_t after, int originals) {
+    const struct berth_log log = {.write = keep_note};
+    const struct earlier_branch branch = {scratch_folder, after, originals};
+    notes[0] = '\0';
+    return earlier_set_aside(&branch, &log, NULL);
+}
+
+// A run that goes on from 4 leaves 6 to 10 behind, and none of them is lost.
+static void test_setting_aside(void **state) {
+    char *found;
+    make_checkpoints();
+    scratch_write("checkpoint-8/model.safetensors", "weightz");
+    scratch_write("ckpt_4.pt", "");
+    scratch_write("ckpt_6.pt", "");
+    assert_int_equal(dir_make(scratch("checkpoint-10.abandoned"), NULL), BERTH_OK);
+    assert_int_equal(set_aside(4, 0), BERTH_OK);
+    assert_int_equal(checkpoints(), 1 << 2 | 1 << 4 | 1 << 8); // 8 is damaged
+    assert_file_holds(scratch("checkpoint-6.abandoned/model.safetensors"), "weights");
+    assert_file_holds(scratch("checkpoint-10.abandoned-2/model.safetensors"), "weights");
+    assert_non_null(strstr(notes, "checkpoint-10 is now "));
+    assert_non_null(strstr(notes, "this run went on from update 4 without it"));
+    assert_int_equal(
+        checkpoint_find(scratch_folder, &(struct berth_log){.write = keep_note}, &found, NULL),
+        BERTH_OK);
+    assert_string_equal(strrchr(found, '/'), "/checkpoint-4");
+    memory_free(found);
+    assert_true(file_exists(scratch("ckpt_6.pt")));
+    assert_int_equal(set_aside(4, 1), BERTH_OK);
+    assert_true(file_exists(scratch("ckpt_4.pt")) && !file_exists(scratch("ckpt_6.pt")));
+    assert_true(file_exists(scratch("ckpt_6.pt.abandoned")));
+    assert_int_equal(set_aside(10, 1), BERTH_OK);
+    assert_string_equal(notes, "");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(test_leftovers_are_removed),
@@ -187,6 +371,11 @@ int main(void) {
         SCRATCH_TEST(test_checkpoints_without_memory),
         SCRATCH_TEST(test_rotation_after_a_kill),
         SCRATCH_TEST(test_rotation_verifies_the_newest),
+        SCRATCH_TEST(test_rotation_of_moved_checkpoints),
+        SCRATCH_TEST(test_other_files_in_a_checkpoint),
+        SCRATCH_TEST(test_what_is_overwritten),
+        SCRATCH_TEST(test_what_a_run_starts_from_is_not_overwritten),
+        SCRATCH_TEST(test_setting_aside),
     };
     return cmocka_run_group_tests_name("checkpoint folder", tests, NULL, NULL);
 }

@@ -139,6 +139,53 @@ static void test_resume_refuses_when_all_are_damaged(void **state) {
     assert_int_equal(fixture_execute(&run), BERTH_OK);
 }
 
+static void touch(const char *name) {
+    assert_int_equal(file_write(in_folder(name), "", 0, NULL), BERTH_OK);
+}
+
+// The files of a file manager do not take a checkpoint from its run, and it is not advised to
+// remove what is intact.
+static void test_resume_with_strays(void **state) {
+    make_run("hurt");
+    struct fixture_run run = fixture_default("hurt");
+    run.config.max_steps = 4;
+    run.config.resume_from_checkpoint = "auto";
+    run.log_file = fixture_keep("log");
+    touch("hurt/checkpoint-3/.DS_Store");
+    touch("hurt/checkpoint-3/notes.txt");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_true(
+        file_has(in_folder("log"), "notes.txt is not listed in the manifest and is ignored"));
+    assert_true(file_has(in_folder("log"), "note: resumed from"));
+    assert_false(file_has(in_folder("log"), "warning: skipping"));
+    run.config.max_steps = 5;
+    run.config.resume_from_checkpoint = fixture_keep("hurt/checkpoint-4");
+    touch("hurt/checkpoint-4/.DS_Store");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_true(file_has(in_folder("log"), "checkpoint-4/.DS_Store is not listed"));
+}
+
+// The last model is the result if the best one's checkpoint is damaged, as if it is missing.
+static void test_damaged_best_model(void **state) {
+    struct fixture_run run = fixture_default("best");
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.load_best_model_at_end = 1;
+    run.config.eval_steps = 1;
+    run.config.evaluate_every_epoch = 0;
+    run.config.learning_rate = 1e-12; // all scores are the same, so the first one is the best
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_true(file_has(in_folder("log"), "the result is the best model, that of update 1"));
+    flip(in_folder("best/checkpoint-1/model.safetensors"), 99999);
+    assert_int_equal(file_remove(in_folder("best/model.safetensors"), NULL), BERTH_OK);
+    run.config.resume_from_checkpoint = "auto";
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_true(file_has(in_folder("log"), "checkpoint-1 is damaged: the result is the last model, "
+                                           "not the best: "));
+    assert_same_file(in_folder("best/model.safetensors"),
+                     in_folder("best/checkpoint-8/model.safetensors"));
+}
+
 static void test_no_manifest_is_no_checkpoint(void **state) {
     struct berth_error error = {0};
     assert_int_equal(checkpoint_verify(in_folder("model"), NULL, &error), BERTH_BAD_DATA);
@@ -152,6 +199,8 @@ int main(void) {
         FIXTURE_TEST(test_truncations_and_strays_are_found),
         FIXTURE_TEST(test_resume_falls_back),
         FIXTURE_TEST(test_resume_refuses_when_all_are_damaged),
+        FIXTURE_TEST(test_resume_with_strays),
+        FIXTURE_TEST(test_damaged_best_model),
         FIXTURE_TEST(test_no_manifest_is_no_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -274,6 +274,8 @@ static void test_what_a_phase_counts(void **state) {
     assert_int_equal(number_of(state_file, "global_step"), 10);
     assert_int_equal(number_of(progress_own_keys(state_file), "phase_start"), 6);
     assert_int_equal(number_of(progress_own_keys(state_file), "train_features"), 22);
+    assert_true(json_as_real(json_member(state_file, "total_flos")) >
+                fixture_number("both", "checkpoint-6/trainer_state.json", "total_flos"));
     const json *log = json_member(state_file, "log_history"), *at = NULL;
     for (size_t i = 0; i < json_length(log); i++) {
         at = number_of(json_at(log, i), "step") == 7 ? json_at(log, i) : at;

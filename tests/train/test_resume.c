@@ -4,6 +4,8 @@
 // and without accumulation, with every optimizer, with kept or recomputed activations.
 #include "fixture.h"
 
+#include <unistd.h>
+
 static void assert_log_has(const char *part) {
     fixture_assert_holds(in_folder("log.txt"), part);
 }
@@ -277,6 +279,141 @@ static void test_finished_run(void **state) {
                      fixture_path("before", "model.safetensors"));
 }
 
+// Results in the folder are those of its run: not of one that made fewer updates and was then
+// extended, whose end a kill prevented, nor of one that a run has left.
+static void test_results_of_another_run(void **state) {
+    static const char *const names[] = {"train_results.json", "all_results.json"};
+    struct fixture_run run = fixture_default("out");
+    run.config.max_steps = 4;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    for (int i = 0; i < 2; i++) {
+        char *to = memory_string(in_folder(names[i]));
+        assert_int_equal(file_copy(fixture_path("out", names[i]), to, NULL), BERTH_OK);
+        memory_free(to);
+    }
+    run.config.max_steps = FIXTURE_UPDATES;
+    run.config.resume_from_checkpoint = "auto";
+    run.stop_at_step = 5;
+    run.stop_level = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    assert_false(file_exists(fixture_path("out", "train_results.json")));
+    assert_false(file_exists(fixture_path("out", "all_results.json")));
+    run.stop_at_step = 0;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_true(fixture_number("out", "train_results.json", "global_step") == FIXTURE_UPDATES);
+    // As if the results were older than the checkpoint.
+    for (int i = 0; i < 2; i++) {
+        char *to = memory_string(fixture_path("out", names[i]));
+        assert_int_equal(file_copy(in_folder(names[i]), to, NULL), BERTH_OK);
+        memory_free(to);
+    }
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_true(fixture_number("out", "train_results.json", "global_step") == FIXTURE_UPDATES);
+    assert_true(fixture_number("out", "all_results.json", "global_step") == FIXTURE_UPDATES);
+    // As if it had been killed between the two files.
+    assert_int_equal(file_remove(fixture_path("out", "all_results.json"), NULL), BERTH_OK);
+    run.log_file = fixture_keep("log.txt");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_log_has("train_results.json is unchanged");
+    assert_true(fixture_number("out", "all_results.json", "global_step") == FIXTURE_UPDATES);
+}
+
+// The work of all processes of a run, as transformers counts it.
+static void test_total_flos(void **state) {
+    struct fixture_run whole = fixture_default("whole"), parts = fixture_default("parts");
+    assert_int_equal(fixture_execute(&whole), BERTH_OK);
+    parts.config.resume_from_checkpoint = "auto";
+    parts.stop_at_step = 3;
+    parts.stop_level = 1;
+    assert_int_equal(fixture_execute(&parts), BERTH_INTERRUPTED);
+    parts.stop_at_step = 0;
+    assert_int_equal(fixture_execute(&parts), BERTH_OK);
+    const double total = fixture_number("whole", "train_results.json", "total_flos");
+    assert_true(total > fixture_number("whole", "checkpoint-7/trainer_state.json", "total_flos"));
+    assert_true(fixture_number("parts", "train_results.json", "total_flos") == total);
+    assert_true(fixture_number("parts", "trainer_state.json", "total_flos") == total);
+    assert_true(fixture_number("whole", "checkpoint-8/trainer_state.json", "total_flos") == total);
+}
+
+// A run that goes back leaves a branch behind, from which it is not resumed after a kill.
+static void test_going_back(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.save_total_limit = 100;
+    run.config.save_format = "nvidia";
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    fixture_copy(fixture_path("out", "checkpoint-8"), in_folder("left"));
+    struct fixture_run back = run;
+    back.config.resume_from_checkpoint = fixture_keep("out/checkpoint-3");
+    back.config.learning_rate = 2e-3;
+    back.log_file = fixture_keep("log.txt");
+    back.stop_at_start = 1;
+    back.stop_level = 1;
+    assert_int_equal(fixture_execute(&back), BERTH_INTERRUPTED); // nothing was saved
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 8);
+    back.stop_at_start = 0;
+    back.stop_at_step = 4; // noticed with the next update
+    assert_int_equal(fixture_execute(&back), BERTH_INTERRUPTED);
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 5);
+    assert_int_equal(newest, 5);
+    assert_log_has("this run went on from update 3 without it");
+    assert_same_file(fixture_path("out", "checkpoint-8.abandoned/model.safetensors"),
+                     in_folder("left/model.safetensors"));
+    assert_true(file_exists(fixture_path("out", "ckpt_8.pt.abandoned")));
+    struct fixture_run straight = back;
+    straight.config.output_dir = fixture_keep("straight");
+    straight.stop_at_step = back.stop_at_step = 0;
+    assert_int_equal(fixture_execute(&straight), BERTH_OK);
+    back.config.resume_from_checkpoint = "auto";
+    assert_int_equal(fixture_execute(&back), BERTH_OK);
+    assert_same_run("straight", "out");
+}
+
+// A run killed between its last save and its rotation is rid of the old checkpoints when it is
+// resumed, even if it has nothing left to do; those that it leaves behind stay.
+static void test_late_rotation(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.save_total_limit = 100;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.save_total_limit = 2;
+    run.config.resume_from_checkpoint = fixture_keep("out/checkpoint-6");
+    run.stop_at_start = 1;
+    run.stop_level = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 4); // 5 to 8
+    run.stop_at_start = 0;
+    run.config.skip_checkpoint = 1;
+    run.config.resume_from_checkpoint = "auto";
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 4);
+    run.config.skip_checkpoint = 0;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 2);
+    assert_int_equal(newest, 8);
+}
+
+// A checkpoint that was moved to another disk is no reason to end a run.
+static void test_moved_checkpoints(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.max_steps = 3;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    for (int step = 1; step <= 3; step++) {
+        char name[32], moved[32];
+        snprintf(name, sizeof name, "out/checkpoint-%d", step);
+        snprintf(moved, sizeof moved, "moved-%d", step);
+        assert_int_equal(rename(in_folder(name), in_folder(moved)), 0);
+        assert_int_equal(symlink(in_folder(moved), in_folder(name)), 0);
+    }
+    run.config.max_steps = FIXTURE_UPDATES;
+    run.config.resume_from_checkpoint = "auto";
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 3);
+    assert_int_equal(newest, 8);
+    assert_true(file_exists(in_folder("moved-1/model.safetensors")));
+}
+
 // Every checkpoint that is written beside the updates has the bytes of one that they wait for.
 static void test_async_saves_have_the_same_bytes(void **state) {
     struct fixture_run waits = fixture_default("waits"), beside = fixture_default("beside");
@@ -355,6 +492,11 @@ int main(void) {
         FIXTURE_TEST(test_rewarmup),
         FIXTURE_TEST(test_auto_without_checkpoints_starts_anew),
         FIXTURE_TEST(test_finished_run),
+        FIXTURE_TEST(test_results_of_another_run),
+        FIXTURE_TEST(test_total_flos),
+        FIXTURE_TEST(test_going_back),
+        FIXTURE_TEST(test_late_rotation),
+        FIXTURE_TEST(test_moved_checkpoints),
         FIXTURE_TEST(test_from_nvidias_form),
         FIXTURE_TEST(test_unknown_format),
     };

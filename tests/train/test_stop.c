@@ -472,19 +472,62 @@ static void test_output_folder_rules(void **state) {
     memory_free(text);
 }
 
-// A run may start from a checkpoint of its own output folder, which it then removes.
+// The shape and the vocabulary of a resumed run may be those of a checkpoint of its own output
+// folder, which it then removes.
 static void test_start_from_a_checkpoint_that_goes(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.max_steps = 3;
+    run.config.model_name_or_path = fixture_keep("out/checkpoint-1");
+    run.config.resume_from_checkpoint = "auto";
+    run.config.save_total_limit = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
+    assert_int_equal(newest, 3);
+    assert_same_file(in_folder("model/vocab.txt"), in_folder("out/checkpoint-3/vocab.txt"));
+}
+
+// A model that the run would remove before it has saved another: a kill would leave none.
+static void test_overwriting_the_model_it_starts_from(void **state) {
     struct fixture_run run = fixture_default("out");
     run.config.max_steps = 2;
     assert_int_equal(fixture_execute(&run), BERTH_OK);
     run.config.model_name_or_path = fixture_keep("out/checkpoint-1");
     run.config.overwrite_output_dir = 1;
-    run.config.save_total_limit = 1;
-    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE);
+    assert_log_has("--overwrite_output_dir would remove");
     int64_t newest;
-    assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
-    assert_int_equal(newest, 2);
-    assert_same_file(in_folder("model/vocab.txt"), in_folder("out/checkpoint-2/vocab.txt"));
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 2);
+    run.config.model_name_or_path = fixture_keep("out");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+}
+
+// Nothing of an overwritten run is left from which the new one could be resumed, or that would pass
+// for its result.
+static void test_overwriting_leaves_nothing_of_a_run(void **state) {
+    static const char *const gone[] = {
+        "ckpt_8.pt",        "model.ckpt-8.index", "pytorch_model.bin", "bert_config.json",
+        "checkpoint",       "train_results.json", "all_results.json",  "checkpoint-8/config.json",
+        "eval_results.json"};
+    struct fixture_run run = fixture_default("out");
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.save_format = "torch,nvidia,tensorflow";
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+        assert_true(file_exists(fixture_path("out", gone[i])));
+    }
+    run.config.save_format = "hf";
+    run.config.overwrite_output_dir = 1;
+    run.stop_at_start = 1;
+    run.stop_level = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+        assert_false(file_exists(fixture_path("out", gone[i])));
+    }
+    assert_true(file_exists(fixture_path("out", "model.safetensors"))); // until it is replaced
 }
 
 // Runs and predictions, including dry ones, whose inputs are missing too: counts those that do not
@@ -724,6 +767,8 @@ int main(void) {
         FIXTURE_TEST(test_predictions_beside_the_trained_model),
         FIXTURE_TEST(test_output_folder_rules),
         FIXTURE_TEST(test_start_from_a_checkpoint_that_goes),
+        FIXTURE_TEST(test_overwriting_the_model_it_starts_from),
+        FIXTURE_TEST(test_overwriting_leaves_nothing_of_a_run),
         FIXTURE_TEST(test_output_is_checked_before_anything_is_read),
         FIXTURE_TEST(test_read_only_output_is_told_before_anything_is_read),
         FIXTURE_TEST(test_bad_input_leaves_no_folder),

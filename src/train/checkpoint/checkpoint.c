@@ -21,8 +21,7 @@
 
 // --- names in the output folder -----------------------------------------------------------------
 
-// The step in "checkpoint-<digits>", without leading zeros; -1: another name.
-static int64_t step_of(const char *name) {
+int64_t checkpoint_step(const char *name) {
     size_t prefix = strlen(PREFIX);
     int64_t step;
     if (strncmp(name, PREFIX, prefix) != 0 || strspn(name + prefix, "0123456789") == 0 ||
@@ -55,7 +54,7 @@ enum berth_status checkpoint_list(const char *output_dir, int64_t **steps, size_
         return error_no_memory(error, all * sizeof **steps, "the list of checkpoints");
     }
     for (size_t i = 0; i < all; i++) {
-        int64_t step = step_of(names[i]);
+        int64_t step = checkpoint_step(names[i]);
         if (step >= 0) {
             (*steps)[(*count)++] = step;
         }
@@ -126,6 +125,18 @@ static enum berth_status write_companions(const struct checkpoint_content *conte
     return write_state(content, folder, error);
 }
 
+// Removes a folder with all that is in it, or a file. Of a link only the link: a checkpoint may
+// have been moved to another disk.
+static enum berth_status remove_entry(const char *path, struct berth_error *error) {
+    return dir_exists(path) && !path_is_link(path) ? dir_remove(path, error)
+                                                   : file_remove(path, error);
+}
+
+// A folder that cannot be removed keeps its name: the walk that syncs it fails first.
+static enum berth_status move_entry(const char *from, const char *path, struct berth_error *error) {
+    return path_is_link(from) ? path_rename(from, path, error) : dir_publish(from, path, error);
+}
+
 // Renames a checkpoint to a temporary name, *away (memory_free, also after a failure), before it is
 // removed: a kill in between leaves a temporary folder, never a damaged checkpoint.
 static enum berth_status move_away(const char *output_dir, int64_t step, char **away,
@@ -133,22 +144,22 @@ static enum berth_status move_away(const char *output_dir, int64_t step, char **
     char *path = checkpoint_path(output_dir, step);
     *away = temporary_path(output_dir, step, "old");
     enum berth_status status = path != NULL && *away != NULL ? BERTH_OK : file_no_path(error);
-    if (status == BERTH_OK && dir_exists(*away)) {
-        status = dir_remove(*away, error);
+    if (status == BERTH_OK) {
+        status = remove_entry(*away, error);
     }
     if (status == BERTH_OK) {
-        status = dir_publish(path, *away, error);
+        status = move_entry(path, *away, error);
     }
     memory_free(path);
     return status;
 }
 
-static enum berth_status remove_checkpoint(const char *output_dir, int64_t step,
-                                           struct berth_error *error) {
+enum berth_status checkpoint_remove(const char *output_dir, int64_t step,
+                                    struct berth_error *error) {
     char *away;
     enum berth_status status = move_away(output_dir, step, &away, error);
     if (status == BERTH_OK) {
-        status = dir_remove(away, error);
+        status = remove_entry(away, error);
     }
     memory_free(away);
     return status;
@@ -200,13 +211,13 @@ static enum berth_status create_checkpoint(struct checkpoint_writing *writing,
 // Removes the old checkpoint (NULL: there was none), or brings it back where no other has its name.
 // What cannot be removed is a temporary folder, which the next run removes.
 static void settle_old(const char *away, const char *path) {
-    if (away == NULL || !dir_exists(away)) {
+    if (away == NULL) {
         return;
     }
     if (dir_exists(path)) {
-        (void)dir_remove(away, NULL);
+        (void)remove_entry(away, NULL);
     } else {
-        (void)dir_publish(away, path, NULL);
+        (void)move_entry(away, path, NULL);
     }
 }
 
@@ -217,7 +228,7 @@ static enum berth_status publish_checkpoint(const struct checkpoint_writing *wri
         TRY(original_write(writing->temporary, writing->output_dir, &writing->shards, error));
     }
     char *away = NULL;
-    enum berth_status status = dir_exists(writing->path)
+    enum berth_status status = dir_exists(writing->path) || path_is_link(writing->path)
                                    ? move_away(writing->output_dir, writing->step, &away, error)
                                    : BERTH_OK;
     if (status == BERTH_OK) {
@@ -358,7 +369,7 @@ static enum berth_status verify_step(const char *output_dir, int64_t step,
     if (path == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status = manifest_verify(path, NULL, error);
+    enum berth_status status = manifest_verify_listed(path, NULL, error);
     memory_free(path);
     return status;
 }
@@ -368,7 +379,7 @@ static enum berth_status remove_oldest(const char *output_dir, const int64_t *st
                                        size_t excess, int64_t best, struct berth_error *error) {
     for (size_t i = 0; i + 1 < count && excess > 0; i++) {
         if (steps[i] != best) {
-            TRY(remove_checkpoint(output_dir, steps[i], error));
+            TRY(checkpoint_remove(output_dir, steps[i], error));
             excess--;
         }
     }
@@ -396,18 +407,6 @@ enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpo
     return status == BERTH_OK && limit > 0 && limits->originals_after >= 0
                ? original_rotate(output_dir, &originals, error)
                : status;
-}
-
-enum berth_status checkpoint_remove_all(const char *output_dir, struct berth_error *error) {
-    int64_t *steps;
-    size_t count;
-    TRY(checkpoint_list(output_dir, &steps, &count, error));
-    enum berth_status status = BERTH_OK;
-    for (size_t i = 0; i < count && status == BERTH_OK; i++) {
-        status = remove_checkpoint(output_dir, steps[i], error);
-    }
-    memory_free(steps);
-    return status;
 }
 
 // Whether the name in the folder is that of a log or report, or of a folder that holds it.
@@ -444,11 +443,7 @@ enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *e
             continue;
         }
         char *path = path_join(output_dir, names[i]);
-        if (path == NULL) {
-            status = file_no_path(error);
-        } else {
-            status = dir_exists(path) ? dir_remove(path, error) : file_remove(path, error);
-        }
+        status = path != NULL ? remove_entry(path, error) : file_no_path(error);
         memory_free(path);
     }
     memory_free(names);
@@ -460,6 +455,12 @@ enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *e
 enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct berth_error *error) {
     TRY(dir_need(folder, "a checkpoint's folder", error));
     return manifest_verify(folder, files, error);
+}
+
+enum berth_status checkpoint_accept(const char *folder, const struct berth_log *log,
+                                    struct berth_error *error) {
+    TRY(dir_need(folder, "a checkpoint's folder", error));
+    return manifest_verify_listed(folder, log, error);
 }
 
 enum berth_status checkpoint_find(const char *output_dir, const struct berth_log *log,
@@ -475,7 +476,7 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
     for (size_t i = count; i > 0 && *folder == NULL && status == BERTH_OK; i--) {
         struct berth_error damage = {0};
         char *path = checkpoint_path(output_dir, steps[i - 1]);
-        enum berth_status found = path != NULL ? manifest_verify(path, NULL, &damage)
+        enum berth_status found = path != NULL ? manifest_verify_listed(path, log, &damage)
                                                : error_no_memory(&damage, 0, "a path");
         if (found == BERTH_OK) {
             *folder = path;
@@ -489,10 +490,12 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
         memory_free(path);
     }
     if (status == BERTH_OK && *folder == NULL && count > 0) {
-        status = error_set(error, BERTH_BAD_DATA,
-                           "%s: all %zu checkpoints are damaged; start over with "
-                           "--overwrite_output_dir or use another --output_dir",
-                           output_dir, count);
+        status =
+            error_set(error, BERTH_BAD_DATA,
+                      "%s: all %zu checkpoints are damaged, as the warnings say; mend one, use "
+                      "another --output_dir, or start over without --resume_from_checkpoint "
+                      "and with --overwrite_output_dir, which removes them",
+                      output_dir, count);
     }
     memory_free(steps);
     return status;

@@ -70,12 +70,14 @@ struct checkpoint_limits {
     int64_t newest, limit, best;
     int64_t originals_after; // not -1: the same for files of original_write.h with higher steps
 };
-// Removes the others. Checkpoints after `newest`, of a run that had gone further, are left alone.
+// Removes the others. Checkpoints after `newest`, which are damaged or of a run that had gone
+// further (earlier.h), are left alone.
 // Removes nothing unless checkpoint `newest` verifies.
 enum berth_status checkpoint_rotate(const char *output_dir, const struct checkpoint_limits *limits,
                                     struct berth_error *error);
 
-// Reads state and progress from a verified checkpoint folder.
+// Reads state and progress from a checkpoint folder that checkpoint_accept or checkpoint_find has
+// verified.
 enum berth_status checkpoint_read(const struct checkpoint_content *content, const char *folder,
                                   const struct berth_log *log, struct berth_error *error);
 
@@ -86,6 +88,10 @@ enum berth_status checkpoint_find(const char *output_dir, const struct berth_log
 
 // Verifies sizes and hashes of a checkpoint folder; BERTH_BAD_DATA names the first difference.
 enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct berth_error *error);
+// The same before the checkpoint is used: files that are not of it and that nothing reads are
+// noted (manifest.h).
+enum berth_status checkpoint_accept(const char *folder, const struct berth_log *log,
+                                    struct berth_error *error);
 
 // Whether output_dir contains anything that a new run would mix with its own files: not locks,
 // temporary folders and the log of an earlier run, nor the files for reports that the settings name
@@ -93,12 +99,17 @@ enum berth_status checkpoint_verify(const char *folder, int64_t *files, struct b
 int checkpoint_dir_is_used(const char *output_dir, const struct berth_config *config);
 // Removes the half-written files of a killed run. The caller holds the lock of output_dir.
 enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *error);
-// Removes every checkpoint of output_dir (--overwrite_output_dir).
-enum berth_status checkpoint_remove_all(const char *output_dir, struct berth_error *error);
 
 // Steps of the checkpoint-<step> folders, ascending; memory_free(*steps).
 enum berth_status checkpoint_list(const char *output_dir, int64_t **steps, size_t *count,
                                   struct berth_error *error);
+
+// Removes one of them. Of a symbolic link only the link is removed.
+enum berth_status checkpoint_remove(const char *output_dir, int64_t step,
+                                    struct berth_error *error);
+
+// The step in the name "checkpoint-<digits>", without leading zeros; -1: another name.
+int64_t checkpoint_step(const char *name);
 
 // The path <output_dir>/checkpoint-<step>, newly allocated; NULL: out of memory.
 char *checkpoint_path(const char *output_dir, int64_t step);

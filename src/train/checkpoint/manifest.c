@@ -22,12 +22,15 @@ static enum berth_status measure_file(const char *path, uint64_t *bytes, char he
     return digest_file(DIGEST_SHA256, path, hex, error);
 }
 
-// Visits the files of the folder and, as "FOLDER/FILE", those of the folders in it.
+// Visits the files of the folder and, as "FOLDER/FILE", those of the folders in it. No folder of a
+// checkpoint begins with a dot: one that does is visited as a file.
 
 struct file_visit {
     const char *folder;
     json *made;         // the manifest's files, to be filled
     const json *listed; // or to be compared with
+    int may_have_others;
+    const struct berth_log *log; // for notes of the others; NULL: none
     enum berth_status (*file)(const struct file_visit *visit, const char *name,
                               struct berth_error *error);
 };
@@ -56,9 +59,10 @@ static enum berth_status visit_name(const struct file_visit *visit, const char *
     }
     char *relative = is_top ? memory_string(name) : path_join(inside, name);
     char *path = relative != NULL ? path_join(visit->folder, relative) : NULL;
-    enum berth_status status = path == NULL                 ? file_no_path(error)
-                               : is_top && dir_exists(path) ? visit_files(visit, name, error)
-                                                            : visit->file(visit, relative, error);
+    const int is_folder = is_top && name[0] != '.' && path != NULL && dir_exists(path);
+    enum berth_status status = path == NULL ? file_no_path(error)
+                               : is_folder  ? visit_files(visit, name, error)
+                                            : visit->file(visit, relative, error);
     memory_free(relative);
     memory_free(path);
     return status;
@@ -145,16 +149,37 @@ static enum berth_status verify_file(const char *folder, const char *name, const
     return status;
 }
 
-// Every file of the folder must be in the manifest.
-static enum berth_status verify_name(const struct file_visit *visit, const char *name,
-                                     struct berth_error *error) {
-    return json_member(visit->listed, name) != NULL
-               ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA, "%s/%s: not listed in the manifest",
-                           visit->folder, name);
+// Whether a reader of the folder might look for a file of this name. It finds the weights in the
+// manifest's.
+static int may_be_read(const char *name) {
+    const char *slash = strrchr(name, '/');
+    const char *last = slash != NULL ? slash + 1 : name;
+    const size_t length = strlen(last);
+    return name[0] != '.' && last[0] != '.' &&
+           (strcmp(last, "vocab.txt") == 0 ||
+            (length >= 5 && strcmp(last + length - 5, ".json") == 0));
 }
 
-static enum berth_status verify(const char *folder, const json *manifest, const char *path,
+static enum berth_status verify_name(const struct file_visit *visit, const char *name,
+                                     struct berth_error *error) {
+    if (json_member(visit->listed, name) != NULL) {
+        return BERTH_OK;
+    }
+    if (!visit->may_have_others || may_be_read(name)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s/%s: not listed in the manifest, whose files are all intact; move it "
+                         "away",
+                         visit->folder, name);
+    }
+    if (visit->log != NULL) {
+        log_note(visit->log, "%s/%s is not listed in the manifest and is ignored", visit->folder,
+                 name);
+    }
+    return BERTH_OK;
+}
+
+// Compares the folder with its manifest, from the file `path`. `visit` is filled here.
+static enum berth_status verify(struct file_visit *visit, const json *manifest, const char *path,
                                 int64_t *count, struct berth_error *error) {
     int64_t format = 0;
     TRY(json_get_integer(manifest, path, "format_version", &format, error));
@@ -171,17 +196,19 @@ static enum berth_status verify(const char *folder, const json *manifest, const 
     }
     struct json_walk walk = {.object = files};
     while (json_walk_next(&walk)) {
-        TRY(verify_file(folder, walk.key, walk.value, error));
+        TRY(verify_file(visit->folder, walk.key, walk.value, error));
     }
     if (count != NULL) {
         *count = (int64_t)json_length(files);
     }
-    const struct file_visit visit = {.folder = folder, .listed = files, .file = verify_name};
-    return visit_files(&visit, "", error);
+    visit->listed = files;
+    visit->file = verify_name;
+    return visit_files(visit, "", error);
 }
 
-enum berth_status manifest_verify(const char *folder, int64_t *files, struct berth_error *error) {
-    char *path = path_join(folder, MANIFEST_NAME);
+static enum berth_status verify_folder(struct file_visit *visit, int64_t *files,
+                                       struct berth_error *error) {
+    char *path = path_join(visit->folder, MANIFEST_NAME);
     if (path == NULL) {
         return file_no_path(error);
     }
@@ -193,7 +220,7 @@ enum berth_status manifest_verify(const char *folder, int64_t *files, struct ber
                            "an incomplete copy of one",
                            path);
     } else if (status == BERTH_OK) {
-        status = verify(folder, manifest, path, files, error);
+        status = verify(visit, manifest, path, files, error);
     }
     // A type error in a damaged manifest means damaged data, not a wrong setting.
     if (status == BERTH_CONFIG) {
@@ -202,4 +229,15 @@ enum berth_status manifest_verify(const char *folder, int64_t *files, struct ber
     json_free(manifest);
     memory_free(path);
     return status;
+}
+
+enum berth_status manifest_verify(const char *folder, int64_t *files, struct berth_error *error) {
+    struct file_visit visit = {.folder = folder};
+    return verify_folder(&visit, files, error);
+}
+
+enum berth_status manifest_verify_listed(const char *folder, const struct berth_log *log,
+                                         struct berth_error *error) {
+    struct file_visit visit = {.folder = folder, .may_have_others = 1, .log = log};
+    return verify_folder(&visit, NULL, error);
 }

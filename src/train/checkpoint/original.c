@@ -11,10 +11,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-// The parts of a checkpoint's name before and after the step.
+// The parts of a checkpoint's name before and after the step. By the first ones it is found.
 static const struct form {
     const char *prefix, *ending;
-} forms[] = {{"ckpt_", ".pt"}, {"model.ckpt-", ".index"}};
+} forms[] = {{"ckpt_", ".pt"},
+             {"model.ckpt-", ".index"},
+             {"model.ckpt-", ".meta"},
+             {"model.ckpt-", ".data-00000-of-00001"}};
+enum { FOUND_BY = 2, FORMS = sizeof forms / sizeof *forms };
 
 // The step in a name of that form; -1: another form.
 static int64_t step_of(const struct form *form, const char *name) {
@@ -28,12 +32,20 @@ static int64_t step_of(const struct form *form, const char *name) {
     return step;
 }
 
-static int64_t step_of_any(const char *name) {
+static int64_t step_of_first(size_t count, const char *name) {
     int64_t step = -1;
-    for (size_t i = 0; i < sizeof forms / sizeof *forms && step < 0; i++) {
+    for (size_t i = 0; i < count && step < 0; i++) {
         step = step_of(&forms[i], name);
     }
     return step;
+}
+
+static int64_t step_of_any(const char *name) {
+    return step_of_first(FOUND_BY, name);
+}
+
+int original_is_name(const char *name) {
+    return step_of_first(FORMS, name) >= 0;
 }
 
 // --- finding ------------------------------------------------------------------------------------

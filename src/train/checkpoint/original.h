@@ -24,6 +24,9 @@ enum berth_status original_at(const char *path, char **file, int64_t *step,
 enum berth_status original_find(const char *folder, int64_t wanted, char **file, int64_t *step,
                                 struct berth_error *error);
 
+// Whether a file of this name is such a checkpoint or a part of one.
+int original_is_name(const char *name);
+
 // Reads state and progress from such a file, and warns of what is not restored. BERTH_CONFIG as
 // progress_restore.
 enum berth_status original_read(const struct checkpoint_content *content, const char *file,

@@ -418,20 +418,23 @@ static enum berth_status ask(const struct update_cut *cut, struct update_result 
     const struct engine *engine = cut->engine;
     struct device *device = engine->state->device;
     struct comm *comm = engine->comm;
-    double sums[ENGINE_LOSSES + 2] = {[ENGINE_LOSSES] = (double)result->tokens,
-                                      (double)result->masked};
+    enum { TOKENS = ENGINE_LOSSES, MASKED, FLOPS, SUMS };
+    double sums[SUMS] = {[TOKENS] = (double)result->tokens,
+                         [MASKED] = (double)result->masked,
+                         [FLOPS] = result->needed_flops};
     struct engine_sums own;
     optimizer_norm(&cut->updater->plan, 1 / loss_scale_of(cut->args));
     device->download(device, &own, engine->sums, sizeof own);
     memcpy(sums, own.losses, sizeof own.losses);
     const enum berth_status status = device->status(device, error);
     if (status == BERTH_OK) { // else the others need not come here to learn of it
-        comm->sum(comm, sums, ENGINE_LOSSES + 2);
+        comm->sum(comm, sums, SUMS);
     }
     result->loss = sums[ENGINE_SEQUENCE_LOSS] + sums[ENGINE_MASKED_LOSS];
     result->masked_loss = sums[ENGINE_MASKED_LOSS];
-    result->tokens = (int64_t)sums[ENGINE_LOSSES];
-    result->masked = (int64_t)sums[ENGINE_LOSSES + 1];
+    result->tokens = (int64_t)sums[TOKENS];
+    result->masked = (int64_t)sums[MASKED];
+    result->total_flops = sums[FLOPS];
     result->grad_norm = sqrt(own.norm.sum_squares);
     result->stop = cut->args->stop != NULL ? *cut->args->stop : 0;
     return comm->agree(comm, status, &result->stop, error);

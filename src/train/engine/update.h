@@ -96,6 +96,7 @@ struct update_result {
     double grad_norm;       // before clipping, unscaled; not finite: nothing was changed
     int is_held;            // 1: above a limit, so that nothing was changed
     int64_t tokens, masked; // of all ranks
+    double total_flops;     // needed, of all ranks
     double needed_flops;    // of this rank's parts, as are the next
     int64_t micro_batches;
     double imbalance; // of the parts' predicted times: the largest by their mean

@@ -44,6 +44,7 @@ void loop_count_update(struct run *run, const struct update_result *update,
     window->step += update->step_seconds;
     window->imbalance += update->imbalance;
     window->needed_flops += update->needed_flops;
+    run->progress->total_flos += update->total_flops;
     struct training_result *result = run->result;
     result->updates++;
     result->sequences += (int64_t)(data->count + data->others);

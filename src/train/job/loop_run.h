@@ -33,6 +33,7 @@ struct run {
     enum spike_policy spike_policy;
     int rollbacks;      // to the newest checkpoint
     int64_t first_step; // step at which the run began or was resumed
+    int is_own_branch;  // no checkpoint in output_dir is of a run that this one has left
     int64_t saved_step; // newest step that has a checkpoint in output_dir; -1: none
     int64_t next_save;  // --save_steps auto: the next step to save at
     int64_t saves;
@@ -71,6 +72,8 @@ static inline void loop_enter(const struct run *run, enum comm_phase phase, int6
 // loop_saving.c
 int loop_save_is_due(const struct run *run);
 enum berth_status loop_save(struct run *run, struct berth_error *error);
+// At the start: removes what a killed run had left to remove after its last checkpoint.
+enum berth_status loop_rotate(struct run *run, struct berth_error *error);
 // The checkpoint that is written beside the updates, if there is one: its next steps, or with
 // `waits` all of them.
 enum berth_status loop_go_on_saving(struct run *run, int waits, struct berth_error *error);

@@ -4,6 +4,7 @@
 #include "core/clock.h"
 #include "core/number.h"
 #include "core/options.h"
+#include "train/checkpoint/earlier.h"
 #include "train/checkpoint/original_write.h"
 #include "train/job/loop_run.h"
 
@@ -140,11 +141,37 @@ enum berth_status loop_go_on_saving(struct run *run, int waits, struct berth_err
     return judge(run, step, status, &own, error);
 }
 
+enum berth_status loop_rotate(struct run *run, struct berth_error *error) {
+    struct berth_error own = {0};
+    if (run->saved_step < 0 || run->loop->config->skip_checkpoint) {
+        return BERTH_OK;
+    }
+    return judge(run, run->saved_step, rotate(run, &own), &own, error);
+}
+
+// Before the first checkpoint. A run resumed after a kill in between goes on from where this one
+// did.
+static enum berth_status leave_branch(struct run *run, struct berth_error *error) {
+    const struct berth_config *config = run->loop->config;
+    struct comm *comm = run->loop->updater->engine->comm;
+    const struct earlier_branch branch = {config->output_dir, run->first_step,
+                                          original_is_written(config)};
+    if (run->is_own_branch) {
+        return BERTH_OK;
+    }
+    TRY(comm_settle(comm,
+                    comm->rank == 0 ? earlier_set_aside(&branch, run->loop->log, error) : BERTH_OK,
+                    error));
+    run->is_own_branch = 1;
+    return BERTH_OK;
+}
+
 static enum berth_status write_checkpoint(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     if (run->saved_step == run->progress->step) {
         return rotate(run, error);
     }
+    TRY(leave_branch(run, error));
     if (loop->saver != NULL) {
         const struct checkpoint_limits limits = limits_of(run, run->progress->step);
         run->save_began = clock_now();

@@ -54,7 +54,7 @@ static enum berth_status restore(struct run *run, const char *folder, struct ber
     const struct training_loop *loop = run->loop;
     struct comm *comm = loop->updater->engine->comm;
     update_suspend(loop->updater);
-    TRY(comm_settle(comm, checkpoint_verify(folder, NULL, error), error));
+    TRY(comm_settle(comm, checkpoint_accept(folder, loop->log, error), error));
     TRY(comm_settle(comm, checkpoint_read(loop->content, folder, loop->log, error), error));
     TRY(loss_scale_settle(&run->progress->loss_scale, loop->config, error));
     return comm_settle(comm, update_resume(loop->updater, error), error);

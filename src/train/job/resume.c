@@ -13,7 +13,8 @@
 
 // A folder checkpoint-N, or else a file of the original programs.
 static enum berth_status find_named(struct resume *resume, const struct berth_config *config,
-                                    const char *name, struct berth_error *error) {
+                                    const char *name, const struct berth_log *log,
+                                    struct berth_error *error) {
     char *folder = name != NULL ? memory_string(name)
                                 : checkpoint_path(config->output_dir, config->resume_step);
     if (folder == NULL) {
@@ -28,7 +29,7 @@ static enum berth_status find_named(struct resume *resume, const struct berth_co
     }
     if (status == BERTH_OK && *found == NULL && dir_exists(folder)) {
         *found = folder;
-        return checkpoint_verify(folder, NULL, error);
+        return checkpoint_accept(folder, log, error);
     }
     if (status == BERTH_OK && *found == NULL) {
         status = error_set(error, BERTH_NO_INPUT,
@@ -72,7 +73,7 @@ enum berth_status resume_find(struct resume *resume, const struct berth_config *
                               const struct berth_log *log, struct berth_error *error) {
     const char *from = config->resume_from_checkpoint;
     const char *name = from != NULL && strcmp(from, "auto") != 0 ? from : NULL;
-    return name != NULL || config->resume_step >= 0 ? find_named(resume, config, name, error)
+    return name != NULL || config->resume_step >= 0 ? find_named(resume, config, name, log, error)
                                                     : find_newest(resume, config, log, error);
 }
 

@@ -9,6 +9,7 @@
 #include "model/folder.h"
 #include "report/run_log.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/earlier.h"
 #include "train/checkpoint/original.h"
 #include "train/checkpoint/original_write.h"
 #include "train/checkpoint/saver.h"
@@ -492,7 +493,6 @@ static enum berth_status write_outputs(struct training_job *job, const struct tr
 
 static enum berth_status read_best(struct training_job *job, const char *folder,
                                    struct berth_error *error) {
-    TRY(checkpoint_verify(folder, NULL, error));
     param_table_keep_head(&job->files.table);
     return model_files_load(&job->files, folder, (uint64_t)job->config.seed, &job->log, &job->state,
                             error);
@@ -521,6 +521,34 @@ static enum berth_status load_best(struct training_job *job, const char *folder,
     return BERTH_OK;
 }
 
+// Sets *folder to the best model's checkpoint, or to NULL if it is missing or damaged on any rank:
+// the last model is a result, too.
+static enum berth_status find_best(struct training_job *job, char **folder,
+                                   struct berth_error *error) {
+    struct berth_error damage = {.message = "as another process finds"};
+    TRY(checkpoint_locate(job->comm, job->config.output_dir, job->progress.best_step, folder,
+                          error));
+    if (*folder == NULL) {
+        log_warning(&job->log,
+                    "%s/checkpoint-%" PRId64
+                    " does not exist: the result is the last model, not the best",
+                    job->config.output_dir, job->progress.best_step);
+        return BERTH_OK;
+    }
+    enum berth_status status = checkpoint_accept(*folder, &job->log, &damage);
+    int is_damaged = status != BERTH_OK;
+    status =
+        status == BERTH_NO_MEMORY ? error_no_memory(error, 0, "verifying a checkpoint") : BERTH_OK;
+    TRY(comm_settle_stop(job->comm, status, &is_damaged, error));
+    if (is_damaged) {
+        log_warning(&job->log, "%s is damaged: the result is the last model, not the best: %s",
+                    *folder, damage.message);
+        memory_free(*folder);
+        *folder = NULL;
+    }
+    return BERTH_OK;
+}
+
 static enum berth_status take_best(struct training_job *job, struct training_result *done,
                                    struct berth_error *error) {
     const struct progress *progress = &job->progress;
@@ -529,17 +557,11 @@ static enum berth_status take_best(struct training_job *job, struct training_res
         return BERTH_OK;
     }
     char *folder;
-    enum berth_status status =
-        checkpoint_locate(job->comm, job->config.output_dir, progress->best_step, &folder, error);
+    enum berth_status status = find_best(job, &folder, error);
     if (status == BERTH_OK && folder != NULL) {
         log_note(&job->log, "the result is the best model, that of update %" PRId64,
                  progress->best_step);
         status = load_best(job, folder, done, error);
-    } else if (status == BERTH_OK) {
-        log_warning(&job->log,
-                    "%s/checkpoint-%" PRId64
-                    " does not exist: the result is the last model, not the best",
-                    job->config.output_dir, progress->best_step);
     }
     memory_free(folder);
     return status;
@@ -617,6 +639,15 @@ static enum berth_status look_at_output(struct training_job *job, struct berth_e
     return job->resume.folder != NULL ? BERTH_OK : need_start(job, error);
 }
 
+static int overwrites(const struct training_job *job) {
+    return job->config.overwrite_output_dir && job->resume.folder == NULL;
+}
+
+static enum berth_status look(struct training_job *job, struct berth_error *error) {
+    TRY(look_at_output(job, error));
+    return overwrites(job) ? earlier_check(&job->config, error) : BERTH_OK;
+}
+
 // All that needs no other rank: input and device.
 static enum berth_status prepare(struct training_job *job, struct berth_error *error) {
     TRY(machine_start_threads(&job->config, error));
@@ -648,9 +679,7 @@ static enum berth_status make_output(struct training_job *job, struct berth_erro
     }
     TRY(keep_tokenizer(job, error));
     TRY(run_log_begin(job->run_log, job->config.output_dir, option_resumes(&job->config), error));
-    return job->config.overwrite_output_dir && job->resume.folder == NULL
-               ? checkpoint_remove_all(job->config.output_dir, error)
-               : BERTH_OK;
+    return overwrites(job) ? earlier_remove(job->config.output_dir, error) : BERTH_OK;
 }
 
 static enum berth_status open_log(struct training_job *job, struct berth_error *error) {
@@ -672,7 +701,7 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
     TRY(comm_settle(peers, open_log(job, error), error));
     TRY(comm_settle(peers, settle(job, error), error));
     TRY(compare_settings(job, error));
-    TRY(comm_settle(peers, is_first(job) ? look_at_output(job, error) : BERTH_OK, error));
+    TRY(comm_settle(peers, is_first(job) ? look(job, error) : BERTH_OK, error));
     TRY(resume_share(&job->resume, job->comm, error));
     TRY(comm_settle(peers, prepare(job, error), error));
     TRY(comm_settle(peers, measure_plan(job, error), error));

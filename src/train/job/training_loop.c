@@ -5,6 +5,7 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
+#include "metrics/results.h"
 #include "train/checkpoint/original_write.h"
 #include "train/engine/blame.h"
 #include "train/job/loop_run.h"
@@ -365,9 +366,24 @@ static enum berth_status stop_here(struct run *run, struct berth_error *error) {
     return interrupted(run, resume_advice(run), error);
 }
 
+// Before the first update: scores in the folder are of an earlier model.
+static enum berth_status begin_updates(struct run *run, struct berth_error *error) {
+    const struct training_loop *loop = run->loop;
+    struct comm *comm = loop->updater->engine->comm;
+    if (run->result->updates > 0) {
+        return BERTH_OK;
+    }
+    enum berth_status status = check_lock(loop, error);
+    if (status == BERTH_OK && comm->rank == 0) {
+        status = results_remove(loop->config->output_dir, error);
+    }
+    return comm_settle(comm, status, error);
+}
+
 static enum berth_status run_all(struct run *run, struct berth_error *error) {
     const struct training_loop *loop = run->loop;
     struct progress *progress = run->progress;
+    TRY(loop_rotate(run, error));
     for (;;) {
         follow_profile(run);
         if (run->stop == 0 && evaluation_is_due(loop, progress->step)) {
@@ -380,6 +396,7 @@ static enum berth_status run_all(struct run *run, struct berth_error *error) {
         if (progress->step >= run->last_step) {
             return loop_go_on_saving(run, 1, error);
         }
+        TRY(begin_updates(run, error));
         TRY(do_update(run, error));
         TRY(check_lock(loop, error));
         TRY(loop_go_on_saving(run, 0, error));

@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/options.h"
+#include "format/json/json.h"
 #include "metrics/results.h"
 #include "train/job/lengths.h"
 #include "train/machine/machine.h"
@@ -247,23 +248,28 @@ static enum berth_status write_training(const struct training_summary *summary,
     }
     count = add_unless_nan(fields, count, "train_samples_per_second", result->samples_per_second);
     count = add_unless_nan(fields, count, "train_tokens_per_second", result->tokens_per_second);
-    count = add_unless_nan(fields, count, "total_flos", loop->needed_flops);
+    fields[count++] = log_real("total_flos", summary->progress->total_flos);
     count = add_unless_nan(fields, count, "mfu", result->mfu);
     return results_write_json(summary->config->output_dir, "train", fields, count, error);
 }
 
-// Whether the run that made the updates has written its results.
+// Whether the run that made the updates has written its results, and not one before it.
 static int has_training(const struct training_summary *summary) {
     char *path = path_join(summary->config->output_dir, "train_results.json");
-    int found = path != NULL && file_exists(path);
+    json *found = NULL;
+    int64_t step = -1;
+    const int is_read = path != NULL && json_read_file(path, &found, NULL) == BERTH_OK &&
+                        json_get_integer(found, path, "global_step", &step, NULL) == BERTH_OK;
+    json_free(found);
     memory_free(path);
-    return found;
+    return is_read && step == summary->result->steps;
 }
 
 enum berth_status training_report_summary(const struct training_summary *summary,
                                           const struct berth_log *log, struct berth_error *error) {
     if (summary->loop->updates == 0 && has_training(summary)) {
         log_note(log, "no updates were left to train: train_results.json is unchanged");
+        TRY(results_merge_json(summary->config->output_dir, "train", error));
     } else {
         TRY(write_training(summary, error));
     }

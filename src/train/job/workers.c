@@ -7,6 +7,7 @@
 #include "core/options.h"
 #include "report/html.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/earlier.h"
 #include "train/job/training_job.h"
 #include "train/job/worker_table.h"
 #include "train/machine/machine.h"
@@ -59,6 +60,10 @@ static struct worker_row *own_row(struct worker *worker) {
 
 // --- the start ----------------------------------------------------------------------------------
 
+static int overwrites(const struct berth_config *given) {
+    return given->overwrite_output_dir && !option_resumes(given);
+}
+
 static enum berth_status settle(struct worker *worker, struct berth_error *error) {
     const struct berth_config *given = worker->given;
     const struct comm *comm = worker->comm;
@@ -66,6 +71,7 @@ static enum berth_status settle(struct worker *worker, struct berth_error *error
         TRY(output_check(
             given, option_resumes(given) ? NULL : ", or resume with --resume_from_checkpoint auto",
             error));
+        TRY(overwrites(given) ? earlier_check(given, error) : BERTH_OK);
     }
     if (given->seed > INT64_MAX - comm->rank) {
         return error_set(error, BERTH_CONFIG, "--seed %" PRId64 " leaves no seed for worker %d",
@@ -109,9 +115,7 @@ static enum berth_status take_output(struct worker *worker, struct berth_error *
     const struct berth_config *given = worker->given;
     TRY(output_take(given, &worker->lock, error));
     TRY(checkpoint_clean(given->output_dir, error));
-    return given->overwrite_output_dir && !option_resumes(given)
-               ? checkpoint_remove_all(given->output_dir, error)
-               : BERTH_OK;
+    return overwrites(given) ? earlier_remove(given->output_dir, error) : BERTH_OK;
 }
 
 static enum berth_status start(struct worker *worker, struct berth_error *error) {

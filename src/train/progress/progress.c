@@ -233,6 +233,7 @@ enum berth_status progress_write(const struct progress *progress, const struct b
                               {"logging_steps", interval(config->logging_steps)},
                               {"eval_steps", interval(config->eval_steps)},
                               {"save_steps", interval(config->save_steps)},
+                              {"total_flos", json_new_real(progress->total_flos)},
                               {"log_history", json_copy_deep(progress->log)},
                               {"best_metric", json_new_real(progress->best_metric)},
                               {"best_global_step", json_new_integer(best)},
@@ -372,6 +373,7 @@ static enum berth_status read_numbers(struct progress *progress,
         return error_set(error, BERTH_BAD_DATA, "%s: key \"global_step\" is missing or negative",
                          path);
     }
+    TRY(json_get_real(state, path, "total_flos", &progress->total_flos, error));
     TRY(read_skipped(progress, own, path, error));
     TRY(read_spikes(progress, own, path, error));
     TRY(json_get_real(own, path, "loss_sum", &progress->loss_sum, error));
@@ -461,6 +463,7 @@ static void begin_phase(struct progress *progress) {
                                   .feed = progress->feed,
                                   .step = progress->step,
                                   .phase_start = progress->step,
+                                  .total_flos = progress->total_flos,
                                   .last_loss = NAN,
                                   .last_masked_loss = NAN,
                                   .best_metric = NAN,

@@ -34,6 +34,7 @@ struct progress {
     // --rewarmup).
     int64_t schedule_start;
     struct loss_scale loss_scale;
+    double total_flos;      // of all updates and ranks, those of earlier phases and processes, too
     double loss_sum;        // over the updates since the last logged one
     double masked_loss_sum; // part of it from the masked tokens
     int64_t loss_count;

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/checkpoint/earlier.h"
+
+#include "core/file.h"
+#include "core/file_partial.h"
+#include "core/memory.h"
+#include "format/torch/torch.h"
+#include "metrics/results.h"
+#include "model/folder.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/manifest.h"
+#include "train/checkpoint/original.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef enum berth_status entry_action(const char *name, const void *context,
+                                       struct berth_error *error);
+
+static enum berth_status for_each_entry(const char *folder, entry_action *act, const void *context,
+                                        struct berth_error *error) {
+    char **names;
+    TRY(dir_list(folder, &names, error));
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+        status = act(names[i], context, error);
+    }
+    memory_free(names);
+    return status;
+}
+
+// --- overwriting --------------------------------------------------------------------------------
+
+static int is_one_of(const char *name, const char *const *names) {
+    while (*names != NULL && strcmp(*names, name) != 0) {
+        names++;
+    }
+    return *names != NULL;
+}
+
+// "checkpoint" names the newest of TensorFlow's.
+static int is_removed(const char *name) {
+    static const char *const added[] = {"pytorch_model.bin", "bert_config.json", "checkpoint",
+                                        NULL};
+    return checkpoint_step(name) >= 0 || original_is_name(name) || is_one_of(name, added) ||
+           is_one_of(name, results_of_model);
+}
+
+static enum berth_status remove_entry(const char *name, const void *context,
+                                      struct berth_error *error) {
+    const char *output_dir = context;
+    if (!is_removed(name)) {
+        return BERTH_OK;
+    }
+    if (checkpoint_step(name) >= 0) {
+        return checkpoint_remove(output_dir, checkpoint_step(name), error);
+    }
+    char *path = path_join(output_dir, name);
+    enum berth_status status = path == NULL       ? file_no_path(error)
+                               : dir_exists(path) ? BERTH_OK // of no run
+                                                  : file_remove(path, error);
+    memory_free(path);
+    return status;
+}
+
+enum berth_status earlier_remove(const char *output_dir, struct berth_error *error) {
+    return for_each_entry(output_dir, remove_entry, output_dir, error);
+}
+
+// A file or folder that the run starts from.
+struct start {
+    const char *output_dir, *path;
+};
+
+static enum berth_status check_entry(const char *name, const void *context,
+                                     struct berth_error *error) {
+    const struct start *start = context;
+    if (!is_removed(name)) {
+        return BERTH_OK;
+    }
+    char *path = path_join(start->output_dir, name);
+    enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
+    if (status == BERTH_OK && file_lies_in(start->path, path)) {
+        status = error_set(error, BERTH_CANT_CREATE,
+                           "--overwrite_output_dir would remove %s, from which this run starts; "
+                           "choose another --output_dir, or move it out of %s",
+                           start->path, start->output_dir);
+    }
+    memory_free(path);
+    return status;
+}
+
+static enum berth_status check_start(const char *output_dir, const char *path,
+                                     struct berth_error *error) {
+    const struct start start = {output_dir, path};
+    return path != NULL ? for_each_entry(output_dir, check_entry, &start, error) : BERTH_OK;
+}
+
+// A model that is the output folder itself, or is named without an ending, starts from files in it.
+// What cannot be read is reported when it is.
+static enum berth_status check_model(const char *output_dir, const char *model,
+                                     struct berth_error *error) {
+    struct tensor_file weights;
+    char *shape = folder_config_path(model);
+    enum berth_status status =
+        shape != NULL ? check_start(output_dir, shape, error) : file_no_path(error);
+    memory_free(shape);
+    if (status == BERTH_OK && folder_open_weights(model, &weights, NULL) == BERTH_OK) {
+        status = check_start(output_dir, weights.path, error);
+        tensor_file_close(&weights);
+    }
+    return status;
+}
+
+enum berth_status earlier_check(const struct berth_config *config, struct berth_error *error) {
+    const char *model = config->model_name_or_path, *folder = config->output_dir;
+    if (!dir_exists(folder)) {
+        return BERTH_OK;
+    }
+    TRY(check_start(folder, model, error));
+    TRY(check_start(folder, config->config_file, error));
+    TRY(check_start(folder, config->vocab_file, error));
+    return model != NULL ? check_model(folder, model, error) : BERTH_OK;
+}
+
+// --- going back ---------------------------------------------------------------------------------
+
+// PATH.abandoned, or PATH.abandoned-2 and so on where that exists; newly allocated.
+static char *free_name(const char *path) {
+    const size_t size = strlen(path) + 64;
+    char *name = memory_new(size);
+    if (name != NULL) {
+        snprintf(name, size, "%s.abandoned", path);
+    }
+    for (int64_t i = 2; name != NULL && (file_exists(name) || dir_exists(name)); i++) {
+        snprintf(name, size, "%s.abandoned-%" PRId64, path, i);
+    }
+    return name;
+}
+
+static enum berth_status find_later(const struct earlier_branch *branch, const char *name,
+                                    const char *path, int *is_later, struct berth_error *error) {
+    *is_later = branch->originals && torch_find_step(name) > branch->after;
+    if (checkpoint_step(name) <= branch->after) {
+        return BERTH_OK;
+    }
+    const enum berth_status status = manifest_verify_listed(path, NULL, error);
+    *is_later = status == BERTH_OK;
+    return status == BERTH_NO_MEMORY ? status : BERTH_OK;
+}
+
+struct setting_aside {
+    const struct earlier_branch *branch;
+    const struct berth_log *log;
+};
+
+static enum berth_status set_aside(const char *name, const void *context,
+                                   struct berth_error *error) {
+    const struct setting_aside *all = context;
+    char *path = path_join(all->branch->output_dir, name), *away = NULL;
+    int is_later = 0;
+    enum berth_status status =
+        path != NULL ? find_later(all->branch, name, path, &is_later, error) : file_no_path(error);
+    if (status == BERTH_OK && is_later) {
+        away = free_name(path);
+        status = away != NULL ? path_rename(path, away, error) : file_no_path(error);
+        if (status == BERTH_OK) {
+            log_note(all->log,
+                     "%s is now %s: this run went on from update %" PRId64
+                     " without it; remove it if nobody needs it",
+                     path, away, all->branch->after);
+        }
+    }
+    memory_free(path);
+    memory_free(away);
+    return status;
+}
+
+enum berth_status earlier_set_aside(const struct earlier_branch *branch,
+                                    const struct berth_log *log, struct berth_error *error) {
+    const struct setting_aside all = {branch, log};
+    return for_each_entry(branch->output_dir, set_aside, &all, error);
+}
