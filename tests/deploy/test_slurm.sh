@@ -147,7 +147,7 @@ chain_of() { # NAME LAUNCH
     start_chain "$1" --time=10
     wait_for "step [0-9]+/" 10
     slurm srun --partition=urgent --nodes=8 --exclusive sleep 1 2>/dev/null
-    wait_for "start 2: exit code" 1
+    wait_for "start 2: on" 1 && wait_for "start 2: exit code" 1
     expect_log "start 2: exit code 0" 1
     expect_log "resumed from" 1
     cmp -s unbroken/model.safetensors "$1/model.safetensors" || fail "not the bytes of an unbroken run"
