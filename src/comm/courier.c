@@ -10,13 +10,23 @@ enum { ROUNDS_AWAKE = 20, SHORTEST_NAP = 50, LONGEST_NAP = 200 }; // microsecond
 
 // --- messages -----------------------------------------------------------------------------------
 
-// A transport speaks of processes; its error is that of a rank.
+// A transport speaks of processes, and of what its library met: whose connection it is, and where
+// to look, is said here.
 static enum berth_status blame(const struct courier *courier, int process, enum berth_status status,
                                struct berth_error *error) {
-    const int rank = courier->topology->ranks[process];
-    return status == BERTH_OK ? status
-                              : error_prefix(error, status, "rank %d (host %s)", rank,
-                                             courier->topology->names[rank]);
+    const struct topology *topology = courier->topology;
+    const int rank = topology->ranks[process];
+    struct berth_error cause;
+    if (status == BERTH_OK || error == NULL) {
+        return status;
+    }
+    cause = *error;
+    return error_set(error, status,
+                     "rank %d (host %s) lost rank %d (host %s): %s; it has ended or cannot be "
+                     "reached: see the launcher's messages and that host's log, then start the job "
+                     "again",
+                     topology->rank, topology->names[topology->rank], rank, topology->names[rank],
+                     cause.message);
 }
 
 static struct transport_message *next_message(const struct courier *courier,

@@ -46,18 +46,14 @@ static void mpi_version(char text[COMM_VERSION_SIZE]) {
     snprintf(text, COMM_VERSION_SIZE, "%.*s", COMM_VERSION_SIZE - 1, whole);
 }
 
+// MPICH follows the error with the functions that it passed, a line each.
 static enum berth_status mpi_failed(int code, const char *what, struct berth_error *error) {
     char text[MPI_MAX_ERROR_STRING];
     int length;
     MPI_Error_string(code, text, &length);
+    char *stack = strstr(text, ", error stack:");
+    text[stack != NULL ? (size_t)(stack - text) : strcspn(text, "\n")] = '\0';
     return error_set(error, BERTH_UNAVAILABLE, "%s: %s", what, text);
-}
-
-static enum berth_status message_failed(int code, const struct transport_message *message,
-                                        const char *verb, struct berth_error *error) {
-    char what[64];
-    snprintf(what, sizeof what, "%s process %d", verb, message->peer);
-    return mpi_failed(code, what, error);
 }
 
 // --- messages -----------------------------------------------------------------------------------
@@ -82,7 +78,7 @@ static enum berth_status mpi_send(struct transport *transport, struct transport_
     int code = MPI_Isend(message->data, (int)message->bytes, MPI_BYTE, message->peer, 0,
                          job->channels[message->channel], &request);
     memcpy(&message->request, &request, sizeof request);
-    return code == MPI_SUCCESS ? BERTH_OK : message_failed(code, message, "cannot send to", error);
+    return code == MPI_SUCCESS ? BERTH_OK : mpi_failed(code, "cannot send to it", error);
 }
 
 static enum berth_status mpi_receive(struct transport *transport, struct transport_message *message,
@@ -93,8 +89,7 @@ static enum berth_status mpi_receive(struct transport *transport, struct transpo
     int code = MPI_Irecv(message->data, (int)message->bytes, MPI_BYTE, message->peer, 0,
                          job->channels[message->channel], &request);
     memcpy(&message->request, &request, sizeof request);
-    return code == MPI_SUCCESS ? BERTH_OK
-                               : message_failed(code, message, "cannot receive from", error);
+    return code == MPI_SUCCESS ? BERTH_OK : mpi_failed(code, "cannot receive from it", error);
 }
 
 static enum berth_status mpi_test(struct transport *transport, struct transport_message *message,
@@ -104,8 +99,7 @@ static enum berth_status mpi_test(struct transport *transport, struct transport_
     memcpy(&request, &message->request, sizeof request);
     int code = MPI_Test(&request, done, status);
     memcpy(&message->request, &request, sizeof request);
-    return code == MPI_SUCCESS ? BERTH_OK
-                               : message_failed(code, message, "lost the message with", error);
+    return code == MPI_SUCCESS ? BERTH_OK : mpi_failed(code, "a message was lost", error);
 }
 
 // Both MPIs first search what they have received, and only if the message is not there receive what

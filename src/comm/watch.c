@@ -33,11 +33,11 @@ struct watch_letter {
 static const struct phase {
     const char *where; // before the number of the update; without %, there is none
     int is_long;
-} phases[] = {[COMM_BETWEEN] = {"before or after its updates", 1},
-              [COMM_UPDATE] = {"in update %" PRId64, 0},
-              [COMM_EVALUATION] = {"in the evaluation after update %" PRId64, 1},
-              [COMM_SAVING] = {"saving update %" PRId64, 1},
-              [COMM_MEETING] = {"at a meeting of processes", 0}};
+} phases[] = {[COMM_BETWEEN] = {"", 1}, // not all jobs have updates
+              [COMM_UPDATE] = {" in update %" PRId64, 0},
+              [COMM_EVALUATION] = {" in the evaluation after update %" PRId64, 1},
+              [COMM_SAVING] = {" saving update %" PRId64, 1},
+              [COMM_MEETING] = {" at a meeting of processes", 0}};
 
 // --- where this rank is -------------------------------------------------------------------------
 
@@ -353,17 +353,18 @@ static enum berth_status fail(const struct watch *watch, const struct link *link
         snprintf(reason, sizeof reason, "it does not answer: stopped, cut off, or gone");
     } else {
         write_phase(&link->standing, there, sizeof there);
+        const char *is = there[0] != '\0' ? " is" : "", *also = there[0] != '\0' ? " and" : "";
         snprintf(does, sizeof does, "%s",
                  phases[link->standing.phase].is_long ? "done nothing" : "not reached it");
         if (link->awaited >= 0) {
             snprintf(does, sizeof does, "been waiting for rank %d", link->awaited);
         }
         snprintf(reason, sizeof reason,
-                 "it is %s and has %s for %.0f s; if it is only slow, raise --comm_timeout", there,
-                 does, link->seconds);
+                 "it%s%s%s has %s for %.0f s; if it is only slow, raise --comm_timeout", is, there,
+                 also, does, link->seconds);
     }
     return error_set(error, BERTH_UNAVAILABLE,
-                     "rank %d on host %s did not arrive at %s %s (--comm_timeout %g s): %s",
+                     "rank %d on host %s did not arrive at %s%s (--comm_timeout %g s): %s",
                      link->rank, watch->topology->names[link->rank], what, here,
                      watch->timeout_seconds, reason);
 }

@@ -30,7 +30,7 @@ static double now(void) {
 
 // --- one exchange that something happens to -----------------------------------------------------
 
-enum action { REDUCE, GATHER, AGREE, SUM, BROADCAST, FAIL, FAIL_ELSEWHERE, NOTHING };
+enum action { REDUCE, GATHER, AGREE, SUM, BROADCAST, FAIL, FAIL_ELSEWHERE, SUM_OUTSIDE, NOTHING };
 
 struct outcome {
     enum berth_status status;
@@ -84,6 +84,10 @@ static enum berth_status act(struct comm *comm, const struct script *script) {
         return comm->agree(comm, error_set(&error, BERTH_IO, "disk full"), &stop, &error);
     case FAIL:
         return comm->agree(comm, error_set(&error, BERTH_IO, "disk full"), &stop, &error);
+    case SUM_OUTSIDE:
+        comm->enter(comm, COMM_BETWEEN, 0);
+        comm->sum(comm, values, 2);
+        break;
     case SUM:
         comm->sum(comm, values, 2);
         break;
@@ -171,6 +175,18 @@ static void test_a_rank_that_does_not_answer_is_named_when_the_deadline_has_pass
         run_script(&job, &script);
         check_rank_0_is_named(&script, job.size, cases[i].name);
     }
+}
+
+// A job may have no updates, so a rank that is in none is said to be nowhere.
+static void test_a_rank_outside_of_updates_is_named_without_one(void **state) {
+    struct script script = script_of(SUM_OUTSIDE);
+    struct job job = job_of("1x2");
+    job.settings.timeout_seconds = DEADLINE;
+    script.actions[0] = NOTHING;
+    run_script(&job, &script);
+    check_rank_0_is_named(
+        &script, job.size,
+        "the sum of 2 numbers (--comm_timeout 0.6 s): it is in update 1 and has not");
 }
 
 // A rank may wait for one that waits for the rank that is missing.
@@ -471,7 +487,7 @@ static void test_a_process_that_is_stopped_or_killed_ends_the_others_waits(void 
         const char *message;
     } ends[] = {{IS_STOPPED, 0, "rank 1 on host host0 did not arrive at the sum"},
                 {IS_STOPPED, 1, "rank 1 on host host1 did not arrive at the sum"},
-                {IS_KILLED, 1, "rank 1 (host host1): process 1 is gone"}};
+                {IS_KILLED, 1, "rank 0 (host host0) lost rank 1 (host host1): process 1 is gone"}};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct processes processes = run_processes(2, ends[i].fate, ends[i].apart);
         const struct outcome *outcome = &processes.reports[0].outcome;
@@ -646,6 +662,7 @@ static void test_a_rank_that_is_gone_does_not_end_the_work_of_the_others(void **
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_rank_that_does_not_answer_is_named_when_the_deadline_has_passed),
+        cmocka_unit_test(test_a_rank_outside_of_updates_is_named_without_one),
         cmocka_unit_test(test_the_rank_that_all_wait_for_is_named),
         cmocka_unit_test(test_a_rank_that_fails_alone_ends_all_long_before_the_deadline),
         cmocka_unit_test(test_a_damaged_message_is_found_and_its_sender_named),

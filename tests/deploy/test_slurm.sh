@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # deploy/slurm on a real Slurm of eight hosts (../lab): the demos' batch scripts, a chain of jobs that is stopped by a more
-# urgent job and by its time limit and ends with the bytes of an unbroken run, one that is cancelled, and seeds.
+# urgent job and by its time limit and ends with the bytes of an unbroken run, under each launcher, one that is
+# cancelled, ones whose process is killed, and seeds.
 # Needs root and minutes. Not as there: the hosts share this machine's processors.
 export TMPDIR=/tmp # which the hosts share, unlike /dev/shm
 scripts=$(cd "$(dirname "$0")/../../deploy/slurm" && pwd)
@@ -56,10 +57,10 @@ run finetune squad $squad --deepspeed_config ds_config.json --recipe piz-daint -
 expect_code 0
 run finetune squad $squad --deepspeed_config ds_config.json --recipe lumi --output_dir alone-lumi.sbatch
 expect_code 0
-demo piz-daint.sbatch 8 openmpi "srun --mpi=pmix"
+demo piz-daint.sbatch 8 openmpi "srun --kill-on-bad-exit=1 --mpi=pmix"
 demo piz-daint.sbatch 8 openmpi mpirun.openmpi
-demo piz-daint.sbatch 8 mpich "srun --mpi=pmi2"
-demo lumi.sbatch 2 openmpi "srun --mpi=pmix"
+demo piz-daint.sbatch 8 mpich "srun --kill-on-bad-exit=1 --mpi=pmi2"
+demo lumi.sbatch 2 openmpi "srun --kill-on-bad-exit=1 --mpi=pmix"
 demo lumi.sbatch 2 mpich "mpiexec.mpich -iface eth0"
 
 # --- a chain ------------------------------------------------------------------------------------------
@@ -69,9 +70,9 @@ pretrain="pretrain --config_file $work/model/config.json --vocab_file $work/mode
     --max_steps $steps --max_seq_length 32 --max_predictions_per_seq 4 --train_batch_size 64 --learning_rate 1e-3
     --log_freq 1 --save_steps 100000 --do_eval false --threads 1 --virtual_ranks 2 --disable_progress_bar"
 if [[ $mpis == *openmpi* ]]; then
-    export LAUNCH="srun --mpi=pmix"
+    export LAUNCH="srun --kill-on-bad-exit=1 --mpi=pmix"
 else
-    export LAUNCH="srun --mpi=pmi2"
+    export LAUNCH="srun --kill-on-bad-exit=1 --mpi=pmi2"
 fi
 run $pretrain --output_dir unbroken
 expect_code 0
@@ -138,6 +139,55 @@ expect_log "queued again" 0
 sleep 8 # longer than a job that is queued again waits
 [ "$(state_of "$job")" = CANCELLED ] || fail "the job is $(state_of "$job")"
 ls "$work/cancelled" | grep -q '^checkpoint-' || fail "nothing was saved"
+
+# Launchers of the MPIs, whose daemons get TERM, too. Slurm takes the nodes of the first one at the end of the grace
+# time (60 s), because its daemons have not ended by then.
+chain_of() { # NAME LAUNCH
+    export LAUNCH=$2
+    start_chain "$1" --time=10
+    wait_for "step [0-9]+/" 10
+    slurm srun --partition=urgent --nodes=8 --exclusive sleep 1 2>/dev/null
+    wait_for "start 2: on" 1 && wait_for "start 2: exit code" 1
+    expect_log "start 2: exit code 0" 1
+    expect_log "resumed from" 1
+    cmp -s unbroken/model.safetensors "$1/model.safetensors" || fail "not the bytes of an unbroken run"
+}
+[[ $mpis != *openmpi* ]] || chain_of mpirun mpirun.openmpi
+[[ $mpis != *mpich* ]] || chain_of mpiexec "mpiexec.mpich -iface eth0"
+if [[ $mpis == *mpich* ]]; then
+    # This mpiexec returns 0 after a signal.
+    start_chain forwarded --time=10
+    wait_for "step [0-9]+/" 10
+    slurm scancel --batch --signal=USR1 "$job"
+    wait_for "start 2: exit code" 1
+    expect_log "queued again" 1
+    cmp -s unbroken/model.safetensors forwarded/model.safetensors || fail "not the bytes of an unbroken run"
+fi
+
+# A process that is killed: the job goes on if it has a checkpoint that is newer than its start, and only then.
+kill_rank() { # OUTPUT
+    local process
+    process=$(pgrep -nf "^$BERTH pretrain.*--output_dir $work/$1 ")
+    kill -9 "$process"
+}
+if [[ $mpis == *openmpi* ]]; then
+    export LAUNCH="srun --kill-on-bad-exit=1 --mpi=pmix"
+    pretrain=${pretrain/--save_steps 100000/--save_steps 10}
+    start_chain killed --time=10
+    wait_for "step 2[0-9]/" 1
+    kill_rank killed
+    wait_for "start 2: exit code" 1
+    expect_log "exit code 137, queued again" 1
+    expect_log "start 2: exit code 0" 1
+    cmp -s unbroken/model.safetensors killed/model.safetensors || fail "not the bytes of an unbroken run"
+    pretrain=${pretrain/--save_steps 10 /--save_steps 100000 }
+    start_chain lost --time=10
+    wait_for "step [0-9]+/" 10
+    kill_rank lost
+    wait_for "start 1: exit code 137" 1
+    expect_log "queued again" 0
+fi
+unset LAUNCH
 
 # --- seeds --------------------------------------------------------------------------------------------
 

@@ -54,10 +54,16 @@ static void refuse(int64_t update, int64_t micro, int64_t accumulation, const ch
     }
 }
 
-static void test_contradictions_name_all_four(void **state) {
+static void test_contradictions_name_what_was_given(void **state) {
     refuse(24, 5, 4, (const char *const[]){"24", "5", "4", "processes 1", NULL});
-    refuse(24, 5, 0, (const char *const[]){"24", "5", "processes 1", NULL});
-    refuse(24, 0, 7, (const char *const[]){"24", "7", "processes 1", NULL});
+    refuse(24, 5, 0,
+           (const char *const[]){"24 is not a multiple of per_device_train_batch_size 5 "
+                                 "x processes 1",
+                                 NULL});
+    refuse(24, 0, 7,
+           (const char *const[]){"24 is not a multiple of gradient_accumulation_steps 7 "
+                                 "x processes 1",
+                                 NULL});
     refuse(4, 0, 8, (const char *const[]){"4", "8", NULL});
 }
 
@@ -439,7 +445,7 @@ int main(void) {
         cmocka_unit_test(test_any_two_give_the_third),
         cmocka_unit_test(test_rules_of_the_number_of_updates),
         cmocka_unit_test(test_updates_by_examples),
-        cmocka_unit_test(test_contradictions_name_all_four),
+        cmocka_unit_test(test_contradictions_name_what_was_given),
         cmocka_unit_test(test_parts_decide_on_micro_batches),
         cmocka_unit_test(test_updates_and_places),
         cmocka_unit_test(test_ends_of_epochs),

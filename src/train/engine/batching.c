@@ -18,13 +18,24 @@
 #define FEW_TOKENS 16
 #define FEW_MASKED 4
 
-static enum berth_status contradiction(const struct batching *b, int64_t micro, int64_t ranks,
+// Names what was given; of three sizes the third follows from two.
+static enum berth_status contradiction(const struct berth_config *config, int64_t ranks,
                                        struct berth_error *error) {
+    const int64_t update = config->train_batch_size, micro = config->per_device_train_batch_size;
+    const int64_t accumulation = config->gradient_accumulation_steps;
+    if (micro > 0 && accumulation > 0) {
+        return error_set(error, BERTH_CONFIG,
+                         "train_batch_size %" PRId64 " is not per_device_train_batch_size %" PRId64
+                         " x gradient_accumulation_steps %" PRId64 " x processes %" PRId64
+                         "; change or omit one of them",
+                         update, micro, accumulation, ranks);
+    }
     return error_set(error, BERTH_CONFIG,
-                     "train_batch_size %" PRId64 " is not per_device_train_batch_size %" PRId64
-                     " x gradient_accumulation_steps %" PRId64 " x processes %" PRId64
-                     "; change or omit one of them",
-                     b->update_sequences, micro, b->accumulation, ranks);
+                     "train_batch_size %" PRId64 " is not a multiple of %s %" PRId64
+                     " x processes %" PRId64 "; change or omit one of them",
+                     update,
+                     micro > 0 ? "per_device_train_batch_size" : "gradient_accumulation_steps",
+                     micro > 0 ? micro : accumulation, ranks);
 }
 
 enum berth_status batching_parts(const struct berth_config *config, int64_t ranks, int64_t *parts,
@@ -86,7 +97,7 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
         (struct batch_extent){.tokens = INT64_MAX, .sequences = sequences, .masked = INT64_MAX};
     b->accumulation = accumulation > 0 ? accumulation : sequences > 0 ? own / sequences : 0;
     if (sequences * b->accumulation * ranks != b->update_sequences || b->accumulation == 0) {
-        return contradiction(b, sequences, ranks, error);
+        return contradiction(config, ranks, error);
     }
     divide_among_parts(b, ranks, micro == 0);
     return BERTH_OK;
