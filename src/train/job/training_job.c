@@ -2,21 +2,14 @@
 #include "train/job/training_job.h"
 
 #include "core/clock.h"
-#include "core/file_partial.h"
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
 #include "model/folder.h"
-#include "report/run_log.h"
-#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/earlier.h"
 #include "train/checkpoint/original.h"
-#include "train/checkpoint/original_write.h"
-#include "train/checkpoint/saver.h"
-#include "train/engine/plan.h"
 #include "train/engine/profile.h"
-#include "train/job/resume.h"
-#include "train/job/training_loop.h"
+#include "train/job/job_parts.h"
 #include "train/job/training_report.h"
 #include "train/machine/machine.h"
 #include "train/machine/rank_settings.h"
@@ -27,41 +20,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-// Everything that a job opens, in the order of opening.
-struct training_job {
-    const struct task *task;
-    struct berth_config config; // including the DeepSpeed file's values
-    struct berth_log log;
-    struct run_log *run_log; // of the first rank, else NULL
-    const volatile int *stop;
-    struct comm *comm, *peers; // as in struct training_job_args
-    struct file_lock lock;
-    struct resume resume;
-    const char *model_folder; // source of shape, vocabulary and, without a checkpoint, weights
-    struct model_files files;
-    struct task_set train;
-    struct feed feed;
-    struct evaluation evaluation;
-    int has_evaluation;
-    struct device *device;
-    struct state_share share;
-    struct batching batching;
-    struct schedule schedule;
-    struct engine_shape shape;
-    int64_t micro_batches; // of this rank, in the largest update
-    struct state state;
-    struct engine engine;
-    struct updater updater;
-    struct progress progress;
-    struct checkpoint_content content;
-    struct saver saver; // --async_save
-    double begin;
-};
-
-static int is_first(const struct training_job *job) {
-    return job->comm->rank == 0;
-}
 
 // One of several that train a model each.
 static int is_worker(const struct training_job *job) {
@@ -303,102 +261,6 @@ static enum berth_status read_inputs(struct training_job *job, struct berth_erro
     return BERTH_OK;
 }
 
-// --- the plan -----------------------------------------------------------------------------------
-
-static enum berth_status find_shape(struct training_job *job, int64_t *micro_batches,
-                                    struct berth_error *error) {
-    static const struct batch_extent least = {.tokens = 1, .sequences = 1, .max_length = 1};
-    struct batching_worst worst;
-    const struct batching_rank rank = {&job->files.shape, job->comm->rank, job->comm->size};
-    TRY(job->feed.kind->find_worst(&job->feed, &job->batching, &rank, &worst, error));
-    *micro_batches = worst.micro_batches;
-    job->shape =
-        (struct engine_shape){.train = batch_extent_larger(&worst.micro, &least),
-                              .gradient_checkpointing = job->config.gradient_checkpointing};
-    if (job->has_evaluation) {
-        job->shape.infer = job->evaluation.extent;
-    }
-    return BERTH_OK;
-}
-
-static size_t level_bytes(const struct training_job *job) {
-    return updater_level_bytes(&job->files.table, (int)(job->batching.parts / job->comm->size));
-}
-
-// What the plan is made of, of this rank.
-static enum berth_status measure_plan(struct training_job *job, struct berth_error *error) {
-    job->state =
-        (struct state){.device = job->device, .table = &job->files.table, .share = job->share};
-    TRY(machine_compute_dtype(&job->config, job->peers, job->device, &job->log, &job->state.compute,
-                              error));
-    return find_shape(job, &job->micro_batches, error);
-}
-
-static int takes_copy(const struct training_job *job) {
-    return job->config.async_save && !job->config.skip_checkpoint;
-}
-
-static size_t saving_bytes(const struct training_job *job) {
-    const struct param_table *table = &job->files.table;
-    const size_t copy = takes_copy(job) ? saver_bytes(table, &job->share) : 0;
-    return copy +
-           (is_first(job) && original_is_written(&job->config) ? original_write_bytes(table) : 0);
-}
-
-static struct plan_args memory_of(const struct training_job *job) {
-    const struct update_rules rules =
-        update_rules_of(&job->config, &job->files.shape, job->state.compute);
-    return (struct plan_args){
-        .state = &job->state,
-        .config = &job->files.shape,
-        .shape = &job->shape,
-        .update_sequences = job->batching.update_sequences,
-        .texts = (int64_t)packer_texts(&job->train.source),
-        .group = (int64_t)packer_group(&job->train.source),
-        .comm = job->peers,
-        .exchange =
-            job->comm->bytes + range_exchange_bytes(job->comm, job->device, job->files.table.total),
-        .levels = level_bytes(job),
-        .shared = all_reduce_shared_bytes(job->comm, &job->share, update_wire(&rules)),
-        .data = feed_bytes(&job->feed, &job->batching),
-        .saving = saving_bytes(job),
-        .log = &job->log};
-}
-
-// All ranks write checkpoints beside the updates, or none does.
-static enum berth_status settle_saving(struct training_job *job, struct berth_error *error) {
-    const struct plan_args memory = memory_of(job);
-    int is_short = takes_copy(job) && !plan_memory_fits(&memory);
-    if (job->config.async_save && job->config.skip_checkpoint) {
-        log_note(&job->log, "async_save has no effect without checkpoints");
-    }
-    TRY(job->comm->agree(job->comm, BERTH_OK, &is_short, error));
-    if (is_short) {
-        log_note(&job->log,
-                 "async_save: no memory for a copy of weights and moments, %zu MiB: checkpoints "
-                 "are written between updates",
-                 (size_t)(memory.saving >> 20));
-        job->config.async_save = 0;
-    }
-    return BERTH_OK;
-}
-
-static enum berth_status make_plan(const struct training_job *job, struct berth_error *error) {
-    const struct training_plan plan = {.config = &job->config,
-                                       .ranks = job->comm->size,
-                                       .files = &job->files,
-                                       .batching = &job->batching,
-                                       .schedule = &job->schedule,
-                                       .micro_batches = job->micro_batches,
-                                       .train = &job->train,
-                                       .evaluation = job->has_evaluation ? &job->evaluation : NULL,
-                                       .model_folder = job->model_folder,
-                                       .resume_folder = job->resume.folder};
-    const struct plan_args memory = memory_of(job);
-    training_report_plan(&plan, &job->log);
-    return plan_memory_admit(&memory, NULL, error);
-}
-
 // --- weights ------------------------------------------------------------------------------------
 
 // A checkpoint that provided the model's shape and vocabulary, or that is in the output folder, may
@@ -467,8 +329,9 @@ static enum berth_status fill_state(struct training_job *job, struct berth_error
     TRY(engine_init(&job->engine, &job->state, job->comm, &job->files.shape, &job->shape, error));
     TRY(updater_init(&job->updater, &job->engine, &rules, job->batching.update_sequences, error));
     range_exchange_note(&job->updater.all_reduce.exchange, &job->log);
-    return takes_copy(job) ? saver_init(&job->saver, &job->content, job->config.output_dir, error)
-                           : BERTH_OK;
+    return job_takes_copy(job)
+               ? saver_init(&job->saver, &job->content, job->config.output_dir, error)
+               : BERTH_OK;
 }
 
 // --- results -------------------------------------------------------------------------------------
@@ -476,10 +339,11 @@ static enum berth_status fill_state(struct training_job *job, struct berth_error
 static enum berth_status write_outputs(struct training_job *job, const struct training_result *loop,
                                        struct berth_error *error) {
     const char *folder = job->config.output_dir;
-    TRY(comm_settle(job->comm, is_first(job) ? file_lock_check(&job->lock, error) : BERTH_OK,
+    TRY(comm_settle(job->comm, job_is_first(job) ? file_lock_check(&job->lock, error) : BERTH_OK,
                     error));
     TRY(checkpoint_write_model(&job->content, folder, error));
-    if (!is_first(job) || loop->evaluated_step != loop->model_step || loop->evaluated_step < 0) {
+    if (!job_is_first(job) || loop->evaluated_step != loop->model_step ||
+        loop->evaluated_step < 0) {
         return BERTH_OK;
     }
     struct task_results results = {.use = TASK_VALIDATE,
@@ -597,7 +461,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
                                  .schedule = &job->schedule,
                                  .feed = &job->feed,
                                  .content = &job->content,
-                                 .saver = takes_copy(job) ? &job->saver : NULL,
+                                 .saver = job_takes_copy(job) ? &job->saver : NULL,
                                  .evaluation = job->has_evaluation ? &job->evaluation : NULL};
     struct training_result done;
     job->stop = stop;
@@ -622,7 +486,7 @@ enum berth_status training_job_train(struct training_job *job, const volatile in
                                        .train = &job->train,
                                        .config = &job->config,
                                        .seconds = clock_now() - job->begin};
-    return is_first(job) ? training_report_summary(&summary, &job->log, error) : BERTH_OK;
+    return job_is_first(job) ? training_report_summary(&summary, &job->log, error) : BERTH_OK;
 }
 
 // The output folder and what to resume from, by the first rank. Others resume from the same.
@@ -664,7 +528,7 @@ static enum berth_status start(struct training_job *job, struct berth_error *err
     if (status == BERTH_NO_MEMORY && !job->device->is_host) {
         empty_state(job);
         job->state = planned;
-        const struct plan_args memory = memory_of(job);
+        const struct plan_args memory = job_memory(job);
         plan_memory_advise(&memory, error);
     }
     return status;
@@ -688,7 +552,7 @@ static enum berth_status open_log(struct training_job *job, struct berth_error *
     if (job->config.report_every > 0 && job->config.report == NULL && !is_worker(job)) {
         log_note(&job->log, "report_every has no effect without --report");
     }
-    if (is_first(job)) {
+    if (job_is_first(job)) {
         TRY(run_log_open(&settings, &job->run_log, error));
         job->log = run_log_log(job->run_log);
     }
@@ -701,12 +565,12 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
     TRY(comm_settle(peers, open_log(job, error), error));
     TRY(comm_settle(peers, settle(job, error), error));
     TRY(compare_settings(job, error));
-    TRY(comm_settle(peers, is_first(job) ? look(job, error) : BERTH_OK, error));
+    TRY(comm_settle(peers, job_is_first(job) ? look(job, error) : BERTH_OK, error));
     TRY(resume_share(&job->resume, job->comm, error));
     TRY(comm_settle(peers, prepare(job, error), error));
-    TRY(comm_settle(peers, measure_plan(job, error), error));
-    TRY(settle_saving(job, error));
-    TRY(comm_settle(peers, make_plan(job, error), error));
+    TRY(comm_settle(peers, job_measure_plan(job, error), error));
+    TRY(job_settle_saving(job, error));
+    TRY(comm_settle(peers, job_make_plan(job, error), error));
     if (job->config.dry_run) {
         return BERTH_OK;
     }
@@ -714,7 +578,7 @@ static enum berth_status open_all(struct training_job *job, struct berth_error *
     TRY(state_compare_ranks(&job->state, job->comm,
                             job->resume.folder != NULL ? job->resume.folder : job->model_folder,
                             error));
-    return comm_settle(peers, is_first(job) ? make_output(job, error) : BERTH_OK, error);
+    return comm_settle(peers, job_is_first(job) ? make_output(job, error) : BERTH_OK, error);
 }
 
 enum berth_status training_job_open(const struct training_job_args *args,

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training job, for the files that make it: training_job.c (opening, weights, results) and
+// job_plan.c. Nobody else includes it.
+#ifndef BERTH_TRAIN_JOB_PARTS_H
+#define BERTH_TRAIN_JOB_PARTS_H
+
+#include "core/file_partial.h"
+#include "report/run_log.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/saver.h"
+#include "train/engine/plan.h"
+#include "train/job/resume.h"
+#include "train/job/training_job.h"
+#include "train/job/training_loop.h"
+
+// Everything that a job opens, in the order of opening.
+struct training_job {
+    const struct task *task;
+    struct berth_config config; // including the DeepSpeed file's values
+    struct berth_log log;
+    struct run_log *run_log; // of the first rank, else NULL
+    const volatile int *stop;
+    struct comm *comm, *peers; // as in struct training_job_args
+    struct file_lock lock;
+    struct resume resume;
+    const char *model_folder; // source of shape, vocabulary and, without a checkpoint, weights
+    struct model_files files;
+    struct task_set train;
+    struct feed feed;
+    struct evaluation evaluation;
+    int has_evaluation;
+    struct device *device;
+    struct state_share share;
+    struct batching batching;
+    struct schedule schedule;
+    struct engine_shape shape;
+    int64_t micro_batches; // of this rank, in the largest update
+    struct state state;
+    struct engine engine;
+    struct updater updater;
+    struct progress progress;
+    struct checkpoint_content content;
+    struct saver saver; // --async_save
+    double begin;
+};
+
+static inline int job_is_first(const struct training_job *job) {
+    return job->comm->rank == 0;
+}
+
+// Whether checkpoints are written beside the updates, from a copy of weights and moments.
+static inline int job_takes_copy(const struct training_job *job) {
+    return job->config.async_save && !job->config.skip_checkpoint;
+}
+
+// job_plan.c: what the job needs, before anything large is allocated. First the shapes of this
+// rank's batches, and what it computes in.
+enum berth_status job_measure_plan(struct training_job *job, struct berth_error *error);
+// All ranks write checkpoints beside the updates, or none does.
+enum berth_status job_settle_saving(struct training_job *job, struct berth_error *error);
+// Reports the plan; BERTH_NO_MEMORY if the machine's memory does not suffice.
+enum berth_status job_make_plan(const struct training_job *job, struct berth_error *error);
+struct plan_args job_memory(const struct training_job *job);
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan of a training job: the largest batches, the memory, and what the report says of both.
+#include "train/checkpoint/original_write.h"
+#include "train/job/job_parts.h"
+#include "train/job/training_report.h"
+#include "train/machine/machine.h"
+
+static enum berth_status find_shape(struct training_job *job, int64_t *micro_batches,
+                                    struct berth_error *error) {
+    static const struct batch_extent least = {.tokens = 1, .sequences = 1, .max_length = 1};
+    struct batching_worst worst;
+    const struct batching_rank rank = {&job->files.shape, job->comm->rank, job->comm->size};
+    TRY(job->feed.kind->find_worst(&job->feed, &job->batching, &rank, &worst, error));
+    *micro_batches = worst.micro_batches;
+    job->shape =
+        (struct engine_shape){.train = batch_extent_larger(&worst.micro, &least),
+                              .gradient_checkpointing = job->config.gradient_checkpointing};
+    if (job->has_evaluation) {
+        job->shape.infer = job->evaluation.extent;
+    }
+    return BERTH_OK;
+}
+
+static size_t level_bytes(const struct training_job *job) {
+    return updater_level_bytes(&job->files.table, (int)(job->batching.parts / job->comm->size));
+}
+
+enum berth_status job_measure_plan(struct training_job *job, struct berth_error *error) {
+    job->state =
+        (struct state){.device = job->device, .table = &job->files.table, .share = job->share};
+    TRY(machine_compute_dtype(&job->config, job->peers, job->device, &job->log, &job->state.compute,
+                              error));
+    return find_shape(job, &job->micro_batches, error);
+}
+
+static size_t saving_bytes(const struct training_job *job) {
+    const struct param_table *table = &job->files.table;
+    const size_t copy = job_takes_copy(job) ? saver_bytes(table, &job->share) : 0;
+    return copy + (job_is_first(job) && original_is_written(&job->config)
+                       ? original_write_bytes(table)
+                       : 0);
+}
+
+struct plan_args job_memory(const struct training_job *job) {
+    const struct update_rules rules =
+        update_rules_of(&job->config, &job->files.shape, job->state.compute);
+    return (struct plan_args){
+        .state = &job->state,
+        .config = &job->files.shape,
+        .shape = &job->shape,
+        .update_sequences = job->batching.update_sequences,
+        .texts = (int64_t)packer_texts(&job->train.source),
+        .group = (int64_t)packer_group(&job->train.source),
+        .comm = job->peers,
+        .exchange =
+            job->comm->bytes + range_exchange_bytes(job->comm, job->device, job->files.table.total),
+        .levels = level_bytes(job),
+        .shared = all_reduce_shared_bytes(job->comm, &job->share, update_wire(&rules)),
+        .data = feed_bytes(&job->feed, &job->batching),
+        .saving = saving_bytes(job),
+        .log = &job->log};
+}
+
+enum berth_status job_settle_saving(struct training_job *job, struct berth_error *error) {
+    const struct plan_args memory = job_memory(job);
+    int is_short = job_takes_copy(job) && !plan_memory_fits(&memory);
+    if (job->config.async_save && job->config.skip_checkpoint) {
+        log_note(&job->log, "async_save has no effect without checkpoints");
+    }
+    TRY(job->comm->agree(job->comm, BERTH_OK, &is_short, error));
+    if (is_short) {
+        log_note(&job->log,
+                 "async_save: no memory for a copy of weights and moments, %zu MiB: checkpoints "
+                 "are written between updates",
+                 (size_t)(memory.saving >> 20));
+        job->config.async_save = 0;
+    }
+    return BERTH_OK;
+}
+
+enum berth_status job_make_plan(const struct training_job *job, struct berth_error *error) {
+    const struct training_plan plan = {.config = &job->config,
+                                       .ranks = job->comm->size,
+                                       .files = &job->files,
+                                       .batching = &job->batching,
+                                       .schedule = &job->schedule,
+                                       .micro_batches = job->micro_batches,
+                                       .train = &job->train,
+                                       .evaluation = job->has_evaluation ? &job->evaluation : NULL,
+                                       .model_folder = job->model_folder,
+                                       .resume_folder = job->resume.folder};
+    const struct plan_args memory = job_memory(job);
+    training_report_plan(&plan, &job->log);
+    return plan_memory_admit(&memory, NULL, error);
+}
