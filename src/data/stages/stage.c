@@ -117,18 +117,30 @@ static enum berth_status tidy(const struct stage *stage, const char *folder, con
     return status;
 }
 
-static int is_whole(const struct stage *stage, const char *name, const json *entry) {
+static enum berth_status check_size(const char *path, const json *bytes,
+                                    struct berth_error *error) {
     struct file_reader file;
-    char *path = path_join(stage->folder, name);
-    int whole = 0;
-    if (json_is_null_value(json_member(entry, "bytes"))) {
-        whole = 1; // no result: no file
-    } else if (path != NULL && file_reader_open(&file, path, NULL) == BERTH_OK) {
-        whole = file.size == (uint64_t)json_as_integer(json_member(entry, "bytes"));
-        file_reader_close(&file);
+    TRY(file_reader_open(&file, path, error));
+    const int is_same = file.size == (uint64_t)json_as_integer(bytes);
+    const enum berth_status status =
+        is_same ? BERTH_OK
+                : error_set(error, BERTH_BAD_DATA, "%s: expected %lld bytes, found %" PRIu64, path,
+                            (long long)json_as_integer(bytes), file.size);
+    file_reader_close(&file);
+    return status;
+}
+
+static enum berth_status check_whole(const struct stage *stage, const char *name, const json *entry,
+                                     struct berth_error *error) {
+    const json *bytes = json_member(entry, "bytes");
+    if (json_is_null_value(bytes)) {
+        return BERTH_OK; // no result: no file
     }
+    char *path = path_join(stage->folder, name);
+    const enum berth_status status =
+        path != NULL ? check_size(path, bytes, error) : file_no_path(error);
     memory_free(path);
-    return whole;
+    return status;
 }
 
 // --- the manifest -------------------------------------------------------------------------------
@@ -177,7 +189,7 @@ static enum berth_status take_files(struct stage *stage, const json *object,
     TRY(json_get_boolean(object, stage->path, "complete", &stage->complete, error));
     int failed = 0;
     while (json_walk_next(&walk)) {
-        if (is_whole(stage, walk.key, walk.value)) {
+        if (check_whole(stage, walk.key, walk.value, NULL) == BERTH_OK) {
             failed |= json_set(stage->files, walk.key, json_copy_deep(walk.value));
         } else {
             stage->complete = 0;
@@ -250,31 +262,65 @@ static char *list_path(const struct stage *stage, int rank) {
     return path;
 }
 
-// Takes the entries of a list whose files are whole. One that is damaged, or of other settings, has
-// none: its files are made again.
-static enum berth_status absorb(struct stage *stage, const char *path, struct berth_error *error) {
-    json *object;
-    int failed = 0;
-    if (json_read_file(path, &object, NULL) != BERTH_OK) {
-        return BERTH_OK;
-    }
-    struct json_walk walk = {.object = json_member(object, "files")};
-    const int is_good = json_is_object_value(walk.object) &&
-                        same_settings(stage, object, NULL) == BERTH_OK &&
-                        check_files(walk.object, path, NULL) == BERTH_OK;
-    while (is_good && json_walk_next(&walk)) {
-        if (is_whole(stage, walk.key, walk.value)) {
-            failed |= json_set(stage->files, walk.key, json_copy_deep(walk.value));
-        }
-    }
-    json_free(object);
-    return failed ? error_no_memory(error, 0, stage->path) : BERTH_OK;
+static enum berth_status read_list(const struct stage *stage, const char *path, json **object,
+                                   struct berth_error *error) {
+    TRY(json_read_file(path, object, error));
+    const json *files = json_member(*object, "files");
+    TRY(json_is_object_value(files)
+            ? BERTH_OK
+            : error_set(error, BERTH_CONFIG, "%s: key \"files\": expected an object", path));
+    TRY(same_settings(stage, *object, error));
+    return check_files(files, path, error);
 }
 
+// `all`: an entry whose file is not whole is an error; else it is left out.
+static enum berth_status take_entries(struct stage *stage, const json *files, int all,
+                                      struct berth_error *error) {
+    struct json_walk walk = {.object = files};
+    while (json_walk_next(&walk)) {
+        const enum berth_status status =
+            check_whole(stage, walk.key, walk.value, all ? error : NULL);
+        if (status != BERTH_OK && all) {
+            return status;
+        }
+        if (status == BERTH_OK &&
+            json_set(stage->files, walk.key, json_copy_deep(walk.value)) != 0) {
+            return error_no_memory(error, 0, stage->path);
+        }
+    }
+    return BERTH_OK;
+}
+
+// The list of a rank of this run: without one of its entries the manifest would lack a file.
+static enum berth_status absorb_all(struct stage *stage, const char *path,
+                                    struct berth_error *error) {
+    json *object = NULL;
+    enum berth_status status = read_list(stage, path, &object, error);
+    if (status == BERTH_OK) {
+        status = take_entries(stage, json_member(object, "files"), 1, error);
+    }
+    json_free(object);
+    return status;
+}
+
+// The list of an earlier run: its entries whose files are whole. A list that is damaged, or of
+// other settings, has none: its files are made again.
+static enum berth_status absorb_whole(struct stage *stage, const char *path,
+                                      struct berth_error *error) {
+    json *object = NULL;
+    enum berth_status status = BERTH_OK;
+    if (read_list(stage, path, &object, NULL) == BERTH_OK) {
+        status = take_entries(stage, json_member(object, "files"), 0, error);
+    }
+    json_free(object);
+    return status;
+}
+
+typedef enum berth_status take_list(struct stage *stage, const char *path,
+                                    struct berth_error *error);
+
 // Calls `take` for each list beside the manifest, and counts them.
-static enum berth_status each_list(struct stage *stage, size_t *count,
-                                   enum berth_status (*take)(struct stage *, const char *,
-                                                             struct berth_error *),
+static enum berth_status each_list(struct stage *stage, size_t *count, take_list *take,
                                    struct berth_error *error) {
     const char *base = base_name(stage->path);
     const size_t length = strlen(base);
@@ -303,7 +349,8 @@ static enum berth_status remove_list(struct stage *stage, const char *path,
 }
 
 // Saves before it removes what it has taken the entries of.
-static enum berth_status absorb_lists(struct stage *stage, struct berth_error *error) {
+static enum berth_status absorb_lists(struct stage *stage, take_list *absorb,
+                                      struct berth_error *error) {
     size_t count;
     TRY(each_list(stage, &count, absorb, error));
     if (count == 0) {
@@ -323,7 +370,7 @@ static enum berth_status open_first(struct stage *stage, struct berth_error *err
     TRY(tidy(stage, stage->folder, "", &others, error));
     if (file_exists(stage->path)) {
         TRY(load(stage, error));
-        return absorb_lists(stage, error);
+        return absorb_lists(stage, absorb_whole, error);
     }
     if (others) {
         return error_set(error, BERTH_CANT_CREATE,
@@ -487,7 +534,7 @@ static enum berth_status gather(struct stage *stage, double *put, struct berth_e
     enum berth_status status = BERTH_OK;
     if (comm->rank == 0) {
         status = check_lists(stage, put, error);
-        status = status == BERTH_OK ? absorb_lists(stage, error) : status;
+        status = status == BERTH_OK ? absorb_lists(stage, absorb_all, error) : status;
     }
     return comm_settle(comm, status, error);
 }
@@ -538,7 +585,7 @@ void stage_close(struct stage *stage) {
         (void)stage_save(stage, NULL); // else these files are made again
     }
     if (owns && stage_ranks(stage->comm) > 1 && stage->lock.descriptor >= 0) {
-        (void)absorb_lists(stage, NULL); // else the next run does
+        (void)absorb_lists(stage, absorb_whole, NULL); // else the next run does
     }
     const int leaves_nothing = owns && !is_begun(stage);
     if (leaves_nothing) {
