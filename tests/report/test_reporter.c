@@ -162,17 +162,17 @@ static void a_long_bar_loses_no_facts(void **state) {
 
 static void train_with_facts(struct berth_log log) {
     struct berth_field step[] = {log_integer("step", 1), log_real("loss", 0.5)};
-    log_progress(&log, "train", 0, 48700);
+    log_progress(&log, "train", 0, 4870000);
     nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     log_fields(&log, BERTH_RECORD_STEP, NULL, step, 2);
-    log_progress(&log, "train", 3, 48700);
+    log_progress(&log, "train", 3, 4870000);
 }
 
 // Facts are left out whole, the last ones first.
 static void a_narrow_bar_has_whole_facts(void **state) {
     static struct output output;
     static const char *const widths[] = {"60", "40", "25"};
-    static const char *const ends[] = {"  loss 0.5000\033[K", "/s\033[K", "3/48700\033[K"};
+    static const char *const ends[] = {"  loss 0.5000\033[K", "/s\033[K", "3/4870000\033[K"};
     struct berth_config config = plain_config();
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         setenv("COLUMNS", widths[i], 1);
