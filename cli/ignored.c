@@ -78,7 +78,7 @@ const struct option_row cli_ignored[] = {
     {SWITCH("enable_jit_checkpoint"), IGNORED, .help = "a run that is stopped saves itself"},
     {CLI_TEXT("data_seed", NULL), IGNORED, .help = "--seed decides the order of the data, too"},
     {SWITCH("ignore_mismatched_sizes"), IGNORED,
-     .help = "a head for another number of classes starts anew"},
+     .help = "a head that does not fit is newly initialised"},
     {SWITCH("use_fast_tokenizer"), IGNORED, .help = "there is one tokenizer"},
     {CLI_TEXT("dataset_config_name", NULL), IGNORED, .help = "--dataset_name decides"},
     {CLI_TEXT("token", NULL), .aliases = "use_auth_token hub_token", .alone = "true", IGNORED,

@@ -18,6 +18,9 @@ const struct special_token special_tokens[SPECIAL_TOKENS] = {{"unk_token", "[UNK
                                                              {"cls_token", "[CLS]"},
                                                              {"mask_token", "[MASK]"}};
 
+const char *const other_token_keys[OTHER_TOKEN_KEYS] = {
+    "additional_special_tokens", "extra_special_tokens", "bos_token", "eos_token"};
+
 enum berth_status folder_read_object(const char *folder, const char *name, json **object,
                                      struct berth_error *error) {
     *object = NULL;

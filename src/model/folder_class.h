@@ -19,6 +19,11 @@ struct special_token {
 #define SPECIAL_TOKENS 5
 extern const struct special_token special_tokens[SPECIAL_TOKENS];
 
+// Keys of the tokens that are special beside BERT's: a list, an object of names and tokens, or one
+// token.
+#define OTHER_TOKEN_KEYS 4
+extern const char *const other_token_keys[OTHER_TOKEN_KEYS];
+
 // The object in a file of the folder; NULL if there is none.
 enum berth_status folder_read_object(const char *folder, const char *name, json **object,
                                      struct berth_error *error);

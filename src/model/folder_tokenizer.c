@@ -215,11 +215,10 @@ static int set_rules(json *settings, const struct text_rules *rules) {
 
 // Settings of the source's vocabulary, which another one does not have.
 static int forget_tokens(json *settings) {
-    static const char *const keys[] = {"added_tokens_decoder", "additional_special_tokens",
-                                       "extra_special_tokens", "bos_token", "eos_token"};
     int failed = 0;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        json_remove(settings, keys[i]);
+    json_remove(settings, "added_tokens_decoder");
+    for (size_t i = 0; i < OTHER_TOKEN_KEYS; i++) {
+        json_remove(settings, other_token_keys[i]);
     }
     for (size_t i = 0; i < SPECIAL_TOKENS; i++) {
         failed |= json_set(settings, special_tokens[i].key, json_new_text(special_tokens[i].text));

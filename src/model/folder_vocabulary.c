@@ -4,6 +4,7 @@
 // tokenizer_config.json replaces special_tokens_map.json and added_tokens.json.
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "core/utf8.h"
 #include "model/folder.h"
 #include "model/folder_class.h"
@@ -76,12 +77,6 @@ static enum berth_status check_names(const char *file, const json *object,
 
 // --- added tokens -------------------------------------------------------------------------------
 
-// Keys of the tokens that are special beside BERT's: a list, an object of names and tokens, or one
-// token.
-static const char *const list_keys[] = {"additional_special_tokens", "extra_special_tokens",
-                                        "bos_token", "eos_token"};
-#define LIST_KEYS (sizeof list_keys / sizeof *list_keys)
-
 static enum berth_status add_token(struct vocabulary_file *file, const struct source *source,
                                    const json *token, int64_t id, struct berth_error *error) {
     const char *text = text_of(token);
@@ -127,9 +122,9 @@ static const json *next_token(struct token_walk *walk) {
 
 static enum berth_status add_lists(struct vocabulary_file *file, const char *name,
                                    const json *object, struct berth_error *error) {
-    for (size_t i = 0; i < LIST_KEYS; i++) {
-        const struct source source = {.file = name, .key = list_keys[i], .object = object};
-        struct token_walk walk = walk_tokens(object, list_keys[i]);
+    for (size_t i = 0; i < OTHER_TOKEN_KEYS; i++) {
+        const struct source source = {.file = name, .key = other_token_keys[i], .object = object};
+        struct token_walk walk = walk_tokens(object, other_token_keys[i]);
         const json *token;
         while ((token = next_token(&walk)) != NULL) {
             TRY(add_token(file, &source, token, -1, error));
@@ -165,9 +160,8 @@ static int compare_ids(const void *a, const void *b) {
 }
 
 static int64_t id_of(const char *text) {
-    char *end;
-    const long long id = strtoll(text, &end, 10);
-    return end != text && *end == '\0' ? id : -1;
+    int64_t id;
+    return number_parse_integer(text, &id) ? id : -1;
 }
 
 // "added_tokens_decoder" has ids as keys, added_tokens.json has them as values.
@@ -209,9 +203,9 @@ struct token_files {
 
 static int is_special(const struct token_files *files, const char *text) {
     int found = 0;
-    for (size_t i = 0; i < LIST_KEYS; i++) {
-        found |= lists(files->settings, list_keys[i], text);
-        found |= lists(files->specials, list_keys[i], text);
+    for (size_t i = 0; i < OTHER_TOKEN_KEYS; i++) {
+        found |= lists(files->settings, other_token_keys[i], text);
+        found |= lists(files->specials, other_token_keys[i], text);
     }
     return found;
 }

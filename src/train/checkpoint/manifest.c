@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "format/checksum/digest.h"
 #include "format/json/json.h"
 
@@ -154,10 +155,8 @@ static enum berth_status verify_file(const char *folder, const char *name, const
 static int may_be_read(const char *name) {
     const char *slash = strrchr(name, '/');
     const char *last = slash != NULL ? slash + 1 : name;
-    const size_t length = strlen(last);
     return name[0] != '.' && last[0] != '.' &&
-           (strcmp(last, "vocab.txt") == 0 ||
-            (length >= 5 && strcmp(last + length - 5, ".json") == 0));
+           (strcmp(last, "vocab.txt") == 0 || text_ends_with(last, ".json"));
 }
 
 static enum berth_status verify_name(const struct file_visit *visit, const char *name,

@@ -103,9 +103,13 @@ static enum berth_status resolve_sizes(struct batching *b, const struct berth_co
     return BERTH_OK;
 }
 
+static double updates_of_epochs(const struct berth_config *config, double updates_per_epoch) {
+    return ceil(config->num_train_epochs * updates_per_epoch - 1e-9);
+}
+
 static enum berth_status count_steps(struct batching *batching, const struct berth_config *config,
                                      double updates_per_epoch, struct berth_error *error) {
-    double steps = ceil(config->num_train_epochs * updates_per_epoch - 1e-9);
+    const double steps = updates_of_epochs(config, updates_per_epoch);
     if (config->max_steps <= 0 && !(steps >= 0 && steps <= 1e12)) {
         return error_set(error, BERTH_CONFIG,
                          "num_train_epochs %g does not give a valid number of updates",
@@ -120,7 +124,7 @@ enum berth_status batching_resolve(struct batching *batching, const struct berth
     *batching = (struct batching){.seed = (uint64_t)config->seed, .features = features};
     TRY(batching_parts(config, ranks, &batching->parts, error));
     TRY(resolve_sizes(batching, config, ranks, error));
-    int64_t updates = (features + batching->update_sequences - 1) / batching->update_sequences;
+    int64_t updates = quotient_up(features, batching->update_sequences);
     if (config->max_steps_per_epoch > 0 && config->max_steps_per_epoch < updates) {
         updates = config->max_steps_per_epoch;
     }
@@ -185,9 +189,10 @@ enum berth_status batching_run_on(struct batching *batching, const struct berth_
 
 // Updates of all epochs, which nothing ends earlier.
 static int64_t whole_epochs(const struct batching *b, const struct berth_config *config) {
-    const int64_t last = config->dataloader_drop_last ? 0 : b->update_sequences - 1;
-    const int64_t updates = (b->features + last) / b->update_sequences;
-    return (int64_t)ceil(config->num_train_epochs * (double)updates - 1e-9);
+    const int64_t updates = config->dataloader_drop_last
+                                ? b->features / b->update_sequences
+                                : quotient_up(b->features, b->update_sequences);
+    return (int64_t)updates_of_epochs(config, (double)updates);
 }
 
 // As Google's programs count: int(examples / train_batch_size * num_train_epochs).
