@@ -363,7 +363,8 @@ const struct option_row option_rows[] = {
     {INTEGER("learning-rate", warmup_steps, "0"), NOTED, .jobs = JOB_TRAIN, AT_LEAST(0),
      .unit = "N", DEEPSPEED("scheduler.params.warmup_num_steps", "1000"),
      .aliases = "num_warmup_steps",
-     .help = "number of updates for warm-up; 0, where it is given without warmup_proportion: none",
+     .help = "number of updates for warm-up, below 1 a share of them; a given 0 is no warm-up, "
+             "unless warmup_proportion is given, too",
      .shown = "as warmup_proportion says"},
     {FLAG("learning-rate", warmup_round_up, "false"), NOTED, .jobs = JOB_TRAIN,
      .help = "round the number of updates that warmup_proportion makes up, as transformers does"},
