@@ -107,7 +107,7 @@ static enum berth_status write_with_tokens(const struct conversion *conversion, 
     struct text_rules rules;
     name_model(conversion->input, name, sizeof name);
     int pooling;
-    TRY(folder_text_rules(conversion->input, &rules, error));
+    TRY(folder_text_rules(conversion->input, NULL, &rules, error));
     TRY(find_pooling(conversion, &pooling, error));
     struct export_gguf export = {.config = &conversion->config,
                                  .table = &conversion->table,
@@ -142,7 +142,7 @@ static enum berth_status write_with_vocabulary(const struct conversion *conversi
 
 static enum berth_status read_vocabulary(const struct conversion *conversion, const char *path,
                                          struct vocabulary *vocabulary, struct berth_error *error) {
-    struct vocabulary_file file;
+    struct vocabulary_file file = {0};
     const char *own = conversion->vocab_file == NULL ? conversion->input : NULL;
     enum berth_status status = folder_read_vocabulary(own, path, &file, error);
     if (status == BERTH_OK) {
@@ -202,7 +202,7 @@ static enum berth_status check_gguf(const struct conversion *conversion,
                          "convert it to onnx",
                          conversion->input, bert_activation_name(activation));
     }
-    TRY(folder_text_rules(conversion->input, &rules, error));
+    TRY(folder_text_rules(conversion->input, NULL, &rules, error));
     if (!rules.tokenize_chinese_chars) {
         log_warning(
             &conversion->log,

@@ -87,9 +87,14 @@ enum berth_status folder_check_vocab(const struct bert_config *config, const cha
 // Newly allocated; NULL after an error.
 enum berth_status folder_vocabulary_path(const char *folder, char **path,
                                          struct berth_error *error);
+// The same. If tokenizer.json had to be opened for that, *file, empty before, keeps it, so that
+// folder_read_vocabulary does not read it again. Call vocabulary_file_done, even on failure.
+enum berth_status folder_find_vocabulary(const char *folder, char **path,
+                                         struct vocabulary_file *file, struct berth_error *error);
 // Reads the vocabulary at that path and the tokens that the folder's other files add to it; with
-// `folder` NULL, only the file at `path`. A special token of another name than BERT's is refused.
-// Call vocabulary_file_done afterwards, even on failure.
+// `folder` NULL, only the file at `path`. *file is empty or from folder_find_vocabulary. A special
+// token of another name than BERT's is refused. Call vocabulary_file_done afterwards, even on
+// failure.
 enum berth_status folder_read_vocabulary(const char *folder, const char *path,
                                          struct vocabulary_file *file, struct berth_error *error);
 
@@ -108,8 +113,9 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
 int folder_name_casing(const char *folder);
 // Reads the folder's text rules, as transformers does. If tokenizer_class (or model_type in
 // config.json) is BERT's: from tokenizer_config.json; for the casing then from the folder's name;
-// else text_rules_usual. Otherwise from the normalizer of tokenizer.json, if there is one.
-enum berth_status folder_text_rules(const char *folder, struct text_rules *rules,
-                                    struct berth_error *error);
+// else text_rules_usual. Otherwise from the normalizer of tokenizer.json, if there is one. `file`
+// is the folder's vocabulary, if it has been read, or NULL.
+enum berth_status folder_text_rules(const char *folder, const struct vocabulary_file *file,
+                                    struct text_rules *rules, struct berth_error *error);
 
 #endif

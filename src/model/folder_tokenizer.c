@@ -64,8 +64,14 @@ static enum berth_status apply_settings(const json *settings, struct text_rules 
 }
 
 // Sets *found to whether the folder has a tokenizer.json of BERT's.
-static enum berth_status read_normalizer(const char *folder, struct text_rules *rules, int *found,
+static enum berth_status read_normalizer(const char *folder, const struct vocabulary_file *file,
+                                         struct text_rules *rules, int *found,
                                          struct berth_error *error) {
+    if (file != NULL && file->has_rules) {
+        *rules = file->rules;
+        *found = 1;
+        return BERTH_OK;
+    }
     char *path = folder_file(folder, TOKENIZER_FILE);
     enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
     *found = path != NULL && file_exists(path);
@@ -79,12 +85,13 @@ static enum berth_status read_normalizer(const char *folder, struct text_rules *
 // For BERT's class, a key that the settings lack has the class's default, whatever the normalizer
 // says.
 static enum berth_status combine_rules(const char *folder, const json *settings,
-                                       struct text_rules *rules, struct berth_error *error) {
+                                       const struct vocabulary_file *file, struct text_rules *rules,
+                                       struct berth_error *error) {
     struct folder_class class;
     int found = 0;
     TRY(folder_find_class(folder, settings, &class, error));
     if (class.kind != CLASS_OF_BERT) {
-        enum berth_status status = read_normalizer(folder, rules, &found, error);
+        enum berth_status status = read_normalizer(folder, file, rules, &found, error);
         if (class.kind == CLASS_OTHER &&
             (status == BERTH_CONFIG || (status == BERTH_OK && !found))) {
             return refuse_class(&class, error);
@@ -94,13 +101,13 @@ static enum berth_status combine_rules(const char *folder, const json *settings,
     return found ? BERTH_OK : apply_settings(settings, rules, error);
 }
 
-enum berth_status folder_text_rules(const char *folder, struct text_rules *rules,
-                                    struct berth_error *error) {
+enum berth_status folder_text_rules(const char *folder, const struct vocabulary_file *file,
+                                    struct text_rules *rules, struct berth_error *error) {
     json *settings;
     *rules = text_rules_usual;
     rules->lower_case = folder_name_casing(folder) != 0;
     TRY(folder_read_object(folder, SETTINGS_FILE, &settings, error));
-    enum berth_status status = combine_rules(folder, settings, rules, error);
+    enum berth_status status = combine_rules(folder, settings, file, rules, error);
     json_free(settings);
     return status == BERTH_OK ? BERTH_OK : error_prefix(error, status, "%s", folder);
 }
@@ -326,7 +333,7 @@ enum berth_status folder_copy_tokenizer(const char *source, const char *vocab_pa
     int same_vocab, has;
     TRY(has_settings(source, &has, error));
     if (source != NULL) {
-        TRY(folder_text_rules(source, &own, error));
+        TRY(folder_text_rules(source, NULL, &own, error));
     }
     const int same_rules = rules == NULL || is_same(rules, &own);
     TRY(copy_words(source, vocab_path, target, &same_vocab, error));

@@ -15,7 +15,8 @@
 // --- which file ---------------------------------------------------------------------------------
 
 // Where the class builds the tokenizer itself, one that is not BERT's yields to vocab.txt.
-static enum berth_status prefer_whole(const char *folder, const char *whole, int *use_whole,
+static enum berth_status prefer_whole(const char *folder, const char *whole,
+                                      struct vocabulary_file *file, int *use_whole,
                                       struct berth_error *error) {
     json *settings;
     struct folder_class class;
@@ -25,24 +26,36 @@ static enum berth_status prefer_whole(const char *folder, const char *whole, int
     TRY(status);
     *use_whole = class.kind != CLASS_OF_BERT;
     if (!*use_whole) {
-        status = vocabulary_file_check(whole, error);
+        status = vocabulary_file_open(whole, file, error);
         *use_whole = status == BERTH_OK;
     }
-    return status == BERTH_CONFIG ? BERTH_OK : status;
+    if (status == BERTH_CONFIG) {
+        vocabulary_file_done(file);
+        return BERTH_OK;
+    }
+    return status;
 }
 
-enum berth_status folder_vocabulary_path(const char *folder, char **path,
-                                         struct berth_error *error) {
+enum berth_status folder_find_vocabulary(const char *folder, char **path,
+                                         struct vocabulary_file *file, struct berth_error *error) {
     char *text = folder_file(folder, VOCAB_FILE), *whole = folder_file(folder, TOKENIZER_FILE);
     int use_whole = 0;
     enum berth_status status = text != NULL && whole != NULL ? BERTH_OK : file_no_path(error);
     if (status == BERTH_OK && file_exists(whole)) {
         use_whole = !file_exists(text);
-        status = use_whole ? BERTH_OK : prefer_whole(folder, whole, &use_whole, error);
+        status = use_whole ? BERTH_OK : prefer_whole(folder, whole, file, &use_whole, error);
     }
     *path = status != BERTH_OK ? NULL : use_whole ? whole : text;
     memory_free(*path == text ? NULL : text);
     memory_free(*path == whole ? NULL : whole);
+    return status;
+}
+
+enum berth_status folder_vocabulary_path(const char *folder, char **path,
+                                         struct berth_error *error) {
+    struct vocabulary_file file = {0};
+    enum berth_status status = folder_find_vocabulary(folder, path, &file, error);
+    vocabulary_file_done(&file);
     return status;
 }
 
@@ -297,7 +310,6 @@ static enum berth_status read_additions(const char *folder, struct vocabulary_fi
 enum berth_status folder_read_vocabulary(const char *folder, const char *path,
                                          struct vocabulary_file *file, struct berth_error *error) {
     if (folder != NULL && !file_exists(path)) {
-        *file = (struct vocabulary_file){.rules = text_rules_usual};
         return error_set(error, BERTH_NO_INPUT,
                          "%s: no such file, nor is there a " TOKENIZER_FILE
                          "; the folder needs one of them, or name a vocabulary with --vocab_file",

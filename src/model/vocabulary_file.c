@@ -243,31 +243,24 @@ static enum berth_status check_model(struct vocabulary_file *file, const char *p
     return read_rules(file->object, path, &file->rules, error);
 }
 
-static enum berth_status read_json(const char *path, struct vocabulary_file *file,
-                                   struct berth_error *error) {
-    struct tokens tokens = {.path = path};
+enum berth_status vocabulary_file_open(const char *path, struct vocabulary_file *file,
+                                       struct berth_error *error) {
     TRY(json_read_file(path, &file->object, error));
-    TRY(check_model(file, path, error));
-    enum berth_status status = take_tokens(file, &tokens, error);
-    memory_free(tokens.texts);
-    return status;
+    return check_model(file, path, error);
 }
 
 enum berth_status vocabulary_file_read(const char *path, struct vocabulary_file *file,
                                        struct berth_error *error) {
-    *file = (struct vocabulary_file){.rules = text_rules_usual};
-    return vocabulary_file_is_json(path)
-               ? read_json(path, file, error)
-               : file_read(path, FILE_LIMIT, &file->bytes, &file->length, error);
-}
-
-enum berth_status vocabulary_file_check(const char *path, struct berth_error *error) {
-    struct vocabulary_file file = {0};
-    enum berth_status status = json_read_file(path, &file.object, error);
-    if (status == BERTH_OK) {
-        status = check_model(&file, path, error);
+    struct tokens tokens = {.path = path};
+    if (!vocabulary_file_is_json(path)) {
+        file->rules = text_rules_usual;
+        return file_read(path, FILE_LIMIT, &file->bytes, &file->length, error);
     }
-    json_free(file.object);
+    if (file->object == NULL) {
+        TRY(vocabulary_file_open(path, file, error));
+    }
+    enum berth_status status = take_tokens(file, &tokens, error);
+    memory_free(tokens.texts);
     return status;
 }
 

@@ -38,8 +38,13 @@ struct vocabulary_file {
 int vocabulary_is_usual(const char *token);
 // Whether the path is that of a tokenizer.json (it ends in .json).
 int vocabulary_file_is_json(const char *path);
-// Reads either kind of file; errors name it. Call vocabulary_file_done afterwards, even on failure.
+// Reads either kind of file into an empty *file ({0}), or the rest of the opened one; errors name
+// it. Call vocabulary_file_done afterwards, even on failure.
 enum berth_status vocabulary_file_read(const char *path, struct vocabulary_file *file,
+                                       struct berth_error *error);
+// Parses the tokenizer.json at `path` and takes everything but the tokens from it. BERTH_CONFIG,
+// naming the part, if it is not BERT's.
+enum berth_status vocabulary_file_open(const char *path, struct vocabulary_file *file,
                                        struct berth_error *error);
 void vocabulary_file_done(struct vocabulary_file *file);
 
@@ -53,9 +58,6 @@ int vocabulary_file_adds(const struct vocabulary_file *file, const char *text);
 // written, and alone.
 enum berth_status vocabulary_check_added(const json *token, const char *name, const char *key,
                                          struct berth_error *error);
-
-// BERTH_CONFIG, naming the part, if the tokenizer.json at `path` is not BERT's.
-enum berth_status vocabulary_file_check(const char *path, struct berth_error *error);
 
 // Reads the rules from the normalizer of the tokenizer.json at `path`; BERTH_CONFIG if it is not
 // BERT's.

@@ -32,7 +32,7 @@ static void copy(const char *source, const char *vocab, const struct text_rules 
 
 static int target_lower_case(void) {
     struct text_rules rules;
-    assert_int_equal(folder_text_rules(scratch("target"), &rules, NULL), BERTH_OK);
+    assert_int_equal(folder_text_rules(scratch("target"), NULL, &rules, NULL), BERTH_OK);
     return rules.lower_case;
 }
 
@@ -128,14 +128,14 @@ static void test_casing_of_a_folder(void **state) {
     (void)state;
     struct text_rules rules;
     struct berth_error error;
-    assert_int_equal(folder_text_rules(scratch_folder, &rules, NULL), BERTH_OK);
+    assert_int_equal(folder_text_rules(scratch_folder, NULL, &rules, NULL), BERTH_OK);
     assert_int_equal(rules.lower_case, 1);
     scratch_write("tokenizer_config.json", "{\"do_lower_case\": \"no\"}");
-    assert_int_equal(folder_text_rules(scratch_folder, &rules, &error), BERTH_CONFIG);
+    assert_int_equal(folder_text_rules(scratch_folder, NULL, &rules, &error), BERTH_CONFIG);
     assert_message_has(&error, scratch_folder);
     assert_message_has(&error, "\"do_lower_case\": expected true or false, found a string");
     scratch_write("tokenizer_config.json", "{");
-    assert_int_equal(folder_text_rules(scratch_folder, &rules, &error), BERTH_BAD_DATA);
+    assert_int_equal(folder_text_rules(scratch_folder, NULL, &rules, &error), BERTH_BAD_DATA);
 }
 
 static void test_casing_by_name(void **state) {
@@ -157,10 +157,10 @@ static void test_casing_by_name(void **state) {
     }
     struct text_rules rules;
     assert_int_equal(dir_make(scratch("bert-base-cased"), NULL), BERTH_OK);
-    assert_int_equal(folder_text_rules(scratch("bert-base-cased"), &rules, NULL), BERTH_OK);
+    assert_int_equal(folder_text_rules(scratch("bert-base-cased"), NULL, &rules, NULL), BERTH_OK);
     assert_int_equal(rules.lower_case, 0);
     scratch_write("bert-base-cased/tokenizer_config.json", "{\"do_lower_case\": true}");
-    assert_int_equal(folder_text_rules(scratch("bert-base-cased"), &rules, NULL), BERTH_OK);
+    assert_int_equal(folder_text_rules(scratch("bert-base-cased"), NULL, &rules, NULL), BERTH_OK);
     assert_int_equal(rules.lower_case, 1);
 }
 
@@ -177,7 +177,7 @@ static void test_casing_by_name(void **state) {
 
 static void test_only_tokenizer_json(void **state) {
     (void)state;
-    struct vocabulary_file file;
+    struct vocabulary_file file = {0};
     struct text_rules rules;
     make_source();
     assert_int_equal(file_remove(scratch("source/vocab.txt"), NULL), BERTH_OK);
@@ -199,7 +199,7 @@ static void test_only_tokenizer_json(void **state) {
     // The folder's rules, and a copy that has both files and the same rules.
     for (int copied = 0; copied < 2; copied++) {
         const char *folder = scratch(copied ? "target" : "source");
-        assert_int_equal(folder_text_rules(folder, &rules, NULL), BERTH_OK);
+        assert_int_equal(folder_text_rules(folder, NULL, &rules, NULL), BERTH_OK);
         assert_int_equal(rules.lower_case, 0);
         assert_int_equal(rules.strip_accents, 1);
         assert_int_equal(rules.tokenize_chinese_chars, 0);
@@ -242,7 +242,7 @@ static void test_settings_and_normalizer(void **state) {
         struct text_rules rules;
         scratch_write("config.json", cases[i].config);
         scratch_write("tokenizer_config.json", cases[i].settings);
-        assert_int_equal(folder_text_rules(scratch_folder, &rules, NULL), BERTH_OK);
+        assert_int_equal(folder_text_rules(scratch_folder, NULL, &rules, NULL), BERTH_OK);
         assert_int_equal(rules.lower_case, cases[i].lower_case);
         assert_int_equal(rules.strip_accents, cases[i].strip_accents);
         assert_int_equal(rules.tokenize_chinese_chars, cases[i].tokenize_chinese_chars);
@@ -271,6 +271,27 @@ static void test_which_vocabulary(void **state) {
         assert_int_equal(vocabulary_file_is_json(path), cases[i].is_whole);
         memory_free(path);
     }
+}
+
+// What was opened to choose the vocabulary is not read again.
+static void test_vocabulary_is_read_once(void **state) {
+    (void)state;
+    struct vocabulary_file file = {0};
+    struct text_rules rules;
+    char *path;
+    scratch_write("vocab.txt", "[PAD]\n[UNK]\nb\n");
+    scratch_write("tokenizer.json", WHOLE(NORMALIZER(", \"lowercase\": false"), WORDS, ""));
+    scratch_write("config.json", "{}");
+    scratch_write("tokenizer_config.json", "{\"tokenizer_class\": \"BertTokenizer\"}");
+    assert_int_equal(folder_find_vocabulary(scratch_folder, &path, &file, NULL), BERTH_OK);
+    scratch_write("tokenizer.json", "");
+    assert_int_equal(folder_read_vocabulary(scratch_folder, path, &file, NULL), BERTH_OK);
+    assert_string_equal(file.bytes, "[PAD]\n[UNK]\na\n");
+    scratch_write("tokenizer_config.json", "{\"tokenizer_class\": \"TokenizersBackend\"}");
+    assert_int_equal(folder_text_rules(scratch_folder, &file, &rules, NULL), BERTH_OK);
+    assert_int_equal(rules.lower_case, 0);
+    vocabulary_file_done(&file);
+    memory_free(path);
 }
 
 static enum berth_status read_words(const char *folder, struct vocabulary_file *file,
@@ -315,7 +336,7 @@ static void test_added_tokens(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char words[64];
-        struct vocabulary_file file;
+        struct vocabulary_file file = {0};
         make_source();
         scratch_write("source/vocab.txt", "[PAD]\n[UNK]\na");
         scratch_write("source/tokenizer.json",
@@ -348,7 +369,7 @@ static void test_added_tokens(void **state) {
 
 static void test_lines_of_added_tokens(void **state) {
     (void)state;
-    struct vocabulary_file file;
+    struct vocabulary_file file = {0};
     scratch_write("vocab.txt", "[PAD]\r\n[UNK]\r\na");
     scratch_write("added_tokens.json", "{\"<x>\": 3}");
     scratch_write("special_tokens_map.json", "{\"additional_special_tokens\": [\"<x>\", \"a\"]}");
@@ -394,7 +415,7 @@ static void test_refused_tokens(void **state) {
     };
     scratch_write("vocab.txt", "[PAD]\n[UNK]\na\n");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct vocabulary_file file;
+        struct vocabulary_file file = {0};
         struct berth_error error = {0};
         scratch_write(cases[i].file, cases[i].content);
         assert_int_not_equal(read_words(scratch_folder, &file, &error), BERTH_OK);
@@ -407,7 +428,7 @@ static void test_refused_tokens(void **state) {
 
 static void test_no_vocabulary(void **state) {
     (void)state;
-    struct vocabulary_file file;
+    struct vocabulary_file file = {0};
     struct berth_error error;
     assert_int_equal(read_words(scratch_folder, &file, &error), BERTH_NO_INPUT);
     assert_message_has(&error, "vocab.txt: no such file, nor is there a tokenizer.json");
@@ -418,7 +439,7 @@ static void test_no_vocabulary(void **state) {
 static void test_added_tokens_with_other_rules(void **state) {
     (void)state;
     static const struct text_rules other = {1, 0, 0};
-    struct vocabulary_file file;
+    struct vocabulary_file file = {0};
     make_source();
     scratch_write("source/tokenizer.json",
                   WHOLE(NORMALIZER(", \"lowercase\": false"), WORDS, TOKEN(3, "<q>", "")));
@@ -448,7 +469,7 @@ static void test_other_classes(void **state) {
         struct berth_error error = {0};
         snprintf(settings, sizeof settings, "{\"tokenizer_class\": \"%s\"}", cases[i].name);
         scratch_write("tokenizer_config.json", settings);
-        assert_int_equal(folder_text_rules(scratch_folder, &rules, &error), cases[i].status);
+        assert_int_equal(folder_text_rules(scratch_folder, NULL, &rules, &error), cases[i].status);
         if (cases[i].status != BERTH_OK) {
             assert_message_has(&error, "is not BERT's tokenizer");
         }
@@ -505,7 +526,7 @@ static void test_refused_tokenizers(void **state) {
         {"{", "line 1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct vocabulary_file file;
+        struct vocabulary_file file = {0};
         struct berth_error error = {0};
         scratch_write("tokenizer.json", cases[i].text);
         assert_int_not_equal(vocabulary_file_read(scratch("tokenizer.json"), &file, &error),
@@ -541,7 +562,7 @@ static enum berth_status copy_other_rules(void) {
 }
 
 static enum berth_status read_whole(void) {
-    struct vocabulary_file file;
+    struct vocabulary_file file = {0};
     const enum berth_status status =
         vocabulary_file_read(scratch("whole/tokenizer.json"), &file, NULL);
     if (status == BERTH_OK) {
@@ -552,7 +573,7 @@ static enum berth_status read_whole(void) {
 }
 
 static enum berth_status read_added(void) {
-    struct vocabulary_file file;
+    struct vocabulary_file file = {0};
     const enum berth_status status = read_words(scratch("slow"), &file, NULL);
     if (status == BERTH_OK) {
         assert_added(&file, "<x> a ");
@@ -612,6 +633,7 @@ int main(void) {
         SCRATCH_TEST(test_only_tokenizer_json),
         SCRATCH_TEST(test_settings_and_normalizer),
         SCRATCH_TEST(test_which_vocabulary),
+        SCRATCH_TEST(test_vocabulary_is_read_once),
         SCRATCH_TEST(test_added_tokens),
         SCRATCH_TEST(test_lines_of_added_tokens),
         SCRATCH_TEST(test_refused_tokens),

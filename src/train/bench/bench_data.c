@@ -58,23 +58,20 @@ static char *find_vocabulary(const struct bench_settings *settings) {
 static enum berth_status open_tokenizer(struct bench_data *data,
                                         const struct bench_settings *settings,
                                         struct berth_error *error) {
-    char *path = find_vocabulary(settings);
+    const char *path = data->files.vocab_path = find_vocabulary(settings);
     if (path == NULL) {
         return error_set(error, BERTH_USAGE, "no vocabulary next to %s; name one with --vocab_file",
                          settings->data != NULL ? settings->data : settings->config->data_dir);
     }
-    enum berth_status status = inputs_open_tokenizer(
-        settings->config, NULL, path, &data->files.rules, &data->files.tokenizer, error);
-    if (status == BERTH_OK &&
-        (int64_t)tokenizer_size(data->files.tokenizer) > data->files.shape.vocab_size) {
-        status = error_set(error, BERTH_CONFIG,
-                           "%s has %zu tokens, but the geometry %s has only %" PRId64
-                           "; name another one with --vocab_file",
-                           path, tokenizer_size(data->files.tokenizer), settings->geometry,
-                           data->files.shape.vocab_size);
+    TRY(model_files_open_tokenizer(&data->files, settings->config, NULL, error));
+    if ((int64_t)tokenizer_size(data->files.tokenizer) > data->files.shape.vocab_size) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s has %zu tokens, but the geometry %s has only %" PRId64
+                         "; name another one with --vocab_file",
+                         path, tokenizer_size(data->files.tokenizer), settings->geometry,
+                         data->files.shape.vocab_size);
     }
-    memory_free(path);
-    return status;
+    return BERTH_OK;
 }
 
 static enum berth_status read_shape(struct bench_data *data, const struct bench_settings *settings,

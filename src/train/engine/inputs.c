@@ -16,9 +16,9 @@
 
 static enum berth_status find_vocabulary(struct model_files *files,
                                          const struct berth_config *config, const char *folder,
-                                         struct berth_error *error) {
+                                         struct vocabulary_file *file, struct berth_error *error) {
     if (config->vocab_file == NULL) {
-        return folder_vocabulary_path(folder, &files->vocab_path, error);
+        return folder_find_vocabulary(folder, &files->vocab_path, file, error);
     }
     files->vocab_path = memory_string(config->vocab_file);
     return files->vocab_path != NULL ? BERTH_OK : file_no_path(error);
@@ -78,22 +78,30 @@ static void ask_settings(const struct berth_config *config, struct text_rules *r
     }
 }
 
-enum berth_status inputs_open_tokenizer(const struct berth_config *config, const char *folder,
-                                        const char *vocab_path, struct text_rules *rules,
-                                        struct tokenizer **tokenizer, struct berth_error *error) {
-    struct vocabulary_file file;
-    *tokenizer = NULL;
+// Opens files->vocab_path, which *file may hold already.
+static enum berth_status read_tokenizer(struct model_files *files,
+                                        const struct berth_config *config, const char *folder,
+                                        struct vocabulary_file *file, struct berth_error *error) {
     const char *own = config->vocab_file == NULL ? folder : NULL; // whose vocabulary it is
-    enum berth_status status = folder_read_vocabulary(own, vocab_path, &file, error);
-    *rules = file.rules;
-    if (status == BERTH_OK && folder != NULL) {
-        status = folder_text_rules(folder, rules, error);
+    TRY(folder_read_vocabulary(own, files->vocab_path, file, error));
+    files->rules = file->rules;
+    if (folder != NULL) {
+        TRY(folder_text_rules(folder, own != NULL ? file : NULL, &files->rules, error));
     }
+    ask_settings(config, &files->rules);
+    const struct tokenizer_options options = options_of(config, &files->rules, file);
+    return tokenizer_open_memory(files->vocab_path, file->bytes, file->length, &options,
+                                 &files->tokenizer, error);
+}
+
+enum berth_status model_files_open_tokenizer(struct model_files *files,
+                                             const struct berth_config *config, const char *folder,
+                                             struct berth_error *error) {
+    struct vocabulary_file file = {0};
+    enum berth_status status =
+        files->vocab_path == NULL ? find_vocabulary(files, config, folder, &file, error) : BERTH_OK;
     if (status == BERTH_OK) {
-        ask_settings(config, rules);
-        const struct tokenizer_options options = options_of(config, rules, &file);
-        status =
-            tokenizer_open_memory(vocab_path, file.bytes, file.length, &options, tokenizer, error);
+        status = read_tokenizer(files, config, folder, &file, error);
     }
     vocabulary_file_done(&file);
     return status;
@@ -107,7 +115,7 @@ enum berth_status inputs_follow_sentence(struct berth_config *config, const char
     if (!lower_case || config->do_lower_case >= 0) {
         return BERTH_OK;
     }
-    TRY(folder_text_rules(folder, &rules, error));
+    TRY(folder_text_rules(folder, NULL, &rules, error));
     if (config->strip_accents == NULL && rules.strip_accents < 0 && !rules.lower_case) {
         config->strip_accents = "false";
     }
@@ -121,28 +129,23 @@ enum berth_status inputs_find_tokenizer(const struct berth_config *config,
         return error_set(error, BERTH_USAGE,
                          "no vocabulary: give model_name_or_path (a folder) or vocab_file");
     }
-    const char *folder = config->model_name_or_path;
-    struct text_rules rules;
-    if (config->vocab_file != NULL) {
-        return inputs_open_tokenizer(config, folder, config->vocab_file, &rules, tokenizer, error);
-    }
-    char *path;
-    TRY(folder_vocabulary_path(folder, &path, error));
+    struct model_files files = {0};
     enum berth_status status =
-        inputs_open_tokenizer(config, folder, path, &rules, tokenizer, error);
-    memory_free(path);
+        model_files_open_tokenizer(&files, config, config->model_name_or_path, error);
+    *tokenizer = files.tokenizer;
+    files.tokenizer = NULL;
+    model_files_done(&files);
     return status;
 }
 
 static enum berth_status open_tokenizer(struct model_files *files,
                                         const struct berth_config *config, const char *folder,
-                                        struct berth_error *error) {
+                                        struct vocabulary_file *file, struct berth_error *error) {
     if (config->do_lower_case >= 0) {
-        TRY(folder_text_rules(folder, &files->rules, error));
+        TRY(folder_text_rules(folder, NULL, &files->rules, error));
         TRY(check_casing(files, config, folder, error));
     }
-    return inputs_open_tokenizer(config, folder, files->vocab_path, &files->rules,
-                                 &files->tokenizer, error);
+    return read_tokenizer(files, config, folder, file, error);
 }
 
 static enum berth_status check_vocabulary(const struct model_files *files, const char *config_path,
@@ -262,7 +265,7 @@ static enum berth_status leave_out_vocabulary(struct model_files *files,
              files->vocab_path);
     memory_free(files->vocab_path);
     files->vocab_path = NULL;
-    TRY(folder_text_rules(folder, &files->rules, error));
+    TRY(folder_text_rules(folder, NULL, &files->rules, error));
     ask_settings(config, &files->rules);
     return check_types(files, folder, error);
 }
@@ -271,11 +274,16 @@ static enum berth_status leave_out_vocabulary(struct model_files *files,
 static enum berth_status open_text(struct model_files *files, struct berth_config *config,
                                    const char *folder, const char *config_path,
                                    const struct berth_log *log, struct berth_error *error) {
-    TRY(find_vocabulary(files, config, folder, error));
-    if (works_without_vocabulary(files, config)) {
+    struct vocabulary_file file = {0};
+    enum berth_status status = find_vocabulary(files, config, folder, &file, error);
+    if (status == BERTH_OK && works_without_vocabulary(files, config)) {
         return leave_out_vocabulary(files, config, folder, log, error);
     }
-    TRY(open_tokenizer(files, config, folder, error));
+    if (status == BERTH_OK) {
+        status = open_tokenizer(files, config, folder, &file, error);
+    }
+    vocabulary_file_done(&file);
+    TRY(status);
     if (files->shape.vocab_size == 0) { // as the vocabulary
         files->shape.vocab_size = (int64_t)tokenizer_size(files->tokenizer);
     }

@@ -55,11 +55,12 @@ enum berth_status model_files_initialise(const struct model_files *files,
                                          const struct berth_config *config, struct state *state,
                                          struct berth_error *error);
 
-// Opens the vocabulary at `vocab_path` by the rules of `folder` (NULL: those of the vocabulary's
-// file, or the usual ones), with settings taking precedence. *rules are the resulting rules.
-enum berth_status inputs_open_tokenizer(const struct berth_config *config, const char *folder,
-                                        const char *vocab_path, struct text_rules *rules,
-                                        struct tokenizer **tokenizer, struct berth_error *error);
+// Opens the vocabulary at files->vocab_path (NULL: config->vocab_file, or else that of `folder`) by
+// the rules of `folder` (NULL: those of the vocabulary's file, or the usual ones), with settings
+// taking precedence, and sets the tokenizer and files->rules.
+enum berth_status model_files_open_tokenizer(struct model_files *files,
+                                             const struct berth_config *config, const char *folder,
+                                             struct berth_error *error);
 
 // Sets do_lower_case, unless it is given, if the folder's sentence-transformers lower-cases texts,
 // whatever the tokenizer's files say. That is done before the tokenizer, whose accents stay as they
