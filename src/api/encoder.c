@@ -241,15 +241,17 @@ enum berth_status encoder_embed(const struct berth_encoder *encoder,
     enum berth_status status =
         items != NULL ? BERTH_OK
                       : error_no_memory(error, texts->count * sizeof *items, "the texts");
-    TRY(comm_settle(encoder->inference.predictor.comm, status, error));
-    for (size_t i = 0; i < texts->count; i++) {
+    status = comm_settle(encoder->inference.predictor.comm, status, error);
+    for (size_t i = 0; status == BERTH_OK && i < texts->count; i++) {
         items[i].text = texts->texts[i];
     }
     const struct request request = {
         .texts = {.items = items, .count = texts->count, .prompt = encoder->sentence.prompt},
         .group = texts->group,
         .how = texts->how};
-    status = embed(encoder, &request, embeddings, error);
+    if (status == BERTH_OK) {
+        status = embed(encoder, &request, embeddings, error);
+    }
     memory_free(items);
     return status;
 }

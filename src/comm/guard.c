@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/guard.h"
 
+#include "core/clock.h"
 #include "core/memory.h"
+#include "core/thread.h"
 
-#include <signal.h>
 #include <stdio.h>
-#include <time.h>
 
 // Time is counted in beats of the thread, so a process that was stopped is not late afterwards.
 #define BEAT_SECONDS 0.1
@@ -133,14 +133,10 @@ static void give_up(struct guard *guard, int silent) {
 
 // Under the mutex. 0: the thread shall end.
 static int wait_for_beat(struct guard *guard) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(BEAT_SECONDS * 1e9);
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const double until = clock_now() + BEAT_SECONDS;
     int failure = 0;
     while (!guard->shall_end && failure == 0) {
-        failure = pthread_cond_timedwait(&guard->changed, &guard->mutex, &until);
+        failure = thread_wait(&guard->changed, &guard->mutex, until);
     }
     return !guard->shall_end;
 }
@@ -163,17 +159,13 @@ static void *run(void *context) {
 }
 
 static int create(struct guard *guard) {
-    pthread_condattr_t attributes;
-    sigset_t all, before;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&guard->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    thread_condition_init(&guard->changed);
     pthread_mutex_init(&guard->mutex, NULL);
-    sigfillset(&all); // signals are for the program's own threads
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failure = pthread_create(&guard->thread, NULL, run, guard);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int failure = thread_start(&guard->thread, run, guard);
+    if (failure != 0) {
+        pthread_cond_destroy(&guard->changed);
+        pthread_mutex_destroy(&guard->mutex);
+    }
     return failure;
 }
 

@@ -3,8 +3,7 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
-
-#include <signal.h>
+#include "core/thread.h"
 
 struct queued_range {
     struct queued_range *next;
@@ -130,16 +129,6 @@ static void *run(void *context) {
 
 // --- what callers see ---------------------------------------------------------------------------
 
-// Signals are for the program's own threads.
-static int create(struct range_thread *thread) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failure = pthread_create(&thread->thread, NULL, run, thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failure;
-}
-
 enum berth_status range_thread_start(struct range_thread *thread, struct pipeline *pipeline,
                                      struct berth_error *error) {
     *thread = (struct range_thread){
@@ -148,7 +137,7 @@ enum berth_status range_thread_start(struct range_thread *thread, struct pipelin
     pthread_cond_init(&thread->queued, NULL);
     pthread_cond_init(&thread->moved, NULL);
     thread->is_running = 1;
-    const int failure = create(thread);
+    const int failure = thread_start(&thread->thread, run, thread);
     if (failure != 0) {
         thread->is_running = 0;
         return error_set_errno(error, BERTH_UNAVAILABLE, failure,

@@ -3,9 +3,9 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/thread.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -190,13 +190,6 @@ static void send_question(struct watch *watch) {
     }
 }
 
-// Under the mutex, which it gives up while it waits.
-static void wait_until(struct watch *watch, double time) {
-    const struct timespec until = {.tv_sec = (time_t)time,
-                                   .tv_nsec = (long)((time - (double)(time_t)time) * 1e9)};
-    (void)pthread_cond_timedwait(&watch->changed, &watch->mutex, &until);
-}
-
 // Whether letters are under way to ranks that may receive them.
 static int has_letters(const struct watch *watch) {
     for (const struct watch_letter *letter = watch->sent; letter != NULL; letter = letter->next) {
@@ -223,7 +216,7 @@ static void *run(void *context) {
     double end = 0;
     pthread_mutex_lock(&watch->mutex);
     do {
-        wait_until(watch, clock_now() + PERIOD);
+        (void)thread_wait(&watch->changed, &watch->mutex, clock_now() + PERIOD);
         send_question(watch);
         announce(watch);
         pthread_mutex_unlock(&watch->mutex);
@@ -237,27 +230,19 @@ static void *run(void *context) {
 }
 
 static void init_locks(struct watch *watch) {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&watch->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    thread_condition_init(&watch->changed);
     pthread_mutex_init(&watch->inquiry, NULL);
     pthread_mutex_init(&watch->mutex, NULL);
 }
 
 enum berth_status watch_start(struct watch *watch, struct berth_error *error) {
-    sigset_t all, before;
     init_locks(watch);
     watch->asked = -1;
     watch->sampled_at = clock_now();
     watch->question =
         (int64_t)(watch->sampled_at * 1e6); // no letter to the process's last job fits
     watch_enter(watch, COMM_BETWEEN, 0);
-    sigfillset(&all); // signals are for the program's own threads
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failure = pthread_create(&watch->thread, NULL, run, watch);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int failure = thread_start(&watch->thread, run, watch);
     watch->is_running = failure == 0;
     return failure == 0 ? BERTH_OK
                         : error_set_errno(error, BERTH_UNAVAILABLE, failure,
@@ -298,7 +283,7 @@ static int ask(struct watch *watch, int rank, struct standing *standing) {
     watch->is_answered = 0;
     pthread_cond_broadcast(&watch->changed);
     while (!watch->is_answered && !watch->is_announced && clock_now() < until) {
-        wait_until(watch, until);
+        (void)thread_wait(&watch->changed, &watch->mutex, until);
     }
     const int is_answered = watch->is_answered;
     watch->silent = is_answered ? 0 : rank + 1;

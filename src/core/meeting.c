@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/meeting.h"
 
-#include <pthread.h>
-#include <time.h>
+#include "core/clock.h"
+#include "core/thread.h"
 
-#define INTERVAL_NANOSECONDS 100000000 // between two meetings
+#define INTERVAL_SECONDS 0.1 // between two meetings
 
 struct meeting {
     const struct meeting_rules *rules;
@@ -46,14 +46,10 @@ static int meet(struct meeting *meeting, int is_done) {
 
 // Waits for the time of the next meeting, or until this rank has done its work.
 static int wait_for_meeting(struct meeting *meeting) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += INTERVAL_NANOSECONDS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    const double until = clock_now() + INTERVAL_SECONDS;
     pthread_mutex_lock(&meeting->lock);
     if (!meeting->is_done) {
-        (void)pthread_cond_timedwait(&meeting->changed, &meeting->lock, &until);
+        (void)thread_wait(&meeting->changed, &meeting->lock, until);
     }
     const int is_done = meeting->is_done;
     pthread_mutex_unlock(&meeting->lock);
@@ -75,11 +71,11 @@ static void finish(struct meeting *meeting) {
 
 enum berth_status meeting_work(const struct meeting_rules *rules, void (*work)(void *context),
                                struct berth_error *error) {
-    struct meeting meeting = {
-        .rules = rules, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    struct meeting meeting = {.rules = rules, .lock = PTHREAD_MUTEX_INITIALIZER};
     pthread_t thread;
+    thread_condition_init(&meeting.changed);
     rules->comm->enter(rules->comm, COMM_MEETING, 0);
-    const int has_thread = pthread_create(&thread, NULL, run_meetings, &meeting) == 0;
+    const int has_thread = thread_start(&thread, run_meetings, &meeting) == 0;
     if (has_thread) {
         work(rules->context);
     }

@@ -370,17 +370,17 @@ int option_is_chosen(const struct berth_config *config, const struct option_row 
     return option_is_given(config, row) || !prints_alike(config, &defaults, row);
 }
 
-// A value is valid when its text can be set.
+// A value is valid when its text can be parsed.
 enum berth_status option_check(const struct berth_config *config, struct berth_error *error) {
-    struct berth_config defaults, set;
+    struct berth_config defaults;
     option_defaults(&defaults);
-    set = defaults;
     for (size_t i = 0; i < option_row_count; i++) {
         const struct option_row *row = &option_rows[i];
+        union option_value value;
         char text[256];
         option_print(config, row, text, sizeof text);
         if (!prints_alike(config, &defaults, row)) {
-            TRY(option_set(&set, row, text, error));
+            TRY(option_parse(row, text, &value, error));
         }
     }
     return BERTH_OK;

@@ -3,11 +3,11 @@
 // `berth bench --json` and bench/compare_pytorch.py print.
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/number.h"
 #include "report/run.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LINE_LIMIT ((size_t)1 << 20)
@@ -444,12 +444,11 @@ static enum berth_status try_checkpoints(const char *folder, char **path,
     static const char prefix[] = "checkpoint-";
     const size_t length = sizeof prefix - 1;
     char **names, name[128] = "";
-    long long newest = -1;
+    int64_t newest = -1, step;
     TRY(dir_list(folder, &names, error));
     for (size_t i = 0; names[i] != NULL; i++) {
-        const long long step =
-            strncmp(names[i], prefix, length) == 0 ? atoll(names[i] + length) : -1;
-        if (step > newest) {
+        if (strncmp(names[i], prefix, length) == 0 &&
+            number_parse_integer(names[i] + length, &step) && step > newest) {
             newest = step;
             snprintf(name, sizeof name, "%.64s/trainer_state.json", names[i]);
         }

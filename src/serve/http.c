@@ -177,10 +177,11 @@ static void add_headers(struct MHD_Response *response, const struct http_reply *
 
 static enum MHD_Result send_reply(struct exchange *exchange, struct http_reply *reply) {
     const int closes = reply->closes || atomic_load(&exchange->server->stops);
-    struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback(
-        reply->length, reply->body != NULL ? reply->body : memory_string(""), memory_free);
+    char *body = reply->body != NULL ? reply->body : memory_string("");
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer_with_free_callback(reply->length, body, memory_free);
     if (response == NULL) {
-        memory_free(reply->body);
+        memory_free(body);
         return MHD_NO;
     }
     add_headers(response, reply, closes);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/queue.h"
 
+#include "core/clock.h"
 #include "core/memory.h"
+#include "core/thread.h"
 #include "serve/turns.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <time.h>
 
 #define LONG_BATCHES 4
 
@@ -33,15 +34,11 @@ struct queue {
 };
 
 static enum berth_status open_lane(struct lane *lane, size_t models, struct berth_error *error) {
-    pthread_condattr_t monotonic;
     lane->lines = memory_array_zeroed(models, sizeof *lane->lines);
     if (lane->lines == NULL) {
         return error_no_memory(error, models * sizeof *lane->lines, "a queue");
     }
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&lane->filled, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    thread_condition_init(&lane->filled);
     return BERTH_OK;
 }
 
@@ -148,14 +145,10 @@ static struct line *next_line(const struct queue *queue, struct lane *lane, size
 // Waits for a full batch of the line, but not longer than the delay.
 static void wait_for_more(struct queue *queue, struct lane *lane, const struct line *line) {
     const double delay = queue->limits.delay_seconds;
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    const int64_t nanoseconds = until.tv_nsec + (int64_t)(delay * 1e9);
-    until.tv_sec += nanoseconds / 1000000000;
-    until.tv_nsec = nanoseconds % 1000000000;
+    const double until = clock_now() + delay;
     int waited = delay > 0 ? 0 : ETIMEDOUT;
     while (waited == 0 && line->tokens < queue->limits.batch_tokens && !queue->has_ended) {
-        waited = pthread_cond_timedwait(&lane->filled, &queue->lock, &until);
+        waited = thread_wait(&lane->filled, &queue->lock, until);
     }
 }
 

@@ -50,6 +50,8 @@ enum berth_status reader_open(void (*read)(void *context, struct call *call), vo
     pthread_mutex_init(&opened->lock, NULL);
     pthread_cond_init(&opened->filled, NULL);
     if (pthread_create(&opened->thread, NULL, run, opened) != 0) {
+        pthread_cond_destroy(&opened->filled);
+        pthread_mutex_destroy(&opened->lock);
         memory_free(opened);
         return error_set(error, BERTH_UNAVAILABLE, "cannot start a thread");
     }

@@ -46,7 +46,13 @@ struct task;
 // An opened model. Read-only, and used by any number of threads.
 struct instance {
     const struct task *task;
-    void *handle; // what berth.h opened
+    union {
+        struct berth_model *model;
+        struct berth_encoder *encoder;
+        struct berth_classifier *classifier;
+        struct berth_tagger *tagger;
+        struct berth_filler *filler;
+    } handle; // of the task's kind
     struct berth_tokenizer *tokenizer;
     int64_t max_tokens;         // of a sequence
     char *folder;               // of the model, where a name of the hub leads now

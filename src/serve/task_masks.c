@@ -11,16 +11,15 @@
 
 static enum berth_status open(struct instance *instance, struct berth_log log,
                               struct berth_error *error) {
-    return berth_filler_open(&instance->config, log, (struct berth_filler **)&instance->handle,
-                             error);
+    return berth_filler_open(&instance->config, log, &instance->handle.filler, error);
 }
 
 static void close(struct instance *instance) {
-    berth_filler_close(instance->handle);
+    berth_filler_close(instance->handle.filler);
 }
 
 static int64_t max_tokens(const struct instance *instance) {
-    return berth_filler_max_length(instance->handle);
+    return berth_filler_max_length(instance->handle.filler);
 }
 
 static size_t top_of(const struct item *item) {
@@ -73,7 +72,7 @@ static void gather(struct group *group, size_t top, struct item *const *items, s
 
 static enum berth_status run_group(const struct instance *instance, struct group *group, size_t top,
                                    struct berth_error *error) {
-    TRY(berth_fill_many(instance->handle, group->texts, group->count, top, group->filled,
+    TRY(berth_fill_many(instance->handle.filler, group->texts, group->count, top, group->filled,
                         group->statuses, error));
     for (size_t i = 0; i < group->count; i++) {
         struct item *item = group->items[i];

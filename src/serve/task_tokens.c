@@ -8,16 +8,15 @@
 
 static enum berth_status open(struct instance *instance, struct berth_log log,
                               struct berth_error *error) {
-    return berth_tagger_open(&instance->config, log, (struct berth_tagger **)&instance->handle,
-                             error);
+    return berth_tagger_open(&instance->config, log, &instance->handle.tagger, error);
 }
 
 static void close(struct instance *instance) {
-    berth_tagger_close(instance->handle);
+    berth_tagger_close(instance->handle.tagger);
 }
 
 static int64_t max_tokens(const struct instance *instance) {
-    return berth_tagger_max_length(instance->handle);
+    return berth_tagger_max_length(instance->handle.tagger);
 }
 
 static void take_tags(struct item *item, const struct berth_text_status *status,
@@ -41,7 +40,7 @@ static enum berth_status run(const struct instance *instance, struct item *const
         texts[i] = items[i]->texts[0];
     }
     if (status == BERTH_OK) {
-        status = berth_tag_many(instance->handle, texts, count, tags, statuses, error);
+        status = berth_tag_many(instance->handle.tagger, texts, count, tags, statuses, error);
     }
     for (size_t i = 0; status == BERTH_OK && i < count; i++) {
         take_tags(items[i], &statuses[i], &tags[i]);

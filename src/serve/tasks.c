@@ -9,16 +9,15 @@
 
 static enum berth_status open_answers(struct instance *instance, struct berth_log log,
                                       struct berth_error *error) {
-    return berth_model_open(&instance->config, log, (struct berth_model **)&instance->handle,
-                            error);
+    return berth_model_open(&instance->config, log, &instance->handle.model, error);
 }
 
 static void close_answers(struct instance *instance) {
-    berth_model_close(instance->handle);
+    berth_model_close(instance->handle.model);
 }
 
 static int64_t answers_length(const struct instance *instance) {
-    return berth_model_max_length(instance->handle);
+    return berth_model_max_length(instance->handle.model);
 }
 
 static struct berth_question question_of(const struct item *item) {
@@ -54,7 +53,7 @@ static enum berth_status run_answers(const struct instance *instance, struct ite
         questions[i] = question_of(items[i]);
     }
     if (status == BERTH_OK) {
-        status = berth_model_answer_many(instance->handle, questions, count, answers, error);
+        status = berth_model_answer_many(instance->handle.model, questions, count, answers, error);
     }
     for (size_t i = 0; status == BERTH_OK && i < count; i++) {
         take_answers(items[i], &answers[i]);
@@ -213,16 +212,15 @@ static void write_numbers(struct json_line *line, const struct instance *instanc
 
 static enum berth_status open_encoder(struct instance *instance, struct berth_log log,
                                       struct berth_error *error) {
-    return berth_encoder_open(&instance->config, log, (struct berth_encoder **)&instance->handle,
-                              error);
+    return berth_encoder_open(&instance->config, log, &instance->handle.encoder, error);
 }
 
 static void close_encoder(struct instance *instance) {
-    berth_encoder_close(instance->handle);
+    berth_encoder_close(instance->handle.encoder);
 }
 
 static int64_t encoder_length(const struct instance *instance) {
-    return berth_encoder_max_length(instance->handle);
+    return berth_encoder_max_length(instance->handle.encoder);
 }
 
 static int normalization_of(const struct item *item) {
@@ -231,15 +229,15 @@ static int normalization_of(const struct item *item) {
 
 static enum berth_status embed(const struct instance *instance, struct text_rows *rows,
                                int normalize, struct berth_error *error) {
-    struct berth_embedding how = berth_encoder_usual(instance->handle);
+    struct berth_embedding how = berth_encoder_usual(instance->handle.encoder);
     how.normalize = normalize < 0 ? how.normalize : normalize;
-    return berth_encoder_embed_many(instance->handle, rows->texts, rows->count, how, rows->rows,
-                                    rows->statuses, error);
+    return berth_encoder_embed_many(instance->handle.encoder, rows->texts, rows->count, how,
+                                    rows->rows, rows->statuses, error);
 }
 
 static enum berth_status run_embeddings(const struct instance *instance, struct item *const *items,
                                         size_t count, struct berth_error *error) {
-    const struct text_work work = {.size = berth_encoder_size(instance->handle),
+    const struct text_work work = {.size = berth_encoder_size(instance->handle.encoder),
                                    .first = -1,
                                    .end = 2,
                                    .way = normalization_of,
@@ -255,7 +253,7 @@ static void write_embedding(struct json_line *line, const struct instance *insta
 }
 
 static size_t embedding_width(const struct instance *instance) {
-    return berth_encoder_size(instance->handle);
+    return berth_encoder_size(instance->handle.encoder);
 }
 
 static const struct task_output embedding_outputs[] = {
@@ -265,16 +263,15 @@ static const struct task_output embedding_outputs[] = {
 
 static enum berth_status open_classifier(struct instance *instance, struct berth_log log,
                                          struct berth_error *error) {
-    return berth_classifier_open(&instance->config, log,
-                                 (struct berth_classifier **)&instance->handle, error);
+    return berth_classifier_open(&instance->config, log, &instance->handle.classifier, error);
 }
 
 static void close_classifier(struct instance *instance) {
-    berth_classifier_close(instance->handle);
+    berth_classifier_close(instance->handle.classifier);
 }
 
 static int64_t classifier_length(const struct instance *instance) {
-    return berth_classifier_max_length(instance->handle);
+    return berth_classifier_max_length(instance->handle.classifier);
 }
 
 static int score_of(const struct item *item) {
@@ -283,13 +280,14 @@ static int score_of(const struct item *item) {
 
 static enum berth_status classify(const struct instance *instance, struct text_rows *rows,
                                   int score, struct berth_error *error) {
-    return berth_classifier_classify(instance->handle, rows->texts, rows->count,
+    return berth_classifier_classify(instance->handle.classifier, rows->texts, rows->count,
                                      (enum berth_score)score, rows->rows, rows->statuses, error);
 }
 
 static enum berth_status run_classes(const struct instance *instance, struct item *const *items,
                                      size_t count, struct berth_error *error) {
-    const struct text_work work = {.size = berth_classifier_classes(instance->handle).count,
+    const struct text_work work = {.size =
+                                       berth_classifier_classes(instance->handle.classifier).count,
                                    .first = BERTH_SCORE_USUAL,
                                    .end = BERTH_SCORE_SOFTMAX + 1,
                                    .way = score_of,
@@ -314,7 +312,7 @@ static size_t next_class(const struct item *item, size_t last, int is_first) {
 // All classes unless fewer were asked for, the likeliest first.
 static void write_classes(struct json_line *line, const struct instance *instance,
                           const struct item *item) {
-    const struct berth_classes classes = berth_classifier_classes(instance->handle);
+    const struct berth_classes classes = berth_classifier_classes(instance->handle.classifier);
     const size_t asked = (size_t)item->wanted.top, all = item->number_count;
     size_t last = 0;
     json_line_open(line, NULL, '[');
@@ -330,12 +328,13 @@ static void write_classes(struct json_line *line, const struct instance *instanc
 
 static void write_best_class(struct json_line *line, const struct instance *instance,
                              const struct item *item) {
-    json_line_text(line, NULL,
-                   berth_classifier_classes(instance->handle).names[next_class(item, 0, 1)]);
+    json_line_text(
+        line, NULL,
+        berth_classifier_classes(instance->handle.classifier).names[next_class(item, 0, 1)]);
 }
 
 static size_t class_width(const struct instance *instance) {
-    return berth_classifier_classes(instance->handle).count;
+    return berth_classifier_classes(instance->handle.classifier).count;
 }
 
 static const struct task_output class_outputs[] = {{"label", "BYTES", task_one, write_best_class},

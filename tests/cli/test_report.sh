@@ -132,6 +132,11 @@ END
 run report first second trainer_state.json --output pages/several.html
 expect_code 0
 [ "$(grep -o 'data-name="trainer_state.json"' pages/several.html | wc -l)" -eq 4 ] || fail "series of the peer"
+mkdir -p peer/checkpoint-6 peer/checkpoint-8.abandoned peer/checkpoint-best
+cp trainer_state.json peer/checkpoint-6
+echo "{}" | tee peer/checkpoint-8.abandoned/trainer_state.json >peer/checkpoint-best/trainer_state.json
+run report peer --output pages/peer.html # of the newest checkpoint, which is no other folder
+expect_code 0
 for name in tiny minilm; do
     "$BERTH" bench gemm --config tiny --rows 64 --repeats 1 --threads 1 --json >"$name.json" 2>/dev/null
 done

@@ -147,7 +147,7 @@ expect_code 73
 once "squad is not empty"
 several 2 $questions --output squad --seed 5 --workers independent --resume_from_checkpoint auto
 expect_code 0
-once "squad/worker-2 is of more processes than now, and is not compared"
+once "squad/worker-2 is left from a run with more processes and is ignored"
 
 # Runs words, the second process with those in SECOND added; launchers end all processes if one fails, so codes go to a file.
 cat >numbered.sh <<'END'

@@ -2,8 +2,8 @@
 #include "train/checkpoint/saver.h"
 
 #include "core/memory.h"
+#include "core/thread.h"
 
-#include <signal.h>
 #include <string.h>
 
 // --- the copy -----------------------------------------------------------------------------------
@@ -95,16 +95,12 @@ static void *run(void *context) {
     return NULL;
 }
 
-// Signals are for the program's own threads. Without a thread the phase is done at once.
+// Without a thread the phase is done at once.
 static void start(struct saver *saver, enum saver_phase phase) {
-    sigset_t all, before;
     saver->phase = phase;
     saver->status = BERTH_OK;
     atomic_store(&saver->is_done, 0);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    saver->is_running = pthread_create(&saver->thread, NULL, run, saver) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    saver->is_running = thread_start(&saver->thread, run, saver) == 0;
     if (!saver->is_running) {
         (void)run(saver);
     }

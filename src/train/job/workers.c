@@ -25,7 +25,7 @@ static enum berth_status train_together(const struct training_job_args *args,
                                         const volatile int *stop, struct berth_run_result *result,
                                         struct berth_error *error) {
     struct training_job *job;
-    struct training_outcome outcome;
+    struct training_outcome outcome = {.result = *result};
     enum berth_status status = training_job_open(args, &job, error);
     if (status == BERTH_OK && !args->config->dry_run) {
         status = training_job_train(job, stop, &outcome, error);
@@ -104,7 +104,7 @@ static void announce(const struct worker *worker) {
                                     "written at the end");
     }
     if (beyond != NULL && dir_exists(beyond)) {
-        log_note(&worker->args.log, "%s is of more processes than now, and is not compared",
+        log_note(&worker->args.log, "%s is left from a run with more processes and is ignored",
                  beyond);
     }
     memory_free(beyond);

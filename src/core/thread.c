@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/thread.h"
+
+#include <signal.h>
+#include <time.h>
+
+int thread_start(pthread_t *thread, void *(*run)(void *context), void *context) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failure = pthread_create(thread, NULL, run, context);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failure;
+}
+
+void thread_condition_init(pthread_cond_t *condition) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+int thread_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, double until) {
+    const time_t seconds = (time_t)until;
+    const struct timespec end = {.tv_sec = seconds,
+                                 .tv_nsec = (long)((until - (double)seconds) * 1e9)};
+    return pthread_cond_timedwait(condition, mutex, &end);
+}
