@@ -144,7 +144,7 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
 
 enum berth_status call_make(struct call *call, struct berth_error *error) {
     const struct shape *shape = call->shape;
-    const struct task *task = call->instance->task;
+    const struct served_task *task = call->instance->task;
     call->wanted = (struct parameters){.normalize = -1, .with_no_answer = -1};
     if (shape->only != NULL && strcmp(shape->only, task->name) != 0) {
         return error_set(error, BERTH_NO_INPUT, "the model %s is for %s; this path is for %s",
