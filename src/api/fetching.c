@@ -7,7 +7,7 @@
 #include "format/hub/hub_cache.h"
 
 enum berth_status fetch_no_memory(struct berth_error *error) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory for a download's names");
+    return error_no_memory(error, 0, "a download's names");
 }
 
 // Backup programs skip folders with this file.

@@ -108,7 +108,7 @@ enum berth_status model_files_pick(const char *const *names, size_t count, enum 
 // --- is a snapshot complete? --------------------------------------------------------------------
 
 static enum berth_status no_memory(struct berth_error *error) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory for a list of files");
+    return error_no_memory(error, 0, "a list of files");
 }
 
 static int holds(const char *folder, const char *name) {

@@ -61,5 +61,7 @@ enum berth_status error_prefix(struct berth_error *error, enum berth_status stat
 }
 
 enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const char *purpose) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory: %zu bytes for %s", bytes, purpose);
+    return bytes == 0 ? error_set(error, BERTH_NO_MEMORY, "out of memory for %s", purpose)
+                      : error_set(error, BERTH_NO_MEMORY, "out of memory: %zu bytes for %s", bytes,
+                                  purpose);
 }

@@ -107,7 +107,7 @@ char *file_parent(const char *path) {
 }
 
 enum berth_status file_no_path(struct berth_error *error) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory for a file name");
+    return error_no_memory(error, 0, "a file name");
 }
 
 // --- reading ------------------------------------------------------------------------------------
