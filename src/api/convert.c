@@ -445,11 +445,7 @@ static enum berth_status write_and_publish(struct conversion *conversion, const 
     if (temporary == NULL) {
         return file_no_path(error);
     }
-    int length = (int)strlen(output);
-    while (length > 1 && output[length - 1] == '/') {
-        length--;
-    }
-    snprintf(temporary, size, "%.*s.%ld.0.tmp", length, output, (long)getpid());
+    snprintf(temporary, size, "%.*s.%ld.0.tmp", (int)path_length(output), output, (long)getpid());
     conversion->folder = temporary;
     enum berth_status status = write_folder(conversion, error);
     if (status == BERTH_OK) {

@@ -73,9 +73,7 @@ static enum berth_status add_file(const char *path, struct berth_data_info *info
     if (is_hdf5 || tensor_path_ends(path, ".hdf5") || tensor_path_ends(path, ".h5")) {
         return add_hdf5(path, info, error);
     }
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
-    return pretraining_is_file(name) ? add_tfrecord(path, info, error) : BERTH_OK;
+    return pretraining_is_file(path_name(path)) ? add_tfrecord(path, info, error) : BERTH_OK;
 }
 
 static enum berth_status add_folder(const char *folder, struct berth_data_info *info,

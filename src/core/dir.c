@@ -173,25 +173,11 @@ enum berth_status dir_make_parent(const char *path, struct berth_error *error) {
     return status;
 }
 
-// The length of the parent of path[0, length), without trailing slashes except the root's.
-static size_t length_above(const char *path, size_t length) {
-    while (length > 0 && path[length - 1] == '/') {
-        length--;
-    }
-    while (length > 0 && path[length - 1] != '/') {
-        length--;
-    }
-    while (length > 1 && path[length - 1] == '/') {
-        length--;
-    }
-    return length;
-}
-
 size_t dir_existing(const char *path) {
     size_t length = strlen(path);
     char *at = memory_string(path);
     while (at != NULL && length > 0 && !dir_exists(at)) {
-        length = length_above(at, length);
+        length = path_parent_length(at, length);
         at[length] = '\0';
     }
     memory_free(at);
@@ -202,7 +188,7 @@ void dir_remove_created(const char *path, size_t kept) {
     size_t length = strlen(path);
     char *at = memory_string(path);
     while (at != NULL && length > kept && (CALL(rmdir(at)) == 0 || errno == ENOENT)) {
-        length = length_above(at, length);
+        length = path_parent_length(at, length);
         at[length] = '\0';
     }
     memory_free(at);
@@ -543,8 +529,7 @@ static enum berth_status remove_folder(struct walk *walk, int folder, int parent
 
 // Whether the last part of a path without trailing slashes is a real name, not "", "." or "..".
 static int is_removable(const char *path) {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
+    const char *name = path_name(path);
     return strcmp(name, "") != 0 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
@@ -552,10 +537,7 @@ enum berth_status dir_remove(const char *path, struct berth_error *error) {
     static const struct visitor visitor = {remove_file, remove_folder, .rereads = 1};
     struct stat info;
     char trimmed[PATH_MAX];
-    size_t length = strlen(path);
-    while (length > 0 && path[length - 1] == '/') {
-        length--; // "link/" would be followed
-    }
+    const size_t length = path_length(path); // "link/" would be followed
     if (length >= sizeof trimmed) {
         errno = ENAMETOOLONG;
         return error_set_errno(error, BERTH_USAGE, errno, "cannot remove %.*s...",

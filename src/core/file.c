@@ -92,17 +92,40 @@ char *path_join(const char *folder, const char *name) {
     return path;
 }
 
-char *file_parent(const char *path) {
-    size_t length = strlen(path);
+static size_t without_slashes(const char *path, size_t length) {
     while (length > 1 && path[length - 1] == '/') {
         length--;
     }
+    return length;
+}
+
+static size_t before_name(const char *path, size_t length) {
     while (length > 0 && path[length - 1] != '/') {
         length--;
     }
-    while (length > 1 && path[length - 1] == '/') {
-        length--;
-    }
+    return length;
+}
+
+size_t path_length(const char *path) {
+    return without_slashes(path, strlen(path));
+}
+
+const char *path_name(const char *path) {
+    return path + before_name(path, strlen(path));
+}
+
+const char *path_name_trimmed(const char *path, size_t *length) {
+    const size_t end = path_length(path), begin = before_name(path, end);
+    *length = end - begin;
+    return path + begin;
+}
+
+size_t path_parent_length(const char *path, size_t length) {
+    return without_slashes(path, before_name(path, without_slashes(path, length)));
+}
+
+char *file_parent(const char *path) {
+    const size_t length = path_parent_length(path, strlen(path));
     return length == 0 ? memory_string(".") : memory_string_of(path, length);
 }
 

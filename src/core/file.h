@@ -162,8 +162,16 @@ enum berth_status path_split(const char *list, char ***paths, struct berth_error
 enum berth_status path_expand(const char *list, char ***paths, struct berth_error *error);
 // "a/b" from "a" and "b"; newly allocated, NULL when out of memory.
 char *path_join(const char *folder, const char *name);
+// The last part of `path`, in it: "" if it ends in a slash. path_name_trimmed leaves out final
+// slashes: `*length` bytes, 0 for the root.
+const char *path_name(const char *path);
+const char *path_name_trimmed(const char *path, size_t *length);
+// The length of `path` without final slashes, but with the root's.
+size_t path_length(const char *path);
 // The parent folder of `path`, newly allocated: "." for a bare name. NULL: out of memory.
 char *file_parent(const char *path);
+// The length of the parent folder of path[0, length); 0 for a bare name.
+size_t path_parent_length(const char *path, size_t length);
 // Reports BERTH_NO_MEMORY for a path that could not be allocated.
 enum berth_status file_no_path(struct berth_error *error);
 

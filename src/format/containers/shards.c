@@ -74,9 +74,8 @@ static enum berth_status list_files(struct shards *shards, const json *map, cons
 
 static enum berth_status open_one(struct shards *shards, size_t i, const char *index,
                                   struct berth_error *error) {
-    const char *slash = strrchr(index, '/');
-    char *folder = memory_string_of(index, slash != NULL ? (size_t)(slash - index) + 1 : 0);
-    char *path = folder != NULL ? path_join(slash != NULL ? folder : ".", shards->names[i]) : NULL;
+    char *folder = file_parent(index);
+    char *path = folder != NULL ? path_join(folder, shards->names[i]) : NULL;
     enum berth_status status =
         path != NULL ? tensor_file_open_as(&shards->files[i], path, shards->formats, error)
                      : file_no_path(error);

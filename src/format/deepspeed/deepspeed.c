@@ -220,7 +220,7 @@ static enum berth_status open_all(struct deepspeed_checkpoint *checkpoint, const
                                   struct berth_error *error) {
     TRY(torch_open(&checkpoint->states, path, PICKLE_CALLS, error));
     TRY(list_own(checkpoint, error));
-    if (strcmp(deepspeed_file_name(path), DEEPSPEED_STATES) != 0) {
+    if (strcmp(path_name(path), DEEPSPEED_STATES) != 0) {
         return BERTH_OK; // a single shard
     }
     TRY(check_parallel(checkpoint, error));
@@ -245,8 +245,8 @@ static void close_file(void *container) {
 
 static int recognise(const char *path, const unsigned char *head, size_t length) {
     return (torch_is_zip(head, length) || torch_is_legacy(head, length)) &&
-           (strcmp(deepspeed_file_name(path), DEEPSPEED_STATES) == 0 ||
-            deepspeed_rank_of(deepspeed_file_name(path)) >= 0);
+           (strcmp(path_name(path), DEEPSPEED_STATES) == 0 ||
+            deepspeed_rank_of(path_name(path)) >= 0);
 }
 
 static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {

@@ -371,11 +371,10 @@ enum berth_status onnx_write(const char *path, const struct onnx_model *model,
         return file_no_path(error);
     }
     snprintf(data_path, size, "%s.data", path);
-    const char *slash = strrchr(data_path, '/');
     struct weights weights = {.graph = model->graph};
     uint64_t limit = model->file_limit != 0 ? model->file_limit : FILE_LIMIT;
     if (measure_graph(&weights) + EXTERNAL_ALIGNMENT > limit) { // one page for the head
-        weights.location = slash != NULL ? slash + 1 : data_path;
+        weights.location = path_name(data_path);
     }
     enum berth_status status = write_files(&weights, path, data_path, model, error);
     protobuf_done(&weights.header);

@@ -71,8 +71,7 @@ static enum berth_status ask_state(const char *folder, char **path, struct berth
     }
     char *newest = state != NULL ? find_newest(state) : NULL;
     if (newest != NULL) {
-        char *slash = strrchr(newest, '/');
-        status = take(folder, slash != NULL ? slash + 1 : newest, path, error);
+        status = take(folder, path_name(newest), path, error);
     }
     memory_free(state);
     memory_free(state_path);

@@ -192,10 +192,8 @@ static void put_quoted(struct file_writer *file, const char *text, struct berth_
 
 static enum berth_status write_state(const char *prefix, struct berth_error *error) {
     static const char *const keys[] = {"model_checkpoint_path: ", "all_model_checkpoint_paths: "};
-    const char *slash = strrchr(prefix, '/'), *name = slash != NULL ? slash + 1 : prefix;
-    char *folder = slash != NULL ? memory_string_of(prefix, (size_t)(slash - prefix) + 1)
-                                 : memory_string("./");
-    char *path = folder != NULL ? join(folder, "checkpoint", error) : NULL;
+    char *folder = file_parent(prefix);
+    char *path = folder != NULL ? path_join(folder, "checkpoint") : NULL;
     memory_free(folder);
     if (path == NULL) {
         return file_no_path(error);
@@ -206,7 +204,7 @@ static enum berth_status write_state(const char *prefix, struct berth_error *err
     TRY(status);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         (void)file_writer_put(&file, keys[i], strlen(keys[i]), error);
-        put_quoted(&file, name, error);
+        put_quoted(&file, path_name(prefix), error);
     }
     return file_writer_commit(&file, error);
 }

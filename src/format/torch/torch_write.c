@@ -288,7 +288,7 @@ static enum berth_status add_data(struct archive *archive, const struct torch_no
 
 // The folder's name as in torch: the name of the file without its ending.
 static void name_root(const char *path, char *root) {
-    const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    const char *name = path_name(path);
     const char *dot = strrchr(name, '.');
     size_t length = dot != NULL ? (size_t)(dot - name) : strlen(name);
     int plain = length > 0 && length < ROOT_SIZE - 1;

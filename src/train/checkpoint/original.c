@@ -71,8 +71,7 @@ enum berth_status original_at(const char *path, char **file, int64_t *step,
         if (whole == NULL) {
             return file_no_path(error);
         }
-        const char *slash = strrchr(whole, '/');
-        int64_t found = step_of_any(slash != NULL ? slash + 1 : whole);
+        int64_t found = step_of_any(path_name(whole));
         if (found >= 0 && file_exists(whole)) {
             *file = whole;
             *step = found;
