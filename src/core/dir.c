@@ -279,6 +279,34 @@ enum berth_status dir_list(const char *path, char ***names, struct berth_error *
     return status;
 }
 
+enum berth_status dir_each(const char *folder, dir_visit *visit, void *context,
+                           struct berth_error *error) {
+    char **names;
+    TRY(dir_list(folder, &names, error));
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+        char *path = path_join(folder, names[i]);
+        status = path != NULL ? visit(path, context, error) : file_no_path(error);
+        memory_free(path);
+    }
+    memory_free(names);
+    return status;
+}
+
+enum berth_status file_find(const char *folder, const char *name, char **path,
+                            struct berth_error *error) {
+    char *found = path_join(folder, name);
+    if (found == NULL) {
+        return file_no_path(error);
+    }
+    if (file_exists(found)) {
+        *path = found;
+    } else {
+        memory_free(found);
+    }
+    return BERTH_OK;
+}
+
 // Sorted by bytes, whatever the locale.
 static enum berth_status add_matches(struct names *names, const char *pattern,
                                      struct berth_error *error) {

@@ -154,6 +154,13 @@ enum berth_status dir_sync_parent(const char *path, struct berth_error *error);
 // Names (not paths) in a folder, sorted, without . and ..; a NULL-terminated array in one block
 // (memory_free).
 enum berth_status dir_list(const char *path, char ***names, struct berth_error *error);
+// Calls `visit` for what is in a folder, sorted by name, up to its first failure.
+typedef enum berth_status dir_visit(const char *path, void *context, struct berth_error *error);
+enum berth_status dir_each(const char *folder, dir_visit *visit, void *context,
+                           struct berth_error *error);
+// FOLDER/NAME if that is a file, newly allocated; else *path stays as it is.
+enum berth_status file_find(const char *folder, const char *name, char **path,
+                            struct berth_error *error);
 // The paths of a list that are separated by commas, in its order, as a NULL-terminated array in one
 // block (memory_free). A list that is the name of a file or folder is that one path. An empty path
 // is BERTH_USAGE. path_expand also replaces a pattern (glob(7)) by the sorted paths that match it,
