@@ -302,13 +302,7 @@ static enum berth_status read_file(const struct tensor_file *file, const struct 
     if (place->own != NULL) {
         return torch_read(&checkpoint->states, place->own, first, bytes, to, error);
     }
-    uint64_t size = entry->end - entry->begin;
-    if (first > size || bytes > size - first) {
-        return error_set(error, BERTH_INTERNAL,
-                         "%s: tensor \"%s\": read at offset %" PRIu64
-                         " of %zu bytes is out of range",
-                         file->path, entry->name, first, bytes);
-    }
+    TRY(tensor_check_range(file->path, entry, first, bytes, error));
     return read_row(checkpoint, place->group, place->first + first / sizeof(float),
                     bytes / sizeof(float), to, error);
 }

@@ -534,20 +534,15 @@ static enum berth_status read_data(const struct tensor_file *file, const struct 
                                    struct berth_error *error) {
     const struct bundle *bundle = file->container;
     size_t i = (size_t)(entry - bundle->entries);
-    uint64_t size = entry->end - entry->begin;
-    if (first > size || bytes > size - first) {
-        return error_set(error, BERTH_INTERNAL,
-                         "%s: tensor \"%s\": read at offset %" PRIu64
-                         " of %zu bytes is out of range",
-                         file->path, entry->name, first, bytes);
-    }
+    TRY(tensor_check_range(file->path, entry, first, bytes, error));
     if (bundle->extras[i].is_text) {
         return error_set(
             error, BERTH_BAD_DATA,
             "%s: tensor \"%s\": expected numbers, found strings, which are not supported",
             file->path, entry->name);
     }
-    int verified = atomic_load(&bundle->extras[i].verified), whole = bytes == size;
+    int verified = atomic_load(&bundle->extras[i].verified),
+        whole = bytes == entry->end - entry->begin;
     if (!verified && !whole) {
         TRY(verify(bundle, i, error));
     }

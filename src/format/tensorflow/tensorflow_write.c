@@ -81,20 +81,12 @@ static enum berth_status check_tensor(const struct tensorflow_writer *writer,
                            writer->prefix, tensor->name, tensor_dtype_name(tensor->dtype));
 }
 
-static size_t tensor_bytes(const struct tensor_out *tensor) {
-    size_t bytes = tensor_dtype_size(tensor->dtype);
-    for (int i = 0; i < tensor->rank; i++) {
-        bytes *= (size_t)tensor->shape[i];
-    }
-    return bytes;
-}
-
 enum berth_status tensorflow_writer_put(struct tensorflow_writer *writer,
                                         const struct tensor_out *tensor,
                                         struct berth_error *error) {
     TRY(check_tensor(writer, tensor, error));
     TRY(make_room(writer, error));
-    size_t bytes = tensor_bytes(tensor);
+    size_t bytes = tensor_out_bytes(tensor);
     struct tensorflow_written *written = &writer->tensors[writer->count];
     *written = (struct tensorflow_written){.name = memory_string(tensor->name),
                                            .dtype = tensor->dtype,
