@@ -2,12 +2,9 @@
 // Inspects files of pre-training instances: reads, and thereby checks, every row.
 #include "api/arguments.h"
 #include "core/file.h"
-#include "core/memory.h"
+#include "core/words.h"
 #include "data/pretraining/pretraining_file.h"
 #include "format/hdf5/hdf5.h"
-#include "format/tensors/tensor_file.h"
-
-#include <string.h>
 
 static void add_instances(struct berth_data_info *info, const struct instances *read) {
     info->files++;
@@ -70,7 +67,7 @@ static enum berth_status add_file(const char *path, struct berth_data_info *info
                                   struct berth_error *error) {
     int is_hdf5;
     TRY(hdf5_recognise(path, &is_hdf5, error));
-    if (is_hdf5 || tensor_path_ends(path, ".hdf5") || tensor_path_ends(path, ".h5")) {
+    if (is_hdf5 || name_has_ending(path, ".hdf5") || name_has_ending(path, ".h5")) {
         return add_hdf5(path, info, error);
     }
     return pretraining_is_file(path_name(path)) ? add_tfrecord(path, info, error) : BERTH_OK;

@@ -6,8 +6,8 @@
 #include "berth.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "format/json/json.h"
-#include "format/tensors/tensor_file.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -192,8 +192,8 @@ enum berth_status model_files_check(const struct hub_snapshot *snapshot, const c
 
 // A file of weights that is not there, as a user may name it: "model.safetensors".
 static int names_weights(const char *id) {
-    return tensor_path_ends(id, ".safetensors") || tensor_path_ends(id, ".bin") ||
-           tensor_path_ends(id, ".pt");
+    return name_has_ending(id, ".safetensors") || name_has_ending(id, ".bin") ||
+           name_has_ending(id, ".pt");
 }
 
 static enum berth_status find_in_cache(const char *id, char **path, struct berth_error *error) {

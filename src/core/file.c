@@ -8,6 +8,7 @@
 #include "core/file_call.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -627,11 +628,10 @@ enum berth_status file_copy(const char *from, const char *path, struct berth_err
 }
 
 int file_is_temporary(const char *name) {
-    size_t length = strlen(name), suffix = strlen(".tmp");
-    if (length <= suffix || strcmp(name + length - suffix, ".tmp") != 0) {
+    if (!name_has_ending(name, ".tmp")) {
         return 0;
     }
-    size_t at = length - suffix;
+    size_t at = strlen(name) - strlen(".tmp");
     for (int part = 0; part < 2; part++) {
         size_t end = at;
         while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9') {

@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/words.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/deepspeed/deepspeed_parts.h"
 
@@ -25,7 +26,7 @@ enum berth_status deepspeed_error(const char *path, const char *key, const char 
 int64_t deepspeed_rank_of(const char *name) {
     int64_t rank = -1;
     const char *begin = strstr(name, SHARD_MARK);
-    if (begin == NULL || !tensor_path_ends(name, SHARD_ENDING)) {
+    if (begin == NULL || !name_has_ending(name, SHARD_ENDING)) {
         return -1;
     }
     begin += strlen(SHARD_MARK);

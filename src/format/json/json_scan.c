@@ -3,6 +3,7 @@
 #include "format/json/json_scan.h"
 
 #include "core/utf8.h"
+#include "core/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,11 +74,7 @@ enum berth_status json_scan_end(struct json_scan *scan, struct berth_error *erro
 static long hexadecimal(struct json_scan *scan) {
     long value = 0;
     for (size_t i = 0; i < 4; i++) {
-        char c = look(scan, i);
-        int digit = is_digit(c)            ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
+        const int digit = hex_digit(look(scan, i));
         if (digit < 0) {
             return -1;
         }

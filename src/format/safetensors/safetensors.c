@@ -8,6 +8,7 @@
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "core/words.h"
 #include "format/json/json_scan.h"
 
 #include <inttypes.h>
@@ -339,7 +340,7 @@ enum berth_status safetensors_read_f32(const struct safetensors *container,
 
 // The header's brace follows its length in all but unusual files.
 static int recognise(const char *path, const unsigned char *head, size_t length) {
-    return tensor_path_ends(path, ".safetensors") ||
+    return name_has_ending(path, ".safetensors") ||
            (length > LENGTH_BYTES && head[LENGTH_BYTES] == '{');
 }
 

@@ -11,11 +11,6 @@
 
 // --- opening ------------------------------------------------------------------------------------
 
-int tensor_path_ends(const char *path, const char *ending) {
-    size_t length = strlen(path), tail = strlen(ending);
-    return length > tail && strcmp(path + length - tail, ending) == 0;
-}
-
 static enum berth_status recognise(struct tensor_file *file, struct berth_error *error) {
     const struct tensor_formats *formats = file->formats;
     unsigned char head[TENSOR_HEAD_BYTES];

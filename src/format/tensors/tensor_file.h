@@ -75,7 +75,4 @@ enum berth_status tensor_index_new(const struct tensor_entry *entries, size_t co
 const struct tensor_entry *tensor_index_find(const struct tensor_entry *const *by_name,
                                              size_t count, const char *name);
 
-// For recognise(): whether the path has this ending.
-int tensor_path_ends(const char *path, const char *ending);
-
 #endif

@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/words.h"
 #include "model/weights.h"
 #include "train/checkpoint/original_moments.h"
 #include "train/checkpoint/original_write.h"
@@ -26,7 +27,7 @@ static int64_t step_of(const struct form *form, const char *name) {
     const size_t length = strlen(name);
     int64_t step = -1;
     if (length > prefix + ending && strncmp(name, form->prefix, prefix) == 0 &&
-        strcmp(name + length - ending, form->ending) == 0) {
+        text_ends_with(name, form->ending)) {
         (void)number_parse_digits(name + prefix, length - prefix - ending, &step);
     }
     return step;
