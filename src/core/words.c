@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/words.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int words_have(const char *list, char separator, const char *word) {
@@ -12,6 +13,11 @@ int words_have(const char *list, char separator, const char *word) {
         }
     }
     return 0;
+}
+
+void words_add(char *text, size_t size, const char *word) {
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", word);
 }
 
 int text_ends_with(const char *text, const char *end) {
