@@ -443,7 +443,8 @@ static enum berth_status try_checkpoints(const char *folder, char **path,
     return newest >= 0 ? file_find(folder, name, path, error) : BERTH_OK;
 }
 
-enum berth_status run_find(const char *folder, char **path, struct berth_error *error) {
+// The log in an output folder: log.jsonl, else the newest trainer_state.json; newly allocated.
+static enum berth_status run_find(const char *folder, char **path, struct berth_error *error) {
     static const char *const names[] = {RUN_LOG_NAME, "trainer_state.json"};
     *path = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && *path == NULL; i++) {

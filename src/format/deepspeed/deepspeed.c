@@ -15,7 +15,8 @@
 #define MODULE "module."
 #define NAME_LIMIT 4096
 
-uint64_t deepspeed_elements(const struct tensor_entry *entry) {
+// The number of elements of a tensor; 0 for a type that cannot be read.
+static uint64_t deepspeed_elements(const struct tensor_entry *entry) {
     size_t size = tensor_dtype_size(entry->dtype);
     return size > 0 ? (entry->end - entry->begin) / size : 0;
 }

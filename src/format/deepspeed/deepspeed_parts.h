@@ -36,8 +36,6 @@ struct deepspeed_checkpoint {
     const struct tensor_entry **by_name;
 };
 
-// The number of elements of a tensor; 0 for a type that cannot be read.
-uint64_t deepspeed_elements(const struct tensor_entry *entry);
 enum berth_status deepspeed_error(const char *path, const char *key, const char *expected,
                                   struct berth_error *error);
 
