@@ -2,7 +2,7 @@
 // Fetches a repository of the hub: selects the files and the token.
 #include "api/fetching.h"
 #include "api/model_files.h"
-#include "core/file_partial.h"
+#include "core/file.h"
 #include "core/memory.h"
 #include "net/hub.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fetches URLs, and the data sets whose URLs and digests are known.
 #include "api/fetching.h"
-#include "core/file_partial.h"
+#include "core/file.h"
 #include "core/memory.h"
 #include "core/words.h"
 #include "format/hub/hub_blob.h"

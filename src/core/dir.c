@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define DEPTH_LIMIT 32 // of trees to remove or sync
@@ -383,6 +384,11 @@ int dir_is_empty(const char *path) {
     int empty = names[0] == NULL;
     memory_free(names);
     return empty;
+}
+
+uint64_t dir_free_bytes(const char *path) {
+    struct statvfs info;
+    return statvfs(path, &info) == 0 ? (uint64_t)info.f_bavail * info.f_frsize : UINT64_MAX;
 }
 
 // --- walking a tree -----------------------------------------------------------------------------

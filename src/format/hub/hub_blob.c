@@ -2,7 +2,6 @@
 #include "format/hub/hub_blob.h"
 
 #include "core/file.h"
-#include "core/file_partial.h"
 #include "core/memory.h"
 #include "format/checksum/digest.h"
 

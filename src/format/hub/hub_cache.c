@@ -2,7 +2,7 @@
 // Names and paths in Hugging Face's cache.
 #include "format/hub/hub_cache.h"
 
-#include "core/file_partial.h"
+#include "core/file.h"
 #include "core/memory.h"
 #include "format/checksum/digest.h"
 #include "format/hub/hub_blob.h"

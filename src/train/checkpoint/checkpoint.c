@@ -2,7 +2,6 @@
 #include "train/checkpoint/checkpoint.h"
 
 #include "core/file.h"
-#include "core/file_partial.h"
 #include "core/memory.h"
 #include "core/number.h"
 #include "model/folder.h"

@@ -2,7 +2,6 @@
 #include "train/checkpoint/earlier.h"
 
 #include "core/file.h"
-#include "core/file_partial.h"
 #include "core/memory.h"
 #include "format/torch/torch.h"
 #include "metrics/results.h"
