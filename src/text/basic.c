@@ -50,8 +50,8 @@ void basic_rules_keep(struct basic_rules *rules, const char *const *specials, si
     for (size_t i = 0; i < count; i++) {
         unsigned char first = (unsigned char)specials[i][0];
         rules->special_first[first] = 1;
-        // The fast path would skip letters.
-        if (rules->ascii[first] >= BASIC_FIRST_LETTER) {
+        // The fast paths would skip blanks and letters.
+        if (rules->ascii[first] == BASIC_SPACE || rules->ascii[first] >= BASIC_FIRST_LETTER) {
             rules->ascii[first] = BASIC_SLOW;
         }
     }
@@ -316,6 +316,7 @@ static size_t special_at(const struct basic *walk) {
     return longest;
 }
 
+// Takes ASCII characters from walk->at.
 static void take_plain(struct basic *walk, size_t bytes) {
     walk->bytes = (const char *)walk->text + walk->at;
     walk->count = walk->characters = bytes;
@@ -328,9 +329,6 @@ static void take_plain(struct basic *walk, size_t bytes) {
     walk->run_character = walk->character;
 }
 
-// The effect of one character on the word.
-enum step { STEP_ON, STEP_END, STEP_NO_MEMORY };
-
 static void pass(struct basic *walk, size_t bytes, int begins_run) {
     walk->at += bytes;
     walk->character++;
@@ -339,6 +337,29 @@ static void pass(struct basic *walk, size_t bytes, int begins_run) {
         walk->run_character = walk->character;
     }
 }
+
+// Takes `bytes` bytes from walk->at, which are a special token, as they are.
+static int take_special(struct basic *walk, size_t bytes) {
+    const size_t end = walk->at + bytes;
+    while (walk->at < end) {
+        uint32_t point;
+        const size_t size = utf8_decode(walk->text + walk->at, end - walk->at, &point);
+        const struct basic_origin place = {walk->character, (uint32_t)walk->at,
+                                           (uint32_t)(walk->at + size)};
+        if (!put(walk, point, place)) {
+            return -1;
+        }
+        pass(walk, size, 1);
+    }
+    walk->plain = 0;
+    walk->bytes = walk->buffer;
+    walk->origins = walk->places;
+    walk->special = 1;
+    return 1;
+}
+
+// The effect of one character on the word.
+enum step { STEP_ON, STEP_END, STEP_NO_MEMORY };
 
 // A character that is neither dropped nor white space.
 struct letter {
@@ -483,9 +504,11 @@ int basic_next(struct basic *walk) {
     walk->count = walk->characters = 0;
     for (skip_blanks(walk); found == 0 && walk->at < walk->length; skip_blanks(walk)) {
         size_t special = special_at(walk);
-        if (special > 0 || ascii[walk->text[walk->at]] == BASIC_PUNCTUATION) {
-            take_plain(walk, special > 0 ? special : 1);
-            walk->special = special > 0;
+        if (special > 0) {
+            return take_special(walk, special);
+        }
+        if (ascii[walk->text[walk->at]] == BASIC_PUNCTUATION) {
+            take_plain(walk, 1);
             return 1;
         }
         size_t end = walk->at;
