@@ -166,6 +166,55 @@ static int sigma_is_final(const struct basic *walk, size_t begin, size_t end) {
     return after != 1;
 }
 
+// --- special tokens -----------------------------------------------------------------------------
+
+// Whether a character separates words in the text as given; -1 when it is dropped, so that the next
+// one decides.
+static int separates(const struct basic *walk, uint32_t point) {
+    if (point == UTF8_ILL_FORMED) {
+        return -1;
+    }
+    unsigned flags = flags_of(walk, point);
+    if ((flags & UNICODE_DROP) != 0) {
+        return -1;
+    }
+    return (flags & (UNICODE_SPACE | UNICODE_CJK)) != 0;
+}
+
+// Whether the bytes [begin, end) of the text are surrounded by separators or the ends of the text.
+static int stands_alone(const struct basic *walk, size_t begin, size_t end) {
+    uint32_t point;
+    int before = -1, after = -1;
+    while (before < 0 && begin > 0) {
+        begin -= decode_before(walk, begin, &point);
+        before = separates(walk, point);
+    }
+    while (after < 0 && end < walk->length) {
+        end += utf8_decode(walk->text + end, walk->length - end, &point);
+        after = separates(walk, point);
+    }
+    return before != 0 && after != 0;
+}
+
+// The length in bytes of the longest special token at walk->at; 0: none.
+static size_t special_at(const struct basic *walk) {
+    if (!walk->rules->special_first[walk->text[walk->at]]) {
+        return 0;
+    }
+    size_t longest = 0;
+    for (size_t i = 0; i < walk->rules->special_count; i++) {
+        size_t bytes = strlen(walk->rules->specials[i]);
+        if (walk->length - walk->at >= bytes &&
+            memcmp(walk->text + walk->at, walk->rules->specials[i], bytes) == 0) {
+            if (bytes > longest &&
+                (!walk->rules->whole_specials || stands_alone(walk, walk->at, walk->at + bytes))) {
+                longest = bytes;
+            }
+        }
+    }
+    return longest;
+}
+
 // --- runs of combining characters ---------------------------------------------------------------
 
 static int add_mark(struct basic *walk, size_t *count, struct basic_mark mark) {
@@ -181,7 +230,7 @@ static int add_mark(struct basic *walk, size_t *count, struct basic_mark mark) {
 
 // Adds the combining characters at walk->at and moves past them.
 static int gather_marks(struct basic *walk, size_t *count) {
-    while (walk->at < walk->length) {
+    while (walk->at < walk->length && special_at(walk) == 0) {
         uint32_t point;
         size_t bytes = utf8_decode(walk->text + walk->at, walk->length - walk->at, &point);
         int dropped = point == UTF8_ILL_FORMED;
@@ -269,52 +318,6 @@ static int put_composed(struct basic *walk, uint32_t point, struct basic_origin 
 }
 
 // --- the walk -----------------------------------------------------------------------------------
-
-// Whether a character separates words in the text as given; -1 when it is dropped, so that the next
-// one decides.
-static int separates(const struct basic *walk, uint32_t point) {
-    if (point == UTF8_ILL_FORMED) {
-        return -1;
-    }
-    unsigned flags = flags_of(walk, point);
-    if ((flags & UNICODE_DROP) != 0) {
-        return -1;
-    }
-    return (flags & (UNICODE_SPACE | UNICODE_CJK)) != 0;
-}
-
-// Whether the bytes [begin, end) of the text are surrounded by separators or the ends of the text.
-static int stands_alone(const struct basic *walk, size_t begin, size_t end) {
-    uint32_t point;
-    int before = -1, after = -1;
-    while (before < 0 && begin > 0) {
-        begin -= decode_before(walk, begin, &point);
-        before = separates(walk, point);
-    }
-    while (after < 0 && end < walk->length) {
-        end += utf8_decode(walk->text + end, walk->length - end, &point);
-        after = separates(walk, point);
-    }
-    return before != 0 && after != 0;
-}
-
-static size_t special_at(const struct basic *walk) {
-    if (!walk->rules->special_first[walk->text[walk->at]]) {
-        return 0;
-    }
-    size_t longest = 0;
-    for (size_t i = 0; i < walk->rules->special_count; i++) {
-        size_t bytes = strlen(walk->rules->specials[i]);
-        if (walk->length - walk->at >= bytes &&
-            memcmp(walk->text + walk->at, walk->rules->specials[i], bytes) == 0) {
-            if (bytes > longest &&
-                (!walk->rules->whole_specials || stands_alone(walk, walk->at, walk->at + bytes))) {
-                longest = bytes;
-            }
-        }
-    }
-    return longest;
-}
 
 // Takes ASCII characters from walk->at.
 static void take_plain(struct basic *walk, size_t bytes) {
