@@ -6,6 +6,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/utf8.h"
 #include "net/http_headers.h"
 
 #include <curl/curl.h>
@@ -336,7 +337,8 @@ enum berth_status http_follow(const char *from, const char *location, char **to,
         return *to != NULL ? BERTH_OK
                            : error_set(error, BERTH_NO_MEMORY, "out of memory for a URL");
     }
-    return error_set(error, BERTH_UNAVAILABLE, "%s redirects to %.200s: refused", from, location);
+    return error_set(error, BERTH_UNAVAILABLE, "%s redirects to %.*s: refused", from,
+                     UTF8_SHOWN(location, 200));
 }
 
 // Ends the request when its last response is complete, with or without a body.
