@@ -98,9 +98,10 @@ static enum berth_status list_documents(struct builder *builder, struct berth_er
         const struct squad_example *example = &dataset->examples[i];
         if (i == 0 || example->context != dataset->examples[i - 1].context) {
             if (example->context_length > UINT32_MAX / 2) {
+                char place[SQUAD_PLACE];
                 return error_set(error, BERTH_BAD_DATA,
-                                 "%s: question \"%.*s\": the context has %zu bytes; at most %u fit",
-                                 builder->args->name, UTF8_SHOWN(example->id, 60),
+                                 "%s: the context has %zu bytes; at most %u fit",
+                                 squad_place_of(builder->args, example, place),
                                  example->context_length, UINT32_MAX / 2);
             }
             struct squad_document *document = &builder->documents[builder->document_count++];
@@ -319,11 +320,12 @@ static enum berth_status tokenize_query(const struct builder *builder,
     plan->query_length = (int64_t)count;
     plan->room = builder->args->options->max_seq_length - plan->query_length - 3;
     if (plan->room < 1) {
+        char place[SQUAD_PLACE];
         return error_set(
             error, BERTH_USAGE,
-            "%s: question \"%.*s\": its %zu tokens and 3 special ones leave no room for the "
+            "%s: its %zu tokens and 3 special ones leave no room for the "
             "document in max_seq_length %lld; raise it or lower max_query_length (%lld)",
-            builder->args->name, UTF8_SHOWN(example->id, 60), count,
+            squad_place_of(builder->args, example, place), count,
             (long long)builder->args->options->max_seq_length,
             (long long)builder->args->options->max_query_length);
     }
