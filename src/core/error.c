@@ -14,7 +14,7 @@
 static void write_message(struct berth_error *error, enum berth_status status, const char *format,
                           va_list arguments) {
     error->status = status;
-    char raw[sizeof error->message + UTF8_BYTES_MAX]; // so that no character that fits is cut
+    char raw[sizeof error->message]; // a character cut at its end, escaped, would not fit
     number_format_list(raw, sizeof raw, format, arguments);
     terminal_escape(error->message, sizeof error->message, raw, "");
 }
