@@ -292,7 +292,7 @@ static enum berth_status cut_at_tokens(const struct squad_text_source *source,
                                        struct berth_error *error) {
     const struct squad_example *example = source->example;
     struct token_list *tokens = &source->memo->tokens;
-    const int32_t shift = span->feature->document_start - span->feature->document_begin;
+    const int64_t shift = (int64_t)span->feature->document_start - span->feature->document_begin;
     if (tokens->count == 0) {
         TRY(tokenizer_encode(source->tokenizer, example->context, example->context_length, tokens,
                              error));
