@@ -637,7 +637,7 @@ const struct option_row option_rows[] = {
      .help = "also write a report with curves, plan and sample answers as an HTML page"},
     {INTEGER("reports", report_every, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0), .unit = "S",
      .help = "also write the report every S seconds while the run goes on",
-     .shown = "0: only at the end"},
+     .shown = "0: only at the start and the end"},
     {TEXT("reports", logging_dir, NULL), FREE, LOCAL, .jobs = JOB_TRAIN, .unit = "DIR",
      .aliases = "tensorboard tensorboard_logdir",
      .help = "also write scalars for TensorBoard to this folder"},

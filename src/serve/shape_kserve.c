@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // KServe's version 2 of inference: named tensors in, named tensors out. The inputs are the task's
 // texts, as tensors BYTES of [n]; the outputs follow from the task, and a request may name some.
+#include "core/utf8.h"
 #include "serve/shapes.h"
 
 #include <stdio.h>
@@ -92,8 +93,8 @@ check_names(const json *list, const char *what, const struct served_task *task,
                              i);
         }
         if (!is_known(task, name)) {
-            return error_set(error, BERTH_USAGE, "%s[%zu]: \"%.60s\" is unknown in %s", what, i,
-                             name, task->name);
+            return error_set(error, BERTH_USAGE, "%s[%zu]: \"%.*s\" is unknown in %s", what, i,
+                             UTF8_SHOWN(name, 60), task->name);
         }
         if (find_tensor(list, name) != json_at(list, i)) {
             return error_set(error, BERTH_USAGE, "%s[%zu]: a second \"%s\"", what, i, name);

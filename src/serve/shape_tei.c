@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // text-embeddings-inference's /embed and /predict. Replies are lists; of /embed always one of
 // embeddings, of /predict one of classes for a single input.
+#include "core/utf8.h"
 #include "serve/shapes.h"
 
 #include <stdio.h>
@@ -43,7 +44,8 @@ static enum berth_status check_members(const struct call *call, const struct mem
             return error_set(error, BERTH_USAGE, "%s: not supported; leave it out", walk.key);
         }
         if (!is_among(walk.key, known->read) && !is_among(walk.key, known->refused)) {
-            return error_set(error, BERTH_USAGE, "%.60s: unknown at this path", walk.key);
+            return error_set(error, BERTH_USAGE, "%.*s: unknown at this path",
+                             UTF8_SHOWN(walk.key, 60));
         }
     }
     return BERTH_OK;

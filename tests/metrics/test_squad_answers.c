@@ -137,13 +137,9 @@ static void check_candidates(const struct squad_example *example,
     assert_true(fabs(total - 1.0) < 1e-12);
 }
 
-static void equals_python_on_real_data(void **state) {
+static void check_real(const char *key, struct tokenizer *tokenizer) {
     static const int64_t lengths[3] = {384, 128, 64};
-    if (!fixture_has_data()) {
-        skip();
-    }
     json *golden = fixture_json(fixture_source("tests/metrics/real.golden.json"));
-    struct tokenizer *tokenizer = fixture_tokenizer(data_path("vocab/bert-base-uncased-vocab.txt"));
     struct json_walk walk = {.object = golden};
     while (json_walk_next(&walk)) {
         char path[64];
@@ -157,13 +153,30 @@ static void equals_python_on_real_data(void **state) {
             crc = checksum_of(crc, dataset.examples[i].id, &results[i]);
             check_candidates(&dataset.examples[i], &results[i]);
         }
-        assert_int_equal(crc, json_as_integer(json_member(walk.value, "answers")));
+        assert_int_equal(crc, json_as_integer(json_member(walk.value, key)));
         squad_results_free(results, dataset.count);
         squad_feature_set_done(&set);
         squad_dataset_done(&dataset);
     }
     tokenizer_close(tokenizer);
     json_free(golden);
+}
+
+static struct tokenizer *open_google(const char *vocab_path) {
+    const struct tokenizer_options options = {.rules = TOKENIZER_GOOGLE, .lower_case = 1};
+    struct tokenizer *tokenizer = NULL;
+    assert_int_equal(tokenizer_open(vocab_path, &options, &tokenizer, NULL), BERTH_OK);
+    return tokenizer;
+}
+
+// Both rules for the tokens of these files make the same tokens; the texts differ where Google's
+// program gives up.
+static void equals_python_on_real_data(void **state) {
+    if (!fixture_has_data()) {
+        skip();
+    }
+    check_real("answers", fixture_tokenizer(data_path("vocab/bert-base-uncased-vocab.txt")));
+    check_real("google", open_google(data_path("vocab/bert-base-uncased-vocab.txt")));
 }
 
 // --- single rules -------------------------------------------------------------------------------
@@ -207,12 +220,14 @@ struct question {
 // One window: [CLS] when [SEP] old stone bridge [SEP]; "when" has four pieces.
 enum { OLD = 6, STONE, BRIDGE };
 
-static void ask(struct question *question, int version_2) {
+static void ask_about(const char *context, struct tokenizer *tokenizer, struct question *question) {
     static const int64_t lengths[3] = {64, 16, 16};
-    *question = (struct question){.options = {20, 30, version_2, 0.0}};
-    question->tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
-    question->dataset = fixture_dataset_of(
-        "[{\"id\":\"q\",\"question\":\"when\",\"context\":\" Old stone\\n Bridge.\"}]");
+    char text[256];
+    snprintf(text, sizeof text, "[{\"id\":\"q\",\"question\":\"when\",\"context\":\"%s\"}]",
+             context);
+    *question = (struct question){.options = {20, 30, 0, 0.0}};
+    question->tokenizer = tokenizer;
+    question->dataset = fixture_dataset_of(text);
     question->set = fixture_features(&question->dataset, question->tokenizer, 0, lengths, 1);
     assert_int_equal(question->set.count, 1);
     assert_int_equal(question->set.features[0].document_begin, OLD);
@@ -220,6 +235,12 @@ static void ask(struct question *question, int version_2) {
     for (size_t i = 0; i < question->set.token_count * 2; i++) {
         question->logits[i] = -10.0f;
     }
+}
+
+static void ask(struct question *question, int version_2) {
+    ask_about(" Old stone\\n Bridge.",
+              fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt")), question);
+    question->options.version_2_with_negative = version_2;
 }
 
 static enum berth_status answer(struct question *question, struct berth_error *error) {
@@ -250,6 +271,62 @@ static void gives_text_and_place(void **state) {
     assert_int_equal(question.result.candidates[0].begin, 5);
     assert_int_equal(question.result.candidates[0].end, 18);
     assert_true(question.result.candidates[0].start_logit == 3.0f);
+    done(&question);
+}
+
+// Texts without blanks are a single word. The tokenizer drops U+200B; the vocabulary lacks \u6c34.
+#define EAST "\xE6\x9D\xB1"
+#define CAPITAL "\xE4\xBA\xAC"
+#define WATER "\xE6\xB0\xB4"
+#define NO_WIDTH "\xE2\x80\x8B"
+
+static void cuts_words_at_tokens(void **state) {
+    static const struct {
+        const char *context;
+        int first, last; // tokens
+        const char *text;
+        int64_t begin, end;
+        int google;
+    } cases[] = {
+        {EAST CAPITAL NO_WIDTH EAST CAPITAL, 3, 3, CAPITAL, 4, 5, 0},
+        {EAST CAPITAL NO_WIDTH EAST CAPITAL, 1, 2, CAPITAL NO_WIDTH EAST, 1, 4, 0},
+        {EAST CAPITAL NO_WIDTH EAST CAPITAL, 3, 3, EAST CAPITAL NO_WIDTH EAST CAPITAL, 0, 5, 1},
+        {EAST WATER CAPITAL, 1, 2, WATER CAPITAL, 1, 3, 0},
+        {EAST WATER CAPITAL, 1, 2, EAST WATER CAPITAL, 0, 3, 1},
+        {NO_WIDTH EAST CAPITAL NO_WIDTH, 0, 1, NO_WIDTH EAST CAPITAL NO_WIDTH, 0, 4, 0},
+        {NO_WIDTH EAST CAPITAL NO_WIDTH, 0, 0, NO_WIDTH EAST, 0, 2, 0},
+        {EAST CAPITAL NO_WIDTH "\\n " CAPITAL EAST, 1, 2, CAPITAL NO_WIDTH " " CAPITAL, 1, 6, 0},
+        {EAST CAPITAL EAST, 2, 2, EAST, 2, 3, 0},
+        {EAST CAPITAL EAST, 2, 2, EAST, 0, 1, 1},
+        {"a-A", 2, 2, "A", 2, 3, 0},
+        {"a-A", 2, 2, "a", 0, 1, 1},
+        {"\u00e9" EAST, 0, 0, "\u00e9", 0, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct question question;
+        const char *vocab = fixture_source("tests/data/squad/vocab.txt");
+        ask_about(cases[i].context, cases[i].google ? open_google(vocab) : fixture_tokenizer(vocab),
+                  &question);
+        question.logits[2 * (OLD + cases[i].first)] = 3.0f;
+        question.logits[2 * (OLD + cases[i].last) + 1] = 2.0f;
+        assert_int_equal(answer(&question, NULL), BERTH_OK);
+        assert_string_equal(question.result.prediction, cases[i].text);
+        assert_int_equal(question.result.candidates[0].begin, cases[i].begin);
+        assert_int_equal(question.result.candidates[0].end, cases[i].end);
+        done(&question);
+    }
+}
+
+// Features from a damaged cache: the words are all that can be relied on.
+static void gives_whole_words_for_features_of_another_text(void **state) {
+    struct question question;
+    ask_about(EAST CAPITAL EAST, fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt")),
+              &question);
+    question.logits[2 * STONE] = 3.0f;
+    question.logits[2 * STONE + 1] = 2.0f;
+    question.set.features[0].document_start = INT32_MAX;
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_string_equal(question.result.prediction, EAST CAPITAL EAST);
     done(&question);
 }
 
@@ -338,12 +415,13 @@ static void refuses_bad_input(void **state) {
     done(&question);
 }
 
-static void survives_missing_memory(void **state) {
+static void survives_missing_memory_with(struct tokenizer *tokenizer) {
     struct question question;
     struct berth_error error;
     enum berth_status status = BERTH_NO_MEMORY;
     uint64_t n = 0;
-    ask(&question, 1);
+    ask_about(" Old stone\\n Bridge.", tokenizer, &question);
+    question.options.version_2_with_negative = 1;
     while (status == BERTH_NO_MEMORY) {
         memory_fail_at(++n, 0);
         status = answer(&question, &error);
@@ -352,6 +430,11 @@ static void survives_missing_memory(void **state) {
     assert_int_equal(status, BERTH_OK);
     assert_true(n > 10);
     done(&question);
+}
+
+static void survives_missing_memory(void **state) {
+    survives_missing_memory_with(fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt")));
+    survives_missing_memory_with(open_google(fixture_source("tests/data/squad/vocab.txt")));
 }
 
 static void names_a_folder_it_cannot_write(void **state) {
@@ -373,6 +456,8 @@ int main(void) {
         cmocka_unit_test(equals_python_on_real_data),
         cmocka_unit_test(aligns_to_the_original_words),
         cmocka_unit_test(gives_text_and_place),
+        cmocka_unit_test(cuts_words_at_tokens),
+        cmocka_unit_test(gives_whole_words_for_features_of_another_text),
         cmocka_unit_test(limits_length_and_order),
         cmocka_unit_test(wants_the_best_window),
         cmocka_unit_test(weighs_no_answer),

@@ -105,6 +105,7 @@ class Answers(unittest.TestCase):
                             ({"inputs": {"question": "?" * 70000, "context": "x"}}, "64 KiB"),
                             ({"inputs": {"question": "Who?", "context": "\u200b"}}, "no words"),
                             ({"inputs": {**QUESTION, "colour": 1}}, "inputs.colour: unknown in question-answering"),
+                            ({"inputs": {**QUESTION, "x" + "東" * 20: 1}}, "inputs.x" + "東" * 19 + ": unknown"),
                             ({"inputs": [QUESTION, {**QUESTION, "text": "x"}]}, "inputs[1].text: unknown"),
                             ({"inputs": QUESTION, "model": {}}, "model"), ("[1]", "object"), ("{", "JSON"), (b'{"inputs": "\xff"}', "0xff"),
                             ("[" * 10000 + "]" * 10000, "nested"), ('{"inputs": 1, "inputs": 2}', "duplicate")]:

@@ -7,7 +7,7 @@
 #include "data/squad/squad_cache.h"
 
 #define CACHE_MAGIC "BERTHFEA"
-#define CACHE_VERSION 1 // raise it when the file or any rule of the features changes
+#define CACHE_VERSION 2 // raise it when the file or any rule of the features changes
 #define CACHE_HEADER_BYTES (8 + 4 + 4 + 32 + 6 * 8)
 #define CACHE_FEATURE_BYTES (8 * 4)
 #define CACHE_FOOTER_BYTES 4
