@@ -29,12 +29,18 @@ static const struct beside_row {
     {"output_scale", 0}, {"output_zero_point", 0},
 };
 
-// The layouts that are refused, by the endings of their tensors.
+// Layouts that are refused, by the endings of their tensors.
 static const struct layout_row {
-    const char *ending, *layout;
+    const char *ending, *expected, *found, *remedy;
 } refused_layouts[] = {
-    {".weight_packed", "several integers in one number (\"pack-quantized\")"},
-    {".weight_g_idx", "columns in groups of any order (\"actorder\")"},
+    {".weight_packed", "compressed-tensors' layout \"int-quantized\"",
+     "several integers in one number (\"pack-quantized\")",
+     "use the model in a floating-point type"},
+    {".weight_g_idx", "compressed-tensors' layout \"int-quantized\"",
+     "groups of columns in any order (\"actorder\")", "use the model in a floating-point type"},
+    {"_CHECKPOINTABLE_OBJECT_GRAPH", "a TensorFlow checkpoint of variables by name",
+     "one of objects (tf.train.Checkpoint)",
+     "save its variables under the names of Google's BERT with tf.compat.v1.train.Saver"},
 };
 
 static int is_quantized(const struct tensor_entry *entry) {
@@ -136,11 +142,10 @@ static const struct beside_row *row_beside_matrix(const struct tensor_file *file
 static enum berth_status check_layout(const struct tensor_file *file,
                                       const struct tensor_entry *entry, struct berth_error *error) {
     for (size_t i = 0; i < sizeof refused_layouts / sizeof *refused_layouts; i++) {
-        if (text_ends_with(entry->name, refused_layouts[i].ending)) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "%s: tensor \"%s\": expected compressed-tensors' layout "
-                             "\"int-quantized\", found %s; use the model in a floating-point type",
-                             file->path, entry->name, refused_layouts[i].layout);
+        const struct layout_row *row = &refused_layouts[i];
+        if (text_ends_with(entry->name, row->ending)) {
+            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": expected %s, found %s; %s",
+                             file->path, entry->name, row->expected, row->found, row->remedy);
         }
     }
     return BERTH_OK;
