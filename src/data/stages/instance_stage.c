@@ -266,8 +266,7 @@ static void set_options(struct stage_settings *settings, const struct instance_s
 }
 
 static int is_text(const char *name) {
-    const size_t length = strlen(name);
-    return length > 4 && strcmp(name + length - 4, ".txt") == 0;
+    return name_has_ending(name, ".txt");
 }
 
 // The entry of a shard of another program, and its part of the digest.
