@@ -46,10 +46,10 @@ enum berth_status folder_holds_weights(const char *folder, int *found, struct be
 static const struct foreign_row {
     const char *name, *what, *remedy;
 } foreign_rows[] = {
-    {"tf_model.h5", "transformers' weights for Keras",
-     "load them with from_pretrained(..., from_tf=True) of transformers 4 and save_pretrained"},
-    {"flax_model.msgpack", "transformers' weights for Flax",
-     "load them with from_pretrained(..., from_flax=True) of transformers 4 and save_pretrained"},
+    {"tf_model.h5", "a file of weights for Keras",
+     "load it with from_pretrained(..., from_tf=True) of transformers 4 and save_pretrained"},
+    {"flax_model.msgpack", "a file of weights for Flax",
+     "load it with from_pretrained(..., from_flax=True) of transformers 4 and save_pretrained"},
     {"adapter_model.safetensors", "an adapter of PEFT without its model",
      "merge both with merge_and_unload and save_pretrained"},
     {"adapter_model.bin", "an adapter of PEFT without its model",
@@ -66,37 +66,26 @@ static const struct foreign_row {
 };
 
 static int has_name(const struct foreign_row *row, const char *name) {
-    return row->name[0] == '*' ? text_ends_with(name, row->name + 1) : strcmp(name, row->name) == 0;
+    return row->name[0] == '*' ? name_has_ending(name, row->name + 1)
+                               : strcmp(name, row->name) == 0;
 }
 
-static enum berth_status refuse_foreign(const char *path, const char *name,
+static enum berth_status refuse_foreign(const char *path, void *context,
                                         struct berth_error *error) {
     for (size_t i = 0; i < sizeof foreign_rows / sizeof *foreign_rows; i++) {
         const struct foreign_row *row = &foreign_rows[i];
-        if (has_name(row, name)) {
-            return error_set(error, BERTH_BAD_DATA, "%s: %s is %s, which Berth does not read; %s",
-                             path, name, row->what, row->remedy);
+        if (has_name(row, path_name(path))) {
+            return error_set(error, BERTH_BAD_DATA, "%s: this is %s, which Berth does not read; %s",
+                             path, row->what, row->remedy);
         }
     }
     return BERTH_OK;
 }
 
-static enum berth_status refuse_foreign_in(const char *folder, struct berth_error *error) {
-    char **names;
-    enum berth_status status = BERTH_OK;
-    TRY(dir_list(folder, &names, error));
-    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        status = refuse_foreign(folder, names[i], error);
-    }
-    memory_free(names);
-    return status;
-}
-
 static enum berth_status open_path(const char *path, struct tensor_file *file,
                                    struct berth_error *error) {
-    const char *slash = strrchr(path, '/');
     if (file_exists(path)) {
-        TRY(refuse_foreign(path, slash != NULL ? slash + 1 : path, error));
+        TRY(refuse_foreign(path, NULL, error));
     }
     return tensor_file_open(file, path, error);
 }
@@ -109,7 +98,7 @@ enum berth_status folder_open_weights(const char *path, struct tensor_file *file
     }
     TRY(find_weights(path, &found, error));
     if (found == NULL) {
-        TRY(refuse_foreign_in(path, error));
+        TRY(dir_each(path, refuse_foreign, NULL, error));
         return error_set(error, BERTH_NO_INPUT,
                          "%s: no weights in this folder: expected " FOLDER_WEIGHTS
                          ", pytorch_model.bin, an index of either split into several files, a "

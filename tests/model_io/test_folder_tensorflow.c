@@ -306,8 +306,8 @@ static void test_foreign_weights(void **state) {
     (void)state;
     static const struct {
         const char *name, *what, *remedy;
-    } cases[] = {{"tf_model.h5", "transformers' weights for Keras", "from_tf=True"},
-                 {"flax_model.msgpack", "transformers' weights for Flax", "from_flax=True"},
+    } cases[] = {{"tf_model.h5", "weights for Keras", "from_tf=True"},
+                 {"flax_model.msgpack", "weights for Flax", "from_flax=True"},
                  {"adapter_model.safetensors", "an adapter of PEFT", "merge_and_unload"},
                  {"adapter_model.bin", "an adapter of PEFT", "merge_and_unload"},
                  {"__0_0.distcp", "a shard of torch.distributed.checkpoint", "dcp_to_torch"},
