@@ -174,7 +174,8 @@ static void note_left_out(const struct conversion *conversion) {
     }
     if (weights->dropped > 0) {
         log_note(&conversion->log,
-                 "left out, not part of the model: %zu tensor%s of an optimizer or trainer",
+                 "left out, not part of the model: %zu tensor%s of an optimizer, a trainer or "
+                 "quantized activations",
                  weights->dropped, number_ending((int64_t)weights->dropped));
     }
     if (weights->padding_rows > 0 && conversion->names->vocab_multiple == 0) {
@@ -243,6 +244,7 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
     TRY(weights_open(&conversion->weights, conversion->input, conversion->config.vocab_size,
                      error));
     conversion->config.pre_layer_norm |= weights_are_pre_layer_norm(&conversion->weights);
+    TRY(folder_check_body(&conversion->weights, &conversion->config, error));
     if (conversion->names == NULL) {
         conversion->names = usual_names(conversion);
     }
@@ -422,7 +424,7 @@ static enum berth_status write_folder(const struct conversion *conversion,
     TRY(copy_companions(conversion, error));
     TRY(write_vocabulary(conversion, error));
     TRY(write_configs(conversion, error));
-    if (conversion->target->has_modules) {
+    if (conversion->target->keeps) {
         TRY(sentence_copy(conversion->input, conversion->folder, error));
     }
     return conversion->target->write(conversion, error);

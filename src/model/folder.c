@@ -8,7 +8,6 @@
 #include "core/words.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/safetensors/safetensors.h"
-#include "model/weights.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -210,6 +209,34 @@ static enum berth_status check_body(const struct reading *reading, struct berth_
         }
     }
     return missing == 0 ? BERTH_OK : refuse_body(reading, first, missing, error);
+}
+
+enum berth_status folder_check_body(const struct weights *weights, const struct bert_config *config,
+                                    struct berth_error *error) {
+    struct param_table table;
+    enum berth_status status;
+    TRY(param_table_init(&table, config, PARAM_HEAD_NONE, error));
+    struct reading reading = {.weights = *weights,
+                              .table = &table,
+                              .found = memory_array_zeroed(table.count, sizeof *reading.found)};
+    if (reading.found == NULL) {
+        status = error_no_memory(error, table.count * sizeof *reading.found, weights->file.path);
+        goto done;
+    }
+    for (size_t i = 0; i < table.count; i++) {
+        reading.found[i] = weights_find(weights, table.params[i].name);
+    }
+    TRY_DONE(check_body(&reading, error));
+    for (size_t i = 0; i < table.count; i++) {
+        if (reading.found[i] != NULL) {
+            TRY_DONE(check_shape(&reading, &table.params[i], reading.found[i], error));
+            TRY_DONE(weights_check_integers(weights, reading.found[i], error));
+        }
+    }
+done:
+    memory_free(reading.found);
+    param_table_done(&table);
+    return status;
 }
 
 static enum berth_status match_names(struct reading *reading, struct berth_error *error) {

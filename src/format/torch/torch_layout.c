@@ -115,7 +115,7 @@ static enum berth_status list_storages(struct torch_file *file, struct folder *f
                                        .begin = entry->begin,
                                        .size = entry->size,
                                        .crc = entry->crc,
-                                       .has_crc = 1};
+                                       .has_crc = file->archive.has_crc};
         }
     }
     return BERTH_OK; // sorted, because the entries are
