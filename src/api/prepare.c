@@ -3,6 +3,7 @@
 #include "api/arguments.h"
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/file_partial.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/number.h"
@@ -11,11 +12,12 @@
 #include "data/stages/pack_stage.h"
 #include "data/stages/shard_stage.h"
 #include "data/stages/stage_work.h"
-#include "data/wikipedia/wikipedia.h"
+#include "data/wikipedia/wikipedia_state.h"
 #include "format/checksum/digest.h"
 #include "train/engine/inputs.h"
 #include "train/machine/machine.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +26,11 @@
 
 enum { TEXT, SHARDS, INSTANCES, PACK };
 enum { LENGTHS = sizeof((struct berth_prepare_result *)0)->lengths / sizeof(int64_t) };
+
+// The shares above which a text is unlike what the rules of instances expect.
+#define RANDOM_MOST 0.75 // of the instances
+#define CUT_MOST 0.5
+#define UNKNOWN_MOST 0.05 // of the tokens
 
 struct job {
     struct berth_config config;
@@ -180,31 +187,21 @@ static enum berth_status make_text(struct job *job, struct berth_prepare_stage *
 
 // --- shards -------------------------------------------------------------------------------------
 
-// Incomplete output of an earlier run must not be taken for complete. `remedy` says what to run
-// first.
-static enum berth_status check_complete(const char *folder, const char *manifest,
-                                        const char *remedy, struct berth_error *error) {
-    char *path = path_join(folder, manifest);
+// Incomplete output of an earlier run must not be taken for complete, nor what has lost a part
+// since.
+static enum berth_status check_text(int is_ours, const char *folder, struct berth_error *error) {
+    static const char remedy[] = "run the stage \"text\" first, until it is complete";
+    char *path = path_join(folder, TEXT_MANIFEST);
     json *state = NULL;
-    if (path == NULL) {
-        return file_no_path(error);
+    enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
+    // Without the manifest another program wrote the text.
+    if (status == BERTH_OK && (is_ours || file_exists(path))) {
+        status = stage_read_complete(path, remedy, &state, error);
+        status = status == BERTH_OK ? wikipedia_state_check(folder, state, remedy, error) : status;
     }
-    enum berth_status status = stage_read_complete(path, remedy, &state, error);
     json_free(state);
     memory_free(path);
     return status;
-}
-
-static enum berth_status check_text(int is_ours, const char *folder, struct berth_error *error) {
-    char *state = path_join(folder, TEXT_MANIFEST);
-    if (state == NULL) {
-        return file_no_path(error);
-    }
-    is_ours |= file_exists(state); // otherwise another program wrote the text
-    memory_free(state);
-    return is_ours ? check_complete(folder, TEXT_MANIFEST,
-                                    "run the stage \"text\" first, until it is complete", error)
-                   : BERTH_OK;
 }
 
 // Accepts the folder that the stage text writes, or its parent.
@@ -278,6 +275,46 @@ static void take_statistics(struct job *job, const struct pretraining_statistics
                    ((double)statistics->instances * (double)job->config.max_seq_length);
 }
 
+// The text is not what the rules of instances expect; the files are made all the same.
+static void warn_of_texts(const struct job *job, const struct instance_stage *stage) {
+    const struct instance_texts *texts = &stage->texts;
+    const double instances = (double)stage->statistics->instances;
+    const double unknown = (double)texts->unknown / (double)texts->tokens;
+    const double is_random = (double)stage->statistics->random_next / instances;
+    const double cut = (double)texts->cut / instances;
+    if (texts->single > 0) {
+        log_warning(job->log,
+                    "parts of the text that are a single document: %" PRId64
+                    "; in them no second segment comes from another document, so all count as what "
+                    "follows; expected an empty line after each article",
+                    texts->single);
+    }
+    if (is_random > RANDOM_MOST) {
+        log_warning(job->log,
+                    "%.0f %% of the instances have a random second segment, expected about half: "
+                    "most articles or lines stand alone; expected one sentence per line",
+                    100 * is_random);
+    }
+    if (cut > CUT_MOST) {
+        log_warning(job->log,
+                    "%.0f %% of the instances have lost more than half of their tokens because "
+                    "their lines are longer than max_seq_length; expected one sentence per line",
+                    100 * cut);
+    }
+    if (unknown > UNKNOWN_MOST) {
+        log_warning(job->log,
+                    "%.1f %% of the text's tokens are [UNK], which the vocabulary lacks: expected "
+                    "a vocabulary of the text's language",
+                    100 * unknown);
+    }
+    if (texts->ill_formed > 0) {
+        log_note(job->log,
+                 "sequences of bytes that are not UTF-8 and were dropped, as Google's tokenizer "
+                 "does: %" PRId64,
+                 texts->ill_formed);
+    }
+}
+
 static enum berth_status describe_tokenizer(const struct job *job, struct stage_settings *settings,
                                             struct berth_error *error) {
     const struct tokenizer_options *rules = tokenizer_rules_of(job->tokenizer);
@@ -312,7 +349,8 @@ static struct instance_stage instance_stage_of(const struct job *job) {
                     .short_seq_prob = config->short_seq_prob,
                     .seed = (uint64_t)config->seed,
                     .python = strcmp(config->rng, "python") == 0,
-                    .whole_word = config->whole_word_mask},
+                    .whole_word = config->whole_word_mask,
+                    .stop = job->stop},
         .tfrecord = strcmp(config->format, "tfrecord") == 0,
         .follows_name = !option_is_given(config, option_find("format")),
         .threads = job->threads,
@@ -339,6 +377,9 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
         log_warning(job->log, "shards without an instance, which have no file: %lld",
                     (long long)stage.empty);
     }
+    if (status == BERTH_OK) {
+        warn_of_texts(job, &stage);
+    }
     memory_free(stage.statistics);
     return status;
 }
@@ -353,6 +394,7 @@ static enum berth_status make_files(struct job *job, char **outputs, struct bert
             : error_no_memory(error, sizeof *stage.statistics, "statistics");
     if (status == BERTH_OK) {
         take_statistics(job, stage.statistics);
+        warn_of_texts(job, &stage);
     }
     memory_free(stage.statistics);
     return status;
@@ -379,6 +421,19 @@ static enum berth_status run_pack_stage(struct pack_stage *stage, const struct b
     return status;
 }
 
+static enum berth_status check_instances(const struct job *job, struct berth_error *error) {
+    char *path = path_join(job->instances, INSTANCE_MANIFEST);
+    json *state = NULL;
+    const enum berth_status status =
+        path != NULL
+            ? stage_read_complete(path, "run the stage \"hdf5\" first, until it is complete",
+                                  &state, error)
+            : file_no_path(error);
+    json_free(state);
+    memory_free(path);
+    return status;
+}
+
 static enum berth_status make_packs(struct job *job, struct berth_prepare_stage *done,
                                     struct berth_error *error) {
     struct pack_stage stage = {.input = job->instances,
@@ -386,11 +441,7 @@ static enum berth_status make_packs(struct job *job, struct berth_prepare_stage 
                                .seed = (uint64_t)job->config.seed,
                                .threads = job->threads,
                                .comm = job->comm};
-    TRY(stage_settle_input(job->comm,
-                           check_complete(job->instances, INSTANCE_MANIFEST,
-                                          "run the stage \"hdf5\" first, until it is complete",
-                                          error),
-                           error));
+    TRY(stage_settle_input(job->comm, check_instances(job, error), error));
     TRY(run_pack_stage(&stage, job->log, job->stop, &job->result->pack, error));
     done->bytes = job->result->pack.tokens * (int64_t)sizeof(int32_t);
     return BERTH_OK;
@@ -429,6 +480,64 @@ static enum berth_status check_is_there(const char *path, struct berth_error *er
     return path == NULL ? BERTH_OK : path_need(path, "a text, or a folder of texts", error);
 }
 
+static int row_holds(const struct instance_options *options) {
+    return packing_predictions(options) <= options->max_predictions + PRETRAINING_PACK_MAX;
+}
+
+static enum berth_status check_pack(const struct job *job, struct berth_error *error) {
+    if (job->config.max_seq_length > PACKING_LENGTH_MAX) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "max_seq_length: expected at most %d, the longest row that the stage pack "
+                         "writes, found %lld",
+                         PACKING_LENGTH_MAX, (long long)job->config.max_seq_length);
+    }
+    struct instance_options options = instance_stage_of(job).options;
+    const int most = packing_predictions(&options), given = options.max_predictions;
+    while (!row_holds(&options)) {
+        options.max_predictions++;
+    }
+    return options.max_predictions == given
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_BAD_DATA,
+                     "max_predictions_per_seq: expected at least %d for the stage pack, found "
+                     "%d: three instances in a row of %lld tokens can have %d masked "
+                     "positions, but the row has room for max_predictions_per_seq + %d; raise "
+                     "it, or lower masked_lm_prob",
+                     options.max_predictions, given, (long long)job->config.max_seq_length, most,
+                     PRETRAINING_PACK_MAX);
+}
+
+// All files of an input folder are read as text, also those that Berth would write to it.
+static enum berth_status check_apart(const char *output, const char *input,
+                                     struct berth_error *error) {
+    if (output == NULL || input == NULL || !dir_exists(input)) {
+        return BERTH_OK;
+    }
+    const size_t length = dir_existing(output);
+    char *there = length > 0 ? memory_string_of(output, length) : memory_string(".");
+    const int is_inside = there != NULL && file_lies_in(there, input);
+    memory_free(there);
+    return !is_inside ? BERTH_OK
+                      : error_set(error, BERTH_CANT_CREATE,
+                                  "the output %s is in the input folder %s, whose files are all "
+                                  "read as text; choose an output elsewhere",
+                                  output, input);
+}
+
+static enum berth_status check_folders(const struct job *job, struct berth_error *error) {
+    const struct berth_prepare_input *input = job->input;
+    const char *const outputs[] = {input->wikipedia != NULL ? job->text : NULL, job->shards,
+                                   job->instances, job->packs};
+    for (size_t i = 0; job->wanted[SHARDS] && i < sizeof outputs / sizeof *outputs; i++) {
+        TRY(check_apart(outputs[i], input->books, error));
+        for (size_t j = 0; j < input->text_count; j++) {
+            TRY(check_apart(outputs[i], input->texts[j], error));
+        }
+    }
+    return BERTH_OK;
+}
+
 // Checks the input of later stages first, before hours of work in earlier ones.
 static enum berth_status check_stages(const struct job *job, struct berth_error *error) {
     const struct berth_prepare_input *input = job->input;
@@ -446,13 +555,7 @@ static enum berth_status check_stages(const struct job *job, struct berth_error 
             return error_prefix(error, status, "%s", job->config.vocab_file);
         }
     }
-    if (job->wanted[PACK] && job->config.max_seq_length > PACKING_LENGTH_MAX) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "max_seq_length: expected at most %d, the longest row that the stage pack "
-                         "writes, found %lld",
-                         PACKING_LENGTH_MAX, (long long)job->config.max_seq_length);
-    }
-    return BERTH_OK;
+    return job->wanted[PACK] ? check_pack(job, error) : BERTH_OK;
 }
 
 // All that a rank does alone.
@@ -462,7 +565,30 @@ static enum berth_status begin(struct job *job, struct berth_error *error) {
     take_defaults(job);
     TRY(open_tokenizer(job, error));
     TRY(check_stages(job, error));
-    return name_folders(job, error);
+    TRY(name_folders(job, error));
+    return check_folders(job, error);
+}
+
+// `path` with the links in its folder resolved, whether or not the file exists; newly allocated.
+static char *whole_path(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *parent = file_parent(path);
+    char *folder = parent != NULL ? file_resolve(parent) : NULL;
+    char *whole =
+        folder != NULL ? path_join(folder, slash != NULL ? slash + 1 : path) : memory_string(path);
+    memory_free(folder);
+    memory_free(parent);
+    return whole;
+}
+
+static enum berth_status check_differ(const char *first, const char *second,
+                                      struct berth_error *error) {
+    char *a = whole_path(first), *b = whole_path(second);
+    const int is_same = a != NULL && b != NULL && strcmp(a, b) == 0;
+    memory_free(a);
+    memory_free(b);
+    return !is_same ? BERTH_OK
+                    : error_set(error, BERTH_USAGE, "output_file: %s is named twice", second);
 }
 
 // A file that is named twice would lose half of its instances.
@@ -471,9 +597,7 @@ static enum berth_status check_outputs(const struct job *job, char **outputs,
     for (size_t i = 0; outputs[i] != NULL; i++) {
         TRY(file_check_output(outputs[i], job->config.vocab_file, error));
         for (size_t k = 0; k < i; k++) {
-            if (strcmp(outputs[k], outputs[i]) == 0) {
-                return error_set(error, BERTH_USAGE, "output_file: %s is named twice", outputs[i]);
-            }
+            TRY(check_differ(outputs[k], outputs[i], error));
         }
     }
     return BERTH_OK;

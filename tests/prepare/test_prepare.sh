@@ -59,7 +59,7 @@ grep -q ' instances, rows .* % full, ' out || die "the instances"
 grep -q '^lengths, from the shortest eighth' out || die "the lengths"
 grep -q '^efficiency [01].* (at best 1), ' out || die "the packs"
 grep -q '^stage hdf5: .* MB of text per second and core$' out || die "the rates"
-grep -q 'too few: making 2 training and 1 test shards instead of 2 and 2' err ||
+grep -q 'making 2 shards for training and 1 for testing, not 2 and 2: a shard needs two articles, and the text has 9' err ||
     die "the note on fewer shards"
 # shellcheck disable=SC2086
 run 78 --text articles.txt $common --shards 64 --output toomany
