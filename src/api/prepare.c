@@ -284,10 +284,10 @@ static void warn_of_texts(const struct job *job, const struct instance_stage *st
     const double cut = (double)texts->cut / instances;
     if (texts->single > 0) {
         log_warning(job->log,
-                    "parts of the text that are a single document: %" PRId64
-                    "; in them no second segment comes from another document, so all count as what "
-                    "follows; expected an empty line after each article",
-                    texts->single);
+                    "shards of a single document: %" PRId64
+                    ", one of them for %s; there no second segment comes from another document, so "
+                    "all count as what follows; expected an empty line after each article",
+                    texts->single, texts->single_name);
     }
     if (is_random > RANDOM_MOST) {
         log_warning(job->log,
@@ -302,10 +302,10 @@ static void warn_of_texts(const struct job *job, const struct instance_stage *st
                     100 * cut);
     }
     if (unknown > UNKNOWN_MOST) {
-        log_warning(job->log,
-                    "%.1f %% of the text's tokens are [UNK], which the vocabulary lacks: expected "
-                    "a vocabulary of the text's language",
-                    100 * unknown);
+        log_note(job->log,
+                 "%.1f %% of the text's tokens are [UNK], words that the vocabulary lacks: "
+                 "expected a vocabulary of the text's language",
+                 100 * unknown);
     }
     if (texts->ill_formed > 0) {
         log_note(job->log,

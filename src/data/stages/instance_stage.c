@@ -298,7 +298,11 @@ static enum berth_status sum_up(struct job *job, struct berth_error *error) {
     *asked->statistics = (struct pretraining_statistics){0};
     while (json_walk_next(&walk)) {
         pretraining_statistics_add_json(asked->statistics, walk.value);
-        add_texts(&asked->texts, json_member(walk.value, "text"));
+        const json *texts = json_member(walk.value, "text");
+        add_texts(&asked->texts, texts);
+        if (json_as_integer(json_member(texts, "single")) > 0) {
+            snprintf(asked->texts.single_name, sizeof asked->texts.single_name, "%s", walk.key);
+        }
         int is_empty = json_is_null_value(json_member(walk.value, "bytes"));
         asked->empty += is_empty;
         asked->files += !is_empty;
@@ -576,6 +580,7 @@ enum berth_status instance_stage_make_files(struct instance_stage *stage, const 
     }
     pretraining_statistics_add(stage->statistics, &instances);
     stage->texts = texts_of(&documents, &instances);
+    snprintf(stage->texts.single_name, sizeof stage->texts.single_name, "%s", outputs[0]);
     TRY_DONE(write_shares(stage, &instances, outputs, error));
 done:
     instances_done(&instances);

@@ -16,7 +16,8 @@ struct instance_texts {
     int64_t documents, tokens, unknown; // unknown: tokens that are [UNK]
     int64_t ill_formed;                 // sequences of ill-formed UTF-8, which were dropped
     int64_t cut;                        // pairs that lost more than half of their tokens
-    int64_t single;                     // shards of a single document
+    int64_t single;                     // shards of a single document,
+    char single_name[128];              // and the file of one of these
 };
 
 struct instance_stage {
