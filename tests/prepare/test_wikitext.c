@@ -26,6 +26,22 @@ static const struct {
     {"[[image:x.jpg]][[Datei:y.jpg|z]][[Category:A|B]][[benutzer diskussion:X|y]][[fr:Chat]]Text.",
      "Text.\n"},
     {"[[File:x.jpg|thumb|A caption\n\nof two paragraphs]]Text.", "Text.\n"},
+    {"[[Bild:x.jpg]][[文件:b.png|thumb|图]][[分类:数学]][[画像:F.png]][[カテゴリ:国]]Text.",
+     "Text.\n"},
+    {"[[файл:M.jpg|Вид]][[Изображение:m.jpg|справа]][[категория:Города]][[صورة:E.png]][[تصنيف:دول]]"
+     "Text.",
+     "Text.\n"},
+    {"[[Εικόνα:a.png]][[εικόνα:a.png]][[Image :x]][[user_talk:X|y]][[CATÉGORIE:Ville]]Text.",
+     "Text.\n"},
+    {"[[数学:定义|数]]和[[Аль: Бом]].", "数和Аль: Бом.\n"},
+    // variants of a language
+    {"研究-{zh-hans:数量;zh-hant:數量}-、-{A|逻辑}-和-{zh-cn:[[网络|网]];zh-tw:網路;}-。-{H|zh-cn:"
+     "甲;zh-tw:乙}-",
+     "研究数量、逻辑和网。\n"},
+    {"-{T|zh:x}-A-{R|b&amp;c}--{zh-hant; zh-hans|d}-{{lang|fr|-{zh-hans:e;zh-hant:f}-}}.",
+     "Ab&cde.\n"},
+    {"Open -{ [[cat]] and {{x|-{}} end.\nNext }- line.", "Open - cat and end.\nNext - line.\n"},
+    {"A well-{known}- fact, x-{{nowrap|y}}.", "A wellknown fact, x-y.\n"},
     {"See [[:Category:Cats|cats]] and [[:Category:Dogs]].", "See cats and Category:Dogs.\n"},
     {"[[Alien: Covenant]] and [[Star Trek: Picard|Picard]].", "Alien: Covenant and Picard.\n"},
     {"[[wikt:cat]] [[Foo (bar)|]] end.", "cat end.\n"},

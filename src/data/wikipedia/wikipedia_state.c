@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define FORMAT 1 // version of the file and of the text: increment it when the cleaner changes
+#define FORMAT 2 // version of the file and of the text: increment it when the cleaner changes
 #define FILES_PER_FOLDER 100
 #define FILES_MAX ((size_t)26 * 26 * FILES_PER_FOLDER)
 #define HEAD_SIZE ((size_t)1 << 20)
