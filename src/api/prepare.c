@@ -17,7 +17,6 @@
 #include "train/engine/inputs.h"
 #include "train/machine/machine.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,11 +25,6 @@
 
 enum { TEXT, SHARDS, INSTANCES, PACK };
 enum { LENGTHS = sizeof((struct berth_prepare_result *)0)->lengths / sizeof(int64_t) };
-
-// The shares above which a text is unlike what the rules of instances expect.
-#define RANDOM_MOST 0.75 // of the instances
-#define CUT_MOST 0.5
-#define UNKNOWN_MOST 0.05 // of the tokens
 
 struct job {
     struct berth_config config;
@@ -275,46 +269,6 @@ static void take_statistics(struct job *job, const struct pretraining_statistics
                    ((double)statistics->instances * (double)job->config.max_seq_length);
 }
 
-// The text is not what the rules of instances expect; the files are made all the same.
-static void warn_of_texts(const struct job *job, const struct instance_stage *stage) {
-    const struct instance_texts *texts = &stage->texts;
-    const double instances = (double)stage->statistics->instances;
-    const double unknown = (double)texts->unknown / (double)texts->tokens;
-    const double is_random = (double)stage->statistics->random_next / instances;
-    const double cut = (double)texts->cut / instances;
-    if (texts->single > 0) {
-        log_warning(job->log,
-                    "shards of a single document: %" PRId64
-                    ", one of them for %s; there no second segment comes from another document, so "
-                    "all count as what follows; expected an empty line after each article",
-                    texts->single, texts->single_name);
-    }
-    if (is_random > RANDOM_MOST) {
-        log_warning(job->log,
-                    "%.0f %% of the instances have a random second segment, expected about half: "
-                    "most articles or lines stand alone; expected one sentence per line",
-                    100 * is_random);
-    }
-    if (cut > CUT_MOST) {
-        log_warning(job->log,
-                    "%.0f %% of the instances have lost more than half of their tokens because "
-                    "their lines are longer than max_seq_length; expected one sentence per line",
-                    100 * cut);
-    }
-    if (unknown > UNKNOWN_MOST) {
-        log_note(job->log,
-                 "%.1f %% of the text's tokens are [UNK], words that the vocabulary lacks: "
-                 "expected a vocabulary of the text's language",
-                 100 * unknown);
-    }
-    if (texts->ill_formed > 0) {
-        log_note(job->log,
-                 "sequences of bytes that are not UTF-8 and were dropped, as Google's tokenizer "
-                 "does: %" PRId64,
-                 texts->ill_formed);
-    }
-}
-
 static enum berth_status describe_tokenizer(const struct job *job, struct stage_settings *settings,
                                             struct berth_error *error) {
     const struct tokenizer_options *rules = tokenizer_rules_of(job->tokenizer);
@@ -378,7 +332,7 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
                     (long long)stage.empty);
     }
     if (status == BERTH_OK) {
-        warn_of_texts(job, &stage);
+        instance_texts_warn(&stage.texts, stage.statistics, job->log);
     }
     memory_free(stage.statistics);
     return status;
@@ -394,7 +348,7 @@ static enum berth_status make_files(struct job *job, char **outputs, struct bert
             : error_no_memory(error, sizeof *stage.statistics, "statistics");
     if (status == BERTH_OK) {
         take_statistics(job, stage.statistics);
-        warn_of_texts(job, &stage);
+        instance_texts_warn(&stage.texts, stage.statistics, job->log);
     }
     memory_free(stage.statistics);
     return status;
@@ -480,34 +434,6 @@ static enum berth_status check_is_there(const char *path, struct berth_error *er
     return path == NULL ? BERTH_OK : path_need(path, "a text, or a folder of texts", error);
 }
 
-static int row_holds(const struct instance_options *options) {
-    return packing_predictions(options) <= options->max_predictions + PRETRAINING_PACK_MAX;
-}
-
-static enum berth_status check_pack(const struct job *job, struct berth_error *error) {
-    if (job->config.max_seq_length > PACKING_LENGTH_MAX) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "max_seq_length: expected at most %d, the longest row that the stage pack "
-                         "writes, found %lld",
-                         PACKING_LENGTH_MAX, (long long)job->config.max_seq_length);
-    }
-    struct instance_options options = instance_stage_of(job).options;
-    const int most = packing_predictions(&options), given = options.max_predictions;
-    while (!row_holds(&options)) {
-        options.max_predictions++;
-    }
-    return options.max_predictions == given
-               ? BERTH_OK
-               : error_set(
-                     error, BERTH_BAD_DATA,
-                     "max_predictions_per_seq: expected at least %d for the stage pack, found "
-                     "%d: three instances in a row of %lld tokens can have %d masked "
-                     "positions, but the row has room for max_predictions_per_seq + %d; raise "
-                     "it, or lower masked_lm_prob",
-                     options.max_predictions, given, (long long)job->config.max_seq_length, most,
-                     PRETRAINING_PACK_MAX);
-}
-
 // All files of an input folder are read as text, also those that Berth would write to it.
 static enum berth_status check_apart(const char *output, const char *input,
                                      struct berth_error *error) {
@@ -555,7 +481,8 @@ static enum berth_status check_stages(const struct job *job, struct berth_error 
             return error_prefix(error, status, "%s", job->config.vocab_file);
         }
     }
-    return job->wanted[PACK] ? check_pack(job, error) : BERTH_OK;
+    const struct instance_options options = instance_stage_of(job).options;
+    return job->wanted[PACK] ? pack_stage_check(&options, error) : BERTH_OK;
 }
 
 // All that a rank does alone.
@@ -569,35 +496,15 @@ static enum berth_status begin(struct job *job, struct berth_error *error) {
     return check_folders(job, error);
 }
 
-// `path` with the links in its folder resolved, whether or not the file exists; newly allocated.
-static char *whole_path(const char *path) {
-    const char *slash = strrchr(path, '/');
-    char *parent = file_parent(path);
-    char *folder = parent != NULL ? file_resolve(parent) : NULL;
-    char *whole =
-        folder != NULL ? path_join(folder, slash != NULL ? slash + 1 : path) : memory_string(path);
-    memory_free(folder);
-    memory_free(parent);
-    return whole;
-}
-
-static enum berth_status check_differ(const char *first, const char *second,
-                                      struct berth_error *error) {
-    char *a = whole_path(first), *b = whole_path(second);
-    const int is_same = a != NULL && b != NULL && strcmp(a, b) == 0;
-    memory_free(a);
-    memory_free(b);
-    return !is_same ? BERTH_OK
-                    : error_set(error, BERTH_USAGE, "output_file: %s is named twice", second);
-}
-
 // A file that is named twice would lose half of its instances.
 static enum berth_status check_outputs(const struct job *job, char **outputs,
                                        struct berth_error *error) {
     for (size_t i = 0; outputs[i] != NULL; i++) {
         TRY(file_check_output(outputs[i], job->config.vocab_file, error));
         for (size_t k = 0; k < i; k++) {
-            TRY(check_differ(outputs[k], outputs[i], error));
+            if (path_is_same(outputs[k], outputs[i])) {
+                return error_set(error, BERTH_USAGE, "output_file: %s is named twice", outputs[i]);
+            }
         }
     }
     return BERTH_OK;

@@ -127,6 +127,8 @@ enum berth_status dir_check(const char *path, struct berth_error *error);
 // BERTH_CANT_CREATE if `output` names the same file as `input`, which would be lost.
 enum berth_status file_check_output(const char *output, const char *input,
                                     struct berth_error *error);
+// Whether two paths name the same file, which need not exist.
+int path_is_same(const char *first, const char *second);
 // Creates the folder and its missing parents. An existing writable folder is no error; other
 // failures are BERTH_CANT_CREATE.
 enum berth_status dir_make(const char *path, struct berth_error *error);

@@ -175,14 +175,14 @@ static void test_promises(void **state) {
 static void test_random_markup(void **state) {
     (void)state;
     static const char *const pieces[] = {
-        "{{",     "}}",  "{|",       "|}",       "[[",      "]]",       "[http://x ",
-        "]",      "|",   "\n",       "<ref>",    "</ref>",  "<div>",    "</div>",
-        "<!--",   "-->", "'''",      "''",       "== ",     " ==",      "lang",
-        "|x",     "=",   "File:",    "&lt;",     "&#123;",  "<",        "a",
-        " ",      "(",   ")",        ",",        "nowrap|", "<nowiki>", "</nowiki>",
-        "*",      ":",   "\xC2\xA0", "/",        "!",       "<small>",  "</small>",
-        "{",      "}",   "convert|", "\xC2\xAD", "[",       "__TOC__",  "<math>",
-        "</math>"};
+        "{{",      "}}",  "{|",       "|}",       "[[",      "]]",       "[http://x ",
+        "]",       "|",   "\n",       "<ref>",    "</ref>",  "<div>",    "</div>",
+        "<!--",    "-->", "'''",      "''",       "== ",     " ==",      "lang",
+        "|x",      "=",   "File:",    "&lt;",     "&#123;",  "<",        "a",
+        " ",       "(",   ")",        ",",        "nowrap|", "<nowiki>", "</nowiki>",
+        "*",       ":",   "\xC2\xA0", "/",        "!",       "<small>",  "</small>",
+        "{",       "}",   "convert|", "\xC2\xAD", "[",       "__TOC__",  "<math>",
+        "</math>", "-{",  "}-",       "zh:",      ";",       "H|",       "-"};
     struct wikitext wikitext = make();
     uint32_t random = 1;
     for (int round = 0; round < 20000; round++) {
@@ -221,11 +221,12 @@ static char *nested(const char *open, const char *word, const char *close, size_
 static void test_deep_nesting(void **state) {
     (void)state;
     static const char *const opens[] = {
-        "{{a|",  "{{nowrap|", "[[a|",         "[[:",        "[[File:x|", "{|\n|",
-        "<div>", "<ref>",     "<small>",      "[http://x ", "<!--",      "<nowiki>",
-        "(",     "'''",       "{{convert|5|", "<a ",        "&",         "{{lang|fr|[[x|"};
+        "{{a|",    "{{nowrap|", "[[a|",         "[[:",        "[[File:x|", "{|\n|",
+        "<div>",   "<ref>",     "<small>",      "[http://x ", "<!--",      "<nowiki>",
+        "(",       "'''",       "{{convert|5|", "<a ",        "&",         "{{lang|fr|[[x|",
+        "-{zh:a;", "-{["};
     static const char *const closes[] = {"}}", "]]", "\n|}", "</div>", "</ref>",
-                                         "]",  ")",  "-->",  ""};
+                                         "]",  ")",  "-->",  "",       "}-"};
     struct wikitext wikitext = make();
     for (size_t i = 0; i < sizeof opens / sizeof *opens; i++) {
         for (size_t j = 0; j < sizeof closes / sizeof *closes; j++) {

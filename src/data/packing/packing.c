@@ -73,9 +73,9 @@ int packing_predictions(const struct instance_options *options) {
     for (int i = LEAST; i <= length; i++) {
         counts[i] = (int)masking_count(options, (size_t)i);
     }
-    for (int a = 0; 3 * a <= length; a++) {
-        for (int b = a; a + 2 * b <= length; b++) {
-            const int count = counts[a] + counts[b] + counts[length - a - b];
+    for (int first = 0; 3 * first <= length; first++) {
+        for (int next = first; first + 2 * next <= length; next++) {
+            const int count = counts[first] + counts[next] + counts[length - first - next];
             most = count > most ? count : most;
         }
     }

@@ -90,43 +90,6 @@ static enum berth_status read_text(const struct instance_stage *asked, const cha
     return status;
 }
 
-static struct instance_texts texts_of(const struct documents *documents,
-                                      const struct instances *instances) {
-    return (struct instance_texts){.documents = (int64_t)documents->count,
-                                   .tokens = (int64_t)documents->token_count,
-                                   .unknown = (int64_t)documents->unknown,
-                                   .ill_formed = (int64_t)documents->pieces.ill_formed,
-                                   .cut = (int64_t)instances->counts.cut,
-                                   .single = documents->count == 1};
-}
-
-static const struct {
-    const char *name;
-    size_t offset;
-} text_counts[] = {
-#define COUNT(field)                                                                               \
-    { #field, offsetof(struct instance_texts, field) }
-    COUNT(documents), COUNT(tokens), COUNT(unknown), COUNT(ill_formed), COUNT(cut), COUNT(single),
-};
-enum { TEXT_COUNTS = sizeof text_counts / sizeof *text_counts };
-
-static json *texts_to_json(const struct instance_texts *texts) {
-    json *object = json_new_object();
-    int failed = 0;
-    for (size_t i = 0; i < TEXT_COUNTS; i++) {
-        const char *at = (const char *)texts + text_counts[i].offset;
-        failed |= json_set(object, text_counts[i].name, json_new_integer(*(const int64_t *)at));
-    }
-    return json_if_whole(object, failed);
-}
-
-static void add_texts(struct instance_texts *texts, const json *object) {
-    for (size_t i = 0; i < TEXT_COUNTS; i++) {
-        int64_t *count = (int64_t *)((char *)texts + text_counts[i].offset);
-        *count += json_as_integer(json_member(object, text_counts[i].name));
-    }
-}
-
 static enum berth_status read_documents(struct job *job, const char *name,
                                         struct documents *documents, struct berth_error *error) {
     char *path = path_join(job->asked->shards, name);
@@ -151,7 +114,7 @@ static enum berth_status make_instances(struct job *job, struct shard *shard,
     if (status == BERTH_OK) {
         status = instances_make(&documents, &job->asked->options, &shard->instances, error);
     }
-    shard->texts = texts_of(&documents, &shard->instances);
+    shard->texts = instance_texts_of(&documents, &shard->instances);
     documents_done(&documents);
     return status;
 }
@@ -201,8 +164,8 @@ static enum berth_status enter(struct job *job, const char *name, const struct s
     }
     memory_free(own);
     json *size = bytes < 0 ? json_new_real(NAN) : json_new_integer(bytes); // null: no file
-    const int failed =
-        json_set(facts, "bytes", size) | json_set(facts, "text", texts_to_json(&shard->texts));
+    const int failed = json_set(facts, "bytes", size) |
+                       json_set(facts, "text", instance_texts_to_json(&shard->texts));
     if (failed != 0) {
         json_free(facts);
         return error_no_memory(error, 0, "a manifest");
@@ -298,11 +261,7 @@ static enum berth_status sum_up(struct job *job, struct berth_error *error) {
     *asked->statistics = (struct pretraining_statistics){0};
     while (json_walk_next(&walk)) {
         pretraining_statistics_add_json(asked->statistics, walk.value);
-        const json *texts = json_member(walk.value, "text");
-        add_texts(&asked->texts, texts);
-        if (json_as_integer(json_member(texts, "single")) > 0) {
-            snprintf(asked->texts.single_name, sizeof asked->texts.single_name, "%s", walk.key);
-        }
+        instance_texts_add(&asked->texts, walk.key, json_member(walk.value, "text"));
         int is_empty = json_is_null_value(json_member(walk.value, "bytes"));
         asked->empty += is_empty;
         asked->files += !is_empty;
@@ -579,7 +538,7 @@ enum berth_status instance_stage_make_files(struct instance_stage *stage, const 
         goto done;
     }
     pretraining_statistics_add(stage->statistics, &instances);
-    stage->texts = texts_of(&documents, &instances);
+    stage->texts = instance_texts_of(&documents, &instances);
     snprintf(stage->texts.single_name, sizeof stage->texts.single_name, "%s", outputs[0]);
     TRY_DONE(write_shares(stage, &instances, outputs, error));
 done:

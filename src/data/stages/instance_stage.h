@@ -6,19 +6,11 @@
 
 #include "data/pretraining/instances.h"
 #include "data/pretraining/pretraining_statistics.h"
+#include "data/stages/instance_texts.h"
 #include "data/stages/stage.h"
 #include "text/tokenizer.h"
 
 #include <stdint.h>
-
-// What the texts were like: whether they are as the stage expects them.
-struct instance_texts {
-    int64_t documents, tokens, unknown; // unknown: tokens that are [UNK]
-    int64_t ill_formed;                 // sequences of ill-formed UTF-8, which were dropped
-    int64_t cut;                        // pairs that lost more than half of their tokens
-    int64_t single;                     // shards of a single document,
-    char single_name[128];              // and the file of one of these
-};
 
 struct instance_stage {
     const char *shards; // folder of the complete text shards; without a manifest they are another

@@ -15,7 +15,8 @@
 // The number of frames searched for the start of a construct: a limit, so that broken markup is not
 // slow.
 #define REACH 64
-#define TITLE_MAX 512 // bytes; MediaWiki's limit is 255
+#define TITLE_MAX 512    // bytes; MediaWiki's limit is 255
+#define VARIANT_MAX 2048 // a limit like REACH
 
 enum frame_kind {
     FRAME_TEMPLATE,
@@ -164,9 +165,12 @@ static void close_variant(struct pass *pass) {
         return;
     }
     char *text = pass->out->bytes + frame->start;
-    const size_t length = wikitext_choose_variant(text, pass->out->length - frame->start);
-    memmove(text - 1, text, length);
-    pass->out->length = frame->start - 1 + length;
+    size_t length = pass->out->length - frame->start;
+    if (length <= VARIANT_MAX) {
+        length = wikitext_choose_variant(text, length);
+        memmove(text - 1, text, length);
+        pass->out->length = frame->start - 1 + length;
+    }
     pop(pass);
     pass->at++;
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { PREFIX_MAX = 64, VARIANT_MAX = 2048 }; // bytes
+enum { PREFIX_MAX = 64 }; // bytes
 
 // --- prefixes -----------------------------------------------------------------------------------
 
@@ -136,9 +136,6 @@ static int is_hidden(const char *flags, size_t length) {
 }
 
 size_t wikitext_choose_variant(char *text, size_t length) {
-    if (length > VARIANT_MAX) {
-        return length;
-    }
     const char *bar = memchr(text, '|', length), *from = bar != NULL ? bar + 1 : text;
     if (bar != NULL && is_hidden(text, (size_t)(bar - text))) {
         return 0;
