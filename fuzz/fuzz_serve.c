@@ -16,7 +16,7 @@ static const char *const architectures[] = {"BertForQuestionAnswering",
                                             "BertForTokenClassification", "BertForMaskedLM"};
 #define TASKS (sizeof architectures / sizeof *architectures)
 
-static void check_item(const struct task *task, const struct item *item) {
+static void check_item(const struct served_task *task, const struct item *item) {
     for (size_t i = 0; i < 2; i++) {
         const char *text = item->texts[i];
         require(text != NULL || (i == 1 && !task->is_pair));

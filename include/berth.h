@@ -501,7 +501,9 @@ struct berth_run_result {
  * work; the first one reports and writes. With workers "independent" each of them trains a model of
  * its own in output_dir/worker-RANK, with its rank added to the seed; output_dir then gets the
  * files of the best one, and workers.json. A worker that fails leaves the others alone; its status
- * is returned to all after the best of the others was published. */
+ * is returned to all after the best of the others was published.
+ *
+ * After a failure *result holds what was reached before it, or else 0 and NaN. */
 enum berth_status berth_train(const char *task, const struct berth_config *config,
                               struct berth_log log, const volatile int *stop,
                               struct berth_run_result *result, struct berth_error *error);
@@ -548,7 +550,8 @@ void berth_string_free(char *text);
  */
 struct berth_model;
 
-/* Opens config->model_name_or_path for inference (precision, device, threads, vocab_file, ...). */
+/* Opens config->model_name_or_path for inference (precision, device, threads, vocab_file, ...). Any
+ * number of threads may share a model. */
 enum berth_status berth_model_open(const struct berth_config *config, struct berth_log log,
                                    struct berth_model **model, struct berth_error *error);
 void berth_model_close(struct berth_model *model);
@@ -670,7 +673,7 @@ enum berth_score {
 /* Opens config->model_name_or_path, a model that the task "classify" or another program has trained
  * (max_seq_length, predict_batch_size, precision, device, threads, ...). A regression to several
  * numbers is BERTH_CONFIG. Unless max_seq_length was set, the maximum length is 512 tokens or the
- * model's positions. */
+ * model's positions. Any number of threads may share a classifier. */
 enum berth_status berth_classifier_open(const struct berth_config *config, struct berth_log log,
                                         struct berth_classifier **classifier,
                                         struct berth_error *error);
@@ -726,8 +729,9 @@ struct berth_tags {
 enum berth_status berth_tag(const struct berth_tagger *tagger, const char *text,
                             struct berth_tags *tags, struct berth_error *error);
 /* The same for each of texts[count], whose windows run together. Fills tags[count] and
- * statuses[count]; a text that failed has no tags, and in the tokens of a status windows count
- * each. A status other than BERTH_OK concerns the whole call, and no text has tags. */
+ * statuses[count]; a text that failed has no tags, and statuses[i].tokens counts a token once for
+ * each window that has it. A status other than BERTH_OK concerns the whole call, and no text has
+ * tags. */
 enum berth_status berth_tag_many(const struct berth_tagger *tagger, const char *const *texts,
                                  size_t count, struct berth_tags *tags,
                                  struct berth_text_status *statuses, struct berth_error *error);
@@ -768,14 +772,13 @@ void berth_encoder_close(struct berth_encoder *encoder);
 struct berth_embedding berth_encoder_usual(const struct berth_encoder *encoder);
 /* The number of elements of one embedding. */
 size_t berth_encoder_size(const struct berth_encoder *encoder);
+/* As berth_model_max_length. */
+int64_t berth_encoder_max_length(const struct berth_encoder *encoder);
 /* Fills embeddings[count][berth_encoder_size], one row for each of texts[count]. Texts are
  * truncated to max_seq_length tokens. An unknown pooling is BERTH_USAGE. */
 enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const char *const *texts,
                                       size_t count, struct berth_embedding how, float *embeddings,
                                       struct berth_error *error);
-
-/* As berth_model_max_length. */
-int64_t berth_encoder_max_length(const struct berth_encoder *encoder);
 /* The same, with statuses[count]; the embedding of a text that failed is 0. A status other than
  * BERTH_OK concerns the whole call. */
 enum berth_status berth_encoder_embed_many(const struct berth_encoder *encoder,

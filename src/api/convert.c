@@ -135,9 +135,7 @@ static enum berth_status refuse_names(const struct convert_target *target, const
                                       struct berth_error *error) {
     char known[64] = "";
     for (int i = 0; i < CONVERT_NAMES_MAX && target->names[i].name != NULL; i++) {
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                 target->names[i].name);
+        words_add(known, sizeof known, target->names[i].name);
     }
     const char *other = NULL;
     for (size_t i = 0; i < convert_target_count && other == NULL; i++) {
@@ -445,11 +443,7 @@ static enum berth_status write_and_publish(struct conversion *conversion, const 
     if (temporary == NULL) {
         return file_no_path(error);
     }
-    int length = (int)strlen(output);
-    while (length > 1 && output[length - 1] == '/') {
-        length--;
-    }
-    snprintf(temporary, size, "%.*s.%ld.0.tmp", length, output, (long)getpid());
+    snprintf(temporary, size, "%.*s.%ld.0.tmp", (int)path_length(output), output, (long)getpid());
     conversion->folder = temporary;
     enum berth_status status = write_folder(conversion, error);
     if (status == BERTH_OK) {
@@ -475,9 +469,7 @@ static enum berth_status find_target(const char *name, const struct convert_targ
             *target = &convert_targets[i];
             return BERTH_OK;
         }
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                 convert_targets[i].name);
+        words_add(known, sizeof known, convert_targets[i].name);
     }
     return error_set(error, BERTH_USAGE, "unknown format \"%s\"; expected one of: %s", name, known);
 }

@@ -66,7 +66,7 @@ static enum berth_status check_row(const struct conversion *conversion, const st
             memcmp(ours->shape, theirs->shape, sizeof ours->shape) != 0) {
             return error_set(error, BERTH_BAD_DATA,
                              "%s/" OPTIMIZER_FILE ": expected the moments of every tensor of "
-                             "model.safetensors, in its shape; not so for %s",
+                             "model.safetensors; those of %s are missing or have another shape",
                              conversion->input, ours->name);
         }
     }

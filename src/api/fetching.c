@@ -2,12 +2,11 @@
 #include "api/fetching.h"
 
 #include "core/file.h"
-#include "core/file_partial.h"
 #include "core/memory.h"
 #include "format/hub/hub_cache.h"
 
 enum berth_status fetch_no_memory(struct berth_error *error) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory for a download's names");
+    return error_no_memory(error, 0, "a download's names");
 }
 
 // Backup programs skip folders with this file.

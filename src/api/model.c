@@ -322,9 +322,7 @@ enum berth_status berth_model_answer(const struct berth_model *model, const char
         .question = question, .context = context, .capacity = capacity, .with_no_answer = -1};
     struct berth_answers found;
     TRY(berth_model_answer_many(model, &asked, 1, &found, error));
-    if (found.error.status != BERTH_OK) {
-        return error_set(error, found.error.status, "%s", found.error.message);
-    }
+    TRY(error_copy(error, &found.error));
     for (; *count < found.count; ++*count) {
         answers[*count] = found.answers[*count];
     }

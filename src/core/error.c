@@ -60,6 +60,15 @@ enum berth_status error_prefix(struct berth_error *error, enum berth_status stat
     return status;
 }
 
+enum berth_status error_copy(struct berth_error *error, const struct berth_error *other) {
+    if (error != NULL && other->status != BERTH_OK) {
+        *error = *other;
+    }
+    return other->status;
+}
+
 enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const char *purpose) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory: %zu bytes for %s", bytes, purpose);
+    return bytes == 0 ? error_set(error, BERTH_NO_MEMORY, "out of memory for %s", purpose)
+                      : error_set(error, BERTH_NO_MEMORY, "out of memory: %zu bytes for %s", bytes,
+                                  purpose);
 }

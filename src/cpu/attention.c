@@ -311,7 +311,7 @@ static struct mat rows_of(struct mat m, const struct attention_rows *rows) {
     return mat_rows(m, rows->first, rows->count);
 }
 
-// What a matrix whose rows are those of a block has of it.
+// The same of a matrix that has no other rows than those of one block.
 static struct mat block_rows(struct mat m, const struct attention_rows *rows) {
     return mat_rows(m, 0, rows->count);
 }

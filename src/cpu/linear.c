@@ -81,7 +81,7 @@ struct tiles {
     struct cut cut; // of the rows
     const struct gemm_plan *plans[CUT_SIZES];
     const void *packed;     // w in the layout of the plans
-    struct product_end end; // whose sums are those of the first tile, before those of the others
+    struct product_end end; // its sums are the first tile's; the other tiles' follow them
 };
 
 static struct tiles tiles_of(struct mat y, struct mat x, struct mat w, int w_transposed,

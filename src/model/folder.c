@@ -155,17 +155,6 @@ static enum berth_status match_weight(struct reading *reading, const struct weig
     return BERTH_OK;
 }
 
-static void print_shape(char *text, size_t size, const int64_t *shape, int rank) {
-    size_t used = (size_t)snprintf(text, size, "[");
-    for (int i = 0; i < rank && used < size; i++) {
-        used += (size_t)snprintf(text + used, size - used, "%s%lld", i > 0 ? ", " : "",
-                                 (long long)shape[i]);
-    }
-    if (used < size) {
-        snprintf(text + used, size - used, "]");
-    }
-}
-
 static enum berth_status check_shape(const struct reading *reading, const struct param *param,
                                      const struct weight *weight, struct berth_error *error) {
     const int64_t sizes[2] = {param->rows, param->cols};
@@ -177,8 +166,9 @@ static enum berth_status check_shape(const struct reading *reading, const struct
     const int turned = param->rank == 2 && !weight_is_straight(weight);
     const int64_t as_stored[2] = {shape[turned], shape[0]};
     char wanted[64], found[256];
-    print_shape(wanted, sizeof wanted, turned ? as_stored : shape, param->rank);
-    print_shape(found, sizeof found, turned ? weight->entry->shape : weight->shape, weight->rank);
+    tensor_print_shape(wanted, sizeof wanted, turned ? as_stored : shape, param->rank);
+    tensor_print_shape(found, sizeof found, turned ? weight->entry->shape : weight->shape,
+                       weight->rank);
     return error_set(error, BERTH_BAD_DATA,
                      "%s: tensor \"%s\": expected the shape %s, found %s: the weights do not fit "
                      "the config.json",

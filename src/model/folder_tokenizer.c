@@ -249,9 +249,8 @@ static enum berth_status write_settings(const char *source, const struct text_ru
     if (name == NULL || folder_class_kind(name) != CLASS_OF_BERT) {
         failed |= json_set(settings, "tokenizer_class", json_new_text("BertTokenizer"));
     }
-    enum berth_status status =
-        failed != 0 ? error_set(error, BERTH_NO_MEMORY, "out of memory for " SETTINGS_FILE)
-                    : write_member(settings, target, SETTINGS_FILE, error);
+    enum berth_status status = failed != 0 ? error_no_memory(error, 0, SETTINGS_FILE)
+                                           : write_member(settings, target, SETTINGS_FILE, error);
     json_free(settings);
     return status;
 }

@@ -312,10 +312,6 @@ int64_t weight_elements(const struct weight *weight) {
     return count;
 }
 
-size_t weight_bytes(const struct weight *weight) {
-    return (size_t)weight_elements(weight) * tensor_dtype_size(weight->entry->dtype);
-}
-
 int weight_is_straight(const struct weight *weight) {
     return weight->use != NAME_TRANSPOSED || weight->rank != 2;
 }

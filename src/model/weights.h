@@ -67,10 +67,9 @@ static inline const char *weight_shown_name(const struct weight *weight) {
 // Whether the tensor `name` has one row per word.
 int weight_has_word_rows(const char *name);
 int64_t weight_elements(const struct weight *weight);
-size_t weight_bytes(const struct weight *weight); // in its own type
 // Whether its rows are contiguous in the file, so that pieces of it can be read.
 int weight_is_straight(const struct weight *weight);
-// Reads the whole tensor in its own type, without scales, into to[weight_bytes].
+// Reads the whole tensor in its own type, without scales, into `to`.
 enum berth_status weights_read(const struct weights *weights, const struct weight *weight, void *to,
                                struct berth_error *error);
 // Reads elements [first, first + count) of a contiguous tensor in its own type.

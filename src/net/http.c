@@ -125,9 +125,8 @@ enum berth_status http_host(const char *url, char **host, struct berth_error *er
     int known = has_scheme(url, "http") || has_scheme(url, "https");
     char *found = known ? part_of(url, CURLUPART_HOST) : NULL;
     *host = found != NULL ? memory_string(found) : NULL;
-    enum berth_status status = found == NULL || *host != NULL
-                                   ? BERTH_OK
-                                   : error_set(error, BERTH_NO_MEMORY, "out of memory for a host");
+    enum berth_status status =
+        found == NULL || *host != NULL ? BERTH_OK : error_no_memory(error, 0, "a host");
     curl_free(found);
     return status;
 }
@@ -278,7 +277,7 @@ static enum berth_status transfer_failed(struct exchange *exchange, CURLcode cod
         return refuse_headers(exchange);
     }
     if (code == CURLE_OUT_OF_MEMORY) {
-        return error_set(exchange->error, BERTH_NO_MEMORY, "out of memory for a connection");
+        return error_no_memory(exchange->error, 0, "a connection");
     }
     if (code == CURLE_ABORTED_BY_CALLBACK) {
         return error_set(exchange->error, BERTH_INTERRUPTED, "stopped while downloading %s", url);
@@ -302,7 +301,7 @@ static enum berth_status perform(struct exchange *exchange, const struct http_re
     struct curl_slist *list = make_headers(&sent, &failed);
     if (failed) {
         curl_slist_free_all(list);
-        return error_set(exchange->error, BERTH_NO_MEMORY, "out of memory for a request");
+        return error_no_memory(exchange->error, 0, "a request");
     }
     http_forget_response(exchange->answer);
     exchange->url = url;
@@ -333,8 +332,7 @@ enum berth_status http_follow(const char *from, const char *location, char **to,
     }
     curl_free(target);
     if (good) {
-        return *to != NULL ? BERTH_OK
-                           : error_set(error, BERTH_NO_MEMORY, "out of memory for a URL");
+        return *to != NULL ? BERTH_OK : error_no_memory(error, 0, "a URL");
     }
     return error_set(error, BERTH_UNAVAILABLE, "%s redirects to %.200s: refused", from, location);
 }
@@ -366,7 +364,7 @@ enum berth_status http_get(struct http *http, const struct http_request *request
         url = next;
     }
     if (url == NULL && status == BERTH_OK) {
-        status = error_set(error, BERTH_NO_MEMORY, "out of memory for a URL");
+        status = error_no_memory(error, 0, "a URL");
     }
     memory_free(url);
     return status == BERTH_OK ? finish(&exchange) : status;

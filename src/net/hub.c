@@ -71,7 +71,7 @@ char *hub_file_url(const struct hub *hub, const char *commit, const char *path) 
 // --- requests ------------------------------------------------------------------------------------
 
 static enum berth_status no_memory(struct berth_error *error) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory for a listing of the hub");
+    return error_no_memory(error, 0, "a listing of the hub");
 }
 
 // Requests a URL; returns the answer's text (memory_free). `name` is what messages call it.

@@ -424,21 +424,6 @@ static enum berth_status read_log(struct run *run, const char *path, struct bert
     return run->records > 0 ? BERTH_OK : refuse_empty(run, path, error);
 }
 
-// FOLDER/NAME if it exists. Otherwise *path stays NULL.
-static enum berth_status try(const char *folder, const char *name, char **path,
-                             struct berth_error *error) {
-    char *joined = path_join(folder, name);
-    if (joined == NULL) {
-        return file_no_path(error);
-    }
-    if (file_exists(joined)) {
-        *path = joined;
-    } else {
-        memory_free(joined);
-    }
-    return BERTH_OK;
-}
-
 static enum berth_status try_checkpoints(const char *folder, char **path,
                                          struct berth_error *error) {
     static const char prefix[] = "checkpoint-";
@@ -454,14 +439,15 @@ static enum berth_status try_checkpoints(const char *folder, char **path,
         }
     }
     memory_free(names);
-    return newest >= 0 ? try(folder, name, path, error) : BERTH_OK;
+    return newest >= 0 ? file_find(folder, name, path, error) : BERTH_OK;
 }
 
-enum berth_status run_find(const char *folder, char **path, struct berth_error *error) {
+// The log in an output folder: log.jsonl, else the newest trainer_state.json; newly allocated.
+static enum berth_status run_find(const char *folder, char **path, struct berth_error *error) {
     static const char *const names[] = {RUN_LOG_NAME, "trainer_state.json"};
     *path = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && *path == NULL; i++) {
-        TRY(try(folder, names[i], path, error));
+        TRY(file_find(folder, names[i], path, error));
     }
     if (*path == NULL) {
         TRY(try_checkpoints(folder, path, error));

@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "core/words.h"
 
 #include <string.h>
 
@@ -16,25 +17,13 @@
 
 // --- a form --------------------------------------------------------------------------------------
 
-static int hexadecimal(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 // The value of a field, newly allocated: "%41+b" is "A b".
 static char *decode(const char *from, size_t length) {
     char *text = memory_new(length + 1), *to = text;
     for (size_t i = 0; text != NULL && i < length; i++) {
-        const int high = i + 2 < length && from[i] == '%' ? hexadecimal(from[i + 1]) : -1;
-        const int low = high >= 0 ? hexadecimal(from[i + 2]) : -1;
-        if (low >= 0) {
-            *to++ = (char)(16 * high + low);
-            i += 2;
-        } else {
-            *to++ = from[i] == '+' ? ' ' : from[i];
-        }
+        const int escaped = percent_byte(from + i, length - i);
+        *to++ = (char)(escaped >= 0 ? escaped : from[i] == '+' ? ' ' : from[i]);
+        i += escaped >= 0 ? 2 : 0;
     }
     if (text != NULL) {
         *to = '\0';
@@ -144,7 +133,7 @@ enum berth_status call_read(struct call *call, struct berth_error *error) {
 
 enum berth_status call_make(struct call *call, struct berth_error *error) {
     const struct shape *shape = call->shape;
-    const struct task *task = call->instance->task;
+    const struct served_task *task = call->instance->task;
     call->wanted = (struct parameters){.normalize = -1, .with_no_answer = -1};
     if (shape->only != NULL && strcmp(shape->only, task->name) != 0) {
         return error_set(error, BERTH_NO_INPUT, "the model %s is for %s; this path is for %s",

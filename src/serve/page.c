@@ -150,7 +150,7 @@ struct http_reply page_make(struct models *models, const struct call *call) {
 // --- the form ------------------------------------------------------------------------------------
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
-    const struct task *task = call->instance->task;
+    const struct served_task *task = call->instance->task;
     TRY(call_make_items(call, 1, error));
     // The form has the fields of question answering for every task.
     const json *question = json_member(call->document, "question");

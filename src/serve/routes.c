@@ -197,7 +197,7 @@ static void put_tensor(struct json_line *line, const char *name, const char *typ
 }
 
 static void put_tensors(struct json_line *line, const struct instance *instance) {
-    const struct task *task = instance->task;
+    const struct served_task *task = instance->task;
     json_line_open(line, "inputs", '[');
     for (size_t i = 0; i < 2 && task->fields[i] != NULL; i++) {
         put_tensor(line, task->fields[i], "BYTES", 1);

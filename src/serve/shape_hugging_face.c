@@ -165,7 +165,7 @@ static const struct parameter {
     {{"truncation_direction"}, "feature-extraction", read_direction},
 };
 
-static const struct parameter *find_parameter(const char *key, const struct task *task) {
+static const struct parameter *find_parameter(const char *key, const struct served_task *task) {
     for (size_t i = 0; i < sizeof parameter_rows / sizeof *parameter_rows; i++) {
         const struct parameter *row = &parameter_rows[i];
         for (size_t n = 0; n < 3 && row->names[n] != NULL; n++) {
@@ -179,7 +179,7 @@ static const struct parameter *find_parameter(const char *key, const struct task
 
 static enum berth_status read_parameter(struct call *call, const char *what, const char *key,
                                         const json *value, struct berth_error *error) {
-    const struct task *task = call->instance->task;
+    const struct served_task *task = call->instance->task;
     const struct parameter *row = find_parameter(key, task);
     if (row == NULL) {
         return error_set(error, BERTH_USAGE, "%s: unknown in %s", what, task->name);
@@ -228,8 +228,9 @@ static enum berth_status read_parameters_beside(struct call *call, struct berth_
 
 // --- inputs --------------------------------------------------------------------------------------
 
-static enum berth_status read_fields(const struct task *task, struct item *item, const json *value,
-                                     const char *what, struct berth_error *error) {
+static enum berth_status read_fields(const struct served_task *task, struct item *item,
+                                     const json *value, const char *what,
+                                     struct berth_error *error) {
     char name[128];
     for (size_t i = 2; i-- > 0;) { // the second one first: the limit of the first depends on it
         const char *field = task->fields[i];
@@ -244,8 +245,8 @@ static enum berth_status read_fields(const struct task *task, struct item *item,
 }
 
 // A misspelt name would have no effect.
-static enum berth_status check_fields(const struct task *task, const json *value, const char *what,
-                                      struct berth_error *error) {
+static enum berth_status check_fields(const struct served_task *task, const json *value,
+                                      const char *what, struct berth_error *error) {
     struct json_walk walk = {.object = value};
     while (json_walk_next(&walk)) {
         if (!task_has_field(task, walk.key)) {
@@ -256,8 +257,8 @@ static enum berth_status check_fields(const struct task *task, const json *value
     return BERTH_OK;
 }
 
-static enum berth_status read_item(const struct task *task, struct item *item, const json *value,
-                                   const char *what, struct berth_error *error) {
+static enum berth_status read_item(const struct served_task *task, struct item *item,
+                                   const json *value, const char *what, struct berth_error *error) {
     if (json_is_object_value(value)) {
         return read_fields(task, item, value, what, error);
     }
@@ -268,7 +269,7 @@ static enum berth_status read_item(const struct task *task, struct item *item, c
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
     const json *inputs = json_member(call->document, "inputs");
-    const struct task *task = call->instance->task;
+    const struct served_task *task = call->instance->task;
     char what[64] = "inputs";
     const int is_alone = inputs == NULL; // transformers' pipelines take the fields so
     if (is_alone) {

@@ -69,7 +69,7 @@ static enum berth_status read_texts(struct call *call, size_t which, const struc
     return BERTH_OK;
 }
 
-static int is_output(const struct task *task, const char *name) {
+static int is_output(const struct served_task *task, const char *name) {
     const struct task_output *own = task->outputs;
     while (own->name != NULL && strcmp(own->name, name) != 0) {
         own++;
@@ -78,9 +78,10 @@ static int is_output(const struct task *task, const char *name) {
 }
 
 // A list of objects, each with a name of the task's and of its own.
-static enum berth_status check_names(const json *list, const char *what, const struct task *task,
-                                     int (*is_known)(const struct task *task, const char *name),
-                                     struct berth_error *error) {
+static enum berth_status
+check_names(const json *list, const char *what, const struct served_task *task,
+            int (*is_known)(const struct served_task *task, const char *name),
+            struct berth_error *error) {
     if (!json_is_array_value(list)) {
         return error_set(error, BERTH_USAGE, "%s: expected a list", what);
     }
@@ -108,7 +109,7 @@ static int is_wanted(const struct call *call, const char *name) {
 }
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
-    const struct task *task = call->instance->task;
+    const struct served_task *task = call->instance->task;
     const json *inputs = json_member(call->document, "inputs");
     struct tensor texts[2] = {{.data = NULL}};
     const json *id = call_member(call, "id"), *outputs = call_member(call, "outputs");

@@ -41,11 +41,11 @@ struct item {
     struct berth_filled filled;
 };
 
-struct task;
+struct served_task;
 
 // An opened model. Read-only, and used by any number of threads.
 struct instance {
-    const struct task *task;
+    const struct served_task *task;
     union {
         struct berth_model *model;
         struct berth_encoder *encoder;
@@ -68,7 +68,7 @@ struct task_output {
     void (*write)(struct json_line *line, const struct instance *instance, const struct item *item);
 };
 
-struct task {
+struct served_task {
     const char *name;             // Hugging Face's name of the pipeline
     const char *architectures[2]; // ends of the name in config.json; "": any model
     int divides;                  // texts that are too long: 1: read in windows; 0: truncated
@@ -89,8 +89,11 @@ struct task {
     const struct task_output *outputs;
 };
 
-extern const struct task task_token_classification; // task_tokens.c
-extern const struct task task_fill_mask;            // task_masks.c
+extern const struct served_task served_questions; // each in the file of its name
+extern const struct served_task served_classes;
+extern const struct served_task served_embeddings;
+extern const struct served_task served_tokens;
+extern const struct served_task served_masks;
 
 // For outputs: one element an item, and the JSON that `write` makes of it as a text.
 size_t task_one(const struct instance *instance);
@@ -108,10 +111,10 @@ void place_move(struct place *place, const char *text, int64_t character);
 int64_t place_in(const struct place *place, enum offset_unit unit);
 
 // The row for a model's architecture, the class in its config.json; "" is any.
-const struct task *task_find(const char *architecture);
+const struct served_task *task_find(const char *architecture);
 
 // Whether one of the task's texts has this name.
-int task_has_field(const struct task *task, const char *name);
+int task_has_field(const struct served_task *task, const char *name);
 
 // Opens the model of config->model_name_or_path, a folder or a name of the hub, for the task that
 // its config.json names.

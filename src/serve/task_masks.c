@@ -155,13 +155,13 @@ static void write(struct json_line *line, const struct instance *instance,
 static const struct task_output outputs[] = {{"words", "BYTES", task_one, task_write_text}, {NULL}};
 
 // Pre-training's checkpoints have the same head.
-const struct task task_fill_mask = {.name = "fill-mask",
-                                    .architectures = {"ForMaskedLM", "ForPreTraining"},
-                                    .fields = {"text", NULL},
-                                    .open = open,
-                                    .close = close,
-                                    .max_tokens = max_tokens,
-                                    .check = check,
-                                    .run = run,
-                                    .write = write,
-                                    .outputs = outputs};
+const struct served_task served_masks = {.name = "fill-mask",
+                                         .architectures = {"ForMaskedLM", "ForPreTraining"},
+                                         .fields = {"text", NULL},
+                                         .open = open,
+                                         .close = close,
+                                         .max_tokens = max_tokens,
+                                         .check = check,
+                                         .run = run,
+                                         .write = write,
+                                         .outputs = outputs};

@@ -117,13 +117,13 @@ static void write(struct json_line *line, const struct instance *instance,
 static const struct task_output outputs[] = {{"entities", "BYTES", task_one, task_write_text},
                                              {NULL}};
 
-const struct task task_token_classification = {.name = "token-classification",
-                                               .architectures = {"ForTokenClassification"},
-                                               .divides = 1,
-                                               .fields = {"text", NULL},
-                                               .open = open,
-                                               .close = close,
-                                               .max_tokens = max_tokens,
-                                               .run = run,
-                                               .write = write,
-                                               .outputs = outputs};
+const struct served_task served_tokens = {.name = "token-classification",
+                                          .architectures = {"ForTokenClassification"},
+                                          .divides = 1,
+                                          .fields = {"text", NULL},
+                                          .open = open,
+                                          .close = close,
+                                          .max_tokens = max_tokens,
+                                          .run = run,
+                                          .write = write,
+                                          .outputs = outputs};

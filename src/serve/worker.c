@@ -40,7 +40,8 @@ static struct http_reply make_reply(struct server *server, const struct call *ca
     return reply_json(&line);
 }
 
-void call_answer(struct server *server, struct call *call) {
+// Answers a call with its items' results, or with an error of one of them, and frees it.
+static void call_answer(struct server *server, struct call *call) {
     struct berth_error error;
     size_t index = 0;
     const struct item *failure = find_failure(call, &index);

@@ -291,8 +291,7 @@ static void set_options(struct stage_settings *settings, const struct instance_s
 }
 
 static int is_text(const char *name) {
-    const size_t length = strlen(name);
-    return length > 4 && strcmp(name + length - 4, ".txt") == 0;
+    return name_has_ending(name, ".txt");
 }
 
 static enum berth_status measure(const char *path, uint64_t *size, char digest[DIGEST_HEX_SIZE],

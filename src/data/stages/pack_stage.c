@@ -425,10 +425,7 @@ static enum berth_status pack_all(struct job *job, struct berth_error *error) {
 }
 
 static char *beside(const struct job *job, const char *ending) {
-    size_t length = strlen(job->asked->folder), size = length + strlen(ending) + 1;
-    while (length > 1 && job->asked->folder[length - 1] == '/') {
-        length--;
-    }
+    const size_t length = path_length(job->asked->folder), size = length + strlen(ending) + 1;
     char *path = memory_new(size);
     if (path != NULL) {
         snprintf(path, size, "%.*s%s", (int)length, job->asked->folder, ending);

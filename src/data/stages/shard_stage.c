@@ -68,12 +68,11 @@ static enum berth_status describe_file(const char *path, struct buffer *to,
                                        struct berth_error *error) {
     struct file_reader file;
     char head[HEAD_BYTES], size[NUMBER_TEXT_SIZE];
-    const char *slash = strrchr(path, '/');
     TRY(file_reader_open(&file, path, error));
     size_t length = file.size < HEAD_BYTES ? (size_t)file.size : HEAD_BYTES;
     enum berth_status status = file_reader_at(&file, 0, head, length, error);
     number_format(size, sizeof size, " %" PRIu64 "\n", file.size);
-    buffer_put_text(to, slash != NULL ? slash + 1 : path);
+    buffer_put_text(to, path_name(path));
     buffer_put_text(to, size);
     buffer_put(to, head, length);
     file_reader_close(&file);

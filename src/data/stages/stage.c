@@ -113,11 +113,6 @@ static enum berth_status same_settings(const struct stage *stage, const json *ob
 
 // --- the folder ---------------------------------------------------------------------------------
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 // Removes half-written files whose names begin with `prefix`, left by killed runs; *others: whether
 // the folder has other files, except the manifest.
 static enum berth_status tidy(const struct stage *stage, const char *folder, const char *prefix,
@@ -132,7 +127,7 @@ static enum berth_status tidy(const struct stage *stage, const char *folder, con
             status = path != NULL ? file_remove(path, error) : file_no_path(error);
             memory_free(path);
         } else {
-            *others |= names[i][0] != '.' && strcmp(names[i], base_name(stage->path)) != 0;
+            *others |= names[i][0] != '.' && strcmp(names[i], path_name(stage->path)) != 0;
         }
     }
     memory_free(names);
@@ -241,7 +236,7 @@ static enum berth_status lock(struct stage *stage, struct berth_error *error) {
         status = file_lock_take(&stage->lock, folder, error);
     }
     if (status == BERTH_OK) {
-        status = tidy(stage, folder, base_name(stage->folder), &others, error);
+        status = tidy(stage, folder, path_name(stage->folder), &others, error);
     }
     memory_free(folder);
     return status;
@@ -332,7 +327,7 @@ typedef enum berth_status take_list(struct stage *stage, const char *path,
 // Calls `take` for each list beside the manifest, and counts them.
 static enum berth_status each_list(struct stage *stage, size_t *count, take_list *take,
                                    struct berth_error *error) {
-    const char *base = base_name(stage->path);
+    const char *base = path_name(stage->path);
     const size_t length = strlen(base);
     char *folder = file_parent(stage->path), **names = NULL;
     enum berth_status status =
@@ -386,7 +381,7 @@ static enum berth_status open_first(struct stage *stage, struct berth_error *err
         return error_set(error, BERTH_CANT_CREATE,
                          "%s: the folder has files but no %s that says how they were made; choose "
                          "another output",
-                         stage->folder, base_name(stage->path));
+                         stage->folder, path_name(stage->path));
     }
     stage->is_new = 1;
     return stage_save(stage, error);
@@ -453,10 +448,7 @@ static enum berth_status share(struct stage *stage, struct berth_error *error) {
 
 enum berth_status stage_open(struct stage *stage, const struct stage_place *place,
                              const struct stage_settings *settings, struct berth_error *error) {
-    size_t length = strlen(place->folder);
-    while (length > 1 && place->folder[length - 1] == '/') {
-        length--;
-    }
+    const size_t length = path_length(place->folder);
     *stage = (struct stage){.comm = place->comm,
                             .folder = memory_string_of(place->folder, length),
                             .path = memory_string(place->manifest),

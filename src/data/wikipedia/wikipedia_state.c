@@ -211,24 +211,15 @@ enum berth_status wikipedia_state_check(const char *folder, const json *manifest
 
 // --- the folder ---------------------------------------------------------------------------------
 
-// Removes the half-written files of killed runs.
-static enum berth_status remove_temporaries(const char *folder, struct berth_error *error) {
-    char **names = NULL;
-    TRY(dir_list(folder, &names, error));
-    enum berth_status status = BERTH_OK;
-    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        char *path = path_join(folder, names[i]);
-        if (path == NULL) {
-            status = error_no_memory(error, strlen(folder), folder);
-        } else if (file_is_temporary(names[i])) {
-            status = file_remove(path, error);
-        } else if (strlen(names[i]) == 2 && dir_exists(path)) {
-            status = remove_temporaries(path, error); // AA, AB, ...: one level deep
-        }
-        memory_free(path);
+// Removes the half-written files of killed runs, also those in AA, AB, ..., one level deep.
+static enum berth_status remove_temporary(const char *path, void *context,
+                                          struct berth_error *error) {
+    if (file_is_temporary(path)) {
+        return file_remove(path, error);
     }
-    memory_free(names);
-    return status;
+    return strlen(path_name(path)) == 2 && dir_exists(path)
+               ? dir_each(path, remove_temporary, context, error)
+               : BERTH_OK;
 }
 
 static enum berth_status read_head(struct wikipedia_state *state, const char *dump,
@@ -258,7 +249,7 @@ enum berth_status wikipedia_state_open(struct wikipedia_state *state,
     TRY(read_head(state, settings->dump, error));
     if (file_exists(state->path)) {
         TRY(load(state, settings->folder, error));
-        return remove_temporaries(settings->folder, error);
+        return dir_each(settings->folder, remove_temporary, NULL, error);
     }
     char *first = wikipedia_file_path(settings->folder, 0);
     int taken = first != NULL && file_exists(first);
@@ -269,7 +260,7 @@ enum berth_status wikipedia_state_open(struct wikipedia_state *state,
             "%s: the folder has text but no %s that says of which dump; choose another output",
             settings->folder, TEXT_MANIFEST);
     }
-    TRY(remove_temporaries(settings->folder, error));
+    TRY(dir_each(settings->folder, remove_temporary, NULL, error));
     state->is_new = 1;
     return save(state, error);
 }

@@ -57,8 +57,5 @@ int wikitext_find_closing(struct wikitext *wikitext, const struct wikitext_tag *
 
 // The second pass: from `stripped` to `plain`.
 void wikitext_finish_lines(struct wikitext *wikitext);
-// Decodes the entity at text[0, length), "&...;", to UTF-8 in bytes[4]; *used is its length. 0 when
-// it is not an entity.
-size_t wikitext_entity(const char *text, size_t length, char bytes[4], size_t *used);
 
 #endif

@@ -15,7 +15,7 @@
 #define FILES_LIMIT ((size_t)1 << 20)
 
 static enum berth_status no_memory(struct berth_error *error) {
-    return error_set(error, BERTH_NO_MEMORY, "out of memory for a listing of the hub");
+    return error_no_memory(error, 0, "a listing of the hub");
 }
 
 static enum berth_status bad_entry(const char *id, const char *path, struct berth_error *error) {

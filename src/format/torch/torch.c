@@ -406,13 +406,7 @@ static enum berth_status read_strided(const struct torch_file *file,
 
 enum berth_status torch_read(const struct torch_file *file, const struct tensor_entry *entry,
                              uint64_t first, size_t bytes, void *to, struct berth_error *error) {
-    uint64_t size = entry->end - entry->begin;
-    if (first > size || bytes > size - first) {
-        return error_set(error, BERTH_INTERNAL,
-                         "%s: tensor \"%s\": read at offset %" PRIu64
-                         " of %zu bytes is out of range",
-                         file->archive.file.path, entry->name, first, bytes);
-    }
+    TRY(tensor_check_range(file->archive.file.path, entry, first, bytes, error));
     if (bytes == 0) {
         return BERTH_OK;
     }

@@ -21,8 +21,8 @@ static enum berth_status host_status(struct device *device, struct berth_error *
     return BERTH_OK;
 }
 
-// Weights have the table's layout, of which only what is owned takes memory; moments that of a
-// part.
+// The copy's weights have the layout of the whole table, though only the owned part of it takes
+// memory; its moments have the layout of that part.
 static enum berth_status take_memory(struct saver *saver, struct berth_error *error) {
     const struct state *state = saver->content->state;
     struct state *copy = &saver->copy;

@@ -33,7 +33,7 @@ struct run {
     enum spike_policy spike_policy;
     int rollbacks;      // to the newest checkpoint
     int64_t first_step; // step at which the run began or was resumed
-    int is_own_branch;  // no checkpoint in output_dir is of a run that this one has left
+    int is_own_branch;  // output_dir has no checkpoint of a branch that this run has left
     int64_t saved_step; // newest step that has a checkpoint in output_dir; -1: none
     int64_t next_save;  // --save_steps auto: the next step to save at
     int64_t saves;

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The classes of texts and their scores, the likeliest first.
+#include "serve/task_rows.h"
+
+static enum berth_status open(struct instance *instance, struct berth_log log,
+                              struct berth_error *error) {
+    return berth_classifier_open(&instance->config, log, &instance->handle.classifier, error);
+}
+
+static void close(struct instance *instance) {
+    berth_classifier_close(instance->handle.classifier);
+}
+
+static int64_t max_tokens(const struct instance *instance) {
+    return berth_classifier_max_length(instance->handle.classifier);
+}
+
+static int score_of(const struct item *item) {
+    return (int)item->wanted.score;
+}
+
+static enum berth_status classify(const struct instance *instance, struct text_rows *rows,
+                                  int score, struct berth_error *error) {
+    return berth_classifier_classify(instance->handle.classifier, rows->texts, rows->count,
+                                     (enum berth_score)score, rows->rows, rows->statuses, error);
+}
+
+static enum berth_status run_classes(const struct instance *instance, struct item *const *items,
+                                     size_t count, struct berth_error *error) {
+    const struct text_work work = {.size =
+                                       berth_classifier_classes(instance->handle.classifier).count,
+                                   .first = BERTH_SCORE_USUAL,
+                                   .end = BERTH_SCORE_SOFTMAX + 1,
+                                   .way = score_of,
+                                   .compute = classify};
+    return task_run_texts(&work, instance, items, count, error);
+}
+
+// The class with the next lower score than `last`, of equal ones the first.
+static size_t next_class(const struct item *item, size_t last, int is_first) {
+    size_t best = item->number_count;
+    for (size_t i = 0; i < item->number_count; i++) {
+        const float value = item->numbers[i];
+        const int is_left =
+            is_first || value < item->numbers[last] || (value == item->numbers[last] && i > last);
+        if (is_left && (best == item->number_count || value > item->numbers[best])) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+// All classes unless fewer were asked for, the likeliest first.
+static void write_classes(struct json_line *line, const struct instance *instance,
+                          const struct item *item) {
+    const struct berth_classes classes = berth_classifier_classes(instance->handle.classifier);
+    const size_t asked = (size_t)item->wanted.top, all = item->number_count;
+    size_t last = 0;
+    json_line_open(line, NULL, '[');
+    for (size_t i = 0; i < (asked > 0 && asked < all ? asked : all); i++) {
+        last = next_class(item, last, i == 0);
+        json_line_open(line, NULL, '{');
+        json_line_text(line, "label", classes.names[last]);
+        json_line_float(line, "score", item->numbers[last]);
+        json_line_close(line, '}');
+    }
+    json_line_close(line, ']');
+}
+
+static void write_best_class(struct json_line *line, const struct instance *instance,
+                             const struct item *item) {
+    json_line_text(
+        line, NULL,
+        berth_classifier_classes(instance->handle.classifier).names[next_class(item, 0, 1)]);
+}
+
+static size_t class_width(const struct instance *instance) {
+    return berth_classifier_classes(instance->handle.classifier).count;
+}
+
+static const struct task_output class_outputs[] = {
+    {"label", "BYTES", task_one, write_best_class},
+    {"scores", "FP32", class_width, task_write_numbers},
+    {NULL}};
+
+const struct served_task served_classes = {.name = "text-classification",
+                                           .architectures = {"ForSequenceClassification"},
+                                           .is_listed = 1,
+                                           .fields = {"text", "text_pair"},
+                                           .open = open,
+                                           .close = close,
+                                           .max_tokens = max_tokens,
+                                           .run = run_classes,
+                                           .write = write_classes,
+                                           .outputs = class_outputs};

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/task_rows.h"
+
+#include "core/memory.h"
+
+#include <string.h>
+
+static void take_row(const struct text_rows *rows, size_t i) {
+    struct item *item = rows->items[i];
+    const struct berth_text_status *own = &rows->statuses[i];
+    item->tokens_read = own->tokens;
+    item->number_count = rows->size;
+    item->numbers = memory_array(rows->size, sizeof *item->numbers);
+    if (own->error.status != BERTH_OK) {
+        item_fail(item, own->error.status, own->error.message);
+    } else if (item->numbers == NULL) {
+        item_fail(item, BERTH_NO_MEMORY, "out of memory");
+    } else {
+        memcpy(item->numbers, rows->rows + i * rows->size, rows->size * sizeof *item->numbers);
+    }
+}
+
+static enum berth_status run_way(const struct text_work *work, const struct instance *instance,
+                                 struct text_rows *rows, int way, struct item *const *items,
+                                 size_t count, struct berth_error *error) {
+    rows->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (work->way(items[i]) == way) {
+            rows->texts[rows->count] =
+                (struct berth_text){.text = items[i]->texts[0], .pair = items[i]->texts[1]};
+            rows->items[rows->count++] = items[i];
+        }
+    }
+    if (rows->count > 0) {
+        TRY(work->compute(instance, rows, way, error));
+    }
+    for (size_t i = 0; i < rows->count; i++) {
+        take_row(rows, i);
+    }
+    return BERTH_OK;
+}
+
+enum berth_status task_run_texts(const struct text_work *work, const struct instance *instance,
+                                 struct item *const *items, size_t count,
+                                 struct berth_error *error) {
+    struct text_rows rows = {.items = memory_array(count, sizeof *rows.items),
+                             .texts = memory_array(count, sizeof *rows.texts),
+                             .statuses = memory_array(count, sizeof *rows.statuses),
+                             .rows = memory_array(count * work->size, sizeof *rows.rows),
+                             .size = work->size};
+    enum berth_status status =
+        rows.items != NULL && rows.texts != NULL && rows.statuses != NULL && rows.rows != NULL
+            ? BERTH_OK
+            : error_no_memory(error, count * work->size * sizeof *rows.rows, "results");
+    for (int way = work->first; status == BERTH_OK && way < work->end; way++) {
+        status = run_way(work, instance, &rows, way, items, count, error);
+    }
+    memory_free(rows.items);
+    memory_free(rows.texts);
+    memory_free(rows.statuses);
+    memory_free(rows.rows);
+    return status;
+}
+
+void task_write_numbers(struct json_line *line, const struct instance *instance,
+                        const struct item *item) {
+    for (size_t i = 0; i < item->number_count; i++) {
+        json_line_float(line, NULL, item->numbers[i]);
+    }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tasks whose result is a row of numbers for each text: embeddings and classes.
+#ifndef BERTH_SERVE_TASK_ROWS_H
+#define BERTH_SERVE_TASK_ROWS_H
+
+#include "serve/task.h"
+
+// Texts that are computed in the same way, and their rows.
+struct text_rows {
+    struct item **items; // [count], as all below
+    struct berth_text *texts;
+    struct berth_text_status *statuses;
+    float *rows;
+    size_t count, size; // of a row
+};
+
+// How a task computes them.
+struct text_work {
+    size_t size;    // of a row
+    int first, end; // the ways in which items are computed are first .. end - 1
+    int (*way)(const struct item *item);
+    enum berth_status (*compute)(const struct instance *instance, struct text_rows *rows, int way,
+                                 struct berth_error *error);
+};
+
+// Runs the items of each way together and keeps their rows as the items' numbers.
+enum berth_status task_run_texts(const struct text_work *work, const struct instance *instance,
+                                 struct item *const *items, size_t count,
+                                 struct berth_error *error);
+// Writes the numbers of an item, without brackets.
+void task_write_numbers(struct json_line *line, const struct instance *instance,
+                        const struct item *item);
+
+#endif
