@@ -3,7 +3,6 @@
 #include "api/arguments.h"
 #include "core/clock.h"
 #include "core/file.h"
-#include "core/file_partial.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "core/number.h"

@@ -3,7 +3,6 @@
 // O_NOFOLLOW, so that nobody can redirect the walk by replacing a folder with a link.
 #include "core/file.h"
 #include "core/file_call.h"
-#include "core/file_partial.h"
 #include "core/memory.h"
 #include "core/utf8.h"
 
@@ -133,24 +132,6 @@ enum berth_status file_check_output(const char *output, const char *input,
                                 "the output %s is the same file as the input %s, which would be "
                                 "lost; choose another output",
                                 output, input);
-}
-
-// `path` with the links in its folder resolved; newly allocated. NULL: no such folder.
-static char *without_links(const char *path) {
-    const char *slash = strrchr(path, '/');
-    char *parent = file_parent(path), *folder = parent != NULL ? file_resolve(parent) : NULL;
-    char *result = folder != NULL ? path_join(folder, slash != NULL ? slash + 1 : path) : NULL;
-    memory_free(folder);
-    memory_free(parent);
-    return result;
-}
-
-int path_is_same(const char *first, const char *second) {
-    char *a = without_links(first), *b = without_links(second);
-    const int is_same = strcmp(a != NULL ? a : first, b != NULL ? b : second) == 0;
-    memory_free(a);
-    memory_free(b);
-    return is_same || file_check_output(first, second, NULL) != BERTH_OK;
 }
 
 // Creates one folder, whose parent exists.

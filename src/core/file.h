@@ -127,8 +127,6 @@ enum berth_status dir_check(const char *path, struct berth_error *error);
 // BERTH_CANT_CREATE if `output` names the same file as `input`, which would be lost.
 enum berth_status file_check_output(const char *output, const char *input,
                                     struct berth_error *error);
-// Whether two paths name the same file, which need not exist.
-int path_is_same(const char *first, const char *second);
 // Creates the folder and its missing parents. An existing writable folder is no error; other
 // failures are BERTH_CANT_CREATE.
 enum berth_status dir_make(const char *path, struct berth_error *error);
@@ -200,6 +198,8 @@ int file_lies_in(const char *path, const char *folder);
 // `path` with all links resolved, as an absolute path (memory_free); NULL when it does not exist or
 // when out of memory.
 char *file_resolve(const char *path);
+// Whether two paths name the same file, which need not exist.
+int path_is_same(const char *first, const char *second);
 
 // Detects whether a file has changed. Links are not followed; anything but a regular file is
 // BERTH_NO_INPUT.
