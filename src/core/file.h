@@ -42,6 +42,8 @@ enum berth_status file_reader_open(struct file_reader *reader, const char *path,
 enum berth_status file_reader_at(const struct file_reader *reader, uint64_t offset, void *to,
                                  size_t bytes, struct berth_error *error);
 void file_reader_close(struct file_reader *reader);
+// BERTH_BAD_DATA when the file has another size than `bytes`; a missing one is BERTH_NO_INPUT.
+enum berth_status file_check_size(const char *path, uint64_t bytes, struct berth_error *error);
 
 // What a function that looks at a file to recognise it returns, after `status` with the error
 // `own`: BERTH_OK where the file is absent or something else, but not after a read error or without
@@ -196,6 +198,8 @@ int file_lies_in(const char *path, const char *folder);
 // `path` with all links resolved, as an absolute path (memory_free); NULL when it does not exist or
 // when out of memory.
 char *file_resolve(const char *path);
+// Whether two paths name the same file, which need not exist.
+int path_is_same(const char *first, const char *second);
 
 // Detects whether a file has changed. Links are not followed; anything but a regular file is
 // BERTH_NO_INPUT.

@@ -56,6 +56,23 @@ char *file_resolve(const char *path) {
     return realpath(path, real) != NULL ? memory_string(real) : NULL;
 }
 
+// `path` with the links in its folder resolved; newly allocated. NULL: no such folder.
+static char *without_links(const char *path) {
+    char *parent = file_parent(path), *folder = parent != NULL ? file_resolve(parent) : NULL;
+    char *result = folder != NULL ? path_join(folder, path_name(path)) : NULL;
+    memory_free(folder);
+    memory_free(parent);
+    return result;
+}
+
+int path_is_same(const char *first, const char *second) {
+    char *a = without_links(first), *b = without_links(second);
+    const int is_same = strcmp(a != NULL ? a : first, b != NULL ? b : second) == 0;
+    memory_free(a);
+    memory_free(b);
+    return is_same || file_check_output(first, second, NULL) != BERTH_OK;
+}
+
 static int64_t nanoseconds(struct timespec time) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }

@@ -269,8 +269,10 @@ const struct option_row option_rows[] = {
     {FLAG("instances", whole_word_mask, "false"), KEPT, .jobs = JOB_PREPARE | MLM_JOBS,
      .aliases = "do_whole_word_mask", .help = "mask all pieces of a word or none"},
     {TEXT("instances", rng, "fast"), .jobs = JOB_PREPARE, .unit = "WHICH", .choices = "fast|python",
-     .help = "random number generator; python: CPython's, which reproduces the instances of the "
-             "published script exactly"},
+     .help =
+         "random number generator; fast: numbers of its own for each shard; python: CPython's, "
+         "which reproduces the instances of the published script exactly, and begins each shard "
+         "with the same numbers"},
     {INTEGER("instances", shards, "256"), .jobs = JOB_PREPARE, BETWEEN(1, 4096), .unit = "N",
      .aliases = "n_training_shards", .help = "number of training files"},
     {INTEGER("instances", test_shards, "-1"), .jobs = JOB_PREPARE, BETWEEN(-1, 4096), .unit = "N",

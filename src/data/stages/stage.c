@@ -78,11 +78,33 @@ static struct difference find_difference(const struct stage_settings *settings,
     return (struct difference){NULL, NULL, NULL};
 }
 
+// The settings that are digests, and what another digest says; NULL: no digest.
+static const char *changed_input(const char *name) {
+    static const struct {
+        const char *name, *says;
+    } digests[] = {{"articles_sha256", "the texts have changed"},
+                   {"shards_sha256", "the shards have changed"},
+                   {"input_sha256", "the files to pack have changed"},
+                   {"vocab_file", "the vocabulary has changed"}};
+    const char *says = NULL;
+    for (size_t i = 0; i < sizeof digests / sizeof *digests; i++) {
+        says = strcmp(digests[i].name, name) == 0 ? digests[i].says : says;
+    }
+    return says;
+}
+
 static enum berth_status same_settings(const struct stage *stage, const json *object,
                                        struct berth_error *error) {
     const struct difference found = find_difference(stage->settings, object);
-    return found.name == NULL
-               ? BERTH_OK
+    if (found.name == NULL) {
+        return BERTH_OK;
+    }
+    const char *says = changed_input(found.name);
+    return says != NULL
+               ? error_set(error, BERTH_CONFIG,
+                           "%s: %s since the files were made (%s); choose another output, or "
+                           "remove the folder %s",
+                           stage->path, says, found.name, stage->folder)
                : error_set(error, BERTH_CONFIG,
                            "%s: the files were made with %s \"%s\", but it is \"%s\" now; choose "
                            "another output, or remove the folder %s",
@@ -112,28 +134,16 @@ static enum berth_status tidy(const struct stage *stage, const char *folder, con
     return status;
 }
 
-static enum berth_status check_size(const char *path, const json *bytes,
-                                    struct berth_error *error) {
-    struct file_reader file;
-    TRY(file_reader_open(&file, path, error));
-    const int is_same = file.size == (uint64_t)json_as_integer(bytes);
-    const enum berth_status status =
-        is_same ? BERTH_OK
-                : error_set(error, BERTH_BAD_DATA, "%s: expected %lld bytes, found %" PRIu64, path,
-                            (long long)json_as_integer(bytes), file.size);
-    file_reader_close(&file);
-    return status;
-}
-
-static enum berth_status check_whole(const struct stage *stage, const char *name, const json *entry,
+static enum berth_status check_whole(const char *folder, const char *name, const json *entry,
                                      struct berth_error *error) {
     const json *bytes = json_member(entry, "bytes");
     if (json_is_null_value(bytes)) {
         return BERTH_OK; // no result: no file
     }
-    char *path = path_join(stage->folder, name);
+    char *path = path_join(folder, name);
     const enum berth_status status =
-        path != NULL ? check_size(path, bytes, error) : file_no_path(error);
+        path != NULL ? file_check_size(path, (uint64_t)json_as_integer(bytes), error)
+                     : file_no_path(error);
     memory_free(path);
     return status;
 }
@@ -184,7 +194,7 @@ static enum berth_status take_files(struct stage *stage, const json *object,
     TRY(json_get_boolean(object, stage->path, "complete", &stage->complete, error));
     int failed = 0;
     while (json_walk_next(&walk)) {
-        if (check_whole(stage, walk.key, walk.value, NULL) == BERTH_OK) {
+        if (check_whole(stage->folder, walk.key, walk.value, NULL) == BERTH_OK) {
             failed |= json_set(stage->files, walk.key, json_copy_deep(walk.value));
         } else {
             stage->complete = 0;
@@ -274,7 +284,7 @@ static enum berth_status take_entries(struct stage *stage, const json *files, in
     struct json_walk walk = {.object = files};
     while (json_walk_next(&walk)) {
         const enum berth_status status =
-            check_whole(stage, walk.key, walk.value, all ? error : NULL);
+            check_whole(stage->folder, walk.key, walk.value, all ? error : NULL);
         if (status != BERTH_OK && all) {
             return status;
         }
@@ -593,6 +603,23 @@ void stage_close(struct stage *stage) {
     *stage = (struct stage){.lock.descriptor = -1};
 }
 
+// All files of a manifest in their folder.
+static enum berth_status check_all_whole(const char *manifest, const json *files,
+                                         const char *remedy, struct berth_error *error) {
+    struct json_walk walk = {.object = files};
+    struct berth_error own = {.message = ""};
+    enum berth_status status = BERTH_OK;
+    char *folder = file_parent(manifest);
+    if (folder == NULL) {
+        return file_no_path(error);
+    }
+    while (status == BERTH_OK && json_is_object_value(files) && json_walk_next(&walk)) {
+        status = check_whole(folder, walk.key, walk.value, &own);
+    }
+    memory_free(folder);
+    return status == BERTH_OK ? BERTH_OK : error_set(error, status, "%s: %s", own.message, remedy);
+}
+
 enum berth_status stage_read_complete(const char *manifest, const char *remedy, json **value,
                                       struct berth_error *error) {
     int complete = 0;
@@ -607,6 +634,9 @@ enum berth_status stage_read_complete(const char *manifest, const char *remedy, 
     }
     if (status == BERTH_OK) {
         status = check_files(json_member(*value, "files"), manifest, error);
+    }
+    if (status == BERTH_OK) {
+        status = check_all_whole(manifest, json_member(*value, "files"), remedy, error);
     }
     if (status != BERTH_OK) {
         json_free(*value);

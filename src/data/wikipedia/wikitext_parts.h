@@ -17,6 +17,14 @@ const struct wikitext_template *wikitext_find_template(const char *text, size_t 
 void wikitext_expand(struct wikitext *wikitext, const struct wikitext_template *template_,
                      size_t start);
 
+// --- names and variants (wikitext_names.c) ------------------------------------------------------
+
+// Whether a link with the prefix text[0, length) is no part of the text: files, categories, other
+// namespaces and other languages' pages.
+int wikitext_drops_prefix(const struct wikitext *wikitext, const char *text, size_t length);
+// Replaces the content of -{...}-, text[0, length), by its first branch; returns the new length.
+size_t wikitext_choose_variant(char *text, size_t length);
+
 // --- tags (wikitext_tags.c) ---------------------------------------------------------------------
 
 enum wikitext_tag_kind {
