@@ -597,6 +597,23 @@ class Int8(unittest.TestCase):
         self.assertTrue(any(abs(expected[label] - score) > 1e-6 for label, score in classes_of_verb(pair)[0].items()))
 
 
+class Damaged(unittest.TestCase):
+    def test_message_has_the_question(self):
+        """Of several questions, and of those in one batch, it is the one that the reader knows."""
+        folder = MODELS / "nan"
+        shutil.copytree(MODELS / "qa", folder)
+        data = bytearray((folder / "model.safetensors").read_bytes())
+        length, = struct.unpack("<Q", data[:8])
+        begin, end = json.loads(data[8:8 + length])["qa_outputs.bias"]["data_offsets"]
+        data[8 + length + begin:8 + length + end] = b"\xff" * (end - begin)
+        (folder / "model.safetensors").write_bytes(data)
+        with Server(models=["nan"]) as server:
+            status, _, content = server.ask("/", {"inputs": [QUESTION]})
+            self.assertEqual(status, 500)
+            self.assertIn(f'input 0: question "{QUESTION["question"]}": the start logit of token 0 is not a finite number',
+                          content["error"]["message"])
+
+
 class NoAnswer(unittest.TestCase):
     """The model of random weights prefers "no answer" at a low threshold."""
 

@@ -67,6 +67,7 @@ class Life(unittest.TestCase):
             body = b'{"inputs": {"question": "Who?", "context": "Ada"}}'
             with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
                 connection.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body))
+                self.assertEqual(server.status("/health"), 200)  # after which that request has begun
                 server.process.send_signal(signal.SIGTERM)
                 server.wait_for("shutting down")
                 begin = time.monotonic()
