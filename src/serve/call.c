@@ -155,6 +155,27 @@ enum berth_status call_make(struct call *call, struct berth_error *error) {
     return BERTH_OK;
 }
 
+static int is_among(const char *key, const char *const *names) {
+    while (*names != NULL && strcmp(*names, key) != 0) {
+        names++;
+    }
+    return *names != NULL;
+}
+
+enum berth_status call_check_members(const struct call *call, const struct call_members *known,
+                                     struct berth_error *error) {
+    struct json_walk walk = {.object = call->document};
+    while (json_walk_next(&walk)) {
+        if (is_among(walk.key, known->refused) && !json_is_null_value(walk.value)) {
+            return error_set(error, BERTH_USAGE, "%s: not supported; leave it out", walk.key);
+        }
+        if (!is_among(walk.key, known->read) && !is_among(walk.key, known->refused)) {
+            return error_set(error, BERTH_USAGE, "%.60s: unknown at this path", walk.key);
+        }
+    }
+    return BERTH_OK;
+}
+
 void call_free(struct call *call) {
     if (call == NULL) {
         return;

@@ -110,10 +110,13 @@ static int is_wanted(const struct call *call, const char *name) {
 }
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
+    static const struct call_members known = {
+        .read = {"id", "parameters", "inputs", "outputs", "model"}};
     const struct served_task *task = call->instance->task;
     const json *inputs = json_member(call->document, "inputs");
     struct tensor texts[2] = {{.data = NULL}};
     const json *id = call_member(call, "id"), *outputs = call_member(call, "outputs");
+    TRY(call_check_members(call, &known, error));
     if (id != NULL && !json_is_text(id)) {
         return error_set(error, BERTH_USAGE, "id: expected a text");
     }

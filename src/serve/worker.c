@@ -2,6 +2,7 @@
 // A worker: takes a batch, runs it, answers the calls that are complete with it.
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/thread.h"
 #include "serve/page.h"
 #include "serve/state.h"
 
@@ -122,8 +123,9 @@ static void *run(void *context) {
 
 enum berth_status worker_start(struct worker *worker, struct berth_error *error) {
     TRY(batch_open(&worker->batch, worker->server->queue, error));
-    worker->runs = pthread_create(&worker->thread, NULL, run, worker) == 0;
-    return worker->runs ? BERTH_OK : error_set(error, BERTH_UNAVAILABLE, "cannot start a thread");
+    TRY(thread_open(&worker->thread, run, worker, error));
+    worker->runs = 1;
+    return BERTH_OK;
 }
 
 void worker_join(struct worker *worker) {
