@@ -147,12 +147,13 @@ function(berth_gpu_module kind command first)
   berth_module(berth-device-${kind} berth_device_module)
 endfunction()
 
-# Sets `text` to the known ones of these architectures, and which the compiler does not know.
+# Sets `text` to these architectures; if only some are known, to those, and which ones are not.
 function(berth_known known all text)
+  list(JOIN all ", " names)
   list(REMOVE_ITEM all ${known})
-  list(JOIN known ", " names)
-  list(JOIN all ", " unknown)
-  if(known AND unknown)
+  if(known AND all)
+    list(JOIN known ", " names)
+    list(JOIN all ", " unknown)
     string(APPEND names " (its compiler does not know ${unknown})")
   endif()
   set(${text} "${names}" PARENT_SCOPE)
