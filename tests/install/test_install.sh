@@ -135,6 +135,7 @@ PKG_CONFIG_PATH=$work/elsewhere/lib/pkgconfig
     die "the library is not where berth.pc says"
 [ "$(package --variable=prefix)" = "$work/unused" ] ||
     die "berth.pc has not the prefix of the installation"
+words=()
 eval "words=($(package --libs --static))"
 [[ " ${words[*]} " = *" -L$work/open mp -lomp "* ]] || die "berth.pc does not say where OpenMP's library is: ${words[*]}"
 grep -qF -- "-L\\\"$work/open mp\\\";-lomp" "$work"/elsewhere/lib/cmake/berth/berth-targets.cmake ||

@@ -56,17 +56,17 @@ nvcc() { # CONDITION: of sh, about what it is called with
     printf '#!/bin/sh\n%s || exit 0\necho "nvcc fatal   : no such GPU" >&2\nexit 1\n' "$1" >"$toolkit/bin/nvcc"
     chmod +x "$toolkit/bin/nvcc"
 }
-with_cuda=("${off[@]}" "-DBERTH_NVCC=$toolkit/bin/nvcc" -DBERTH_CUDA)
+with_cuda=("${off[@]}" "-DBERTH_NVCC=$toolkit/bin/nvcc")
 # shellcheck disable=SC2016
 nvcc 'echo "$*" | grep -q sm_100'
-configure "$work/fewer" "${with_cuda[@]}=AUTO" || die "an nvcc that knows fewer GPUs"
+configure "$work/fewer" "${with_cuda[@]}" -DBERTH_CUDA=AUTO || die "an nvcc that knows fewer GPUs"
 says "BERTH_CUDA: --device cuda for compute capabilities 80, 86, 89, 90 (its compiler does not know 100): ON"
 grep -rqF 'arch=compute_90,code=compute_90' "$work/fewer" || die "no PTX of the newest GPU that nvcc knows"
 ! grep -rqF 'sm_100' --include=build.ninja --include=build.make "$work/fewer" || die "nvcc is called for a GPU that it does not know"
 nvcc true
-configure "$work/none" "${with_cuda[@]}=AUTO" || die "an nvcc that fails"
+configure "$work/none" "${with_cuda[@]}" -DBERTH_CUDA=AUTO || die "an nvcc that fails"
 says "OFF (not found: the CUDA toolkit ($toolkit/bin/nvcc fails: nvcc fatal : no such GPU))"
-refused "BERTH_CUDA=ON, but the CUDA toolkit ($toolkit/bin/nvcc fails: nvcc fatal : no such GPU) was not found" "${with_cuda[@]}=ON"
+refused "BERTH_CUDA=ON, but the CUDA toolkit ($toolkit/bin/nvcc fails: nvcc fatal : no such GPU) was not found" "${with_cuda[@]}" -DBERTH_CUDA=ON
 
 # --- a system without dpkg: what the build needs is named, and run-demo and run-tests go on ---
 mkdir "$work/tools"
