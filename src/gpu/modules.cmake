@@ -194,6 +194,7 @@ function(berth_find_cuda)
     if(NOT BERTH_CUBLASLT OR NOT BERTH_CUBLAS_INCLUDE_DIR OR NOT BERTH_CUDART)
       set(missing "no cuBLASLt or CUDA runtime beside ${BERTH_NVCC}")
     elseif(NOT known)
+      string(REPLACE ";" "," error "${error}") # the summary is a list
       set(missing "${BERTH_NVCC} fails: ${error}")
     endif()
   endif()

@@ -53,7 +53,7 @@ toolkit=$work/cuda
 mkdir -p "$toolkit/bin" "$toolkit/include" "$toolkit/lib64"
 touch "$toolkit/include/cublasLt.h" "$toolkit/lib64/libcublasLt.so" "$toolkit/lib64/libcudart_static.a"
 nvcc() { # CONDITION: of sh, about what it is called with
-    printf '#!/bin/sh\n%s || exit 0\necho "nvcc fatal   : no such GPU" >&2\nexit 1\n' "$1" >"$toolkit/bin/nvcc"
+    printf '#!/bin/sh\n%s || exit 0\necho "nvcc fatal   : no such GPU; none" >&2\nexit 1\n' "$1" >"$toolkit/bin/nvcc"
     chmod +x "$toolkit/bin/nvcc"
 }
 with_cuda=("${off[@]}" "-DBERTH_NVCC=$toolkit/bin/nvcc")
@@ -65,8 +65,8 @@ grep -rqF 'arch=compute_90,code=compute_90' "$work/fewer" || die "no PTX of the 
 ! grep -rqF 'sm_100' --include=build.ninja --include=build.make "$work/fewer" || die "nvcc is called for a GPU that it does not know"
 nvcc true
 configure "$work/none" "${with_cuda[@]}" -DBERTH_CUDA=AUTO || die "an nvcc that fails"
-says "OFF (not found: the CUDA toolkit ($toolkit/bin/nvcc fails: nvcc fatal : no such GPU))"
-refused "BERTH_CUDA=ON, but the CUDA toolkit ($toolkit/bin/nvcc fails: nvcc fatal : no such GPU) was not found" "${with_cuda[@]}" -DBERTH_CUDA=ON
+says "OFF (not found: the CUDA toolkit ($toolkit/bin/nvcc fails: nvcc fatal : no such GPU, none))"
+refused "BERTH_CUDA=ON, but the CUDA toolkit ($toolkit/bin/nvcc fails: nvcc fatal : no such GPU, none) was not found" "${with_cuda[@]}" -DBERTH_CUDA=ON
 
 # --- a system without dpkg: what the build needs is named, and run-demo and run-tests go on ---
 mkdir "$work/tools"
