@@ -10,7 +10,7 @@ function(berth_need found what packages)
   endif()
 endfunction()
 
-# berth_switch(NAME WHAT [DEFAULT]): the switch BERTH_NAME.
+# berth_switch(NAME WHAT [DEFAULT]): the switch BERTH_NAME, as AUTO, ON or OFF in whatever way CMake writes these.
 function(berth_switch name what)
   set(default AUTO)
   if(ARGC GREATER 2)
@@ -18,6 +18,15 @@ function(berth_switch name what)
   endif()
   set(BERTH_${name} ${default} CACHE STRING "Build ${what}: AUTO, ON or OFF")
   set_property(CACHE BERTH_${name} PROPERTY STRINGS AUTO ON OFF)
+  string(TOUPPER "${BERTH_${name}}" value)
+  if(value MATCHES "^(ON|TRUE|YES|Y|1)$")
+    set(value ON)
+  elseif(value MATCHES "^(OFF|FALSE|NO|N|0)$")
+    set(value OFF)
+  elseif(NOT value STREQUAL "AUTO")
+    message(FATAL_ERROR "BERTH_${name}=${BERTH_${name}}: expected AUTO, ON or OFF")
+  endif()
+  set(BERTH_${name} ${value} PARENT_SCOPE)
 endfunction()
 
 # berth_decide(NAME WHAT FOUND NEEDS): sets BERTH_HAS_NAME by the switch and by what was found.

@@ -47,7 +47,7 @@ def check(status):
 if len(sys.argv) != 4:
     print(f"usage: {sys.argv[0]} MODEL_FOLDER QUESTION TEXT", file=sys.stderr)
     sys.exit(2)
-berth, error = CDLL(os.environ.get("BERTH_LIBRARY", "libberth.so.0")), Error()
+berth, error = CDLL(os.environ.get("BERTH_LIBRARY", "libberth.so.0.1")), Error()
 berth.berth_config_new.restype = c_void_p
 berth.berth_model_open.argtypes = [c_void_p, Log, POINTER(c_void_p), POINTER(Error)]
 model, answers, count = c_void_p(), (Answer * 3)(), c_size_t()

@@ -3,9 +3,9 @@
  * The public interface of libberth, BERT in C; the only installed header.
  *
  * Conventions
- * - Every fallible function returns an enum berth_status and fills the struct berth_error unless it
- *   is NULL. The library never prints and never exits. It does not change the locale, the working
- *   directory or signal handlers, and its results do not depend on them.
+ * - Every fallible function returns an enum berth_status and, on failure, fills the struct
+ *   berth_error unless it is NULL. The library never prints and never exits. It does not change the
+ *   locale, the working directory or signal handlers, and its results do not depend on them.
  * - Strings are UTF-8 and NUL-terminated. Character offsets count Unicode code points.
  * - Handles are opaque. The caller closes a handle with the close function of the same noun;
  *   closing NULL does nothing.
@@ -34,7 +34,7 @@ extern "C" {
 #endif
 
 /* The version of this header. While the major number is 0, a new minor version may be incompatible;
- * from 1 on, only a new major version is. */
+ * from 1 on, only a new major version is. The soname follows: libberth.so.0.MINOR. */
 #define BERTH_VERSION "0.1.0"
 #define BERTH_VERSION_MAJOR 0
 #define BERTH_VERSION_MINOR 1
@@ -62,7 +62,7 @@ enum BERTH_MUST_BE_READ berth_status {
     BERTH_NO_MEMORY = 71,   /* out of memory; the program exits with 70 */
     BERTH_CANT_CREATE = 73, /* an output cannot be created */
     BERTH_IO = 74,          /* a read or write failed (disk full, ...) */
-    BERTH_INTERRUPTED = 75, /* stopped on request; everything needed to resume is saved */
+    BERTH_INTERRUPTED = 75, /* stopped on request; saved, to be resumed, unless *stop was 2 */
     BERTH_CONFIG = 78       /* a configuration contradicts itself or the model */
 };
 
@@ -437,7 +437,7 @@ enum berth_status berth_plot(const char *const *paths, size_t count,
 
 /* ---------------------------------------------------------------------------------------------
  * Jobs. `stop` may be NULL. It is read once per update and may be set from a signal handler: 1
- * requests a save and a stop, 2 an immediate stop.
+ * requests a save and a stop, 2 an immediate stop without a save.
  */
 #define BERTH_METRICS_MAX 12
 

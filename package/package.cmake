@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Debian packages with CPack: berth (program, manual, completion), libberth0, libberth-dev, and one package for each
+# Debian packages with CPack: berth (program, manual, completion), libberth0.1 (the soname's version), libberth-dev, and one package for each
 # module. package/build builds them; in this folder there are also
 #   build             packages, source archive, bill of materials and SHA256SUMS, reproducibly
 #   debian/           their copyright file, and what is done to the files of each package
@@ -39,11 +39,12 @@ endfunction()
 
 berth_package(program berth science "BERT training and inference: the program"
               "This package contains the program, its manual and its completion in shells.")
-berth_package(library libberth0 libs "BERT training and inference: the library"
+set(library_package libberth${BERTH_SOVERSION})
+berth_package(library ${library_package} libs "BERT training and inference: the library"
               "This package contains the shared library.")
 berth_package(development libberth-dev libdevel "BERT training and inference: files for development"
               "This package contains the header, the static library, and what\npkg-config and CMake need to find them.")
-file(WRITE ${PROJECT_BINARY_DIR}/debian/shlibs "libberth 0 libberth0 (>= ${PROJECT_VERSION})\n")
+file(WRITE ${PROJECT_BINARY_DIR}/debian/shlibs "libberth ${BERTH_SOVERSION} ${library_package} (>= ${PROJECT_VERSION})\n")
 file(WRITE ${PROJECT_BINARY_DIR}/debian/triggers "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_BINARY_DIR}/debian/shlibs ${PROJECT_BINARY_DIR}/debian/triggers)
 # The static library, and berth.pc for it, name the libraries that Berth is built with.
@@ -56,7 +57,7 @@ foreach(part "CURL libcurl4-openssl-dev" "EXPAT libexpat1-dev" "BZIP2 libbz2-dev
   endif()
 endforeach()
 list(JOIN development ", " development)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libberth0 (= ${PROJECT_VERSION}), ${development}")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${library_package} (= ${PROJECT_VERSION}), ${development}")
 set(CPACK_COMPONENT_HEADERS_GROUP development)
 set(CPACK_COMPONENT_ARCHIVE_GROUP development)
 set(CPACK_COMPONENT_PROGRAM_GROUP program)

@@ -28,9 +28,15 @@ target_link_libraries(berth_shared PRIVATE ${berth_objects})
 target_link_options(berth_shared PRIVATE -Wl,--version-script=${version_script})
 set_target_properties(berth_shared PROPERTIES LINK_DEPENDS ${version_script})
 
+# While the major number is 0, a new minor version may be incompatible.
+set(BERTH_SOVERSION ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(BERTH_SOVERSION 0.${PROJECT_VERSION_MINOR})
+endif()
+set(BERTH_SOVERSION ${BERTH_SOVERSION} PARENT_SCOPE) # for the packages
 foreach(kind static shared)
   set_target_properties(berth_${kind} PROPERTIES OUTPUT_NAME berth VERSION ${PROJECT_VERSION}
-                                                 SOVERSION 0)
+                                                 SOVERSION ${BERTH_SOVERSION})
   target_include_directories(berth_${kind} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
   install(TARGETS berth_${kind} EXPORT berth-targets
                                 ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT archive
@@ -39,6 +45,9 @@ foreach(kind static shared)
 endforeach()
 set_target_properties(berth_shared PROPERTIES EXPORT_NAME berth)
 set_target_properties(berth_static PROPERTIES EXPORT_NAME static)
+# The names of find_package(berth), for a project that adds this one as a folder.
+add_library(berth::berth ALIAS berth_shared)
+add_library(berth::static ALIAS berth_static)
 
 # --- berth.pc -------------------------------------------------------------------------------------
 # A folder below the prefix is told by it, so that pkg-config can define another one.
@@ -50,18 +59,23 @@ foreach(folder LIBDIR INCLUDEDIR)
 endforeach()
 
 # Libraries without a pkg-config file of their own, and libcurl, whose file names what only a static
-# libcurl needs.
+# libcurl needs. A folder may have blanks, so it is in quotes, which berth.pc and CMake
+# both leave to the shell.
 set(BERTH_PC_LIBS)
-foreach(library IN LISTS DNNL_LIBRARY BZIP2_LIBRARIES)
+set(openmp_libraries)
+foreach(name IN LISTS OpenMP_C_LIB_NAMES)
+  list(APPEND openmp_libraries ${OpenMP_${name}_LIBRARY})
+endforeach()
+foreach(library IN LISTS DNNL_LIBRARY BZIP2_LIBRARIES openmp_libraries)
   get_filename_component(folder ${library} DIRECTORY)
   get_filename_component(name ${library} NAME_WE)
   string(REGEX REPLACE "^lib" "" name ${name})
   if(NOT folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES)
-    list(APPEND BERTH_PC_LIBS -L${folder})
+    list(APPEND BERTH_PC_LIBS "-L\"${folder}\"")
   endif()
   list(APPEND BERTH_PC_LIBS -l${name})
 endforeach()
-foreach(name IN LISTS LIBCURL_LIBRARIES OpenMP_C_LIB_NAMES)
+foreach(name IN LISTS LIBCURL_LIBRARIES CMAKE_DL_LIBS)
   list(APPEND BERTH_PC_LIBS -l${name})
 endforeach()
 set(BERTH_PC_REQUIRES jansson libcrypto zlib)
@@ -70,17 +84,18 @@ if(BERTH_HAS_EXPAT)
   list(APPEND BERTH_PC_REQUIRES expat)
   list(APPEND system_libraries -lexpat)
 endif()
-target_link_libraries(berth_static INTERFACE "$<INSTALL_INTERFACE:${system_libraries};${BERTH_PC_LIBS};-lm>")
+target_link_libraries(berth_static INTERFACE ${system_libraries} ${BERTH_PC_LIBS} -lm)
 list(JOIN BERTH_PC_REQUIRES " " BERTH_PC_REQUIRES)
 list(JOIN BERTH_PC_LIBS " " BERTH_PC_LIBS)
 
-# The prefix is known when it is installed.
+# The prefix is known when it is installed; it may be relative to where that is.
 function(berth_write_pc)
-  set(CMAKE_INSTALL_PREFIX "@CMAKE_INSTALL_PREFIX@")
+  set(BERTH_PC_PREFIX "@BERTH_PC_PREFIX@")
   configure_file(${CMAKE_CURRENT_SOURCE_DIR}/berth.pc.in ${CMAKE_CURRENT_BINARY_DIR}/berth.pc.in @ONLY)
 endfunction()
 berth_write_pc()
-install(CODE "configure_file(\"${CMAKE_CURRENT_BINARY_DIR}/berth.pc.in\"
+install(CODE "get_filename_component(BERTH_PC_PREFIX \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
+              configure_file(\"${CMAKE_CURRENT_BINARY_DIR}/berth.pc.in\"
                              \"${CMAKE_CURRENT_BINARY_DIR}/berth.pc\" @ONLY)"
         COMPONENT headers)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/berth.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a Python wheel of an installed Berth: the program, the library, its modules for MPI, and the package berth.
+"""Makes a Python wheel of an installed Berth: the program, the library, their modules, and the package berth.
 
 usage: build_wheel.py PREFIX OUT
 
@@ -35,12 +35,15 @@ def one(prefix: pathlib.Path, pattern: str) -> pathlib.Path:
 def contents(prefix: pathlib.Path, name: str) -> list:
     """(name in the wheel, bytes, whether it is a program)"""
     package = pathlib.Path(__file__).parent / "berth"
-    # The program looks for its modules beside itself and in ../lib. So it is in the package, and a small script runs it.
+    source = (package / "__init__.py").read_text()
+    soname = re.search(r'^_SONAME = "(.*)"', source, re.M).group(1)
+    # The program and the library look for modules beside themselves. So all are in one folder of the package, and a small
+    # script runs the program.
     start = "\n".join(["#!python", "import os, sys, berth",
                        "path = os.path.join(os.path.dirname(berth.__file__), 'bin', 'berth')",
                        "os.execv(path, ['berth', *sys.argv[1:]])", ""])
-    files = [("berth/__init__.py", (package / "__init__.py").read_bytes(), False),
-             ("berth/libberth.so.0", one(prefix, "lib*/**/libberth.so.0").resolve().read_bytes(), True),
+    files = [("berth/__init__.py", source.encode(), False),
+             (f"berth/bin/{soname}", one(prefix, f"lib*/**/{soname}").resolve().read_bytes(), True),
              ("berth/bin/berth", one(prefix, "bin/berth").read_bytes(), True),
              (f"{name}.data/scripts/berth", start.encode(), True)]
     for module in find(prefix, "lib*/**/berth/berth-*.so"):

@@ -13,22 +13,24 @@
 
 #define DEFAULT_ENDPOINT "https://huggingface.co"
 #define TOKEN_LIMIT 4096
-#define PATTERN_LIMIT 256
 
 // --- which files --------------------------------------------------------------------------------
 
-// Whether `path` matches one of the comma-separated patterns.
-static int is_listed(const char *path, const char *patterns) {
-    char pattern[PATTERN_LIMIT];
-    for (const char *at = patterns; *at != '\0';) {
+// Sets *listed to whether `path` matches one of the comma-separated patterns.
+static enum berth_status find_in_list(const char *path, const char *patterns, unsigned char *listed,
+                                      struct berth_error *error) {
+    *listed = 0;
+    for (const char *at = patterns; *at != '\0' && !*listed;) {
         size_t length = strcspn(at, ",");
-        snprintf(pattern, sizeof pattern, "%.*s", (int)length, at);
-        if (fnmatch(pattern, path, 0) == 0) {
-            return 1;
+        char *pattern = memory_string_of(at, length);
+        if (pattern == NULL) {
+            return fetch_no_memory(error);
         }
+        *listed = fnmatch(pattern, path, 0) == 0;
+        memory_free(pattern);
         at += length + (at[length] == ',');
     }
-    return 0;
+    return BERTH_OK;
 }
 
 static enum berth_status pick_model(const struct fetch *fetch, const struct hub_listing *listing,
@@ -67,8 +69,10 @@ static enum berth_status pick(const struct fetch *fetch, const struct hub_listin
     }
     size_t count = 0;
     for (size_t i = 0; i < listing->count; i++) {
-        const char *path = listing->files[i].path;
-        taken[i] = patterns == NULL || is_listed(path, patterns);
+        taken[i] = 1;
+        if (patterns != NULL) {
+            TRY(find_in_list(listing->files[i].path, patterns, &taken[i], error));
+        }
         count += taken[i];
     }
     return count > 0 ? BERTH_OK

@@ -5,7 +5,7 @@ target_include_directories(berth_cpu SYSTEM PRIVATE ${ONEDNN_INCLUDE_DIR})
 target_link_libraries(berth_cpu PUBLIC OpenMP::OpenMP_C ${DNNL_LIBRARY})
 
 set(BERTH_KERNEL_OPTIMIZATION -O3 CACHE STRING
-    "Optimization of the CPU's kernels, whatever the build type (dev/check-optimization lowers it)")
+    "Optimization of the CPU's kernels, whatever the build type (dev/check-same-results lowers it)")
 # No -ffast-math: only contraction, and the promise that nobody reads errno or floating-point traps.
 # No function with a vector as its argument is called from elsewhere, so how it is passed is of no concern.
 set(kernel_flags ${BERTH_KERNEL_OPTIMIZATION} -ffp-contract=fast -fno-math-errno -fno-trapping-math

@@ -41,6 +41,12 @@ echo '#include <berth.h>' >"$work/alone.c"
 
 # --- names: the library exports exactly what the header declares ---
 grep -v '^static inline' "$root/include/berth.h" | grep -oE '\bberth_[a-z0-9_]+\(' | tr -d '(' | sort -u >"$work/declared"
+# While the major number is 0, another minor version may be incompatible.
+soname=libberth.so.${BERTH_VERSION%%.*}
+[ "${BERTH_VERSION%%.*}" -gt 0 ] || soname=libberth.so.${BERTH_VERSION%.*}
+readelf -d "$library/libberth.so" >"$work/log"
+grep -qF "soname: [$soname]" "$work/log" || die "the library's soname is not $soname"
+
 nm -D --defined-only "$library/libberth.so" | awk '{print $3}' | sort -u >"$work/shared.names"
 nm -g --defined-only "$library/libberth.a" | awk 'NF == 3 {print $3}' | sort -u >"$work/static.names"
 for kind in shared static; do
@@ -113,9 +119,12 @@ PKG_CONFIG_PATH=$work/moved${PKG_CONFIG_PATH#"$root"}
 [ "$(package --define-prefix --variable=includedir)" = "$work/moved/include" ] ||
     die "the moved tree's header is not found"
 
-# --- folders that are not below the prefix ---
+# --- folders that are not below the prefix, and OpenMP's library (clang's) where only CMake finds it ---
+mkdir "$work/open mp"
+cp "$("$CC" -print-file-name=libgomp.so)" "$work/open mp/libomp.so"
 "$CMAKE" -S "$SOURCE" -B "$work/build" -DBERTH_BUILD_TESTS=OFF "-DCMAKE_C_COMPILER=$CC" \
     "-DCMAKE_INSTALL_LIBDIR=$work/elsewhere/lib" "-DCMAKE_INSTALL_INCLUDEDIR=$work/headers" \
+    -DOpenMP_C_FLAGS=-fopenmp -DOpenMP_C_LIB_NAMES=omp "-DOpenMP_omp_LIBRARY=$work/open mp/libomp.so" \
     >"$work/log" 2>&1 || die "configuring with absolute folders"
 "$CMAKE" --install "$work/build" --prefix "$work/unused" --component headers >"$work/log" 2>&1 ||
     die "installing into absolute folders"
@@ -126,4 +135,19 @@ PKG_CONFIG_PATH=$work/elsewhere/lib/pkgconfig
     die "the library is not where berth.pc says"
 [ "$(package --variable=prefix)" = "$work/unused" ] ||
     die "berth.pc has not the prefix of the installation"
+words=()
+eval "words=($(package --libs --static))"
+[[ " ${words[*]} " = *" -L$work/open mp -lomp "* ]] || die "berth.pc does not say where OpenMP's library is: ${words[*]}"
+grep -qF -- "-L\\\"$work/open mp\\\";-lomp" "$work"/elsewhere/lib/cmake/berth/berth-targets.cmake ||
+    die "the CMake package does not say where OpenMP's library is"
+
+# --- a prefix with blanks, named from where one is ---
+mkdir "$work/a folder"
+(cd "$work/a folder" && "$CMAKE" --install "$BUILD" --prefix "its prefix" --component headers) >"$work/log" 2>&1 ||
+    die "installing into a prefix with blanks"
+PKG_CONFIG_PATH=$(dirname "$(find "$work/a folder" -name berth.pc)")
+[ "$(package --variable=prefix)" = "$work/a folder/its prefix" ] || die "berth.pc has a relative prefix"
+eval "words=($(package --cflags --libs))"
+[ "${words[0]}" = "-I$work/a folder/its prefix/include" ] && [ "${words[1]}" = "-L$(package --variable=libdir)" ] ||
+    die "berth.pc: a prefix with blanks: ${words[*]}"
 echo "all good"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Uses an installed Berth from other languages and build systems: a C++ program on several threads, built by a CMake
 # project with find_package(berth), shared and static, and with pkg-config; the same as a script through ctypes; the
-# ctypes example. All print the same bits. Another version is refused.
+# ctypes example. All print the same bits. Another version is refused. A CMake project that adds Berth as a folder is
+# only configured.
 set -u
 command -v "$CXX" >/dev/null || { echo "skipped: no C++ compiler"; exit 77; }
 . "$(dirname "$0")/lib.sh"
@@ -11,11 +12,13 @@ root=$work/tree
 "$CMAKE" --install "$BUILD" --prefix "$root" >"$work/log" 2>&1 || die "installing"
 PKG_CONFIG_PATH=$(dirname "$(find "$root" -name berth.pc)")
 export PKG_CONFIG_PATH
-library=$(pkg-config --variable=libdir berth)/libberth.so.0
+library=$(pkg-config --variable=libdir berth)/libberth.so.0.1
 
-configure() { # FOLDER
-    "$CMAKE" -S "$1" -B "$1/build" "-DCMAKE_PREFIX_PATH=$work/moved" "-DCMAKE_CXX_COMPILER=$CXX" \
-        "-DCMAKE_C_COMPILER=$CC" "-DCMAKE_CXX_FLAGS=${SANITIZE:+-fsanitize=$SANITIZE}" -DCMAKE_BUILD_TYPE=Debug \
+configure() { # FOLDER OPTIONS...
+    local folder=$1
+    shift
+    "$CMAKE" -S "$folder" -B "$folder/build" "-DCMAKE_PREFIX_PATH=$work/moved" "-DCMAKE_CXX_COMPILER=$CXX" \
+        "-DCMAKE_C_COMPILER=$CC" "-DCMAKE_CXX_FLAGS=${SANITIZE:+-fsanitize=$SANITIZE}" -DCMAKE_BUILD_TYPE=Debug "$@" \
         >"$work/log" 2>&1
 }
 run() { # NAME PROGRAM...
@@ -34,7 +37,7 @@ run pkg-config env LD_LIBRARY_PATH="${library%/*}" "$work/threads" "$model"
 if [ -z "$SANITIZE" ]; then # a sanitizer's library would have to be loaded before Python
     run ctypes python3 -B "$HERE/threads.py" "$library" "$model"
     cmp -s "$work/pkg-config.out" "$work/ctypes.out" || die "ctypes: other bits"
-    BERTH_LIBRARY=$library python3 -B "$SOURCE/examples/answer.py" "$model" 'who has the ball ?' 'anna has the ball' \
+    LD_LIBRARY_PATH=${library%/*} python3 -B "$SOURCE/examples/answer.py" "$model" 'who has the ball ?' 'anna has the ball' \
         >"$work/answers" 2>"$work/log" || die "the ctypes example"
     grep -q '^warning: ' "$work/log" || die "the ctypes example: no warning of a model without a head"
     [ "$(grep -cE '^ *[0-9]+ %  (anna|has|the|ball)' "$work/answers")" -eq 3 ] || die "the ctypes example: no answers"
@@ -46,7 +49,7 @@ fi
 
 # --- the CMake package of a tree that was moved ---
 mv "$root" "$work/moved"
-mkdir "$work/outside" "$work/newer"
+mkdir "$work/outside" "$work/newer" "$work/around"
 cp "$HERE/threads.cpp" "$work"
 cp "$HERE/outside/CMakeLists.txt" "$work/outside"
 configure "$work/outside" || die "find_package(berth)"
@@ -60,4 +63,12 @@ ldd "$work/outside/build/threads_berth" | grep -qF "$work/moved" || die "berth::
 sed 's/find_package(berth 0.1/find_package(berth 0.2/' "$HERE/outside/CMakeLists.txt" >"$work/newer/CMakeLists.txt"
 configure "$work/newer" && die "another minor version was accepted"
 grep -q 'considered but not accepted' "$work/log" || die "another version: another error"
+
+# --- a CMake project that adds Berth as a folder ---
+cp "$HERE/around/CMakeLists.txt" "$work/around"
+configure "$work/around" "-DBERTH_SOURCE=$SOURCE" -DBERTH_CUDA=OFF -DBERTH_HIP=OFF -DBERTH_MPI=OFF || die "add_subdirectory"
+grep -rqE --include=build.ninja --include=link.txt 'libberth\.a .*-ldnnl' "$work/around/build" ||
+    die "the static library is linked without what it needs"
+[ ! -e "$work/around/build/berth/tests" ] && [ ! -e "$work/around/build/CPackConfig.cmake" ] ||
+    die "a project that adds Berth has Berth's tests or packages"
 echo "all good"

@@ -76,11 +76,11 @@ inside sh -c "$answer" || die "berth answer"
 grep -qE '^(anna|has|the|ball)' "$work/log" || die "no answer"
 # shellcheck disable=SC2016
 inside sh -c 'gcc /packages/answer.c $(pkg-config --cflags --libs berth) -o /packages/answer' || die "compiling against libberth-dev"
-inside /packages/answer /packages/model 'who has the ball ?' 'anna has the ball' || die "a program of libberth0"
+inside /packages/answer /packages/model 'who has the ball ?' 'anna has the ball' || die "a program of libberth0.1"
 # shellcheck disable=SC2016
 inside sh -c 'gcc /packages/answer.c $(pkg-config --cflags --libs --static berth | sed s/-lberth/-l:libberth.a/) -o /packages/answer' ||
     die "linking libberth.a"
 inside /packages/answer /packages/model 'who has the ball ?' 'anna has the ball' || die "a program with libberth.a"
-inside sh -c 'apt-get -qq purge -y berth libberth0 libberth-dev berth-openmpi berth-mpich' || die "apt-get purge"
+inside sh -c 'apt-get -qq purge -y berth libberth0.1 libberth-dev berth-openmpi berth-mpich' || die "apt-get purge"
 [ -z "$(listing | grep -v '^/var/\(lib/apt\|cache\|log\)')" ] || { listing >"$work/log"; die "files are left"; }
 echo "all good"

@@ -37,6 +37,37 @@ refused "BERTH_BUILD_TESTS=ON, but cmocka (libcmocka-dev) was not found" -DBERTH
 refused "BERTH_MPI=ON, but an MPI's compiler (libopenmpi-dev or libmpich-dev) was not found" -DBERTH_MPI=ON \
     -DBERTH_MPI_COMPILERS=no-such-compiler
 
+# --- switches ---
+off=() # every part
+parts="BUILD_TESTS CURL EXPAT BZIP2 SERVE MPI CUDA HIP EMULATED_DEVICE"
+for part in $parts; do off+=("-DBERTH_$part=OFF"); done
+refused "BERTH_CURL=foo: expected AUTO, ON or OFF" -DBERTH_CURL=foo
+refused "BERTH_MPI=ON, but an MPI's compiler" "${off[@]}" -DBERTH_MPI=yes -DBERTH_MPI_COMPILERS=no-such-compiler
+configure "$work/switches" "${off[@]}" -DBERTH_MPI=auto -DBERTH_MPI_COMPILERS=no-such-compiler -DBERTH_CURL=0 ||
+    die "BERTH_MPI=auto is refused"
+says "BERTH_MPI: several processes over MPI: OFF (not found: an MPI's compiler"
+says "BERTH_CURL: downloads (berth fetch): OFF (BERTH_CURL=OFF)"
+
+# --- an nvcc that knows fewer GPUs, and one that fails ---
+toolkit=$work/cuda
+mkdir -p "$toolkit/bin" "$toolkit/include" "$toolkit/lib64"
+touch "$toolkit/include/cublasLt.h" "$toolkit/lib64/libcublasLt.so" "$toolkit/lib64/libcudart_static.a"
+nvcc() { # CONDITION: of sh, about what it is called with
+    printf '#!/bin/sh\n%s || exit 0\necho "nvcc fatal   : no such GPU; none" >&2\nexit 1\n' "$1" >"$toolkit/bin/nvcc"
+    chmod +x "$toolkit/bin/nvcc"
+}
+with_cuda=("${off[@]}" "-DBERTH_NVCC=$toolkit/bin/nvcc")
+# shellcheck disable=SC2016
+nvcc 'echo "$*" | grep -q sm_100'
+configure "$work/fewer" "${with_cuda[@]}" -DBERTH_CUDA=AUTO || die "an nvcc that knows fewer GPUs"
+says "BERTH_CUDA: --device cuda for compute capabilities 80, 86, 89, 90 (its compiler does not know 100): ON"
+grep -rqF 'arch=compute_90,code=compute_90' "$work/fewer" || die "no PTX of the newest GPU that nvcc knows"
+! grep -rqF 'sm_100' --include=build.ninja --include=build.make "$work/fewer" || die "nvcc is called for a GPU that it does not know"
+nvcc true
+configure "$work/none" "${with_cuda[@]}" -DBERTH_CUDA=AUTO || die "an nvcc that fails"
+says "OFF (not found: the CUDA toolkit ($toolkit/bin/nvcc fails: nvcc fatal : no such GPU, none))"
+refused "BERTH_CUDA=ON, but the CUDA toolkit ($toolkit/bin/nvcc fails: nvcc fatal : no such GPU, none) was not found" "${with_cuda[@]}" -DBERTH_CUDA=ON
+
 # --- a system without dpkg: what the build needs is named, and run-demo and run-tests go on ---
 mkdir "$work/tools"
 for tool in bash sed id cat; do ln -s "$(command -v $tool)" "$work/tools"; done
@@ -44,12 +75,9 @@ PATH=$work/tools "$SOURCE/dev/install-dependencies" test >"$work/log" 2>&1 || di
 says "this is not Debian, so nothing is installed; the build needs what these packages have: gcc"
 
 # --- everything left out ---
-parts="BUILD_TESTS CURL EXPAT BZIP2 SERVE MPI CUDA HIP EMULATED_DEVICE"
 build=${BERTH_WITHOUT:-$work/build}
 if [ -z "${BERTH_WITHOUT:-}" ]; then
-    options=()
-    for part in $parts; do options+=("-DBERTH_$part=OFF"); done
-    configure "$build" "${options[@]}" || die "configuring"
+    configure "$build" "${off[@]}" || die "configuring"
     for part in $parts; do
         grep -qE "BERTH_$part: .*: OFF \(BERTH_$part=OFF\)" "$work/log" || die "the summary does not name $part"
     done

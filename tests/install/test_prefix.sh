@@ -22,9 +22,14 @@ if [ "$(id -u)" -eq 0 ]; then
     as_user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 fi
 clean() { env -i PATH="$PATH" HOME="$work" TMPDIR="$work" LC_ALL=C.UTF-8 CMAKE_C_COMPILER_LAUNCHER="${LAUNCHER:-}" CCACHE_DIR="$work/cache" "$@"; }
-clean CMAKE_PREFIX_PATH="$needs" "${as_user[@]}" "$work/source/package/install-into" "$work/home" -DBERTH_MPI=OFF -DBERTH_CUDA=OFF -DBERTH_HIP=OFF \
+# The user names his folder from where he is.
+cd "$work" || exit 1
+clean CMAKE_PREFIX_PATH=needs "${as_user[@]}" "$work/source/package/install-into" home -DBERTH_MPI=OFF -DBERTH_CUDA=OFF -DBERTH_HIP=OFF \
     -DBERTH_EMULATED_DEVICE=OFF >"$work/log" 2>&1 || die "package/install-into"
+cd / || exit 1
 grep -q "installed into $work/home" "$work/log" || die "nothing says where it is"
+folder=$(sed -n 's/.*: add \(.*\)\/pkgconfig to PKG_CONFIG_PATH.*/\1/p' "$work/log")
+[ -s "$folder/pkgconfig/berth.pc" ] && [ -s "$folder/libberth.so" ] || die "nothing says where the library is"
 grep -q "oneDNN [0-9.]* $needs/lib" "$work/log" || die "another oneDNN"
 clean ldd "$work/home/bin/berth" >"$work/log"
 for library in libdnnl libjansson; do

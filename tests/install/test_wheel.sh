@@ -8,6 +8,12 @@ python=${BERTH_PYTHON:-python3}
 "$python" -c 'import numpy, ensurepip' 2>/dev/null || { echo "skipped: $python has no numpy or no venv (python3-venv)"; exit 77; }
 . "$(dirname "$0")/lib.sh"
 "$CMAKE" --install "$BUILD" --prefix "$work/tree" >"$work/log" 2>&1 || die "installing"
+modules=
+emulated=$(find "$work/tree" -name berth-device-emulated.so)
+if [ -n "$emulated" ]; then # which is packed, unlike itself, under another name
+    cp "$emulated" "${emulated%emulated.so}hip.so"
+    modules=--modules
+fi
 for turn in first second; do
     "$python" -B "$SOURCE/package/wheel/build_wheel.py" "$work/tree" "$work/$turn" >"$work/path" 2>"$work/log" ||
         die "making the wheel"
@@ -19,7 +25,7 @@ cmp -s "$work/first/"*.whl "$work/second/"*.whl || die "the same files give anot
     die "pip install"
 rm -rf "$work/tree" # nothing of it is needed
 mkdir "$work/scratch"
-PATH=$work/venv/bin:$PATH "$work/venv/bin/python" -B "$HERE/wheel.py" "$SOURCE" "$work/scratch" >"$work/log" 2>&1 ||
+PATH=$work/venv/bin:$PATH "$work/venv/bin/python" -B "$HERE/wheel.py" "$SOURCE" "$work/scratch" $modules >"$work/log" 2>&1 ||
     die "using the wheel"
 "$work/venv/bin/pip" uninstall -y berth >"$work/log" 2>&1 || die "pip uninstall"
 [ ! -e "$work/venv/bin/berth" ] && [ -z "$(find "$work/venv" -name 'libberth*')" ] || die "pip left files"

@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package as its users call it, beside the program of the same wheel: the same numbers and the same bytes.
 
-usage: wheel.py SOURCE SCRATCH
+usage: wheel.py SOURCE SCRATCH [--modules]
 """
 import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import numpy
 
@@ -87,6 +89,32 @@ def check_errors(model: berth.Model):
     expect(refuses("a question without words", berth.Error, model.answer, "", CONTEXT).status == 2, "no words")
 
 
+def check_warnings():
+    """The library's warnings are Python's, or records of `log`; of nothing else does Python hear without one."""
+    found = []
+    with warnings.catch_warnings(record=True) as silent:
+        berth.Model(MODEL, log=found.append).answer(QUESTION, CONTEXT)
+    texts = [record["text"] for record in found if record["kind"] == "warning"]
+    expect(not silent and len(texts) == 1 and "qa_outputs" in texts[0], f"warnings of `log`: {texts} {silent}")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        berth.Model(MODEL).answer(QUESTION, CONTEXT)
+    expect([str(warning.message) for warning in caught] == texts, f"warnings {caught}, expected {texts}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        refuses("a warning that is an error", UserWarning, berth.Model(MODEL).answer, QUESTION, CONTEXT)
+        refuses("a warning that is an error", UserWarning, berth.train,
+                {**training_settings(), "learning_rate": 0, "output_dir": SCRATCH / "untrained"})
+
+
+def check_modules():
+    """The program and the library find the modules of the wheel. The emulated GPU was packed as HIP's."""
+    found = program("doctor")
+    expect(re.search("^device_hip +hip:0", found, re.M), f"the program finds no module: {found}")
+    rows = berth.Model(MODEL, device="hip").embed(TEXTS)
+    expect(numpy.allclose(rows, berth.Model(MODEL).embed(TEXTS), atol=1e-5), "other numbers on the device")
+
+
 def check_threads(model: berth.Model):
     """Other threads of Python run while the library computes, and get the same numbers from it."""
     texts, expected = TEXTS * 2000, model.embed(TEXTS)
@@ -136,8 +164,7 @@ def check_training():
 def check_interrupt():
     """Ctrl-C: the update is finished and a checkpoint written before train returns."""
     output = SCRATCH / "interrupted"
-    settings = {**training_settings(), "num_train_epochs": 100, "save_steps": 1000, "logging_steps": 1}
-    steps = []
+    settings, steps = long_run("interrupted"), []
 
     def log(record):
         if record["kind"] == "step":
@@ -146,12 +173,63 @@ def check_interrupt():
                 os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.2)  # in which train could return too early
 
-    refuses("Ctrl-C", KeyboardInterrupt, berth.train, {**settings, "output_dir": output}, "squad", log)
+    refuses("Ctrl-C", KeyboardInterrupt, berth.train, settings, "squad", log)
     saved, seen = [path.name for path in output.glob("checkpoint-*")], len(steps)
     expect(saved == [f"checkpoint-{steps[-1]}"] and seen < 10, f"after update {steps[-1]} Ctrl-C left {saved}")
-    result = berth.train({**settings, "output_dir": output, "max_steps": steps[-1] + 2,
-                          "resume_from_checkpoint": "auto"})
+    result = berth.train({**settings, "max_steps": steps[-1] + 2, "resume_from_checkpoint": "auto"})
     expect(result["steps"] == steps[-1] + 2, f"resumed: {result}")
+
+
+def step_log(at_first_step) -> tuple:
+    """(log that calls at_first_step at the first update, the updates it saw)"""
+    steps = []
+
+    def log(record):
+        if record["kind"] == "step":
+            steps.append(record["step"])
+            if len(steps) == 1:
+                at_first_step()
+
+    return log, steps
+
+
+def long_run(name: str) -> dict:
+    return {**training_settings(), "num_train_epochs": 100, "save_steps": 1000, "logging_steps": 1,
+            "output_dir": SCRATCH / name}
+
+
+def check_failed_save():
+    """Ctrl-C does not hide that the checkpoint could not be written."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill_the_disk():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    log, _ = step_log(fill_the_disk)
+    try:
+        error = refuses("a save that fails", berth.Error, berth.train, long_run("full"), "squad", log)
+    except KeyboardInterrupt:
+        expect(False, "Ctrl-C hides a save that failed")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    expect(error.status in (73, 74), f"a save that fails: {error.status} {error}")
+
+
+def check_failing_log():
+    """An exception of `log` stops the run, which saves, and is raised."""
+    def fail():
+        raise LookupError("of the log")
+
+    log, steps = step_log(fail)
+    refuses("an exception of the log", LookupError, berth.train, long_run("failing"), "squad", log)
+    saved = [int(path.name.split("-")[1]) for path in (SCRATCH / "failing").glob("checkpoint-*")]
+    expect(len(steps) == 1 and len(saved) == 1 and saved[0] < 10, f"after an exception of the log: updates {steps}, {saved}")
+
+    def fail_at_once(record):
+        raise LookupError(record["kind"])
+
+    refuses("an exception of a model's log", LookupError, berth.Model(MODEL, log=fail_at_once).answer, QUESTION, CONTEXT)
 
 
 def main():
@@ -164,9 +242,14 @@ def main():
     check_numbers(model)
     check_tokens(model)
     check_errors(model)
+    check_warnings()
+    if "--modules" in sys.argv:
+        check_modules()
     check_threads(model)
     check_training()
     check_interrupt()
+    check_failed_save()
+    check_failing_log()
     expect(not problems, f"{problems}")
     print("all good")
 

@@ -109,6 +109,12 @@ static void test_patterns_choose_the_files(void **state) {
     assert_message_has(&error, "config.json is not in the cache");
     settings.files = "*.csv";
     assert_refused(fetch_with("acme/tiny", &settings), BERTH_NO_INPUT, "*.csv");
+    char lengthy[600]; // a pattern of any length
+    memset(lengthy, 'v', sizeof lengthy);
+    lengthy[0] = '[';
+    strcpy(lengthy + sizeof lengthy - sizeof "]ocab.txt", "]ocab.txt");
+    settings.files = lengthy;
+    assert_fetched(fetch_with("acme/tiny", &settings));
     server_stop(server);
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Berth from Python: a BERT in memory, and training, through the C library that lies beside this file.
+"""Berth from Python: a BERT in memory, and training, through the C library that comes with this package.
 
     import berth
 
@@ -9,7 +9,8 @@
     berth.train({"model": "minilm", "train_file": "train.json", "output_dir": "out"}, task="squad")
 
 Settings have the names of the options of `berth` (`berth help NAME` describes one). Numbers are NumPy arrays. Other
-threads of Python go on while the library computes, and threads may share a Model. Errors are berth.Error.
+threads of Python go on while the library computes, and threads may share a Model. Errors are berth.Error; warnings are
+Python's (module warnings), unless a `log` takes all records.
 
 Leaves out what has no numbers for Python: the program that comes with this package has all verbs.
 """
@@ -17,6 +18,7 @@ import ctypes
 import os
 import pathlib
 import threading
+import warnings
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 from typing import Callable, List, NamedTuple, Optional, Sequence
 
@@ -131,9 +133,12 @@ _SIGNATURES = {  # name: what it returns, what it takes
 }
 
 
+_SONAME = "libberth.so.0.1"  # of the version whose structs are above
+
+
 def _load() -> ctypes.CDLL:
-    beside = pathlib.Path(__file__).with_name("libberth.so.0")
-    library = ctypes.CDLL(os.environ.get("BERTH_LIBRARY") or (str(beside) if beside.exists() else "libberth.so.0"))
+    packed = pathlib.Path(__file__).parent / "bin" / _SONAME
+    library = ctypes.CDLL(os.environ.get("BERTH_LIBRARY") or (str(packed) if packed.exists() else _SONAME))
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -192,6 +197,48 @@ class _Config:
         _library.berth_config_free(self.handle)
 
 
+# --- records -------------------------------------------------------------------------------------
+
+_KINDS = ["note", "warning", "plan", "step", "progress", "eval", "summary", "values", "event", "detail"]
+Log = Callable[[dict], None]
+
+
+def _record(record: _Record) -> dict:
+    kind = _KINDS[record.kind] if record.kind < len(_KINDS) else f"kind {record.kind}"  # a newer library's
+    values = {"kind": kind, "text": record.text.decode() if record.text else None}
+    for field in record.fields[:record.field_count]:
+        text = field.text.decode() if field.text else None
+        values[field.key.decode()] = (field.integer, field.real, text)[field.type]
+    return values
+
+
+def _warn(record: dict):
+    if record["kind"] == "warning":
+        warnings.warn(record["text"])
+
+
+class _Writer:
+    """Gives the library's records to `log`, or its warnings to Python. An exception cannot pass through the library: the
+    first one is kept, `stop` is set, and no further record is given."""
+
+    def __init__(self, log: Optional[Log], stop: Optional[c_int] = None):
+        self.log, self.stop, self.failure = log or _warn, stop, None
+        self.argument = _Log(_Write(self._write))
+
+    def _write(self, _, record):
+        if self.failure is None:
+            try:
+                self.log(_record(record[0]))
+            except BaseException as failure:  # whatever it is, ctypes would only print it
+                self.failure = failure
+                if self.stop is not None:
+                    self.stop.value = max(self.stop.value, 1)
+
+    def check(self):
+        if self.failure is not None:
+            raise self.failure
+
+
 # --- models --------------------------------------------------------------------------------------
 
 class Answer(NamedTuple):
@@ -212,10 +259,11 @@ class Tokens(NamedTuple):
 class _Handle:
     """What a function of the library opened, until nobody needs it."""
 
-    def __init__(self, kind: str, config: _Config):
-        self.value, self.close = c_void_p(), getattr(_library, f"berth_{kind}_close")
-        log = [] if kind == "tokenizer" else [_Log()]
-        _call(getattr(_library, f"berth_{kind}_open"), config.handle, *log, byref(self.value))
+    def __init__(self, kind: str, config: _Config, log: Optional[Log]):
+        self.value, self.close, writer = c_void_p(), getattr(_library, f"berth_{kind}_close"), _Writer(log)
+        argument = [] if kind == "tokenizer" else [writer.argument]
+        _call(getattr(_library, f"berth_{kind}_open"), config.handle, *argument, byref(self.value))
+        writer.check()
 
     def __del__(self):
         if self.value:
@@ -240,17 +288,18 @@ class Model:
     """A model folder, as of Hugging Face. It is opened for a purpose when a method first needs that: a folder with a
     head for questions answers, one with a classifier classifies, any embeds and tokenizes.
 
-    The settings are those of the program: precision="bf16", threads=4, max_seq_length=256, ...
+    The settings are those of the program: precision="bf16", threads=4, max_seq_length=256, ... `log` gets each record of
+    the library as a dict with its "kind"; without it, the library's warnings are Python's.
     """
 
-    def __init__(self, path, **settings):
-        self._config = _Config({"model_name_or_path": path, **settings})
+    def __init__(self, path, *, log: Optional[Log] = None, **settings):
+        self._config, self._log = _Config({"model_name_or_path": path, **settings}), log
         self._handles, self._lock = {}, threading.Lock()
 
     def _open(self, kind: str) -> c_void_p:
         with self._lock:
             if kind not in self._handles:
-                self._handles[kind] = _Handle(kind, self._config)
+                self._handles[kind] = _Handle(kind, self._config, self._log)
             return self._handles[kind].value
 
     def answers(self, questions: Sequence[str], contexts: Sequence[str], top: int = 1) -> List[List[Answer]]:
@@ -314,20 +363,7 @@ class Model:
 
 # --- training ------------------------------------------------------------------------------------
 
-_KINDS = ["note", "warning", "plan", "step", "progress", "eval", "summary", "values", "event", "detail"]
-
-
-def _record(record: _Record) -> dict:
-    kind = _KINDS[record.kind] if record.kind < len(_KINDS) else f"kind {record.kind}"  # a newer library's
-    values = {"kind": kind, "text": record.text.decode() if record.text else None}
-    for field in record.fields[:record.field_count]:
-        text = field.text.decode() if field.text else None
-        values[field.key.decode()] = (field.integer, field.real, text)[field.type]
-    return values
-
-
-def _log_to(log: Optional[Callable[[dict], None]]) -> _Log:
-    return _Log(_Write(lambda _, record: log(_record(record[0])))) if log is not None else _Log()
+_INTERRUPTED = 75  # BERTH_INTERRUPTED
 
 
 def _wait(done: threading.Event, stop: c_int) -> bool:
@@ -341,29 +377,35 @@ def _wait(done: threading.Event, stop: c_int) -> bool:
             stop.value, interrupted = min(stop.value + 1, 2), True
 
 
-def train(settings: dict, task: str = "squad", log: Optional[Callable[[dict], None]] = None) -> dict:
+def train(settings: dict, task: str = "squad", log: Optional[Log] = None) -> dict:
     """Trains as `berth finetune TASK` or `berth pretrain` (task "pretrain", "mlm") does with these options.
 
     Returns steps, final_loss, samples_per_second, tokens_per_second and the metrics of the last evaluation. `log` gets
-    each record of the run as a dict with its "kind". Ctrl-C finishes the update and saves; the KeyboardInterrupt
-    follows.
+    each record of the run as a dict with its "kind"; without it, the library's warnings are Python's. Ctrl-C finishes
+    the update and saves; the KeyboardInterrupt follows. An exception of `log` does the same. If the save
+    fails, its error is raised instead.
     """
-    config, writer, stop, result, failure = _Config(settings), _log_to(log), c_int(0), _Result(), []
-    done = threading.Event()
+    config, stop, result, failures = _Config(settings), c_int(0), _Result(), []
+    writer, done = _Writer(log, stop), threading.Event()
 
     def work():
         try:
-            _call(_library.berth_train, _bytes(task), config.handle, writer, byref(stop), byref(result))
+            _call(_library.berth_train, _bytes(task), config.handle, writer.argument, byref(stop), byref(result))
         except Error as error:
-            failure.append(error)
+            failures.append(error)
         finally:
             done.set()
 
     threading.Thread(target=work).start()  # Python handles signals in its main thread only
-    if _wait(done, stop):
-        raise KeyboardInterrupt
-    if failure:
-        raise failure[0]
+    interrupted = _wait(done, stop)
+    failure = failures[0] if failures else None
+    if failure is not None and failure.status != _INTERRUPTED:
+        raise failure from writer.failure
+    writer.check()
+    if interrupted:
+        raise KeyboardInterrupt from failure
+    if failure is not None:
+        raise failure
     metrics = {metric.name.decode(): metric.value for metric in result.metrics[:result.metric_count]}
     return {"steps": result.steps, "final_loss": result.final_loss, "samples_per_second": result.samples_per_second,
             "tokens_per_second": result.tokens_per_second, **metrics}
