@@ -170,7 +170,8 @@ enum berth_status call_check_members(const struct call *call, const struct call_
             return error_set(error, BERTH_USAGE, "%s: not supported; leave it out", walk.key);
         }
         if (!is_among(walk.key, known->read) && !is_among(walk.key, known->refused)) {
-            return error_set(error, BERTH_USAGE, "%.60s: unknown at this path", walk.key);
+            return error_set(error, BERTH_USAGE, "%.*s: unknown at this path",
+                             UTF8_SHOWN(walk.key, 60));
         }
     }
     return BERTH_OK;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // text-embeddings-inference's /embed and /predict. Replies are lists; of /embed always one of
 // embeddings, of /predict one of classes for a single input.
-#include "core/utf8.h"
 #include "serve/shapes.h"
 
 #include <stdio.h>
