@@ -66,4 +66,11 @@ static inline gpu_error gpu_describe(int index, char text[160]) {
                : gpu_error{GPU_NOT_SUPPORTED, "compute capability 8.0 or higher is needed"};
 }
 
+static inline uint64_t gpu_unit(int index) {
+    struct cudaDeviceProp properties;
+    return cudaGetDeviceProperties(&properties, index) == cudaSuccess
+               ? gpu_number_of(&properties.uuid)
+               : 0;
+}
+
 #endif

@@ -73,4 +73,11 @@ static inline gpu_error gpu_describe(int index, char text[160]) {
                : gpu_error{GPU_NOT_SUPPORTED, "wavefronts of 64 are needed"};
 }
 
+static inline uint64_t gpu_unit(int index) {
+    char address[16] = {}; // 0000:c1:00.0, on the PCI bus
+    return hipDeviceGetPCIBusId(address, sizeof address, index) == hipSuccess
+               ? gpu_number_of(address)
+               : 0;
+}
+
 #endif

@@ -50,6 +50,7 @@ struct gpu {
     struct device device;
     gpu_stream stream;
     bool is_open; // the stream
+    int index;    // of the GPU
     struct gpu_staging staging;
     struct gpu_fetches fetches;
     struct gpu_marks marks;
@@ -70,12 +71,19 @@ struct gpu {
     struct berth_error error;
 };
 
-static inline struct gpu *gpu_of(struct device *dev) {
-    return (struct gpu *)dev->state;
-}
-
 // Keeps the first error of a call (faults.h), if it is one.
 void gpu_fail(struct gpu *gpu, const char *call, gpu_error error);
+
+// Every function of the device's table begins with it: a GPU is chosen for each thread of the host,
+// and the caller's may be another one than that which opened the device.
+static inline struct gpu *gpu_of(struct device *dev) {
+    struct gpu *gpu = (struct gpu *)dev->state;
+    if (gpu->is_open) {
+        gpu_fail(gpu, "choosing the GPU", gpu_use(gpu->index));
+    }
+    return gpu;
+}
+
 // As the device's status.
 enum berth_status gpu_status(struct device *dev, struct berth_error *error);
 // The same for what the device cannot compute.
@@ -129,6 +137,9 @@ size_t gpu_peers_bytes(void);
 // The host waits for the event, NULL: for all of the device's stream, which may wait for other
 // ranks: ends when one of them is lost, too.
 void gpu_wait_with_peers(struct gpu *gpu, const gpu_event *event);
+// Where there are peers, waits for all operations and exchanges so: what follows may wait for all
+// streams of the GPU.
+void gpu_peers_rest(struct gpu *gpu);
 
 // --- attention_cudnn.cu -------------------------------------------------------------------------
 

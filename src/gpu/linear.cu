@@ -156,7 +156,7 @@ static int64_t larger(int64_t a, int64_t b) {
 }
 
 size_t gpu_linear_partial_bytes(const struct device_shape *shape) {
-    const int64_t layer = larger(3 * shape->hidden, shape->intermediate);
+    const int64_t layer = larger(larger(3 * shape->hidden, shape->intermediate), shape->outputs);
     const int64_t tokens = gpu_blocks(batch_round(shape->batch.tokens), COLUMN_ROWS) * layer;
     const int64_t words = gpu_blocks(shape->decoder_rows, COLUMN_ROWS) * shape->vocabulary;
     return (size_t)larger(tokens, words) * sizeof(float);

@@ -468,7 +468,8 @@ void gpu_embed_forward(struct device *dev, const struct embed_args *args,
 }
 
 size_t gpu_norm_partial_bytes(const struct device_shape *shape) {
-    return (size_t)(gpu_blocks(batch_round(shape->batch.tokens), GRADIENT_ROWS) * 3 *
+    const int64_t sums = shape->types > 3 ? shape->types : 3;
+    return (size_t)(gpu_blocks(batch_round(shape->batch.tokens), GRADIENT_ROWS) * sums *
                     shape->hidden) *
            sizeof(float);
 }

@@ -25,6 +25,7 @@ static_assert(sizeof(struct nccl_id) == DEVICE_PEERS_ID, "of the contract");
 
 enum { EXCHANGED = 64, LEVELS = 16, SUM_THREADS = 256 }; // 2^LEVELS ranks
 static constexpr size_t HALF_BYTES = 16 << 20;           // of the memory for parts under way
+static constexpr size_t LIBRARY_BYTES = 512 << 20; // that NCCL takes for its channels: an estimate
 
 struct gpu_peers {
     nccl_comm library; // NULL: it was ended
@@ -121,6 +122,17 @@ void gpu_wait_with_peers(struct gpu *gpu, const gpu_event *event) {
     gpu_fail(gpu, "waiting", error);
 }
 
+void gpu_peers_rest(struct gpu *gpu) {
+    struct gpu_peers *peers = gpu->peers;
+    if (peers == NULL) {
+        return;
+    }
+    if (peers->count > 0) {
+        gpu_wait_with_peers(gpu, &peers->exchanged[peers->count % EXCHANGED]);
+    }
+    gpu_wait_with_peers(gpu, NULL);
+}
+
 // --- opening ------------------------------------------------------------------------------------
 
 const char *gpu_peers_id(struct device *dev, char id[DEVICE_PEERS_ID]) {
@@ -212,7 +224,7 @@ enum berth_status gpu_peers_open(struct device *dev, struct comm *comm,
 }
 
 size_t gpu_peers_bytes(void) {
-    return nccl_load() == NULL ? 2 * HALF_BYTES : 0;
+    return nccl_load() == NULL ? 2 * HALF_BYTES + LIBRARY_BYTES : 0;
 }
 
 // --- kernels ------------------------------------------------------------------------------------
