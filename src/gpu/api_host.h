@@ -70,6 +70,13 @@ static inline gpu_error gpu_describe(int index, char text[160]) {
     return GPU_NO_ERROR;
 }
 
+// BERTH_EMULATION_SHARED, or that of an H100.
+static inline gpu_error gpu_shared_most(int index, size_t *bytes) {
+    const char *given = getenv("BERTH_EMULATION_SHARED");
+    *bytes = given != NULL ? strtoull(given, NULL, 10) : GPU_SHARED_MOST;
+    return GPU_NO_ERROR;
+}
+
 static inline uint64_t gpu_unit(int index) {
     return (uint64_t)index + 1;
 }
@@ -300,6 +307,11 @@ static inline gpu_error gpu_launch(const gpu_shape &shape, gpu_stream stream,
                                    Arguments... arguments) {
     if (!emulated_stream_is_here(stream.queue)) {
         return gpu_error{GPU_WRONG_HANDLE, NULL};
+    }
+    size_t shared_most;
+    (void)gpu_shared_most(0, &shared_most);
+    if (shape.shared > shared_most) {
+        return gpu_error{1, NULL};
     }
     using parameters = std::tuple<Parameters...>;
     struct call {

@@ -534,6 +534,9 @@ static enum berth_status open_parts(struct gpu *gpu, const struct device_options
     gpu->is_open = failure.code == 0;
     gpu->index = index;
     if (failure.code == 0) {
+        failure = gpu_shared_most(index, &gpu->shared_most);
+    }
+    if (failure.code == 0) {
         failure = open_staging(&gpu->staging);
     }
     if (failure.code == 0) {

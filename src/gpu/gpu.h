@@ -49,8 +49,9 @@ enum { GPU_BUCKETS = 32 };
 struct gpu {
     struct device device;
     gpu_stream stream;
-    bool is_open; // the stream
-    int index;    // of the GPU
+    bool is_open;       // the stream
+    int index;          // of the GPU
+    size_t shared_most; // bytes of shared memory that a block may have
     struct gpu_staging staging;
     struct gpu_fetches fetches;
     struct gpu_marks marks;
@@ -93,10 +94,19 @@ static inline void gpu_fail(struct gpu *gpu, const char *call, const char *unsup
 // Room for that many floats, until the next call; NULL after an error. Within what was reserved it
 // allocates nothing.
 float *gpu_partials(struct gpu *gpu, int64_t count);
-// to[i] += partials[0][i] + partials[1][i] + ... of `blocks` rows of `stride` floats, in an order
-// that their number determines.
-void gpu_add_partials(struct gpu *gpu, float *to, const float *partials, int64_t blocks,
-                      int64_t stride, int64_t count);
+// Neighbouring sums of each row of partials: `count` of them, of `columns` numbers each.
+enum { GPU_SUMS = 3 };
+
+struct gpu_sums {
+    float *to[GPU_SUMS];
+    int count;
+    int64_t columns;
+};
+
+// to[k][i] += partials[0][k columns + i] + partials[1][k columns + i] + ... of `blocks` rows of
+// `stride` floats, in an order that their number determines.
+void gpu_add_partials(struct gpu *gpu, const struct gpu_sums *sums, const float *partials,
+                      int64_t blocks, int64_t stride);
 
 // Writes zeros to the rows from `first` on.
 void gpu_zero_rows(struct gpu *gpu, struct mat m, int64_t first);

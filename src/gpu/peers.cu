@@ -23,8 +23,8 @@ extern "C" {
 
 static_assert(sizeof(struct nccl_id) == DEVICE_PEERS_ID, "of the contract");
 
-enum { EXCHANGED = 64, LEVELS = 16, SUM_THREADS = 256 }; // 2^LEVELS ranks
-static constexpr size_t HALF_BYTES = 16 << 20;           // of the memory for parts under way
+enum { EXCHANGED = 64, LEVELS = 16, PART_THREADS = 256 }; // 2^LEVELS ranks
+static constexpr size_t HALF_BYTES = 16 << 20;            // of the memory for parts under way
 static constexpr size_t LIBRARY_BYTES = 512 << 20; // that NCCL takes for its channels: an estimate
 
 struct gpu_peers {
@@ -236,8 +236,9 @@ DEVICE float number_at_place(const struct mat &m, int64_t i) {
 }
 
 // to[i] = from[i], of one row each, in the dtype of `to`.
-__global__ void __launch_bounds__(SUM_THREADS) copy_numbers_kernel(struct mat to, struct mat from) {
-    const int64_t i = (int64_t)blockIdx.x * SUM_THREADS + threadIdx.x;
+__global__ void __launch_bounds__(PART_THREADS)
+    copy_numbers_kernel(struct mat to, struct mat from) {
+    const int64_t i = (int64_t)blockIdx.x * PART_THREADS + threadIdx.x;
     if (i < to.cols) {
         const float x[1] = {number_at_place(from, i)};
         vector_io<1>::store(to, i, x);
@@ -251,9 +252,9 @@ static gpu_cost copy_numbers_cost(struct mat to, struct mat from) {
 // own[i] becomes the sum of all ranks' numbers: row r of `parts` has those of rank r, `own` those
 // of `rank`. A number joins the sum of the 2^k before it where that is complete, so the tree is
 // that of numbers_split.
-__global__ void __launch_bounds__(SUM_THREADS)
+__global__ void __launch_bounds__(PART_THREADS)
     sum_parts_kernel(struct mat own, struct mat parts, int64_t rank) {
-    const int64_t i = (int64_t)blockIdx.x * SUM_THREADS + threadIdx.x;
+    const int64_t i = (int64_t)blockIdx.x * PART_THREADS + threadIdx.x;
     float complete[LEVELS] = {0};
     if (i >= own.cols) {
         return;
@@ -292,7 +293,7 @@ template <class... Parameters, class... Arguments>
 static void launch(struct gpu *gpu, const char *name, int64_t count, void (*kernel)(Parameters...),
                    gpu_cost (*cost)(Parameters...), Arguments... arguments) {
     if (gpu->status == BERTH_OK && count > 0) {
-        const struct gpu_shape shape = {name, gpu_blocks(count, SUM_THREADS), SUM_THREADS};
+        const struct gpu_shape shape = {name, gpu_blocks(count, PART_THREADS), PART_THREADS};
         gpu_fail(gpu, name,
                  gpu_launch(shape, gpu->peers->stream, kernel, cost, Parameters(arguments)...));
     }

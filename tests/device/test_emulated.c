@@ -163,6 +163,82 @@ static void scratch_is_reserved(void **state) {
     dev->close(dev);
 }
 
+// The rows of a word add up wherever its run of places begins and ends: within the places of one
+// block, on both of their ends, and over several of them, as far as the last place. Whole numbers
+// are exact in any order; rows whose sum is 0 are their own gradient where xhat is 0.
+static void gradients_of_words(void **state) {
+    static const int runs[] = {1, 31, 32, 64, 2, 1, 100, 1, 28, 40};
+    enum { TOKENS = 300, ROWS = 320, HIDDEN = 8, WORDS = COUNT(runs) };
+    float rows[ROWS][HIDDEN] = {{0}}, ones[ROWS], words[WORDS][HIDDEN], found[WORDS][HIDDEN];
+    int32_t ids[ROWS] = {0}, places[TOKENS], zeros[ROWS] = {0}, first_rows[2] = {0, TOKENS};
+    struct device *dev = open_emulated();
+    struct berth_error error;
+    for (int word = 0, place = 0; word < WORDS; word++) {
+        for (int i = 0; i < HIDDEN; i++) {
+            words[word][i] = (float)(100 * word + i);
+        }
+        for (int k = 0; k < runs[word]; k++, place++) {
+            const int row = place * 7 % TOKENS;
+            places[place] = row;
+            ids[row] = word;
+            for (int i = 0; i < HIDDEN; i++) {
+                rows[row][i] = (float)((i % 2 ? -1 : 1) * (row % 50 + 1));
+                words[word][i] += rows[row][i];
+            }
+        }
+    }
+    for (int i = 0; i < ROWS; i++) {
+        ones[i] = 1;
+    }
+    for (int word = 0; word < WORDS; word++) {
+        for (int i = 0; i < HIDDEN; i++) {
+            found[word][i] = (float)(100 * word + i);
+        }
+    }
+    float *dy = dev->memory_new(dev, sizeof rows), *xhat = dev->memory_new(dev, sizeof rows);
+    float *one = dev->memory_new(dev, sizeof ones), *table = dev->memory_new(dev, sizeof found);
+    float *others = dev->memory_new(dev, ROWS * sizeof *rows);
+    int32_t *arrays = dev->memory_new(dev, 4 * sizeof ids);
+    dev->upload(dev, dy, rows, sizeof rows);
+    dev->upload(dev, one, ones, sizeof ones);
+    dev->upload(dev, table, found, sizeof found);
+    dev->upload(dev, arrays, ids, sizeof ids);
+    dev->upload(dev, arrays + ROWS, places, sizeof places);
+    dev->upload(dev, arrays + 2 * ROWS, zeros, sizeof zeros);
+    dev->upload(dev, arrays + 3 * ROWS, first_rows, sizeof first_rows);
+    const struct mat gradient = mat_of(dy, ROWS, HIDDEN, DTYPE_F32);
+    const struct embed_grad_args args = {.dy = gradient,
+                                         .xhat = mat_of(xhat, ROWS, HIDDEN, DTYPE_F32),
+                                         .rstd = one,
+                                         .gamma = one,
+                                         .dword = mat_of(table, WORDS, HIDDEN, DTYPE_F32),
+                                         .dposition = mat_of(others, TOKENS, HIDDEN, DTYPE_F32),
+                                         .dtype_table = mat_of(others, 1, HIDDEN, DTYPE_F32),
+                                         .dgamma = others,
+                                         .dbeta = others,
+                                         .scratch = gradient};
+    const struct batch batch = {.token_count = TOKENS,
+                                .row_count = ROWS,
+                                .sequence_count = 1,
+                                .max_length = TOKENS,
+                                .ids = arrays,
+                                .word_rows = arrays + ROWS,
+                                .type_ids = arrays + 2 * ROWS,
+                                .positions = arrays + 2 * ROWS,
+                                .cu_seqlens = arrays + 3 * ROWS};
+    dev->embed_backward(dev, &args, &batch);
+    dev->download(dev, found, table, sizeof found);
+    assert_int_equal(dev->status(dev, &error), BERTH_OK);
+    assert_memory_equal(found, words, sizeof found);
+    dev->memory_free(dev, dy, sizeof rows);
+    dev->memory_free(dev, xhat, sizeof rows);
+    dev->memory_free(dev, one, sizeof ones);
+    dev->memory_free(dev, table, sizeof found);
+    dev->memory_free(dev, others, ROWS * sizeof *rows);
+    dev->memory_free(dev, arrays, 4 * sizeof ids);
+    dev->close(dev);
+}
+
 // No bytes are a block, too.
 static void memory_of_no_bytes(void **state) {
     struct device *dev = open_emulated();
@@ -410,6 +486,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(attention),
         cmocka_unit_test(graphs),
         cmocka_unit_test(scratch_is_reserved),
+        cmocka_unit_test(gradients_of_words),
         cmocka_unit_test(memory_of_no_bytes),
         cmocka_unit_test(gpus_and_threads),
         cmocka_unit_test(attention_in_graphs),
