@@ -111,8 +111,22 @@ static gpu_error upload_piece(struct gpu *gpu, void *to, const void *from_host, 
     return error.code == 0 ? gpu_event_record(copied, gpu->stream) : error;
 }
 
+static bool is_pinned(const struct gpu *gpu, const void *address) {
+    for (const struct gpu_pinned &pinned : gpu->pinned) {
+        const uintptr_t block = (uintptr_t)pinned.block, own = (uintptr_t)address;
+        if (pinned.block != NULL && own >= block && own - block < pinned.bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void upload(struct device *dev, void *to, const void *from_host, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
+    if (gpu->status == BERTH_OK && is_pinned(gpu, from_host)) {
+        gpu_fail(gpu, "upload", gpu_upload(to, from_host, bytes, gpu->stream));
+        return;
+    }
     for (size_t done = 0; done < bytes && gpu->status == BERTH_OK; done += STAGING_BYTES) {
         const size_t left = bytes - done, piece = left < STAGING_BYTES ? left : STAGING_BYTES;
         gpu_fail(gpu, "upload",
@@ -155,6 +169,16 @@ static void close_fetches(struct gpu_fetches *fetches) {
     }
 }
 
+// The first slot that has `old` has `own` from now on.
+static void keep_pinned(struct gpu *gpu, const void *old, struct gpu_pinned own) {
+    for (struct gpu_pinned &pinned : gpu->pinned) {
+        if (pinned.block == old) {
+            pinned = own;
+            return;
+        }
+    }
+}
+
 // The first memory of this kind opens the stream, too.
 static void *pinned_new(struct device *dev, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
@@ -163,13 +187,19 @@ static void *pinned_new(struct device *dev, size_t bytes) {
         gpu_fail(gpu, "opening a stream", open_fetches(&gpu->fetches));
     }
     bytes = bytes > 0 ? bytes : 1;
-    return gpu->status == BERTH_OK && gpu_pinned_new(&block, bytes).code == 0 ? block : NULL;
+    if (gpu->status != BERTH_OK || gpu_pinned_new(&block, bytes).code != 0) {
+        return NULL;
+    }
+    keep_pinned(gpu, NULL, gpu_pinned{(const char *)block, bytes});
+    return block;
 }
 
 static void pinned_free(struct device *dev, void *block, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
     gpu_peers_rest(gpu);
+    (void)gpu_wait(gpu->stream); // for uploads from it
     (void)gpu_wait(gpu->fetches.stream);
+    keep_pinned(gpu, block, gpu_pinned{NULL, 0});
     gpu_pinned_free(block);
 }
 

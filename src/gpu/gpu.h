@@ -26,6 +26,14 @@ struct gpu_fetches {
     int64_t count;
 };
 
+// Pinned memory that the device's user has: uploads from it need no staging.
+enum { GPU_PINNED = 4 }; // further blocks go through the staging
+
+struct gpu_pinned {
+    const char *block; // NULL: none
+    size_t bytes;
+};
+
 // When the stream reached each call of `mark`. An upload waits for the copy before the last one, so
 // in an update fewer marks than GPU_MARKS are still ahead of the stream.
 enum { GPU_MARKS = 64 };
@@ -54,6 +62,7 @@ struct gpu {
     size_t shared_most; // bytes of shared memory that a block may have
     struct gpu_staging staging;
     struct gpu_fetches fetches;
+    struct gpu_pinned pinned[GPU_PINNED];
     struct gpu_marks marks;
     struct gpu_bucket buckets[GPU_BUCKETS];
     struct gpu_bucket *capturing; // NULL: operations start at once
