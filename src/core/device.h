@@ -321,7 +321,7 @@ struct device {
     const char *(*peers_id)(struct device *dev, char id[DEVICE_PEERS_ID]);
     enum berth_status (*peers_open)(struct device *dev, struct comm *comm,
                                     const char id[DEVICE_PEERS_ID], struct berth_error *error);
-    void (*peers_close)(struct device *dev); // harmless when they are not open
+    void (*peers_close)(struct device *dev); // while comm is open; harmless when they are not open
     // As in core/comm.h, of what all earlier calls leave; later ones that read or write the range
     // follow a wait, which does not keep the host. A rank that is lost is an error of the device.
     int64_t (*peers_reduce)(struct device *dev, const struct comm_range *range);

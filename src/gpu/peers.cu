@@ -166,7 +166,7 @@ static gpu_error open_stream(struct gpu_peers *peers) {
     return error;
 }
 
-// What is still under way is of ranks that failed.
+// What is still under way after a wait is of ranks that failed.
 void gpu_peers_close(struct device *dev) {
     struct gpu *gpu = gpu_of(dev);
     struct gpu_peers *peers = gpu->peers;
@@ -175,6 +175,7 @@ void gpu_peers_close(struct device *dev) {
         return;
     }
     if (peers->count > 0) {
+        gpu_peers_rest(gpu);
         (void)gpu_event_done(&peers->exchanged[peers->count % EXCHANGED], &done);
     }
     if (peers->library != NULL && done) {

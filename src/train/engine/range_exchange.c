@@ -104,10 +104,15 @@ void range_exchange_note(const struct range_exchange *exchange, const struct ber
     }
 }
 
-void range_exchange_done(struct range_exchange *exchange) {
+void range_exchange_end(struct range_exchange *exchange) {
     if (exchange->is_direct) {
         exchange->device->peers_close(exchange->device);
+        exchange->is_direct = 0;
     }
+}
+
+void range_exchange_done(struct range_exchange *exchange) {
+    range_exchange_end(exchange);
     if (exchange->mirror != NULL) {
         exchange->device->pinned_free(exchange->device, exchange->mirror, exchange->mirror_bytes);
     }
