@@ -12,7 +12,8 @@
 //   is a programming error (assert).
 // - Operations run in the order in which they are called. Operations and uploads may return before
 //   they are done; `download`, `status` and `reserve` wait for all earlier calls. An upload has
-//   read the host's memory when it returns. Argument structs are read before the call returns.
+//   read the host's memory when it returns, but for that of pinned_new. Argument structs are read
+//   before the call returns.
 // - "compute dtype" is the dtype of the matrices that feed matrix products (f32, bf16, or f16 on
 //   devices that have it). Master weights, gradients of parameters, moments, residual streams,
 //   layer-norm statistics, log-sum-exps, losses and reductions are f32 or wider.
@@ -80,6 +81,8 @@ struct device_shape {
     int64_t hidden;
     int64_t intermediate;
     int64_t heads;
+    int64_t types;        // rows of the table of token types
+    int64_t outputs;      // of the head, for each token or sequence
     int64_t vocabulary;   // V of the pre-training decoder, which computes logits for
     int64_t decoder_rows; // at most this many rows; 0: no decoder
     enum dtype compute;
@@ -291,6 +294,7 @@ struct device {
     int wants_word_rows;   // 1: embed_backward reads batch.word_rows
     int keeps_masks;       // 1: attention reads and writes `masks`
     int tf32;              // 1: products of f32 matrices round their operands to TF32
+    uint64_t unit;         // below 2^40: tells a host's GPUs apart, whichever of them a rank sees
 
     // Short description for people: instruction set, threads, libraries.
     const char *(*describe)(struct device *dev);
@@ -302,7 +306,8 @@ struct device {
     void (*upload)(struct device *dev, void *to, const void *from_host, size_t bytes);
     void (*download)(struct device *dev, void *to_host, const void *from, size_t bytes);
     // For exchanges of what the device computes; NULL where is_host. Memory of the host that the
-    // device copies to while it computes; NULL when out of memory.
+    // device copies to and from while it computes; NULL when out of memory. An upload from it may
+    // read it until the next fetch_wait returns, or any other call that waits.
     void *(*pinned_new)(struct device *dev, size_t bytes);
     void (*pinned_free)(struct device *dev, void *block, size_t bytes);
     // Begins to copy `from`, as all earlier calls leave it, beside the operations that follow;
@@ -315,7 +320,7 @@ struct device {
     const char *(*peers_id)(struct device *dev, char id[DEVICE_PEERS_ID]);
     enum berth_status (*peers_open)(struct device *dev, struct comm *comm,
                                     const char id[DEVICE_PEERS_ID], struct berth_error *error);
-    void (*peers_close)(struct device *dev); // harmless when they are not open
+    void (*peers_close)(struct device *dev); // while comm is open; harmless when they are not open
     // As in core/comm.h, of what all earlier calls leave; later ones that read or write the range
     // follow a wait, which does not keep the host. A rank that is lost is an error of the device.
     int64_t (*peers_reduce)(struct device *dev, const struct comm_range *range);

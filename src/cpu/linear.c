@@ -389,7 +389,8 @@ size_t cpu_linear_packed_bytes(const struct device_shape *shape) {
 size_t cpu_linear_partial_bytes(const struct device_shape *shape) {
     int64_t gelu =
         cut_of(batch_round(shape->batch.tokens), CPU_TILE_ROWS).count * shape->intermediate;
-    int64_t sums = cpu_blocks(batch_round(shape->batch.tokens), CPU_ROW_BLOCK) * 3 * shape->hidden;
+    const int64_t columns = 3 * shape->hidden > shape->outputs ? 3 * shape->hidden : shape->outputs;
+    int64_t sums = cpu_blocks(batch_round(shape->batch.tokens), CPU_ROW_BLOCK) * columns;
     int64_t words = cpu_blocks(shape->decoder_rows, CPU_ROW_BLOCK) * shape->vocabulary;
     sums = sums > words ? sums : words;
     return (size_t)(gelu > sums ? gelu : sums) * sizeof(float);

@@ -66,4 +66,19 @@ static inline gpu_error gpu_describe(int index, char text[160]) {
                : gpu_error{GPU_NOT_SUPPORTED, "compute capability 8.0 or higher is needed"};
 }
 
+static inline gpu_error gpu_shared_most(int index, size_t *bytes) {
+    int most = 0;
+    gpu_error error =
+        gpu_error_of(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, index));
+    *bytes = (size_t)most;
+    return error;
+}
+
+static inline uint64_t gpu_unit(int index) {
+    struct cudaDeviceProp properties;
+    return cudaGetDeviceProperties(&properties, index) == cudaSuccess
+               ? gpu_number_of(&properties.uuid)
+               : 0;
+}
+
 #endif

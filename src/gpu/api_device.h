@@ -7,6 +7,11 @@
 
 #include "core/device.h"
 
+#include <string.h>
+
+// Memory of the GPU that nobody asks for by name: code, which is loaded as a kernel first runs, and
+// graphs. An estimate.
+#define GPU_CODE_BYTES ((size_t)256 << 20)
 #define GPU_UNROLL _Pragma("unroll") // before a loop over an array that must stay in registers
 #define GPU_SHARED(type, name, count) __shared__ type name[count]
 #define GPU_DYNAMIC_SHARED(type, name)                                                             \
@@ -72,9 +77,21 @@ static inline gpu_error gpu_stream_new(gpu_stream *stream) {
         GPU_CALL(StreamCreateWithFlags)(&stream->stream, GPU_CALL(StreamNonBlocking)));
 }
 
+// For the calls of this thread from now on.
+static inline gpu_error gpu_use(int index) {
+    return gpu_error_of(GPU_CALL(SetDevice)(index));
+}
+
+// A number for the 16 bytes that name a GPU, or a part of one.
+static inline uint64_t gpu_number_of(const void *name) {
+    uint64_t halves[2];
+    memcpy(halves, name, sizeof halves);
+    return (halves[0] ^ halves[1] * 0x9E3779B97F4A7C15u) >> 20;
+}
+
 static inline gpu_error gpu_open(int index, const struct device_options *options,
                                  gpu_stream *stream) {
-    gpu_error error = gpu_error_of(GPU_CALL(SetDevice)(index));
+    gpu_error error = gpu_use(index);
     return error.code != 0 ? error : gpu_stream_new(stream);
 }
 
@@ -134,7 +151,9 @@ static inline gpu_error gpu_event_new_timed(gpu_event *event) {
 }
 
 static inline void gpu_event_free(gpu_event event) {
-    (void)GPU_CALL(EventDestroy)(event.event);
+    if (event.event != NULL) {
+        (void)GPU_CALL(EventDestroy)(event.event);
+    }
 }
 
 static inline gpu_error gpu_event_record(gpu_event *event, gpu_stream stream) {
@@ -212,11 +231,12 @@ static inline gpu_error gpu_graph_start(const gpu_graph *graph, gpu_stream strea
 
 // --- launches -----------------------------------------------------------------------------------
 
-// Starts a kernel. A launch without a driver fails silently, so the error is asked for each time.
-template <class... Parameters, class... Arguments>
+// Starts a kernel. The error is the launch's own: that which the runtime keeps for the thread may
+// be of any call before.
+template <class... Parameters>
 static inline gpu_error gpu_launch(const gpu_shape &shape, gpu_stream stream,
                                    void (*kernel)(Parameters...), gpu_cost (*)(Parameters...),
-                                   Arguments... arguments) {
+                                   Parameters... arguments) {
     const size_t usual_shared = 48 * 1024;
     if (shape.shared > usual_shared) {
         gpu_error error = gpu_error_of(GPU_CALL(FuncSetAttribute)(
@@ -226,9 +246,10 @@ static inline gpu_error gpu_launch(const gpu_shape &shape, gpu_stream stream,
             return error;
         }
     }
-    kernel<<<dim3((unsigned)shape.blocks), dim3(shape.threads), shape.shared, stream.stream>>>(
-        arguments...);
-    return gpu_error_of(GPU_CALL(GetLastError)());
+    void *given[] = {(void *)&arguments...};
+    return gpu_error_of(GPU_CALL(LaunchKernel)((const void *)kernel, dim3((unsigned)shape.blocks),
+                                               dim3(shape.threads), given, shape.shared,
+                                               stream.stream));
 }
 
 #endif

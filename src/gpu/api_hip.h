@@ -73,4 +73,19 @@ static inline gpu_error gpu_describe(int index, char text[160]) {
                : gpu_error{GPU_NOT_SUPPORTED, "wavefronts of 64 are needed"};
 }
 
+static inline gpu_error gpu_shared_most(int index, size_t *bytes) {
+    int most = 0;
+    gpu_error error = gpu_error_of(
+        hipDeviceGetAttribute(&most, hipDeviceAttributeMaxSharedMemoryPerBlock, index));
+    *bytes = (size_t)most;
+    return error;
+}
+
+static inline uint64_t gpu_unit(int index) {
+    char address[16] = {}; // 0000:c1:00.0, on the PCI bus
+    return hipDeviceGetPCIBusId(address, sizeof address, index) == hipSuccess
+               ? gpu_number_of(address)
+               : 0;
+}
+
 #endif

@@ -18,6 +18,7 @@
 
 #define GPU_KIND "emulated"
 #define GPU_HAS_TF32 1
+#define GPU_CODE_BYTES ((size_t)0)
 #define GPU_UNROLL
 
 struct gpu_stream {
@@ -54,7 +55,13 @@ static inline gpu_error emulated_forbidden(void) {
 // --- the device ---------------------------------------------------------------------------------
 
 static inline gpu_error gpu_count(int *count) {
-    *count = 1;
+    *count = emulated_gpus();
+    return GPU_NO_ERROR;
+}
+
+// For the calls of this thread from now on.
+static inline gpu_error gpu_use(int index) {
+    emulated_use_gpu(index);
     return GPU_NO_ERROR;
 }
 
@@ -63,11 +70,23 @@ static inline gpu_error gpu_describe(int index, char text[160]) {
     return GPU_NO_ERROR;
 }
 
+// BERTH_EMULATION_SHARED, or that of an H100.
+static inline gpu_error gpu_shared_most(int index, size_t *bytes) {
+    const char *given = getenv("BERTH_EMULATION_SHARED");
+    *bytes = given != NULL ? strtoull(given, NULL, 10) : GPU_SHARED_MOST;
+    return GPU_NO_ERROR;
+}
+
+static inline uint64_t gpu_unit(int index) {
+    return (uint64_t)index + 1;
+}
+
 // It may be opened any number of times; each has the threads that it is given.
 static inline gpu_error gpu_open(int index, const struct device_options *options,
                                  gpu_stream *stream) {
     const gpu_error error = emulated_fault("open");
     if (error.code == 0) {
+        emulated_use_gpu(index);
         stream->queue =
             emulated_stream_open(options->threads > 0 ? options->threads : omp_get_num_procs());
     }
@@ -89,12 +108,16 @@ static inline gpu_error gpu_memory_left(uint64_t *bytes) {
     return GPU_NO_ERROR;
 }
 
+// No bytes: success and NULL, as of CUDA.
 static inline gpu_error gpu_memory_new(void **block, size_t bytes) {
     *block = NULL;
     if (emulated_stream_captures()) {
         return emulated_forbidden();
     }
     const gpu_error error = emulated_fault("memory");
+    if (bytes == 0) {
+        return error;
+    }
     if (error.code == 0) {
         *block = emulated_memory_new(bytes);
     }
@@ -112,12 +135,12 @@ static inline gpu_error gpu_memory_free(void *block) {
 }
 
 static inline gpu_error gpu_pinned_new(void **block, size_t bytes) {
-    *block = malloc(bytes);
+    *block = emulated_pinned_new(bytes);
     return *block != NULL ? emulated_fault("pinned") : gpu_error{GPU_OUT_OF_MEMORY, NULL};
 }
 
 static inline void gpu_pinned_free(void *block) {
-    free(block);
+    emulated_pinned_free(block);
 }
 
 static inline gpu_error gpu_zero(void *block, size_t bytes, gpu_stream stream) {
@@ -140,14 +163,11 @@ static inline void emulated_copy(const char *name, void *to, const void *from, s
 
 static inline gpu_error gpu_upload(void *to, const void *from_pinned, size_t bytes,
                                    gpu_stream stream) {
+    if (!emulated_is_pinned(from_pinned)) {
+        return gpu_error{1, "an upload from memory that is not pinned"};
+    }
     emulated_copy("upload", to, from_pinned, bytes, {0, bytes, 0}, stream);
     return emulated_fault("upload");
-}
-
-static inline gpu_error gpu_download(void *to_host, const void *from, size_t bytes,
-                                     gpu_stream stream) {
-    emulated_copy("download", to_host, from, bytes, {bytes, 0, 0}, stream);
-    return emulated_fault("download");
 }
 
 // Counts the waits that keep the host.
@@ -156,6 +176,20 @@ static inline void emulated_wait(struct emulated_stream *queue, uint64_t positio
         emulated_counts_add("host wait", {0, 0, 0});
     }
     emulated_stream_wait(queue, position);
+}
+
+// To memory that is not pinned, the host waits until it is copied.
+static inline gpu_error gpu_download(void *to_host, const void *from, size_t bytes,
+                                     gpu_stream stream) {
+    const bool waits = !emulated_is_pinned(to_host);
+    if (waits && emulated_stream_captures()) {
+        return emulated_forbidden();
+    }
+    emulated_copy("download", to_host, from, bytes, {bytes, 0, 0}, stream);
+    if (waits) {
+        emulated_wait(stream.queue, emulated_stream_position(stream.queue));
+    }
+    return emulated_fault("download");
 }
 
 static inline gpu_error gpu_wait(gpu_stream stream) {
@@ -266,11 +300,19 @@ static inline void gpu_graph_free(gpu_graph *graph) {
 
 // --- launches -----------------------------------------------------------------------------------
 
-// Starts a kernel.
+// Starts a kernel. The stream must be of the GPU that the thread uses.
 template <class... Parameters, class... Arguments>
 static inline gpu_error gpu_launch(const gpu_shape &shape, gpu_stream stream,
                                    void (*kernel)(Parameters...), gpu_cost (*cost)(Parameters...),
                                    Arguments... arguments) {
+    if (!emulated_stream_is_here(stream.queue)) {
+        return gpu_error{GPU_WRONG_HANDLE, NULL};
+    }
+    size_t shared_most;
+    (void)gpu_shared_most(0, &shared_most);
+    if (shape.shared > shared_most) {
+        return gpu_error{1, NULL};
+    }
     using parameters = std::tuple<Parameters...>;
     struct call {
         void (*kernel)(Parameters...);

@@ -5,23 +5,25 @@
 //
 // A block has OWN_ROWS rows of one head of one sequence, shared by its warps: queries in the
 // forward pass and for dQ, keys for dK and dV. It walks through the other rows in tiles of
-// TILE_ROWS, kept in shared memory. A lane has some rows of the tile; what it finds for them goes
-// through shared memory, and then each lane adds up some columns of the result.
+// TILE, kept in shared memory: of 128 rows, or of 64 where the GPU has less of it. A lane has some
+// rows of the tile; what it finds for them goes through shared memory, and then each lane adds up
+// some columns of the result.
 //
 //   P = softmax(q k^T / sqrt(D)); O = dropout(P) v; delta = rowsum(dO * O)
 //   dS = P * (dropout'(dO v^T) - delta) / sqrt(D); dQ = dS K; dK = dS^T Q; dV = dropout(P)^T dO
 #include "gpu/attention.h"
 
 #include <math.h>
+#include <type_traits>
 
 enum {
     WARPS = 4,
     WARP_ROWS = 4, // own rows of a warp
     OWN_ROWS = WARPS * WARP_ROWS,
     ATTENTION_THREADS = WARPS * GPU_WARP,
-    TILE_ROWS = 128, // the columns of a mask that its blocks cover (core/rng.h)
-    LANE_ROWS = TILE_ROWS / GPU_WARP,
+    MASK_COLUMNS = 128, // that blocks of a mask cover (core/rng.h)
     HEAD_SIZE_MOST = 128,
+    DELTA_LANES = 8,
     LANE_COLUMNS = HEAD_SIZE_MOST / GPU_WARP,
 };
 
@@ -31,8 +33,8 @@ enum {
 // free of bank conflicts.
 struct tiles {
     float *own[2];  // [OWN_ROWS, stride]
-    float *tile[2]; // [TILE_ROWS, stride]
-    float *found;   // [WARPS, 2, TILE_ROWS]: the factors on the tile's rows
+    float *tile[2]; // [TILE, stride]
+    float *found;   // [WARPS, 2, TILE]: the factors on the tile's rows
     int64_t stride;
 };
 
@@ -40,19 +42,19 @@ static __host__ __device__ __forceinline__ int64_t tile_stride(int64_t head_size
     return head_size | 1;
 }
 
-static size_t shared_bytes(int64_t head_size) {
-    return (size_t)(2 * (OWN_ROWS + TILE_ROWS) * tile_stride(head_size) + WARPS * 2 * TILE_ROWS) *
+template <int TILE> static size_t shared_bytes(int64_t head_size) {
+    return (size_t)(2 * (OWN_ROWS + TILE) * tile_stride(head_size) + WARPS * 2 * TILE) *
            sizeof(float);
 }
 
-DEVICE struct tiles tiles_of(float *memory, int64_t head_size) {
+template <int TILE> DEVICE struct tiles tiles_of(float *memory, int64_t head_size) {
     struct tiles t;
     t.stride = tile_stride(head_size);
     t.own[0] = memory;
     t.own[1] = t.own[0] + OWN_ROWS * t.stride;
     t.tile[0] = t.own[1] + OWN_ROWS * t.stride;
-    t.tile[1] = t.tile[0] + TILE_ROWS * t.stride;
-    t.found = t.tile[1] + TILE_ROWS * t.stride;
+    t.tile[1] = t.tile[0] + TILE * t.stride;
+    t.found = t.tile[1] + TILE * t.stride;
     return t;
 }
 
@@ -97,8 +99,8 @@ DEVICE void add_rows(float (&sums)[LANE_COLUMNS], const float *factors, const fl
     }
 }
 
-DEVICE int64_t tile_rows(const struct head_place &place, int64_t first) {
-    return place.length - first < TILE_ROWS ? place.length - first : (int64_t)TILE_ROWS;
+template <int TILE> DEVICE int64_t tile_rows(const struct head_place &place, int64_t first) {
+    return place.length - first < TILE ? place.length - first : (int64_t)TILE;
 }
 
 DEVICE void clear(float (&sums)[WARP_ROWS][LANE_COLUMNS]) {
@@ -130,6 +132,7 @@ struct running {
 };
 
 // The lanes' scores of a tile become probabilities relative to the largest so far.
+template <int LANE_ROWS>
 DEVICE void take_tile(struct running &r, float (&out)[LANE_COLUMNS], float (&scores)[LANE_ROWS]) {
     float most = r.most, sum = 0.0f;
     GPU_UNROLL
@@ -152,6 +155,7 @@ DEVICE void take_tile(struct running &r, float (&out)[LANE_COLUMNS], float (&sco
 }
 
 // The factors of the lane's rows of a tile of keys.
+template <int LANE_ROWS>
 DEVICE void mask_factors(float (&factors)[LANE_ROWS], const struct mask_row &mask, int64_t first) {
     if (mask.threshold == 0) {
         GPU_UNROLL
@@ -161,24 +165,28 @@ DEVICE void mask_factors(float (&factors)[LANE_ROWS], const struct mask_row &mas
         return;
     }
     const struct rng_block block =
-        mask_block(mask, (uint32_t)(first / 8 + threadIdx.x % GPU_WARP % 16));
+        mask_block(mask, (uint32_t)(first / MASK_COLUMNS * 16 + threadIdx.x % GPU_WARP % 16));
     GPU_UNROLL
     for (int i = 0; i < LANE_ROWS; i++) {
-        factors[i] = mask_keeps(mask, block, lane_row(i) / 16) ? mask.scale : 0.0f;
+        factors[i] = mask_keeps(mask, block, (int)(first % MASK_COLUMNS + lane_row(i)) / 16)
+                         ? mask.scale
+                         : 0.0f;
     }
 }
 
+template <int TILE>
 __global__ void __launch_bounds__(ATTENTION_THREADS)
     attention_forward_kernel(struct attention_args a, struct batch batch) {
+    enum { LANE_ROWS = TILE / GPU_WARP };
     GPU_DYNAMIC_SHARED(float, memory);
     const struct head_place place = head_place_of<OWN_ROWS>(batch, a.context.cols, a.heads);
     const int64_t size = place.head_size;
     if (place.own >= place.length) {
         return;
     }
-    const struct tiles t = tiles_of(memory, size);
+    const struct tiles t = tiles_of<TILE>(memory, size);
     const int warp = (int)threadIdx.x / GPU_WARP, lane = (int)threadIdx.x % GPU_WARP;
-    float *found = t.found + warp * 2 * TILE_ROWS;
+    float *found = t.found + warp * 2 * TILE;
     struct running r[WARP_ROWS];
     float out[WARP_ROWS][LANE_COLUMNS];
     GPU_UNROLL
@@ -187,8 +195,8 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
     }
     clear(out);
     fetch(t.own[0], OWN_ROWS, t, a.qkv, place, 0, place.own);
-    for (int64_t first = 0; first < place.length; first += TILE_ROWS) {
-        const int64_t rows = tile_rows(place, first);
+    for (int64_t first = 0; first < place.length; first += TILE) {
+        const int64_t rows = tile_rows<TILE>(place, first);
         __syncthreads();
         fetch(t.tile[0], rows, t, a.qkv, place, 1, first);
         fetch(t.tile[1], rows, t, a.qkv, place, 2, first);
@@ -231,21 +239,29 @@ __global__ void __launch_bounds__(ATTENTION_THREADS)
 
 // --- backward -----------------------------------------------------------------------------------
 
-// delta[row, head] = rowsum(dO * O); a warp has a row and a head at a time.
+// delta[row, head] = rowsum(dO * O); DELTA_LANES neighbouring threads have a row and a head, VEC
+// neighbouring columns at a time.
+template <int VEC>
 __global__ void __launch_bounds__(ATTENTION_THREADS)
     attention_delta_kernel(float *delta, struct mat dcontext, struct mat context, int64_t heads,
                            int64_t rows) {
-    const int64_t task = (int64_t)blockIdx.x * WARPS + threadIdx.x / GPU_WARP;
-    const int64_t row = task / heads, head = task % heads, size = context.cols / heads;
-    if (row >= rows) {
-        return;
-    }
+    const int64_t thread = (int64_t)blockIdx.x * ATTENTION_THREADS + threadIdx.x;
+    const int64_t task = thread / DELTA_LANES, row = task / heads, size = context.cols / heads;
+    const int64_t first = thread % DELTA_LANES * VEC, head = task % heads;
     float sum = 0.0f;
-    for (int64_t c = threadIdx.x % GPU_WARP; c < size; c += GPU_WARP) {
-        sum += number_at(dcontext, row, head * size + c) * number_at(context, row, head * size + c);
+    for (int64_t c = first; row < rows && c < size; c += DELTA_LANES * VEC) {
+        float x[VEC], y[VEC];
+        load(x, dcontext, row, head * size + c);
+        load(y, context, row, head * size + c);
+        GPU_UNROLL
+        for (int i = 0; i < VEC; i++) {
+            sum += x[i] * y[i];
+        }
     }
-    sum = warp_sum(sum);
-    if (threadIdx.x % GPU_WARP == 0) {
+    for (int lanes = DELTA_LANES / 2; lanes > 0; lanes /= 2) {
+        sum += __shfl_xor_sync(GPU_ALL_LANES, sum, lanes);
+    }
+    if (first == 0 && row < rows) {
         delta[task] = sum;
     }
 }
@@ -273,26 +289,27 @@ DEVICE float pair_factor(const struct dropout &dropout, const struct batch &batc
 
 // dQ of own queries, or dK and dV of own keys. A query's rows are those of q and dO, a key's those
 // of k and v.
-template <bool KEYS>
+template <int TILE, bool KEYS>
 __global__ void __launch_bounds__(ATTENTION_THREADS)
     attention_backward_kernel(struct attention_grad_args a, struct batch batch,
                               const float *delta) {
+    enum { LANE_ROWS = TILE / GPU_WARP };
     GPU_DYNAMIC_SHARED(float, memory);
     const struct head_place place = head_place_of<OWN_ROWS>(batch, a.context.cols, a.heads);
     const int64_t size = place.head_size;
     if (place.own >= place.length) {
         return;
     }
-    const struct tiles t = tiles_of(memory, size);
+    const struct tiles t = tiles_of<TILE>(memory, size);
     const int warp = (int)threadIdx.x / GPU_WARP;
-    float *scores = t.found + warp * 2 * TILE_ROWS, *probabilities = scores + TILE_ROWS;
+    float *scores = t.found + warp * 2 * TILE, *probabilities = scores + TILE;
     float sums[WARP_ROWS][LANE_COLUMNS], value_sums[WARP_ROWS][LANE_COLUMNS];
     clear(sums);
     clear(value_sums);
     fetch(t.own[0], OWN_ROWS, t, a.qkv, place, KEYS ? 1 : 0, place.own);
     fetch(t.own[1], OWN_ROWS, t, KEYS ? a.qkv : a.dcontext, place, KEYS ? 2 : 0, place.own);
-    for (int64_t first = 0; first < place.length; first += TILE_ROWS) {
-        const int64_t rows = tile_rows(place, first);
+    for (int64_t first = 0; first < place.length; first += TILE) {
+        const int64_t rows = tile_rows<TILE>(place, first);
         __syncthreads();
         fetch(t.tile[0], rows, t, a.qkv, place, KEYS ? 0 : 1, first);
         fetch(t.tile[1], rows, t, KEYS ? a.dcontext : a.qkv, place, KEYS ? 0 : 2, first);
@@ -369,6 +386,18 @@ static bool fits(struct gpu *gpu, int64_t head_size) {
     return head_size <= HEAD_SIZE_MOST;
 }
 
+// Calls run(tile) with the largest tile, an integral constant, for which a block has room.
+template <class Run> static void with_tile(struct gpu *gpu, int64_t head_size, Run run) {
+    if (shared_bytes<128>(head_size) <= gpu->shared_most) {
+        run(std::integral_constant<int, 128>());
+    } else if (shared_bytes<64>(head_size) <= gpu->shared_most) {
+        run(std::integral_constant<int, 64>());
+    } else {
+        gpu_fail(gpu, "attention",
+                 "heads of this size need more shared memory than a block of this GPU has");
+    }
+}
+
 __global__ void __launch_bounds__(ATTENTION_THREADS)
     attention_slack_kernel(struct mat m, float *lse, int64_t heads, int64_t first) {
     const int64_t row = first + blockIdx.x;
@@ -390,13 +419,17 @@ void gpu_attention_forward(struct device *dev, const struct attention_args *args
                            const struct batch *batch) {
     struct gpu *gpu = gpu_of(dev);
     const int64_t blocks = attention_blocks<OWN_ROWS>(batch, args->heads);
-    const size_t shared = shared_bytes(args->context.cols / args->heads);
-    if (!fits(gpu, args->context.cols / args->heads)) {
+    const int64_t head_size = args->context.cols / args->heads;
+    if (!fits(gpu, head_size)) {
         return;
     }
     if (!attention_cudnn_forward(gpu, args, batch) && !attention_mma_forward(gpu, args, batch)) {
-        gpu_run(gpu, {"attention_forward", blocks, ATTENTION_THREADS, shared},
-                attention_forward_kernel, forward_cost, *args, *batch);
+        with_tile(gpu, head_size, [&](auto tile) {
+            constexpr int TILE = decltype(tile)::value;
+            const size_t shared = shared_bytes<TILE>(head_size);
+            gpu_run(gpu, {"attention_forward", blocks, ATTENTION_THREADS, shared},
+                    attention_forward_kernel<TILE>, forward_cost, *args, *batch);
+        });
     }
     clear_slack(gpu, args->context, args->lse, args->heads, batch);
 }
@@ -405,26 +438,38 @@ size_t gpu_attention_partial_bytes(const struct device_shape *shape) {
     return (size_t)(batch_round(shape->batch.tokens) * shape->heads) * sizeof(float);
 }
 
+static void add_deltas(struct gpu *gpu, float *delta, const struct attention_grad_args *args,
+                       int64_t rows) {
+    const struct mat dcontext = args->dcontext, context = args->context;
+    const int64_t blocks = gpu_blocks(rows * args->heads, ATTENTION_THREADS / DELTA_LANES);
+    const bool vectorizable = context.cols / args->heads % 8 == 0 && gpu_is_vectorizable(context) &&
+                              gpu_is_vectorizable(dcontext);
+    gpu_run(gpu, {"attention_delta", blocks, ATTENTION_THREADS},
+            vectorizable ? attention_delta_kernel<8> : attention_delta_kernel<1>, delta_cost, delta,
+            dcontext, context, args->heads, rows);
+}
+
 void gpu_attention_backward(struct device *dev, const struct attention_grad_args *args,
                             const struct batch *batch) {
     struct gpu *gpu = gpu_of(dev);
     const int64_t heads = args->heads, blocks = attention_blocks<OWN_ROWS>(batch, heads);
-    const size_t shared = shared_bytes(args->context.cols / heads);
-    if (!fits(gpu, args->context.cols / heads)) {
+    const int64_t head_size = args->context.cols / heads;
+    if (!fits(gpu, head_size)) {
         return;
     }
     float *delta = gpu_partials(gpu, batch->row_count * heads);
-    gpu_run(gpu,
-            {"attention_delta", gpu_blocks(batch->token_count * heads, WARPS), ATTENTION_THREADS},
-            attention_delta_kernel, delta_cost, delta, args->dcontext, args->context, heads,
-            batch->token_count);
+    add_deltas(gpu, delta, args, batch->token_count);
     if (!attention_mma_backward(gpu, args, batch, delta)) {
-        gpu_run(gpu, {"attention_dquery", blocks, ATTENTION_THREADS, shared},
-                attention_backward_kernel<false>, backward_cost<false>, *args, *batch,
-                (const float *)delta);
-        gpu_run(gpu, {"attention_dkey", blocks, ATTENTION_THREADS, shared},
-                attention_backward_kernel<true>, backward_cost<true>, *args, *batch,
-                (const float *)delta);
+        with_tile(gpu, head_size, [&](auto tile) {
+            constexpr int TILE = decltype(tile)::value;
+            const size_t shared = shared_bytes<TILE>(head_size);
+            gpu_run(gpu, {"attention_dquery", blocks, ATTENTION_THREADS, shared},
+                    attention_backward_kernel<TILE, false>, backward_cost<false>, *args, *batch,
+                    (const float *)delta);
+            gpu_run(gpu, {"attention_dkey", blocks, ATTENTION_THREADS, shared},
+                    attention_backward_kernel<TILE, true>, backward_cost<true>, *args, *batch,
+                    (const float *)delta);
+        });
     }
     clear_slack(gpu, args->dqkv, NULL, heads, batch);
 }

@@ -62,7 +62,8 @@ enum berth_status gpu_status(struct device *dev, struct berth_error *error) {
 static void *memory_new_zeroed(struct device *dev, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
     void *block;
-    if (gpu_memory_new(&block, bytes).code != 0) {
+    if (gpu_memory_new(&block, bytes > 0 ? bytes : 1).code !=
+        0) { // NULL where nothing is asked for
         return NULL;
     }
     gpu_fail(gpu, "zeroing memory", gpu_zero(block, bytes, gpu->stream));
@@ -70,8 +71,10 @@ static void *memory_new_zeroed(struct device *dev, size_t bytes) {
 }
 
 static void memory_free_block(struct device *dev, void *block, size_t bytes) {
+    struct gpu *gpu = gpu_of(dev);
     if (block != NULL) {
-        gpu_fail(gpu_of(dev), "freeing memory", gpu_memory_free(block));
+        gpu_peers_rest(gpu);
+        gpu_fail(gpu, "freeing memory", gpu_memory_free(block));
     }
 }
 
@@ -108,8 +111,22 @@ static gpu_error upload_piece(struct gpu *gpu, void *to, const void *from_host, 
     return error.code == 0 ? gpu_event_record(copied, gpu->stream) : error;
 }
 
+static bool is_pinned(const struct gpu *gpu, const void *address) {
+    for (const struct gpu_pinned &pinned : gpu->pinned) {
+        const uintptr_t block = (uintptr_t)pinned.block, own = (uintptr_t)address;
+        if (pinned.block != NULL && own >= block && own - block < pinned.bytes) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void upload(struct device *dev, void *to, const void *from_host, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
+    if (gpu->status == BERTH_OK && is_pinned(gpu, from_host)) {
+        gpu_fail(gpu, "upload", gpu_upload(to, from_host, bytes, gpu->stream));
+        return;
+    }
     for (size_t done = 0; done < bytes && gpu->status == BERTH_OK; done += STAGING_BYTES) {
         const size_t left = bytes - done, piece = left < STAGING_BYTES ? left : STAGING_BYTES;
         gpu_fail(gpu, "upload",
@@ -117,10 +134,14 @@ static void upload(struct device *dev, void *to, const void *from_host, size_t b
     }
 }
 
+// A copy to memory that is not pinned waits for the stream, and with it for ranks that are lost.
 static void download(struct device *dev, void *to_host, const void *from, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
+    if (gpu->peers != NULL) {
+        gpu_wait_with_peers(gpu, NULL);
+    }
     gpu_fail(gpu, "download", gpu_download(to_host, from, bytes, gpu->stream));
-    wait(gpu, "download");
+    gpu_fail(gpu, "download", gpu_wait(gpu->stream));
 }
 
 // --- copies beside the operations ---------------------------------------------------------------
@@ -148,6 +169,16 @@ static void close_fetches(struct gpu_fetches *fetches) {
     }
 }
 
+// The first slot that has `old` has `own` from now on.
+static void keep_pinned(struct gpu *gpu, const void *old, struct gpu_pinned own) {
+    for (struct gpu_pinned &pinned : gpu->pinned) {
+        if (pinned.block == old) {
+            pinned = own;
+            return;
+        }
+    }
+}
+
 // The first memory of this kind opens the stream, too.
 static void *pinned_new(struct device *dev, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
@@ -155,11 +186,20 @@ static void *pinned_new(struct device *dev, size_t bytes) {
     if (!gpu->fetches.is_open) {
         gpu_fail(gpu, "opening a stream", open_fetches(&gpu->fetches));
     }
-    return gpu->status == BERTH_OK && gpu_pinned_new(&block, bytes).code == 0 ? block : NULL;
+    bytes = bytes > 0 ? bytes : 1;
+    if (gpu->status != BERTH_OK || gpu_pinned_new(&block, bytes).code != 0) {
+        return NULL;
+    }
+    keep_pinned(gpu, NULL, gpu_pinned{(const char *)block, bytes});
+    return block;
 }
 
 static void pinned_free(struct device *dev, void *block, size_t bytes) {
-    (void)gpu_wait(gpu_of(dev)->fetches.stream);
+    struct gpu *gpu = gpu_of(dev);
+    gpu_peers_rest(gpu);
+    (void)gpu_wait(gpu->stream); // for uploads from it
+    (void)gpu_wait(gpu->fetches.stream);
+    keep_pinned(gpu, block, gpu_pinned{NULL, 0});
     gpu_pinned_free(block);
 }
 
@@ -191,7 +231,7 @@ static int64_t fetch_begin(struct device *dev, void *to_pinned, const void *from
 static void fetch_wait(struct device *dev, int64_t fetch) {
     struct gpu *gpu = gpu_of(dev);
     if (gpu->status == BERTH_OK) {
-        gpu_fail(gpu, "download", gpu_event_wait(&gpu->fetches.copied[fetch % GPU_FETCHES]));
+        gpu_fail(gpu, "download", wait_for(gpu, &gpu->fetches.copied[fetch % GPU_FETCHES]));
     }
 }
 
@@ -211,6 +251,11 @@ static uint64_t memory_available(struct device *dev, const char **limit) {
 
 float *gpu_partials(struct gpu *gpu, int64_t count) {
     const size_t bytes = (size_t)count * sizeof(float);
+    if (bytes > gpu->partial_bytes && gpu->capturing != NULL) {
+        gpu_fail(gpu, "scratch memory",
+                 gpu_error{GPU_CAPTURE_FORBIDS, "a graph needs more than was reserved"});
+        return NULL;
+    }
     if (bytes > gpu->partial_bytes) {
         gpu_fail(gpu, "freeing memory", gpu_memory_free(gpu->partials));
         gpu->partial_bytes = 0;
@@ -240,7 +285,7 @@ static size_t partial_bytes(const struct device_shape *shape) {
 static size_t workspace_bytes(struct device *dev, const struct device_shape *shape) {
     const size_t peers = gpu_of(dev)->ranks > 1 ? gpu_peers_bytes() : 0;
     const size_t cudnn = gpu_of(dev)->cudnn != NULL ? attention_cudnn_bytes() : 0;
-    return partial_bytes(shape) + gemm_workspace_bytes() + cudnn + peers;
+    return partial_bytes(shape) + gemm_workspace_bytes() + cudnn + peers + GPU_CODE_BYTES;
 }
 
 static enum berth_status reserve(struct device *dev, const struct device_shape *shape,
@@ -517,6 +562,10 @@ static enum berth_status open_parts(struct gpu *gpu, const struct device_options
     snprintf(gpu->description, sizeof gpu->description, GPU_KIND ":%d, %s", index, text);
     gpu_error failure = gpu_open(index, options, &gpu->stream);
     gpu->is_open = failure.code == 0;
+    gpu->index = index;
+    if (failure.code == 0) {
+        failure = gpu_shared_most(index, &gpu->shared_most);
+    }
     if (failure.code == 0) {
         failure = open_staging(&gpu->staging);
     }
@@ -548,6 +597,7 @@ static enum berth_status open_parts(struct gpu *gpu, const struct device_options
     }
     fill_table(&gpu->device);
     gpu->ranks = options->ranks;
+    gpu->device.unit = gpu_unit(gpu->index) % (UINT64_C(1) << 40);
     gpu->device.tf32 = options->tf32 && GPU_HAS_TF32;
     *device = &gpu->device;
     return BERTH_OK;

@@ -50,6 +50,30 @@ void *emulated_memory_new(size_t bytes) {
     return block;
 }
 
+static std::map<uintptr_t, size_t> &pinned_blocks(void) {
+    static std::map<uintptr_t, size_t> blocks;
+    return blocks;
+}
+
+void *emulated_pinned_new(size_t bytes) {
+    void *block = malloc(bytes);
+    if (block != NULL) {
+        pinned_blocks()[(uintptr_t)block] = bytes;
+    }
+    return block;
+}
+
+void emulated_pinned_free(void *block) {
+    pinned_blocks().erase((uintptr_t)block);
+    free(block);
+}
+
+bool emulated_is_pinned(const void *address) {
+    auto next = pinned_blocks().upper_bound((uintptr_t)address);
+    return next != pinned_blocks().begin() &&
+           (uintptr_t)address < std::prev(next)->first + std::prev(next)->second;
+}
+
 static void check_guard(const void *block, size_t bytes) {
     const unsigned char *guard = (const unsigned char *)block + bytes;
     for (size_t i = 0; i < EMULATED_GUARD; i++) {

@@ -24,6 +24,11 @@ uint64_t emulated_memory_left(void);
 void *emulated_memory_new(size_t bytes);
 void emulated_memory_free(void *block);
 
+// The host's memory that a GPU copies to and from while the host goes on. NULL: out of memory.
+void *emulated_pinned_new(size_t bytes);
+void emulated_pinned_free(void *block);
+bool emulated_is_pinned(const void *address);
+
 struct emulated_block {
     size_t bytes;
     // Of emulation_counts.cpp: what the launch that runs has done with each byte, and between which

@@ -4,6 +4,7 @@
 #include "gpu/gpu_api.h"
 
 #include <deque>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <vector>
@@ -13,7 +14,7 @@ struct emulated_graph {
 };
 
 struct emulated_stream {
-    int threads;
+    int gpu, threads;
     std::deque<struct emulated_task> waiting;
     uint64_t added, done;
     bool captures;
@@ -21,9 +22,23 @@ struct emulated_stream {
 };
 
 static std::vector<struct emulated_stream *> streams; // that are open
+static thread_local int current_gpu;
+
+int emulated_gpus(void) {
+    const char *given = getenv("BERTH_EMULATION_GPUS");
+    return given != NULL ? atoi(given) : 1;
+}
+
+int emulated_gpu(void) {
+    return current_gpu;
+}
+
+void emulated_use_gpu(int index) {
+    current_gpu = index;
+}
 
 struct emulated_stream *emulated_stream_open(int threads) {
-    struct emulated_stream *stream = new emulated_stream{threads, {}, 0, 0, false, {}};
+    struct emulated_stream *stream = new emulated_stream{current_gpu, threads, {}, 0, 0, false, {}};
     streams.push_back(stream);
     return stream;
 }
@@ -40,6 +55,10 @@ void emulated_stream_close(struct emulated_stream *stream) {
         }
     }
     delete stream;
+}
+
+bool emulated_stream_is_here(const struct emulated_stream *stream) {
+    return stream->gpu == current_gpu;
 }
 
 int emulated_stream_threads(const struct emulated_stream *stream) {

@@ -19,7 +19,15 @@ struct emulated_task {
 struct emulated_stream;
 struct emulated_graph;
 
+// BERTH_EMULATION_GPUS, or 1.
+int emulated_gpus(void);
+// The GPU that a thread of the host uses: 0 until it chooses another one.
+int emulated_gpu(void);
+void emulated_use_gpu(int index);
+
+// Of the thread's GPU.
 struct emulated_stream *emulated_stream_open(int threads);
+bool emulated_stream_is_here(const struct emulated_stream *stream);
 // Does what still waits. NULL: nothing.
 void emulated_stream_close(struct emulated_stream *stream);
 int emulated_stream_threads(const struct emulated_stream *stream);

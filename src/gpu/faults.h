@@ -16,6 +16,12 @@ struct fault {
 
 #define GPU_ATTENTION_VARIABLE "BERTH_GPU_ATTENTION" // own or cudnn
 
+#define FAULT_BUG                                                                                  \
+    "this is a bug of Berth: please report it with this message; checkpoints are intact, "         \
+    "--device cpu does without the GPU"
+#define FAULT_MPS                                                                                  \
+    "start NVIDIA's MPS control daemon again, or run without it (CUDA_MPS_PIPE_DIRECTORY); "       \
+    "checkpoints are intact, --resume_from_checkpoint auto continues"
 #define FAULT_DRIVER "install or update the GPU's driver, or use --device cpu"
 #define FAULT_HARDWARE(xid)                                                                        \
     "the GPU is faulty (" xid                                                                      \
@@ -27,10 +33,13 @@ struct fault {
 
 // The last row is for all other numbers.
 static const struct fault faults[] = {
+    {1, BERTH_INTERNAL, "a wrong argument", FAULT_BUG},
     {GPU_OUT_OF_MEMORY, BERTH_NO_MEMORY, "out of memory",
      "use smaller batches, or end what else uses the GPU"},
     {GPU_NO_DRIVER, BERTH_UNAVAILABLE, "the driver is missing or too old", FAULT_DRIVER},
-    {3, BERTH_UNAVAILABLE, "the driver cannot be initialized", FAULT_DRIVER},
+    {3, BERTH_UNAVAILABLE, "the driver cannot be initialized",
+     "a process that was forked after its parent used the GPU has none: start it anew (Python's "
+     "multiprocessing: spawn); otherwise " FAULT_DRIVER},
     {46, BERTH_UNAVAILABLE, "the GPU is busy or unavailable",
      "end what uses it, choose another one with --device, or use --device cpu"},
     {GPU_NO_DEVICE, BERTH_UNAVAILABLE, "there is no GPU that this process sees",
@@ -40,9 +49,13 @@ static const struct fault faults[] = {
      "build it with the GPU's compute capability in BERTH_CUDA_ARCHITECTURES"},
     {214, BERTH_UNAVAILABLE, "uncorrectable ECC error", FAULT_HARDWARE("Xid 48, 63, 64 or 95")},
     {220, BERTH_UNAVAILABLE, "uncorrectable NVLink error", FAULT_HARDWARE("Xid 74")},
+    {222, BERTH_UNAVAILABLE, "the driver is too old for the module's code",
+     "update the GPU's driver, or build with the GPU's compute capability in "
+     "BERTH_CUDA_ARCHITECTURES"},
     {226, BERTH_UNAVAILABLE, "contained memory error", FAULT_HARDWARE("Xid 94")},
     {GPU_NO_LIBRARY, BERTH_UNAVAILABLE, "a library of the GPU cannot be loaded",
      "install it (ROCm's package hipblaslt), or use --device cpu"},
+    {GPU_WRONG_HANDLE, BERTH_INTERNAL, "a handle of another GPU", FAULT_BUG},
     {700, BERTH_INTERNAL, "illegal memory access", FAULT_PROGRAM("Xid 31")},
     {702, BERTH_UNAVAILABLE, "a kernel ran longer than this GPU allows",
      "use a GPU that drives no display (Xid 8 in the system's log)"},
@@ -51,12 +64,19 @@ static const struct fault faults[] = {
     {716, BERTH_INTERNAL, "misaligned address", FAULT_PROGRAM("Xid 13")},
     {717, BERTH_INTERNAL, "wrong address space", FAULT_PROGRAM("Xid 13")},
     {718, BERTH_INTERNAL, "invalid program counter", FAULT_PROGRAM("Xid 13")},
-    {719, BERTH_INTERNAL, "a kernel failed", FAULT_PROGRAM("Xid 13, or 79 where the GPU is lost")},
+    {GPU_KERNEL_FAILED, BERTH_INTERNAL, "a kernel failed",
+     FAULT_PROGRAM("Xid 13, or 79 where the GPU is lost")},
     {GPU_NOT_SUPPORTED, BERTH_UNAVAILABLE, "not supported", "use --device cpu"},
     {802, BERTH_UNAVAILABLE, "the system's GPUs are not ready",
      "start the fabric manager, or use --device cpu"},
     {803, BERTH_UNAVAILABLE, "driver and library are of different versions", FAULT_DRIVER},
     {804, BERTH_UNAVAILABLE, "the driver is too old for this GPU", FAULT_DRIVER},
+    {805, BERTH_UNAVAILABLE, "MPS does not answer", FAULT_MPS},
+    {806, BERTH_UNAVAILABLE, "MPS failed", FAULT_MPS},
+    {807, BERTH_UNAVAILABLE, "MPS is not ready", FAULT_MPS},
+    {808, BERTH_UNAVAILABLE, "MPS has too many clients",
+     "use fewer processes on the GPU, or end others that use it"},
+    {GPU_CAPTURE_FORBIDS, BERTH_INTERNAL, "not allowed while a graph is captured", FAULT_BUG},
     {GPU_PEERS, BERTH_UNAVAILABLE, "it failed",
      "look for the error of another rank, or of the network between GPUs; checkpoints are intact, "
      "--resume_from_checkpoint auto continues; --gpu_exchange mpi does without NCCL"},
@@ -64,6 +84,9 @@ static const struct fault faults[] = {
      "use Berth's own kernels (" GPU_ATTENTION_VARIABLE
      "=own); on NVIDIA's GPUs, install cuDNN 9.15 or later of CUDA's major version "
      "(libcudnn.so.9)"},
+    {GPU_PRODUCT, BERTH_UNAVAILABLE, "the library of matrix products failed",
+     "install the release of the library that Berth was built with (cuBLAS, or ROCm's hipblaslt), "
+     "or use --device cpu; checkpoints are intact, --resume_from_checkpoint auto continues"},
     {0, BERTH_INTERNAL, "unknown error",
      "look for an Xid in the system's log; checkpoints are intact, "
      "--resume_from_checkpoint auto continues"},

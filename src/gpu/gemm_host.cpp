@@ -60,6 +60,14 @@ static void multiply(const struct gemm_call &call, bool tf32, int threads) {
     }
 }
 
+// gemm_lt.cu has a kernel that rounds the bias to the result's type; nothing does so here.
+static void count_bias(const struct gemm_call &call) {
+    const uint64_t columns = (uint64_t)call.c.cols;
+    if (call.bias != NULL && call.c.dtype != DTYPE_F32) {
+        emulated_counts_add("round_bias", {columns * 4, columns * 2, 0});
+    }
+}
+
 void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
     const struct gemm_call own = *call;
     const bool tf32 = gpu->gemm->tf32;
@@ -67,6 +75,7 @@ void gemm_run(struct gpu *gpu, const struct gemm_call *call) {
         return;
     }
     emulated_stream_add(gpu->stream.queue, {"matrix product", 0, [=](int threads) {
+                                                count_bias(own);
                                                 emulated_counts_begin("matrix product",
                                                                       gemm_cost(&own));
                                                 if (!emulated_is_dry()) {

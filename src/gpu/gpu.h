@@ -26,6 +26,14 @@ struct gpu_fetches {
     int64_t count;
 };
 
+// Pinned memory that the device's user has: uploads from it need no staging.
+enum { GPU_PINNED = 4 }; // further blocks go through the staging
+
+struct gpu_pinned {
+    const char *block; // NULL: none
+    size_t bytes;
+};
+
 // When the stream reached each call of `mark`. An upload waits for the copy before the last one, so
 // in an update fewer marks than GPU_MARKS are still ahead of the stream.
 enum { GPU_MARKS = 64 };
@@ -49,9 +57,12 @@ enum { GPU_BUCKETS = 32 };
 struct gpu {
     struct device device;
     gpu_stream stream;
-    bool is_open; // the stream
+    bool is_open;       // the stream
+    int index;          // of the GPU
+    size_t shared_most; // bytes of shared memory that a block may have
     struct gpu_staging staging;
     struct gpu_fetches fetches;
+    struct gpu_pinned pinned[GPU_PINNED];
     struct gpu_marks marks;
     struct gpu_bucket buckets[GPU_BUCKETS];
     struct gpu_bucket *capturing; // NULL: operations start at once
@@ -70,12 +81,19 @@ struct gpu {
     struct berth_error error;
 };
 
-static inline struct gpu *gpu_of(struct device *dev) {
-    return (struct gpu *)dev->state;
-}
-
 // Keeps the first error of a call (faults.h), if it is one.
 void gpu_fail(struct gpu *gpu, const char *call, gpu_error error);
+
+// Every function of the device's table begins with it: a GPU is chosen for each thread of the host,
+// and the caller's may be another one than that which opened the device.
+static inline struct gpu *gpu_of(struct device *dev) {
+    struct gpu *gpu = (struct gpu *)dev->state;
+    if (gpu->is_open) {
+        gpu_fail(gpu, "choosing the GPU", gpu_use(gpu->index));
+    }
+    return gpu;
+}
+
 // As the device's status.
 enum berth_status gpu_status(struct device *dev, struct berth_error *error);
 // The same for what the device cannot compute.
@@ -85,10 +103,19 @@ static inline void gpu_fail(struct gpu *gpu, const char *call, const char *unsup
 // Room for that many floats, until the next call; NULL after an error. Within what was reserved it
 // allocates nothing.
 float *gpu_partials(struct gpu *gpu, int64_t count);
-// to[i] += partials[0][i] + partials[1][i] + ... of `blocks` rows of `stride` floats, in an order
-// that their number determines.
-void gpu_add_partials(struct gpu *gpu, float *to, const float *partials, int64_t blocks,
-                      int64_t stride, int64_t count);
+// Neighbouring sums of each row of partials: `count` of them, of `columns` numbers each.
+enum { GPU_SUMS = 3 };
+
+struct gpu_sums {
+    float *to[GPU_SUMS];
+    int count;
+    int64_t columns;
+};
+
+// to[k][i] += partials[0][k columns + i] + partials[1][k columns + i] + ... of `blocks` rows of
+// `stride` floats, in an order that their number determines.
+void gpu_add_partials(struct gpu *gpu, const struct gpu_sums *sums, const float *partials,
+                      int64_t blocks, int64_t stride);
 
 // Writes zeros to the rows from `first` on.
 void gpu_zero_rows(struct gpu *gpu, struct mat m, int64_t first);
@@ -129,6 +156,9 @@ size_t gpu_peers_bytes(void);
 // The host waits for the event, NULL: for all of the device's stream, which may wait for other
 // ranks: ends when one of them is lost, too.
 void gpu_wait_with_peers(struct gpu *gpu, const gpu_event *event);
+// Where there are peers, waits for all operations and exchanges so: what follows may wait for all
+// streams of the GPU.
+void gpu_peers_rest(struct gpu *gpu);
 
 // --- attention_cudnn.cu -------------------------------------------------------------------------
 

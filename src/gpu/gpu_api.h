@@ -21,11 +21,14 @@ enum { // of the numbers
     GPU_NO_DEVICE = 100,
     GPU_WRONG_INDEX = 101,
     GPU_NO_LIBRARY = 303,
+    GPU_WRONG_HANDLE = 400,
+    GPU_KERNEL_FAILED = 719,
     GPU_NOT_SUPPORTED = 801,
     GPU_CAPTURE_FORBIDS = 900,
     // no numbers of CUDA's:
-    GPU_PEERS = 10000, // an exchange with other ranks' GPUs
-    GPU_CUDNN = 10001  // attention by cuDNN, where that is asked for
+    GPU_PEERS = 10000,  // an exchange with other ranks' GPUs
+    GPU_CUDNN = 10001,  // attention by cuDNN, where that is asked for
+    GPU_PRODUCT = 10002 // a matrix product that its library refuses
 };
 
 // What a kernel must do, whatever it does it with: the bytes of device memory that it reads and

@@ -172,6 +172,44 @@ template <int THREADS> DEVICE float block_max(float x) {
     return most;
 }
 
+// Threads that add up rows of partial sums: SUM_SEGMENTS of them have a column, and each adds a
+// part of the rows.
+enum { SUM_COLUMNS = 32, SUM_SEGMENTS = 8, SUM_THREADS = SUM_COLUMNS * SUM_SEGMENTS };
+
+DEVICE int64_t sum_column(void) {
+    return threadIdx.x % SUM_COLUMNS;
+}
+
+// The sum of a column's `rows` numbers from `column` on, for the first of its threads; `there`: it
+// has one. Each thread reads several rows before it adds them, in their order.
+DEVICE float sum_of_rows(const float *column, int64_t rows, int64_t stride, bool there) {
+    enum { AHEAD = 8 };
+    GPU_SHARED(float, parts, SUM_THREADS);
+    const int64_t each = (rows + SUM_SEGMENTS - 1) / SUM_SEGMENTS;
+    const int64_t first = threadIdx.x / SUM_COLUMNS * each;
+    const int64_t past = first + each < rows ? first + each : rows;
+    float sum = 0.0f;
+    for (int64_t row = first; there && row < past; row += AHEAD) {
+        const int64_t last = past - 1 - row; // is read again where there are fewer
+        float x[AHEAD];
+        GPU_UNROLL
+        for (int i = 0; i < AHEAD; i++) {
+            x[i] = column[(row + (i < last ? i : last)) * stride];
+        }
+        GPU_UNROLL
+        for (int i = 0; i < AHEAD; i++) {
+            sum += i <= last ? x[i] : 0.0f;
+        }
+    }
+    __syncthreads();
+    parts[threadIdx.x] = sum;
+    __syncthreads();
+    for (int segment = 1; threadIdx.x < SUM_COLUMNS && segment < SUM_SEGMENTS; segment++) {
+        sum += parts[segment * SUM_COLUMNS + threadIdx.x];
+    }
+    return sum;
+}
+
 // --- rows ---------------------------------------------------------------------------------------
 
 // A group of THREADS threads, a warp or a block, has one row at a time: thread t has CHUNKS times

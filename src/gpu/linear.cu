@@ -6,7 +6,7 @@
 #include "gpu/gemm.h"
 #include "gpu/kernel.h"
 
-enum { COLUMN_THREADS = 128, COLUMN_ROWS = 64, SUM_COLUMNS = 32, SUM_SEGMENTS = 8 };
+enum { COLUMN_THREADS = 128, COLUMN_ROWS = 64 };
 
 // --- kernels ------------------------------------------------------------------------------------
 
@@ -75,25 +75,16 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     }
 }
 
-// Each of SUM_SEGMENTS threads of a column adds a part of the blocks, the first adds the parts.
-__global__ void __launch_bounds__(SUM_COLUMNS *SUM_SEGMENTS)
-    add_partials_kernel(float *to, const float *partials, int64_t blocks, int64_t stride,
-                        int64_t count) {
-    GPU_SHARED(float, parts, SUM_COLUMNS *SUM_SEGMENTS);
-    const int64_t column = (int64_t)blockIdx.x * SUM_COLUMNS + threadIdx.x % SUM_COLUMNS;
-    const int64_t each = (blocks + SUM_SEGMENTS - 1) / SUM_SEGMENTS;
-    const int64_t first = threadIdx.x / SUM_COLUMNS * each;
-    float sum = 0.0f;
-    for (int64_t i = first; column < count && i < first + each && i < blocks; i++) {
-        sum += partials[i * stride + column];
-    }
-    parts[threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.x < SUM_COLUMNS && column < count) {
-        for (int segment = 1; segment < SUM_SEGMENTS; segment++) {
-            sum += parts[segment * SUM_COLUMNS + threadIdx.x];
-        }
-        to[column] += sum;
+__global__ void __launch_bounds__(SUM_THREADS)
+    add_partials_kernel(struct gpu_sums sums, const float *partials, int64_t blocks,
+                        int64_t stride) {
+    const int64_t column = (int64_t)blockIdx.x * SUM_COLUMNS + sum_column();
+    const bool there = column < sums.count * sums.columns;
+    const float sum = sum_of_rows(partials + column, blocks, stride, there);
+    if (threadIdx.x < SUM_COLUMNS && there) {
+        const int64_t which = column / sums.columns; // not an index, which takes local memory
+        float *const to = which == 0 ? sums.to[0] : which == 1 ? sums.to[1] : sums.to[2];
+        to[column % sums.columns] += sum;
     }
 }
 
@@ -109,17 +100,19 @@ static gpu_cost column_sums_cost(float *partials, struct mat g, struct mat u, en
             (mat_is_empty(u) ? 0 : cost_of(g)) + cost_words(partials, blocks * g.cols), 0};
 }
 
-static gpu_cost add_partials_cost(float *to, const float *partials, int64_t blocks, int64_t,
-                                  int64_t count) {
-    return {cost_words(partials, blocks * count) + cost_words(to, count), cost_words(to, count), 0};
+static gpu_cost add_partials_cost(struct gpu_sums sums, const float *partials, int64_t blocks,
+                                  int64_t) {
+    const int64_t count = sums.count * sums.columns;
+    return {cost_words(partials, (blocks + 1) * count), cost_words(partials, count), 0};
 }
 
 // --- launches -----------------------------------------------------------------------------------
 
-void gpu_add_partials(struct gpu *gpu, float *to, const float *partials, int64_t blocks,
-                      int64_t stride, int64_t count) {
-    gpu_run(gpu, {"add_partials", gpu_blocks(count, SUM_COLUMNS), SUM_COLUMNS * SUM_SEGMENTS},
-            add_partials_kernel, add_partials_cost, to, partials, blocks, stride, count);
+void gpu_add_partials(struct gpu *gpu, const struct gpu_sums *sums, const float *partials,
+                      int64_t blocks, int64_t stride) {
+    gpu_run(gpu,
+            {"add_partials", gpu_blocks(sums->count * sums->columns, SUM_COLUMNS), SUM_THREADS},
+            add_partials_kernel, add_partials_cost, *sums, partials, blocks, stride);
 }
 
 static int64_t column_blocks(struct mat m, int vec) {
@@ -148,7 +141,8 @@ static void add_column_sums(struct gpu *gpu, float *dbias, struct mat g, struct 
         gpu_run(gpu, {"column_sums", column_blocks(g, 1), COLUMN_THREADS}, column_sums_kernel<1>,
                 column_sums_cost, partials, g, u, activation);
     }
-    gpu_add_partials(gpu, dbias, partials, blocks, g.cols, g.cols);
+    const struct gpu_sums sums = {{dbias}, 1, g.cols};
+    gpu_add_partials(gpu, &sums, partials, blocks, g.cols);
 }
 
 static int64_t larger(int64_t a, int64_t b) {
@@ -156,7 +150,7 @@ static int64_t larger(int64_t a, int64_t b) {
 }
 
 size_t gpu_linear_partial_bytes(const struct device_shape *shape) {
-    const int64_t layer = larger(3 * shape->hidden, shape->intermediate);
+    const int64_t layer = larger(larger(3 * shape->hidden, shape->intermediate), shape->outputs);
     const int64_t tokens = gpu_blocks(batch_round(shape->batch.tokens), COLUMN_ROWS) * layer;
     const int64_t words = gpu_blocks(shape->decoder_rows, COLUMN_ROWS) * shape->vocabulary;
     return (size_t)larger(tokens, words) * sizeof(float);

@@ -20,9 +20,11 @@ static const cublasComputeType_t LT_SUMS_F32 = CUBLAS_COMPUTE_32F,
                                  LT_SUMS_TF32 = CUBLAS_COMPUTE_32F_FAST_TF32;
 static const cublasOperation_t LT_AS_IT_IS = CUBLAS_OP_N, LT_TRANSPOSED = CUBLAS_OP_T;
 
+// A product that failed while it ran is a fault of the GPU or the program.
 static inline gpu_error lt_error(lt_status status) {
-    const int code =
-        status == CUBLAS_STATUS_ALLOC_FAILED ? GPU_OUT_OF_MEMORY : (int)cudaErrorUnknown;
+    const int code = status == CUBLAS_STATUS_ALLOC_FAILED       ? GPU_OUT_OF_MEMORY
+                     : status == CUBLAS_STATUS_EXECUTION_FAILED ? GPU_KERNEL_FAILED
+                                                                : GPU_PRODUCT;
     return status == LT_SUCCESS ? GPU_NO_ERROR : gpu_error{code, cublasLtGetStatusString(status)};
 }
 

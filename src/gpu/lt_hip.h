@@ -21,7 +21,7 @@
 typedef int32_t lt_status;
 typedef int32_t lt_type;
 
-enum { LT_SUCCESS = 0, LT_ALLOCATION_FAILED = 2, LT_NOT_SUPPORTED = 7 };
+enum { LT_SUCCESS = 0, LT_ALLOCATION_FAILED = 2, LT_EXECUTION_FAILED = 5, LT_NOT_SUPPORTED = 7 };
 enum { LT_F32 = 0, LT_F16 = 2, LT_BF16 = 14 };
 enum { LT_SUMS_F32 = 2, LT_SUMS_TF32 = 6 };
 enum { LT_AS_IT_IS = 111, LT_TRANSPOSED = 112 };
@@ -88,8 +88,10 @@ static inline gpu_error lt_error(lt_status status) {
                                         "hipBLASLt failed inside",
                                         "hipBLASLt has no kernel for this product",
                                         "hipBLASLt has no kernels for this GPU"};
-    const int count = sizeof texts / sizeof *texts, unknown = 999;
-    const int code = status == LT_ALLOCATION_FAILED ? GPU_OUT_OF_MEMORY : unknown;
+    const int count = sizeof texts / sizeof *texts;
+    const int code = status == LT_ALLOCATION_FAILED  ? GPU_OUT_OF_MEMORY
+                     : status == LT_EXECUTION_FAILED ? GPU_KERNEL_FAILED
+                                                     : GPU_PRODUCT;
     return status == LT_SUCCESS
                ? GPU_NO_ERROR
                : gpu_error{code, status > 0 && status < count ? texts[status] : "hipBLASLt failed"};

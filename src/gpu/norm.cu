@@ -54,11 +54,13 @@ DEVICE void normalize(const struct norm_outputs &out, int64_t row, float (&s)[G:
         if (column >= columns) {
             continue;
         }
-        float y[G::VEC];
+        float y[G::VEC], gamma[G::VEC], beta[G::VEC];
+        load_run(gamma, out.gamma + column);
+        load_run(beta, out.beta + column);
         GPU_UNROLL
         for (int i = 0; i < G::VEC; i++) {
             s[k][i] *= rstd;
-            y[i] = s[k][i] * out.gamma[column + i] + out.beta[column + i];
+            y[i] = s[k][i] * gamma[i] + beta[i];
         }
         if (is_given(out.xhat)) {
             store(out.xhat, row, column, s[k]);
@@ -183,12 +185,14 @@ DEVICE void normalize_gradient(float (&g)[G::CHUNKS][G::VEC], struct parameter_s
         if (column >= columns) {
             continue;
         }
+        float factors[G::VEC];
         load(x[k], xhat, row, column);
+        load_run(factors, gamma + column);
         GPU_UNROLL
         for (int i = 0; i < G::VEC; i++) {
             sums.gamma[k][i] += g[k][i] * x[k][i];
             sums.beta[k][i] += g[k][i];
-            g[k][i] *= gamma[column + i];
+            g[k][i] *= factors[i];
             sum += g[k][i];
             dot += g[k][i] * x[k][i];
         }
@@ -297,24 +301,119 @@ __global__ void __launch_bounds__(G::BLOCK)
 
 enum { TABLE_THREADS = 128 };
 
-// The block of the first of a word's rows adds all of them, in their order.
-__global__ void __launch_bounds__(TABLE_THREADS)
-    word_gradient_kernel(struct mat dword, struct mat gradient, struct batch batch) {
-    const int64_t first = blockIdx.x;
-    const int32_t id = batch.ids[batch.word_rows[first]];
-    if (first > 0 && batch.ids[batch.word_rows[first - 1]] == id) {
+// Of a matrix of f32, as the tables' gradients are.
+DEVICE float *float_at(const struct mat &m, int64_t row, int64_t column) {
+    return (float *)m.data + row * m.stride + column;
+}
+
+// The rows of a word are neighbours in word_rows: a run. A block adds the rows of WORD_ROWS places
+// there. A run that lies within them goes to the table; of one that does not, the block keeps its
+// piece in partials[block, 0] where the run begins before the block, else in partials[block, 1].
+// Then one block for each such run adds the pieces. The order is that of the places.
+enum { WORD_ROWS = 32, WORD_AHEAD = 8, JOIN_BLOCKS = 6 }; // of a run, side by side
+
+enum word_end { RUN_GOES_ON, RUN_IS_WHOLE, PIECE_OF_EARLIER, PIECE_OF_OWN };
+
+struct word_block {
+    int32_t *rows, *ids; // [WORD_ROWS + 2]: the places from the one before the block
+    int32_t *ends;       // [WORD_ROWS + 2]: enum word_end, what ends there
+};
+
+// A thread has a place. There are no words below 0.
+DEVICE void find_ends(const struct word_block &own, const struct batch &batch) {
+    const int i = (int)threadIdx.x;
+    const int64_t place = (int64_t)blockIdx.x * WORD_ROWS + i - 1;
+    const bool there = place >= 0 && place < batch.token_count;
+    if (i < WORD_ROWS + 2) {
+        own.rows[i] = there ? batch.word_rows[place] : -1;
+        own.ids[i] = there ? batch.ids[own.rows[i]] : -1;
+    }
+    __syncthreads();
+    if (i >= 1 && i <= WORD_ROWS) {
+        const bool goes_on = own.ids[i + 1] == own.ids[i];
+        own.ends[i] = !there || (goes_on && i < WORD_ROWS) ? RUN_GOES_ON
+                      : own.ids[0] == own.ids[i]           ? PIECE_OF_EARLIER
+                      : goes_on                            ? PIECE_OF_OWN
+                                                           : RUN_IS_WHOLE;
+    }
+    __syncthreads();
+}
+
+__global__ void __launch_bounds__(SUM_THREADS)
+    word_gradient_kernel(struct mat dword, float *partials, struct mat gradient,
+                         struct batch batch) {
+    GPU_SHARED(int32_t, rows, WORD_ROWS + 2);
+    GPU_SHARED(int32_t, ids, WORD_ROWS + 2);
+    GPU_SHARED(int32_t, ends, WORD_ROWS + 2);
+    find_ends(word_block{rows, ids, ends}, batch);
+    float *const pieces = partials + (int64_t)blockIdx.x * 2 * dword.cols;
+    for (int64_t column = threadIdx.x; column < dword.cols; column += SUM_THREADS) {
+        float sum = 0.0f;
+        for (int first = 1; first <= WORD_ROWS; first += WORD_AHEAD) {
+            float x[WORD_AHEAD], before[WORD_AHEAD];
+            GPU_UNROLL
+            for (int k = 0; k < WORD_AHEAD; k++) {
+                const int i = first + k;
+                x[k] = rows[i] >= 0 ? *float_at(gradient, rows[i], column) : 0.0f;
+                before[k] = ends[i] == RUN_IS_WHOLE ? *float_at(dword, ids[i], column) : 0.0f;
+            }
+            GPU_UNROLL
+            for (int k = 0; k < WORD_AHEAD; k++) {
+                const int i = first + k;
+                sum += x[k];
+                if (ends[i] == RUN_GOES_ON) {
+                    continue;
+                }
+                if (ends[i] == RUN_IS_WHOLE) {
+                    *float_at(dword, ids[i], column) = before[k] + sum;
+                } else {
+                    pieces[(ends[i] == PIECE_OF_OWN ? dword.cols : 0) + column] = sum;
+                }
+                sum = 0.0f;
+            }
+        }
+    }
+}
+
+static __host__ __device__ __forceinline__ int32_t word_at(const struct batch &batch,
+                                                           int64_t place) {
+    return batch.ids[batch.word_rows[place]];
+}
+
+// Whether a run begins in the block of places and goes on in the next one.
+static __host__ __device__ __forceinline__ bool is_joined(const struct batch &batch,
+                                                          int64_t block) {
+    const int64_t first = block * WORD_ROWS, next = first + WORD_ROWS;
+    const int32_t id = word_at(batch, next - 1),
+                  before = first > 0 ? word_at(batch, first - 1) : -1;
+    return (int)(word_at(batch, next) == id) & (int)(before != id);
+}
+
+// Adds the pieces of the run that begins in a block of places; JOIN_BLOCKS blocks share its
+// columns.
+__global__ void __launch_bounds__(SUM_THREADS)
+    word_pieces_kernel(struct mat dword, const float *partials, struct batch batch) {
+    const int64_t own = blockIdx.x / JOIN_BLOCKS;
+    const int64_t blocks = (batch.token_count + WORD_ROWS - 1) / WORD_ROWS;
+    if (!is_joined(batch, own)) {
         return;
     }
-    for (int64_t column = threadIdx.x; column < dword.cols; column += TABLE_THREADS) {
-        float sum = number_at(dword, id, column);
-        for (int64_t i = first; i < batch.token_count; i++) {
-            const int32_t row = batch.word_rows[i];
-            if (batch.ids[row] != id) {
-                break;
-            }
-            sum += number_at(gradient, row, column);
+    const int32_t id = word_at(batch, own * WORD_ROWS + WORD_ROWS - 1);
+    int32_t found = 0; // the words ascend, so the blocks that begin with it are the next ones
+    for (int64_t block = own + 1 + threadIdx.x; block < blocks; block += SUM_THREADS) {
+        found += word_at(batch, block * WORD_ROWS) == id ? 1 : 0;
+    }
+    const int32_t later = block_sum<SUM_THREADS>(found);
+    const float *pieces = partials + own * 2 * dword.cols;
+    for (int64_t first = blockIdx.x % JOIN_BLOCKS * SUM_COLUMNS; first < dword.cols;
+         first += JOIN_BLOCKS * SUM_COLUMNS) {
+        const int64_t column = first + sum_column();
+        const bool there = column < dword.cols;
+        const float sum =
+            sum_of_rows(pieces + 2 * dword.cols + column, later, 2 * dword.cols, there);
+        if (threadIdx.x < SUM_COLUMNS && there) {
+            *float_at(dword, id, column) += pieces[dword.cols + column] + sum;
         }
-        set_number(dword, id, column, sum);
     }
 }
 
@@ -392,10 +491,37 @@ static gpu_cost embed_backward_cost(struct embed_grad_args a, struct batch batch
             cost_of(a.scratch) + partials_cost(a.dy.rows, 2 * a.dy.cols), 0};
 }
 
-static gpu_cost word_gradient_cost(struct mat dword, struct mat gradient, struct batch batch) {
-    const uint64_t words = cost_rows(dword, cost_distinct(batch.ids, batch.token_count));
-    return {cost_words(batch.ids, 2 * batch.token_count) + words +
+static int64_t joined_words(const struct batch &batch) {
+    int64_t count = 0;
+    for (int64_t block = 0; block + 1 < gpu_blocks(batch.token_count, WORD_ROWS); block++) {
+        count += is_joined(batch, block);
+    }
+    return count;
+}
+
+// Each block that a run goes on in has a piece, and that where it begins.
+static int64_t word_pieces(const struct batch &batch) {
+    int64_t count = joined_words(batch);
+    for (int64_t place = WORD_ROWS; place < batch.token_count; place += WORD_ROWS) {
+        count += word_at(batch, place) == word_at(batch, place - 1);
+    }
+    return count;
+}
+
+static gpu_cost word_gradient_cost(struct mat dword, float *partials, struct mat gradient,
+                                   struct batch batch) {
+    const int64_t words = cost_distinct(batch.ids, batch.token_count) - joined_words(batch);
+    return {cost_words(batch.ids, 2 * batch.token_count) + cost_rows(dword, words) +
                 cost_rows(gradient, batch.token_count),
+            cost_rows(dword, words) + cost_words(partials, word_pieces(batch) * dword.cols), 0};
+}
+
+// The words on both sides of where one block of places ends and the next begins.
+static gpu_cost word_pieces_cost(struct mat dword, const float *partials, struct batch batch) {
+    const int64_t ends = gpu_blocks(batch.token_count, WORD_ROWS) - 1;
+    const uint64_t words = cost_rows(dword, joined_words(batch));
+    return {cost_words(batch.ids, 4 * ends) + words +
+                cost_words(partials, word_pieces(batch) * dword.cols),
             words, 0};
 }
 
@@ -424,6 +550,11 @@ static bool is_vectorizable(const struct mat *mats, int count) {
     return true;
 }
 
+// A parameter with a number for each column.
+static struct mat row_of(const float *numbers, int64_t columns) {
+    return mat_of((void *)numbers, 1, columns, DTYPE_F32);
+}
+
 // Calls run(group) with the smallest group that has room for the columns.
 template <class Run>
 static void with_group(struct gpu *gpu, int64_t columns, bool vectorizable, Run run) {
@@ -446,9 +577,16 @@ static void with_group(struct gpu *gpu, int64_t columns, bool vectorizable, Run 
 
 void gpu_norm_forward(struct device *dev, const struct norm_args *args, const struct batch *batch) {
     struct gpu *gpu = gpu_of(dev);
-    const struct mat mats[] = {args->y, args->y_compute, args->xhat,
-                               args->x, args->residual,  args->sum};
-    with_group(gpu, args->y.cols, is_vectorizable(mats, 6), [&](auto group) {
+    const int64_t columns = args->y.cols;
+    const struct mat mats[] = {args->y,
+                               args->y_compute,
+                               args->xhat,
+                               args->x,
+                               args->residual,
+                               args->sum,
+                               row_of(args->gamma, columns),
+                               row_of(args->beta, columns)};
+    with_group(gpu, columns, is_vectorizable(mats, 8), [&](auto group) {
         using G = decltype(group);
         gpu_run(gpu, {"norm_forward", gpu_blocks(args->y.rows, G::GROUPS), G::BLOCK},
                 norm_forward_kernel<G>, norm_forward_cost, *args, *batch);
@@ -458,9 +596,16 @@ void gpu_norm_forward(struct device *dev, const struct norm_args *args, const st
 void gpu_embed_forward(struct device *dev, const struct embed_args *args,
                        const struct batch *batch) {
     struct gpu *gpu = gpu_of(dev);
-    const struct mat mats[] = {args->y,    args->y_compute, args->xhat,
-                               args->word, args->position,  args->type};
-    with_group(gpu, args->y.cols, is_vectorizable(mats, 6), [&](auto group) {
+    const int64_t columns = args->y.cols;
+    const struct mat mats[] = {args->y,
+                               args->y_compute,
+                               args->xhat,
+                               args->word,
+                               args->position,
+                               args->type,
+                               row_of(args->gamma, columns),
+                               row_of(args->beta, columns)};
+    with_group(gpu, columns, is_vectorizable(mats, 8), [&](auto group) {
         using G = decltype(group);
         gpu_run(gpu, {"embed_forward", gpu_blocks(args->y.rows, G::GROUPS), G::BLOCK},
                 embed_forward_kernel<G>, embed_forward_cost, *args, *batch);
@@ -468,7 +613,9 @@ void gpu_embed_forward(struct device *dev, const struct embed_args *args,
 }
 
 size_t gpu_norm_partial_bytes(const struct device_shape *shape) {
-    return (size_t)(gpu_blocks(batch_round(shape->batch.tokens), GRADIENT_ROWS) * 3 *
+    const int64_t sums = shape->types > 3 ? shape->types : 3; // at least 2 for pieces of words
+    static_assert((int)GRADIENT_ROWS == (int)WORD_ROWS, "as many blocks of rows as of places");
+    return (size_t)(gpu_blocks(batch_round(shape->batch.tokens), GRADIENT_ROWS) * sums *
                     shape->hidden) *
            sizeof(float);
 }
@@ -478,37 +625,44 @@ void gpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
     struct gpu *gpu = gpu_of(dev);
     const int64_t columns = args->dy.cols, blocks = gpu_blocks(args->dy.rows, GRADIENT_ROWS);
     const int sums = mat_is_empty(args->dx) ? 2 : 3;
-    const struct mat mats[] = {args->dresidual, args->dx,   args->dy,
-                               args->dy2,       args->xhat, args->dsum};
+    const struct mat mats[] = {args->dresidual,
+                               args->dx,
+                               args->dy,
+                               args->dy2,
+                               args->xhat,
+                               args->dsum,
+                               row_of(args->gamma, columns)};
     float *partials = gpu_partials(gpu, blocks * sums * columns);
-    with_group(gpu, columns, is_vectorizable(mats, 6), [&](auto group) {
+    with_group(gpu, columns, is_vectorizable(mats, 7), [&](auto group) {
         using G = decltype(group);
         const size_t shared = (size_t)(G::GROUPS * columns) * sizeof(float);
         gpu_run(gpu, {"norm_backward", blocks, G::BLOCK, shared}, norm_backward_kernel<G>,
                 norm_backward_cost, *args, *batch, partials);
     });
-    float *const to[] = {args->dgamma, args->dbeta, args->dbias};
-    for (int i = 0; i < sums; i++) {
-        gpu_add_partials(gpu, to[i], partials + i * columns, blocks, sums * columns, columns);
-    }
+    const struct gpu_sums to = {{args->dgamma, args->dbeta, args->dbias}, sums, columns};
+    gpu_add_partials(gpu, &to, partials, blocks, sums * columns);
 }
 
 static void add_to_tables(struct gpu *gpu, const struct embed_grad_args *args,
                           const struct batch *batch) {
     const struct mat gradient = args->scratch;
-    const int64_t types = args->dtype_table.rows,
+    const int64_t types = args->dtype_table.rows, columns = gradient.cols,
                   blocks = gpu_blocks(batch->token_count, GRADIENT_ROWS);
-    float *partials = gpu_partials(gpu, blocks * types * gradient.cols);
-    gpu_run(gpu, {"word_gradient", batch->token_count, TABLE_THREADS}, word_gradient_kernel,
-            word_gradient_cost, args->dword, gradient, *batch);
+    float *partials = gpu_partials(gpu, blocks * (types > 2 ? types : 2) * columns);
+    gpu_run(gpu, {"word_gradient", blocks, SUM_THREADS}, word_gradient_kernel, word_gradient_cost,
+            args->dword, partials, gradient, *batch);
+    gpu_run(gpu, {"word_pieces", (blocks - 1) * JOIN_BLOCKS, SUM_THREADS}, word_pieces_kernel,
+            word_pieces_cost, args->dword, (const float *)partials, *batch);
     gpu_run(gpu, {"position_gradient", batch->max_length, TABLE_THREADS}, position_gradient_kernel,
             position_gradient_cost, args->dposition, gradient, *batch);
     gpu_run(gpu, {"type_gradient", blocks, TABLE_THREADS}, type_gradient_kernel, type_gradient_cost,
             partials, gradient, types, *batch);
-    for (int64_t type = 0; type < types; type++) {
-        float *to = (float *)args->dtype_table.data + type * args->dtype_table.stride;
-        gpu_add_partials(gpu, to, partials + type * gradient.cols, blocks, types * gradient.cols,
-                         gradient.cols);
+    for (int64_t type = 0; type < types; type += GPU_SUMS) {
+        struct gpu_sums to = {{}, 0, columns};
+        for (; to.count < GPU_SUMS && type + to.count < types; to.count++) {
+            to.to[to.count] = (float *)mat_rows(args->dtype_table, type + to.count, 1).data;
+        }
+        gpu_add_partials(gpu, &to, partials + type * columns, blocks, types * columns);
     }
 }
 
@@ -516,15 +670,16 @@ void gpu_embed_backward(struct device *dev, const struct embed_grad_args *args,
                         const struct batch *batch) {
     struct gpu *gpu = gpu_of(dev);
     const int64_t columns = args->dy.cols, blocks = gpu_blocks(args->dy.rows, GRADIENT_ROWS);
-    const struct mat mats[] = {args->dy, args->dy2, args->xhat, args->scratch};
+    const struct mat mats[] = {args->dy, args->dy2, args->xhat, args->scratch,
+                               row_of(args->gamma, columns)};
     float *partials = gpu_partials(gpu, blocks * 2 * columns);
-    with_group(gpu, columns, is_vectorizable(mats, 4), [&](auto group) {
+    with_group(gpu, columns, is_vectorizable(mats, 5), [&](auto group) {
         using G = decltype(group);
         const size_t shared = (size_t)(G::GROUPS * columns) * sizeof(float);
         gpu_run(gpu, {"embed_backward", blocks, G::BLOCK, shared}, embed_backward_kernel<G>,
                 embed_backward_cost, *args, *batch, partials);
     });
-    gpu_add_partials(gpu, args->dgamma, partials, blocks, 2 * columns, columns);
-    gpu_add_partials(gpu, args->dbeta, partials + columns, blocks, 2 * columns, columns);
+    const struct gpu_sums to = {{args->dgamma, args->dbeta}, 2, columns};
+    gpu_add_partials(gpu, &to, partials, blocks, 2 * columns);
     add_to_tables(gpu, args, batch);
 }

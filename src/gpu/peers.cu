@@ -24,8 +24,9 @@ extern "C" {
 
 static_assert(sizeof(struct nccl_id) == DEVICE_PEERS_ID, "of the contract");
 
-enum { EXCHANGED = 64, LEVELS = 16, SUM_THREADS = 256 }; // 2^LEVELS ranks
-static constexpr size_t HALF_BYTES = 16 << 20;           // of the memory for parts under way
+enum { EXCHANGED = 64, LEVELS = 16, PART_THREADS = 256 }; // 2^LEVELS ranks
+static constexpr size_t HALF_BYTES = 16 << 20;            // of the memory for parts under way
+static constexpr size_t LIBRARY_BYTES = 512 << 20; // that NCCL takes for its channels: an estimate
 
 struct gpu_peers {
     nccl_comm library; // NULL: it was ended
@@ -116,6 +117,17 @@ void gpu_wait_with_peers(struct gpu *gpu, const gpu_event *event) {
     gpu_fail(gpu, "waiting", error);
 }
 
+void gpu_peers_rest(struct gpu *gpu) {
+    struct gpu_peers *peers = gpu->peers;
+    if (peers == NULL) {
+        return;
+    }
+    if (peers->count > 0) {
+        gpu_wait_with_peers(gpu, &peers->exchanged[peers->count % EXCHANGED]);
+    }
+    gpu_wait_with_peers(gpu, NULL);
+}
+
 // --- opening ------------------------------------------------------------------------------------
 
 const char *gpu_peers_id(struct device *dev, char id[DEVICE_PEERS_ID]) {
@@ -149,7 +161,7 @@ static gpu_error open_stream(struct gpu_peers *peers) {
     return error;
 }
 
-// What is still under way is of ranks that failed.
+// What is still under way after a wait is of ranks that failed.
 void gpu_peers_close(struct device *dev) {
     struct gpu *gpu = gpu_of(dev);
     struct gpu_peers *peers = gpu->peers;
@@ -158,6 +170,7 @@ void gpu_peers_close(struct device *dev) {
         return;
     }
     if (peers->count > 0) {
+        gpu_peers_rest(gpu);
         (void)gpu_event_done(&peers->exchanged[peers->count % EXCHANGED], &done);
     }
     if (peers->library != NULL && done) {
@@ -207,7 +220,7 @@ enum berth_status gpu_peers_open(struct device *dev, struct comm *comm,
 }
 
 size_t gpu_peers_bytes(void) {
-    return nccl_load() == NULL ? 2 * HALF_BYTES : 0;
+    return nccl_load() == NULL ? 2 * HALF_BYTES + LIBRARY_BYTES : 0;
 }
 
 // --- kernels ------------------------------------------------------------------------------------
@@ -219,8 +232,9 @@ DEVICE float number_at_place(const struct mat &m, int64_t i) {
 }
 
 // to[i] = from[i], of one row each, in the dtype of `to`.
-__global__ void __launch_bounds__(SUM_THREADS) copy_numbers_kernel(struct mat to, struct mat from) {
-    const int64_t i = (int64_t)blockIdx.x * SUM_THREADS + threadIdx.x;
+__global__ void __launch_bounds__(PART_THREADS)
+    copy_numbers_kernel(struct mat to, struct mat from) {
+    const int64_t i = (int64_t)blockIdx.x * PART_THREADS + threadIdx.x;
     if (i < to.cols) {
         const float x[1] = {number_at_place(from, i)};
         vector_io<1>::store(to, i, x);
@@ -234,9 +248,9 @@ static gpu_cost copy_numbers_cost(struct mat to, struct mat from) {
 // own[i] becomes the sum of all ranks' numbers: row r of `parts` has those of rank r, `own` those
 // of `rank`. A number joins the sum of the 2^k before it where that is complete, so the tree is
 // that of numbers_split.
-__global__ void __launch_bounds__(SUM_THREADS)
+__global__ void __launch_bounds__(PART_THREADS)
     sum_parts_kernel(struct mat own, struct mat parts, int64_t rank) {
-    const int64_t i = (int64_t)blockIdx.x * SUM_THREADS + threadIdx.x;
+    const int64_t i = (int64_t)blockIdx.x * PART_THREADS + threadIdx.x;
     float complete[LEVELS] = {0};
     if (i >= own.cols) {
         return;
@@ -275,7 +289,7 @@ template <class... Parameters, class... Arguments>
 static void launch(struct gpu *gpu, const char *name, int64_t count, void (*kernel)(Parameters...),
                    gpu_cost (*cost)(Parameters...), Arguments... arguments) {
     if (gpu->status == BERTH_OK && count > 0) {
-        const struct gpu_shape shape = {name, gpu_blocks(count, SUM_THREADS), SUM_THREADS};
+        const struct gpu_shape shape = {name, gpu_blocks(count, PART_THREADS), PART_THREADS};
         gpu_fail(gpu, name,
                  gpu_launch(shape, gpu->peers->stream, kernel, cost, Parameters(arguments)...));
     }

@@ -17,6 +17,7 @@ struct carving {
     enum dtype compute;
     int64_t rows;
     int64_t mask_words; // of attention's masks, a row; 0: not kept
+    int64_t row_unit;   // the words' logits of a row take a multiple of so many
     enum bert_keep keep;
     struct mat streams[2]; // f32 residual streams, used alternately
     struct mat scratch;    // f32 output of norms of which only y_compute is read
@@ -190,9 +191,15 @@ int64_t bert_decoder_rows(int64_t masked) {
     return rows < DECODER_ROWS ? rows : DECODER_ROWS;
 }
 
+// A GPU's products want rows that begin at multiples of 16 bytes.
+static struct mat take_logits(const struct carving *carving, int64_t rows, enum dtype dtype) {
+    const int64_t words = carving->config->vocab_size, unit = carving->row_unit;
+    return mat_columns(take_rows(carving, rows, (words + unit - 1) / unit * unit, dtype), 0, words);
+}
+
 static void take_decoder(const struct carving *carving, int64_t rows,
                          struct decoder_buffers *decoder) {
-    const int64_t hidden = carving->config->hidden_size, words = carving->config->vocab_size;
+    const int64_t hidden = carving->config->hidden_size;
     const int64_t chunk = bert_decoder_rows(rows);
     decoder->masked = take_rows(carving, rows, hidden, DTYPE_F32);
     decoder->u = take_rows(carving, rows, hidden, DTYPE_F32);
@@ -201,10 +208,10 @@ static void take_decoder(const struct carving *carving, int64_t rows,
                                           .xhat = take_rows(carving, rows, hidden, DTYPE_F32),
                                           .rstd = take_rows(carving, rows, 1, DTYPE_F32).data};
     decoder->dnorm = take_rows(carving, rows, hidden, DTYPE_F32);
-    decoder->logits = decoder->dlogits = take_rows(carving, chunk, words, DTYPE_F32);
+    decoder->logits = decoder->dlogits = take_logits(carving, chunk, DTYPE_F32);
     if (carving->compute != DTYPE_F32) {
         decoder->norm.y_compute = take_rows(carving, rows, hidden, carving->compute);
-        decoder->dlogits = take_rows(carving, chunk, words, carving->compute);
+        decoder->dlogits = take_logits(carving, chunk, carving->compute);
     }
     decoder->losses = take_rows(carving, rows, 1, DTYPE_F32).data;
     decoder->hits = arena_take(carving->arena, (size_t)rows);
@@ -323,6 +330,7 @@ struct bert_activations *bert_activations_new(const struct bert *model, int64_t 
         .compute = model->compute,
         .rows = activations->max_rows,
         .mask_words = mask_words(model),
+        .row_unit = model->device->is_host ? 1 : BERT_LOGITS_UNIT,
         .keep = keep,
     };
     take_all(&carving, model, activations);

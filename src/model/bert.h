@@ -140,7 +140,9 @@ const unsigned char *bert_masked_hits(const struct bert_activations *activations
 
 // Likewise: computes the logits [count, V] (f32, device memory) of the masked tokens [first, first
 // + count) over the vocabulary. `first` is a multiple of BATCH_ROUNDING, and `count` at most
-// bert_decoder_rows. They are valid until the next call or pass.
+// bert_decoder_rows. They are valid until the next call or pass. The rows' stride is V, on a GPU
+// rounded up to BERT_LOGITS_UNIT.
+#define BERT_LOGITS_UNIT 8
 struct mat bert_decode_logits(const struct bert *model, struct bert_activations *activations,
                               const struct batch *batch, int64_t first, int64_t count);
 

@@ -207,9 +207,13 @@ static int run(kernel_function kernel, float (*expected)(const float *x, int i))
     struct device_options options = {};
     const size_t bytes = NUMBERS * sizeof(float);
     gpu_stream stream;
-    float numbers[NUMBERS], found[NUMBERS];
-    void *x, *out;
+    float found[NUMBERS];
+    void *x, *out, *pinned;
     options.threads = 1;
+    if (gpu_pinned_new(&pinned, bytes).code != 0) {
+        return 2;
+    }
+    float *const numbers = (float *)pinned;
     for (int i = 0; i < NUMBERS; i++) {
         numbers[i] = (float)(i * 7 % 64);
     }
@@ -224,7 +228,36 @@ static int run(kernel_function kernel, float (*expected)(const float *x, int i))
     puts(has_expected(found, numbers, expected) ? "right" : "wrong");
     (void)gpu_memory_free(x);
     (void)gpu_memory_free(out);
+    gpu_pinned_free(pinned);
     gpu_close(stream);
+    return 0;
+}
+
+// The errors of calls that CUDA refuses, and whether memory of no bytes is NULL.
+static int refused_calls(void) {
+    struct device_options options = {};
+    float number = 0;
+    gpu_stream stream;
+    void *x, *none = &number;
+    options.threads = 1;
+    if (gpu_open(0, &options, &stream).code != 0 || gpu_memory_new(&x, sizeof number).code != 0) {
+        return 2;
+    }
+    const int upload = gpu_upload(x, &number, sizeof number, stream).code;
+    const int empty = gpu_memory_new(&none, 0).code;
+    const auto launch = [&] {
+        return gpu_launch(gpu_shape{"kernel", BLOCKS, THREADS}, stream, copy_kernel<0, 0>, cost,
+                          (float *)x, (const float *)x, 0)
+            .code;
+    };
+    (void)gpu_use(1);
+    const int other = launch();
+    (void)gpu_use(0);
+    (void)gpu_capture_begin(stream);
+    const int free = gpu_memory_free(x).code;
+    const int download = gpu_download(&number, x, sizeof number, stream).code;
+    printf("%d %d %s %d %d %d\n", upload, empty, none == NULL ? "null" : "a block", other, free,
+           download);
     return 0;
 }
 
@@ -233,6 +266,9 @@ int main(int count, char **arguments) {
         if (count == 2 && strcmp(row.name, arguments[1]) == 0) {
             return run(row.kernel, row.expected);
         }
+    }
+    if (count == 2 && strcmp(arguments[1], "refused calls") == 0) {
+        return refused_calls();
     }
     fputs("usage: broken_kernels NAME\n", stderr);
     return 2;

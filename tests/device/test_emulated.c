@@ -4,6 +4,7 @@
 #include "core/harness.h"
 #include "op_walk.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -106,6 +107,188 @@ static void graphs(void **state) {
     dev->memory_free(dev, sum, sizeof ones);
     dev->memory_free(dev, term, sizeof ones);
     dev->close(dev);
+}
+
+// The gradients of a table of types with a head that is wider than a row of the encoder take no
+// more memory than `reserve` has taken.
+static void scratch_is_reserved(void **state) {
+    enum { ROWS = 64, HIDDEN = 8, OUTPUTS = 200, TYPES = 40, TOKENS = 4, NUMBERS = 1 << 15 };
+    static const int32_t arrays[TOKENS + 2] = {0, 1, 2, 3, 0, TOKENS};
+    const struct device_options options = {.threads = 1};
+    const struct device_shape shape = {.batch = {.tokens = ROWS, .sequences = 1},
+                                       .hidden = HIDDEN,
+                                       .intermediate = HIDDEN,
+                                       .heads = 1,
+                                       .types = TYPES,
+                                       .outputs = OUTPUTS,
+                                       .training = 1};
+    const char *limit;
+    struct berth_error error;
+    struct device *dev = NULL;
+    assert_int_equal(device_gpu_open("emulated", &options, &dev, &error), BERTH_OK);
+    assert_int_equal(dev->reserve(dev, &shape, &error), BERTH_OK);
+    float *numbers = dev->memory_new(dev, NUMBERS * sizeof *numbers);
+    float *sums = numbers + ROWS * OUTPUTS;
+    int32_t *ids = dev->memory_new(dev, sizeof arrays);
+    dev->upload(dev, ids, arrays, sizeof arrays);
+    const struct mat rows = mat_of(numbers, ROWS, HIDDEN, DTYPE_F32);
+    const struct mat types = mat_of(sums, TYPES, HIDDEN, DTYPE_F32);
+    const struct embed_grad_args args = {.dy = rows,
+                                         .xhat = rows,
+                                         .rstd = numbers,
+                                         .gamma = numbers,
+                                         .dword = types,
+                                         .dposition = types,
+                                         .dtype_table = types,
+                                         .dgamma = sums,
+                                         .dbeta = sums,
+                                         .scratch = rows};
+    const struct batch batch = {.token_count = TOKENS,
+                                .row_count = ROWS,
+                                .sequence_count = 1,
+                                .max_length = TOKENS,
+                                .ids = ids,
+                                .type_ids = ids,
+                                .positions = ids,
+                                .word_rows = ids,
+                                .cu_seqlens = ids + TOKENS};
+    const uint64_t left = dev->memory_available(dev, &limit);
+    dev->embed_backward(dev, &args, &batch);
+    dev->linear_backward_weight(dev, mat_of(sums, OUTPUTS, HIDDEN, DTYPE_F32), numbers,
+                                mat_of(numbers, ROWS, OUTPUTS, DTYPE_F32), rows);
+    assert_int_equal(dev->memory_available(dev, &limit), left);
+    assert_int_equal(dev->status(dev, &error), BERTH_OK);
+    dev->memory_free(dev, ids, sizeof arrays);
+    dev->memory_free(dev, numbers, NUMBERS * sizeof *numbers);
+    dev->close(dev);
+}
+
+// The rows of a word add up wherever its run of places begins and ends: within the places of one
+// block, on both of their ends, and over several of them, as far as the last place. Whole numbers
+// are exact in any order; rows whose sum is 0 are their own gradient where xhat is 0.
+static void gradients_of_words(void **state) {
+    static const int runs[] = {1, 31, 32, 64, 2, 1, 100, 1, 28, 40};
+    enum { TOKENS = 300, ROWS = 320, HIDDEN = 8, WORDS = COUNT(runs) };
+    float rows[ROWS][HIDDEN] = {{0}}, ones[ROWS], words[WORDS][HIDDEN], found[WORDS][HIDDEN];
+    int32_t ids[ROWS] = {0}, places[TOKENS], zeros[ROWS] = {0}, first_rows[2] = {0, TOKENS};
+    struct device *dev = open_emulated();
+    struct berth_error error;
+    for (int word = 0, place = 0; word < WORDS; word++) {
+        for (int i = 0; i < HIDDEN; i++) {
+            words[word][i] = (float)(100 * word + i);
+        }
+        for (int k = 0; k < runs[word]; k++, place++) {
+            const int row = place * 7 % TOKENS;
+            places[place] = row;
+            ids[row] = word;
+            for (int i = 0; i < HIDDEN; i++) {
+                rows[row][i] = (float)((i % 2 ? -1 : 1) * (row % 50 + 1));
+                words[word][i] += rows[row][i];
+            }
+        }
+    }
+    for (int i = 0; i < ROWS; i++) {
+        ones[i] = 1;
+    }
+    for (int word = 0; word < WORDS; word++) {
+        for (int i = 0; i < HIDDEN; i++) {
+            found[word][i] = (float)(100 * word + i);
+        }
+    }
+    float *dy = dev->memory_new(dev, sizeof rows), *xhat = dev->memory_new(dev, sizeof rows);
+    float *one = dev->memory_new(dev, sizeof ones), *table = dev->memory_new(dev, sizeof found);
+    float *others = dev->memory_new(dev, ROWS * sizeof *rows);
+    int32_t *arrays = dev->memory_new(dev, 4 * sizeof ids);
+    dev->upload(dev, dy, rows, sizeof rows);
+    dev->upload(dev, one, ones, sizeof ones);
+    dev->upload(dev, table, found, sizeof found);
+    dev->upload(dev, arrays, ids, sizeof ids);
+    dev->upload(dev, arrays + ROWS, places, sizeof places);
+    dev->upload(dev, arrays + 2 * ROWS, zeros, sizeof zeros);
+    dev->upload(dev, arrays + 3 * ROWS, first_rows, sizeof first_rows);
+    const struct mat gradient = mat_of(dy, ROWS, HIDDEN, DTYPE_F32);
+    const struct embed_grad_args args = {.dy = gradient,
+                                         .xhat = mat_of(xhat, ROWS, HIDDEN, DTYPE_F32),
+                                         .rstd = one,
+                                         .gamma = one,
+                                         .dword = mat_of(table, WORDS, HIDDEN, DTYPE_F32),
+                                         .dposition = mat_of(others, TOKENS, HIDDEN, DTYPE_F32),
+                                         .dtype_table = mat_of(others, 1, HIDDEN, DTYPE_F32),
+                                         .dgamma = others,
+                                         .dbeta = others,
+                                         .scratch = gradient};
+    const struct batch batch = {.token_count = TOKENS,
+                                .row_count = ROWS,
+                                .sequence_count = 1,
+                                .max_length = TOKENS,
+                                .ids = arrays,
+                                .word_rows = arrays + ROWS,
+                                .type_ids = arrays + 2 * ROWS,
+                                .positions = arrays + 2 * ROWS,
+                                .cu_seqlens = arrays + 3 * ROWS};
+    dev->embed_backward(dev, &args, &batch);
+    dev->download(dev, found, table, sizeof found);
+    assert_int_equal(dev->status(dev, &error), BERTH_OK);
+    assert_memory_equal(found, words, sizeof found);
+    dev->memory_free(dev, dy, sizeof rows);
+    dev->memory_free(dev, xhat, sizeof rows);
+    dev->memory_free(dev, one, sizeof ones);
+    dev->memory_free(dev, table, sizeof found);
+    dev->memory_free(dev, others, ROWS * sizeof *rows);
+    dev->memory_free(dev, arrays, 4 * sizeof ids);
+    dev->close(dev);
+}
+
+// No bytes are a block, too.
+static void memory_of_no_bytes(void **state) {
+    struct device *dev = open_emulated();
+    struct berth_error error;
+    void *none = dev->memory_new(dev, 0);
+    assert_non_null(none);
+    dev->upload(dev, none, NULL, 0);
+    dev->zero(dev, none, 0);
+    assert_int_equal(dev->status(dev, &error), BERTH_OK);
+    dev->memory_free(dev, none, 0);
+    dev->close(dev);
+}
+
+// NULL: the device has added 0 and 1.
+static void *add_one(void *context) {
+    struct device *dev = context;
+    const float one = 1;
+    float found = 0, *sum = dev->memory_new(dev, sizeof one),
+          *term = dev->memory_new(dev, sizeof one);
+    dev->upload(dev, term, &one, sizeof one);
+    dev->add(dev, sum, term, 1);
+    dev->download(dev, &found, sum, sizeof found);
+    dev->memory_free(dev, sum, sizeof one);
+    dev->memory_free(dev, term, sizeof one);
+    return found == 1 ? NULL : dev;
+}
+
+// A thread of the host that uses two GPUs, and threads that have opened none: each call finds the
+// device's GPU.
+static void gpus_and_threads(void **state) {
+    struct device *devices[2];
+    struct berth_error error;
+    assert_int_equal(setenv("BERTH_EMULATION_GPUS", "2", 1), 0);
+    for (int i = 0; i < 2; i++) {
+        const struct device_options options = {.threads = 1, .index = i};
+        assert_int_equal(device_gpu_open("emulated", &options, &devices[i], &error), BERTH_OK);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        void *failed = add_one(devices[i]);
+        assert_null(failed);
+        assert_int_equal(devices[i]->status(devices[i], &error), BERTH_OK);
+        assert_int_equal(pthread_create(&thread, NULL, add_one, devices[i]), 0);
+        assert_int_equal(pthread_join(thread, &failed), 0);
+        assert_null(failed);
+        assert_int_equal(devices[i]->status(devices[i], &error), BERTH_OK);
+    }
+    devices[0]->close(devices[0]);
+    devices[1]->close(devices[1]);
+    assert_int_equal(unsetenv("BERTH_EMULATION_GPUS"), 0);
 }
 
 // y = x w^T of numbers that TF32 has and of some that it has not; dx = y w and dw += y^T x alike.
@@ -302,12 +485,17 @@ int main(int count, char **arguments) {
         cmocka_unit_test(operations_have_their_gradients),
         cmocka_unit_test(attention),
         cmocka_unit_test(graphs),
+        cmocka_unit_test(scratch_is_reserved),
+        cmocka_unit_test(gradients_of_words),
+        cmocka_unit_test(memory_of_no_bytes),
+        cmocka_unit_test(gpus_and_threads),
         cmocka_unit_test(attention_in_graphs),
         cmocka_unit_test(products_in_tf32),
         cmocka_unit_test(products_of_one_shape),
         cmocka_unit_test(marks_are_in_the_stream),
         cmocka_unit_test(many_marks),
     };
+    (void)setenv("BERTH_EMULATION_MEMORY", "4194304", 0); // KiB
     cmocka_set_test_filter(count > 1 ? arguments[1] : NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,10 @@ early() { # CALL N CODE EXIT TEXT...
 }
 early open 1 46 69 "opening: the GPU is busy or unavailable (error 46)" "use --device cpu"
 early open 1 209 69 "no code for this GPU" "BERTH_CUDA_ARCHITECTURES"
+early open 1 3 69 "the driver cannot be initialized (error 3)" "forked"
+early open 1 222 69 "the driver is too old for the module's code (error 222)" "BERTH_CUDA_ARCHITECTURES"
+early open 1 805 69 "MPS does not answer (error 805)" "CUDA_MPS_PIPE_DIRECTORY"
+early open 1 400 70 "a handle of another GPU (error 400)" "a bug of Berth"
 early memory 3 999 70 "unknown error (error 999)"
 early memory 1 2 70 "out of memory: " "MiB left; --per_device_train_batch_size 1 would fit"
 early memory 7 2 70 "out of memory: " "MiB left; --per_device_train_batch_size 1 would fit"

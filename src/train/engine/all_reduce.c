@@ -148,6 +148,7 @@ void all_reduce_end(struct all_reduce *all_reduce) {
         all_reduce_wait_all_gradients(all_reduce);
         all_reduce_wait_all_weights(all_reduce);
     }
+    range_exchange_end(&all_reduce->exchange);
 }
 
 void all_reduce_done(struct all_reduce *all_reduce) {

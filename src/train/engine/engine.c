@@ -31,6 +31,8 @@ static struct device_shape device_shape_of(const struct state *state,
         .hidden = config->hidden_size,
         .intermediate = config->intermediate_size,
         .heads = config->num_attention_heads,
+        .types = config->type_vocab_size,
+        .outputs = param_head_outputs(state->table->head, config),
         .vocabulary = config->vocab_size,
         .decoder_rows =
             param_head_decodes(state->table->head) ? bert_decoder_rows(worst.masked) : 0,

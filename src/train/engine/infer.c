@@ -209,7 +209,8 @@ static enum berth_status make_batches(struct prediction *prediction, struct bert
 static enum berth_status take_words_memory(struct prediction *prediction,
                                            struct berth_error *error) {
     const struct infer_args *args = prediction->args;
-    const size_t words = (size_t)prediction->engine->model.config->vocab_size;
+    const size_t words =
+        (size_t)prediction->engine->model.config->vocab_size + BERT_LOGITS_UNIT; // a row's stride
     const size_t kept = (size_t)(args->extent->masked * args->kept_count);
     prediction->words = memory_array(WORDS_ROWS * words, sizeof *prediction->words);
     prediction->kept_words = memory_array(kept, sizeof *prediction->kept_words);
@@ -315,10 +316,10 @@ static void keep_words(struct prediction *prediction) {
         const struct mat logits =
             bert_decode_logits(&engine->model, engine->inference, batch, first, rows);
         device->download(device, prediction->words, logits.data,
-                         (size_t)(rows * logits.cols) * sizeof(float));
+                         (size_t)(rows * logits.stride) * sizeof(float));
 #pragma omp parallel for
         for (int64_t i = 0; i < rows; i++) {
-            args->keep_words(args->context, prediction->words + i * logits.cols, logits.cols,
+            args->keep_words(args->context, prediction->words + i * logits.stride, logits.cols,
                              prediction->kept_words + (first + i) * args->kept_count);
         }
     }

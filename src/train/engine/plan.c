@@ -202,23 +202,33 @@ enum berth_status plan_memory_check(const struct plan_limit_args *args, struct b
 // In bytes; the memory that the ranks of a host share counts once for each host.
 struct totals {
     double *ranks; // [size] plan of each
+    double *units; // [size] the GPU of each, none twice in the job
     double *hosts; // [host_count] of all ranks of each
     double *needs; // [host_count] still to be allocated there
 };
 
 static struct totals totals_of(const struct comm *comm, double *values) {
-    return (struct totals){values, values + comm->size, values + comm->size + comm->host_count};
+    double *hosts = values + (ptrdiff_t)2 * comm->size;
+    return (struct totals){values, values + comm->size, hosts, hosts + comm->host_count};
 }
 
-// Every rank gets those of all: values[size + 2 host_count]; NULL: out of memory.
-static enum berth_status share_totals(struct comm *comm, const struct plan_memory *memory,
-                                      double *values, size_t count, struct berth_error *error) {
+// A number that is exact as a double.
+static double unit_of(const struct comm *comm, const struct device *device) {
+    return (double)(device->unit + ((uint64_t)comm->host % 4096 << 40));
+}
+
+// Every rank gets those of all: values[2 size + 2 host_count]; NULL: out of memory.
+static enum berth_status share_totals(const struct plan_args *args,
+                                      const struct plan_memory *memory, double *values,
+                                      size_t count, struct berth_error *error) {
+    struct comm *comm = args->comm;
     const size_t bytes = count * sizeof *values;
     TRY(comm_settle(comm, values != NULL ? BERTH_OK : error_no_memory(error, bytes, "the plan"),
                     error));
     const struct totals totals = totals_of(comm, values);
     const size_t window = comm->local_rank == 0 && memory->shared > 0 ? comm->host_bytes : 0;
     totals.ranks[comm->rank] = (double)memory->total;
+    totals.units[comm->rank] = unit_of(comm, args->state->device);
     totals.hosts[comm->host] = (double)(memory->total - memory->shared + window);
     totals.needs[comm->host] = (double)(host_need(memory) - memory->shared + window);
     comm->sum(comm, values, count);
@@ -264,17 +274,31 @@ static void report_ranks(const struct plan_args *args, const struct totals *tota
     log_fields(args->log, BERTH_RECORD_PLAN, "memory of ranks and hosts", fields, count);
 }
 
-// Reports the plans of all ranks. Sets *part to this rank's part of what its host needs.
+// This rank's part of what is available.
+struct part {
+    double host, device;
+};
+
+static double device_part(const struct comm *comm, const struct totals *totals) {
+    int sharers = 0;
+    for (int rank = 0; rank < comm->size; rank++) {
+        sharers += totals->units[rank] == totals->units[comm->rank];
+    }
+    return 1.0 / sharers;
+}
+
+// Reports the plans of all ranks. Sets *part: of the host by what each rank needs, of a GPU evenly.
 static enum berth_status plan_ranks(const struct plan_args *args, const struct plan_memory *memory,
-                                    double *part, struct berth_error *error) {
+                                    struct part *part, struct berth_error *error) {
     struct comm *comm = args->comm;
-    const size_t count = (size_t)(comm->size + 2 * comm->host_count);
+    const size_t count = (size_t)(2 * comm->size + 2 * comm->host_count);
     double *values = memory_array_zeroed(count, sizeof *values);
-    const enum berth_status status = share_totals(comm, memory, values, count, error);
+    const enum berth_status status = share_totals(args, memory, values, count, error);
     if (status == BERTH_OK) {
         const struct totals totals = totals_of(comm, values);
         report_ranks(args, &totals);
-        *part = (double)host_need(memory) / totals.needs[comm->host];
+        *part = (struct part){(double)host_need(memory) / totals.needs[comm->host],
+                              device_part(comm, &totals)};
     }
     memory_free(values);
     return status;
@@ -289,9 +313,17 @@ static void add_parts(struct plan_memory *memory, const struct plan_args *args) 
     add_up(memory, args->state->device);
 }
 
-// `part`: this rank's of what the host has.
+static uint64_t part_of(uint64_t available, double part) {
+    return part < 1 ? (uint64_t)((double)available * part) : available;
+}
+
+static void take_part(struct plan_limit_args *limit, struct part part) {
+    limit->host.available = part_of(limit->host.available, part.host);
+    limit->device.available = part_of(limit->device.available, part.device);
+}
+
 static struct plan_limit_args limit_of(const struct plan_args *args,
-                                       const struct plan_memory *memory, double part) {
+                                       const struct plan_memory *memory) {
     struct device *device = args->state->device;
     struct plan_limit_args limit = {.memory = memory,
                                     .state = args->state,
@@ -302,9 +334,6 @@ static struct plan_limit_args limit_of(const struct plan_args *args,
                                     .group = args->group,
                                     .device = {.available = UINT64_MAX}};
     limit.host.available = machine_memory_available(&limit.host.limit);
-    if (part < 1) {
-        limit.host.available = (uint64_t)((double)limit.host.available * part);
-    }
     if (device->memory_available != NULL) {
         limit.device.available = device->memory_available(device, &limit.device.limit);
     }
@@ -314,7 +343,7 @@ static struct plan_limit_args limit_of(const struct plan_args *args,
 enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *total,
                                     struct berth_error *error) {
     struct plan_memory memory;
-    double part = args->processes > 1 ? 1.0 / args->processes : 1;
+    struct part part = {args->processes > 1 ? 1.0 / args->processes : 1, 1};
     enum berth_status status =
         plan_memory_make(&memory, args->state, args->config, args->shape, error);
     if (args->comm != NULL) {
@@ -324,13 +353,14 @@ enum berth_status plan_memory_admit(const struct plan_args *args, uint64_t *tota
     TRY(status);
     add_parts(&memory, args);
     plan_memory_report(&memory, args->log);
+    struct plan_limit_args limit = limit_of(args, &memory); // while no rank has allocated
     if (args->comm != NULL && args->comm->size > 1) {
         TRY(plan_ranks(args, &memory, &part, error));
     }
     if (total != NULL) {
         *total = memory.total;
     }
-    const struct plan_limit_args limit = limit_of(args, &memory, part);
+    take_part(&limit, part);
     return plan_memory_check(&limit, error);
 }
 
@@ -341,8 +371,8 @@ int plan_memory_fits(const struct plan_args *args) {
         return 0;
     }
     add_parts(&memory, args);
-    const struct plan_limit_args limit =
-        limit_of(args, &memory, processes > 1 ? 1.0 / processes : 1);
+    struct plan_limit_args limit = limit_of(args, &memory);
+    take_part(&limit, (struct part){processes > 1 ? 1.0 / processes : 1, 1});
     return find_lack(&limit, &memory).room == NULL;
 }
 
@@ -353,7 +383,7 @@ void plan_memory_advise(const struct plan_args *args, struct berth_error *error)
         return;
     }
     add_parts(&memory, args);
-    const struct plan_limit_args limit = limit_of(args, &memory, 1);
+    const struct plan_limit_args limit = limit_of(args, &memory);
     advise(&limit, advice);
     const size_t used = strlen(error->message);
     snprintf(error->message + used, sizeof error->message - used, "; %s", advice);

@@ -104,10 +104,15 @@ void range_exchange_note(const struct range_exchange *exchange, const struct ber
     }
 }
 
-void range_exchange_done(struct range_exchange *exchange) {
+void range_exchange_end(struct range_exchange *exchange) {
     if (exchange->is_direct) {
         exchange->device->peers_close(exchange->device);
+        exchange->is_direct = 0;
     }
+}
+
+void range_exchange_done(struct range_exchange *exchange) {
+    range_exchange_end(exchange);
     if (exchange->mirror != NULL) {
         exchange->device->pinned_free(exchange->device, exchange->mirror, exchange->mirror_bytes);
     }
@@ -137,16 +142,15 @@ static int is_under_way(const struct range_exchange *exchange, enum kind kind, i
     return 0;
 }
 
-// Elements from..to of a range begin to be copied.
+// Elements from..to of a range begin to be copied. Where there are none, too: the wait for it is
+// one for the uploads from the mirror, which is then written.
 static int64_t fetch(const struct range_exchange *exchange, const struct comm_range *range,
                      int64_t from, int64_t to) {
     struct device *device = exchange->device;
-    const size_t size = dtype_size(range->dtype), skipped = (size_t)(from - range->first) * size;
-    return from == to
-               ? 0
-               : device->fetch_begin(device, (char *)mirror_of(exchange, range->first) + skipped,
-                                     (const char *)range->data + skipped,
-                                     (size_t)(to - from) * size);
+    const int64_t before = from < to ? from - range->first : 0;
+    const size_t size = dtype_size(range->dtype), skipped = (size_t)before * size;
+    return device->fetch_begin(device, (char *)mirror_of(exchange, range->first) + skipped,
+                               (const char *)range->data + skipped, (size_t)(to - from) * size);
 }
 
 static int64_t begin(struct range_exchange *exchange, enum kind kind,

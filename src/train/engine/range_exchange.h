@@ -44,6 +44,9 @@ enum berth_status range_exchange_init(struct range_exchange *exchange, struct co
                                       enum range_exchange_way way, struct berth_error *error);
 // How a GPU's ranges are exchanged, for the log.
 void range_exchange_note(const struct range_exchange *exchange, const struct berth_log *log);
+// Closes the GPUs' exchange, once all that was begun is done or a rank is lost: before the
+// communicator is closed, which is asked for lost ranks.
+void range_exchange_end(struct range_exchange *exchange);
 void range_exchange_done(struct range_exchange *exchange);
 
 // As in core/comm.h, of ranges in the device's memory. `starts` must remain until a wait.
