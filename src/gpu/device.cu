@@ -62,8 +62,8 @@ enum berth_status gpu_status(struct device *dev, struct berth_error *error) {
 static void *memory_new_zeroed(struct device *dev, size_t bytes) {
     struct gpu *gpu = gpu_of(dev);
     void *block;
-    if (gpu_memory_new(&block, bytes > 0 ? bytes : 1).code !=
-        0) { // NULL where nothing is asked for
+    const size_t asked = bytes > 0 ? bytes : 1; // a block of no bytes is NULL, as is a failure
+    if (gpu_memory_new(&block, asked).code != 0) {
         return NULL;
     }
     gpu_fail(gpu, "zeroing memory", gpu_zero(block, bytes, gpu->stream));
