@@ -300,6 +300,8 @@ enum berth_status cli_put_json(struct json_line *line, struct berth_error *error
 // line.
 void cli_print_pack(const struct berth_pack_result *result);
 void cli_put_pack(struct json_line *line, const char *key, const struct berth_pack_result *result);
+// Flushes standard output before the end; cli_flush says if that failed.
+void cli_flush_early(void);
 // Flushes standard output. A closed pipe is not an error; a full disk is.
 enum berth_status cli_flush(struct berth_error *error);
 

@@ -62,10 +62,10 @@ void cli_guard_output(void) {
 }
 
 void cli_style(const char *sequence) {
-    fflush(stdout);
+    cli_flush_early();
     guard.is_own = 1;
     fputs(sequence, stdout);
-    fflush(stdout);
+    cli_flush_early();
     guard.is_own = 0;
 }
 

@@ -17,11 +17,19 @@
 
 #define MESSAGE_SIZE 4096
 
+static int first_failure; // errno of the first failed write before cli_flush
+
+void cli_flush_early(void) {
+    if (fflush(stdout) != 0 && first_failure == 0) {
+        first_failure = errno;
+    }
+}
+
 // `kind` is written unchanged, the message escaped.
 static void put_message(const char *kind, const char *message) {
     char shown[MESSAGE_SIZE];
     terminal_escape(shown, sizeof shown, message, "");
-    fflush(stdout);
+    cli_flush_early();
     fprintf(stderr, "berth: %s%s\n", kind, shown);
 }
 
@@ -101,8 +109,6 @@ enum berth_status cli_read(const char *path, char **bytes, size_t *length,
     }
     return file_read(path, READ_LIMIT, bytes, length, error);
 }
-
-static int first_failure; // errno of the first failed line of JSON
 
 enum berth_status cli_put_json(struct json_line *line, struct berth_error *error) {
     json_line_end(line);

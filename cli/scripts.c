@@ -364,9 +364,7 @@ static enum berth_status take_file(struct cli_call *call, const char *row, const
 
 // Whether the file of weights has no configuration beside it.
 static int lies_alone(const char *path) {
-    const char *slash = strrchr(path, '/');
-    char *folder =
-        slash == NULL ? memory_string(".") : memory_string_of(path, (size_t)(slash - path) + 1);
+    char *folder = file_parent(path);
     int alone = folder != NULL && file_exists(path) && file_in(folder, configurations) == NULL;
     memory_free(folder);
     return alone;

@@ -7,6 +7,7 @@
 #include "core/json_line.h"
 #include "core/number.h"
 #include "core/terminal.h"
+#include "core/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,14 +56,14 @@ static void put_rule(const struct show *show, const char *title) {
 
 static void put_title(const struct show *show, const struct berth_sample *sample) {
     char title[256];
-    int room = show->width > 60 ? show->width / 3 : 0;
+    const size_t third = show->width > 60 ? (size_t)show->width / 3 : 0;
+    const size_t room = third < 200 ? third : 200;
     if (show->scores_first) {
         number_format(title, sizeof title, "{'exact_match': %.1f, 'f1': %.1f}",
                       100.0 * sample->exact_match, 100.0 * sample->f1);
     } else {
         snprintf(title, sizeof title, "Example %lld%s%.*s", (long long)sample->index,
-                 room > 0 && *sample->title != '\0' ? " · " : "", room,
-                 room > 0 ? sample->title : "");
+                 room > 0 && *sample->title != '\0' ? " · " : "", UTF8_SHOWN(sample->title, room));
     }
     put_rule(show, title);
 }

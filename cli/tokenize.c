@@ -76,7 +76,7 @@ static enum berth_status put_line(struct job *job, const char *text, size_t leng
     putc_unlocked('\n', stdout);
     berth_tokens_free(tokens);
     if (job->flush) {
-        fflush(stdout);
+        cli_flush_early();
     }
     return BERTH_OK;
 }

@@ -2,9 +2,9 @@
 // Fuzzes the reader of the feature cache: a byte of settings (bit 0: labels, bit 1: Keras's rules,
 // bit 2: the end exclusive, bit 3: a vocabulary of more than 65,536 tokens, bit 4: the bytes are
 // used unchanged), the number of the allocation that fails, then a file. Unless bit 4 is set, the
-// labels' flag, the key and the checksum are corrected, so that the fuzzer gets past them. Every
-// number of an accepted file must stay within its array and its context.
-#include "data/squad/squad_cache.h"
+// version, the labels' flag, the key and the checksum are corrected, so that the fuzzer gets past
+// them. Every number of an accepted file must stay within its array and its context.
+#include "data/squad/squad_cache_file.h"
 #include "format/checksum/crc32c.h"
 #include "input.h"
 
@@ -27,6 +27,7 @@ static void make_right(uint8_t *file, size_t size, int labels) {
     if (size < 100) {
         return;
     }
+    put_u32(file + 8, CACHE_VERSION);
     put_u32(file + 12, (uint32_t)labels);
     memset(file + 16, 0, 32);
     put_u32(file + size - 4, crc32c(0, file, size - 4));

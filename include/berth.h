@@ -568,9 +568,10 @@ struct berth_answer {
 int64_t berth_model_max_length(const struct berth_model *model);
 
 /* Answers a question from a context. Fills answers[0 .. *count), best first, at most `capacity` of
- * them; free them with berth_answers_free. With version_2_with_negative, null_score_diff_threshold
- * decides whether the first is "no answer". A question without words is BERTH_USAGE, a context
- * without words BERTH_BAD_DATA. */
+ * them; free them with berth_answers_free. They are the best of all spans of the context that
+ * max_answer_length allows; the candidates are n_best_size, or `capacity` if that is more. With
+ * version_2_with_negative, null_score_diff_threshold decides whether the first is "no answer". A
+ * question without words is BERTH_USAGE, a context without words BERTH_BAD_DATA. */
 enum berth_status berth_model_answer(const struct berth_model *model, const char *question,
                                      const char *context, struct berth_answer *answers,
                                      size_t capacity, size_t *count, struct berth_error *error);

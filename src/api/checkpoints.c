@@ -3,6 +3,7 @@
 #include "api/arguments.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "format/containers/containers.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/hdf5/hdf5.h"
@@ -77,7 +78,7 @@ static int is_container(const char *name) {
     static const char *const endings[] = {".safetensors", ".index", ".bin", ".pt"};
     int found = 0;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        found |= tensor_path_ends(name, endings[i]);
+        found |= name_has_ending(name, endings[i]);
     }
     return found && strcmp(name, "training_args.bin") != 0;
 }

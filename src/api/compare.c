@@ -196,17 +196,6 @@ static enum berth_status compare_numbers(struct comparing *comparing, const stru
     return BERTH_OK;
 }
 
-static void print_shape(char *text, size_t size, const struct weight *weight) {
-    size_t used = (size_t)snprintf(text, size, "[");
-    for (int i = 0; i < weight->rank && used < size; i++) {
-        used += (size_t)snprintf(text + used, size - used, "%s%lld", i > 0 ? ", " : "",
-                                 (long long)weight->shape[i]);
-    }
-    if (used < size) {
-        snprintf(text + used, size - used, "]");
-    }
-}
-
 static int same_shape(const struct weight *a, const struct weight *b) {
     return a->rank == b->rank &&
            memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
@@ -218,8 +207,8 @@ static int remark_on(const struct weight *a, const struct weight *b, char *remar
     if (a == NULL || b == NULL) {
         snprintf(remark, size, "only in %s", a != NULL ? "A" : "B");
     } else if (!same_shape(a, b)) {
-        print_shape(shapes[0], sizeof shapes[0], a);
-        print_shape(shapes[1], sizeof shapes[1], b);
+        tensor_print_shape(shapes[0], sizeof shapes[0], a->shape, a->rank);
+        tensor_print_shape(shapes[1], sizeof shapes[1], b->shape, b->rank);
         snprintf(remark, size, "shapes %s and %s", shapes[0], shapes[1]);
     } else if (a->entry->dtype == TENSOR_OTHER || b->entry->dtype == TENSOR_OTHER) {
         snprintf(remark, size, "types %s and %s", a->entry->dtype_name, b->entry->dtype_name);

@@ -135,9 +135,7 @@ static enum berth_status refuse_names(const struct convert_target *target, const
                                       struct berth_error *error) {
     char known[64] = "";
     for (int i = 0; i < CONVERT_NAMES_MAX && target->names[i].name != NULL; i++) {
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                 target->names[i].name);
+        words_add(known, sizeof known, target->names[i].name);
     }
     const char *other = NULL;
     for (size_t i = 0; i < convert_target_count && other == NULL; i++) {
@@ -176,7 +174,8 @@ static void note_left_out(const struct conversion *conversion) {
     }
     if (weights->dropped > 0) {
         log_note(&conversion->log,
-                 "left out, not part of the model: %zu tensor%s of an optimizer or trainer",
+                 "left out, not part of the model: %zu tensor%s of an optimizer, a trainer or "
+                 "quantized activations",
                  weights->dropped, number_ending((int64_t)weights->dropped));
     }
     if (weights->padding_rows > 0 && conversion->names->vocab_multiple == 0) {
@@ -245,6 +244,7 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
     TRY(weights_open(&conversion->weights, conversion->input, conversion->config.vocab_size,
                      error));
     conversion->config.pre_layer_norm |= weights_are_pre_layer_norm(&conversion->weights);
+    TRY(folder_check_body(&conversion->weights, &conversion->config, error));
     if (conversion->names == NULL) {
         conversion->names = usual_names(conversion);
     }
@@ -424,7 +424,7 @@ static enum berth_status write_folder(const struct conversion *conversion,
     TRY(copy_companions(conversion, error));
     TRY(write_vocabulary(conversion, error));
     TRY(write_configs(conversion, error));
-    if (conversion->target->has_modules) {
+    if (conversion->target->keeps) {
         TRY(sentence_copy(conversion->input, conversion->folder, error));
     }
     return conversion->target->write(conversion, error);
@@ -445,11 +445,7 @@ static enum berth_status write_and_publish(struct conversion *conversion, const 
     if (temporary == NULL) {
         return file_no_path(error);
     }
-    int length = (int)strlen(output);
-    while (length > 1 && output[length - 1] == '/') {
-        length--;
-    }
-    snprintf(temporary, size, "%.*s.%ld.0.tmp", length, output, (long)getpid());
+    snprintf(temporary, size, "%.*s.%ld.0.tmp", (int)path_length(output), output, (long)getpid());
     conversion->folder = temporary;
     enum berth_status status = write_folder(conversion, error);
     if (status == BERTH_OK) {
@@ -475,9 +471,7 @@ static enum berth_status find_target(const char *name, const struct convert_targ
             *target = &convert_targets[i];
             return BERTH_OK;
         }
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                 convert_targets[i].name);
+        words_add(known, sizeof known, convert_targets[i].name);
     }
     return error_set(error, BERTH_USAGE, "unknown format \"%s\"; expected one of: %s", name, known);
 }

@@ -71,16 +71,10 @@ static enum berth_status write_onnx(const struct conversion *conversion,
 
 // The folder's own name, or "bert" if it has none.
 static void name_model(const char *folder, char *name, size_t size) {
-    size_t end = strlen(folder);
-    while (end > 0 && folder[end - 1] == '/') {
-        end--;
-    }
-    size_t begin = end;
-    while (begin > 0 && folder[begin - 1] != '/') {
-        begin--;
-    }
-    int dots = strspn(folder + begin, ".") >= end - begin;
-    snprintf(name, size, "%.*s", dots ? 4 : (int)(end - begin), dots ? "bert" : folder + begin);
+    size_t length;
+    const char *own = path_name_trimmed(folder, &length);
+    int dots = strspn(own, ".") >= length;
+    snprintf(name, size, "%.*s", dots ? 4 : (int)length, dots ? "bert" : own);
 }
 
 // llama.cpp's number for the pooling of a sentence-transformers folder; 0 for another folder, or if
@@ -245,7 +239,6 @@ const struct convert_target convert_targets[] = {
      .dtypes = KEPT_TYPES,
      .names = {{HUGGINGFACE}},
      .unties = 1,
-     .has_modules = 1,
      .reader = "transformers",
      .write = convert_to_hf},
     {.name = "int8",
@@ -254,14 +247,12 @@ const struct convert_target convert_targets[] = {
      .retypes = 1,
      .names = {{HUGGINGFACE}},
      .unties = 1,
-     .has_modules = 1,
      .reader = "transformers",
      .write = convert_to_int8},
     {.name = "torch",
      .keeps = 1,
      .dtypes = KEPT_TYPES,
      .names = {{HUGGINGFACE}},
-     .has_modules = 1,
      .write = convert_to_torch},
     {.name = "tensorflow",
      .keeps = 1,

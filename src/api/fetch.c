@@ -98,7 +98,7 @@ static enum berth_status find_folders(struct fetch *fetch, struct berth_error *e
     if (fetch->repo == NULL) {
         return fetch_no_memory(error);
     }
-    const char *folder = strrchr(fetch->repo, '/') + 1;
+    const char *folder = path_name(fetch->repo);
     char *all = path_join(fetch->root, ".locks");
     fetch->locks = all != NULL ? path_join(all, folder) : NULL;
     memory_free(all);

@@ -2,7 +2,7 @@
 // Fetches a repository of the hub: selects the files and the token.
 #include "api/fetching.h"
 #include "api/model_files.h"
-#include "core/file_partial.h"
+#include "core/file.h"
 #include "core/memory.h"
 #include "net/hub.h"
 
@@ -77,8 +77,8 @@ static enum berth_status pick(const struct fetch *fetch, const struct hub_listin
                                  patterns != NULL ? patterns : "");
 }
 
-static enum berth_status check_room(const struct fetch *fetch, const struct hub_listing *listing,
-                                    const unsigned char *taken, struct berth_error *error) {
+static void check_room(const struct fetch *fetch, const struct hub_listing *listing,
+                       const unsigned char *taken) {
     uint64_t needed = 0, room = dir_free_bytes(fetch->repo);
     for (size_t i = 0; i < listing->count; i++) {
         needed += taken[i] ? (uint64_t)listing->files[i].size : 0;
@@ -88,7 +88,6 @@ static enum berth_status check_room(const struct fetch *fetch, const struct hub_
         log_warning(&fetch->net.log, "%s needs up to %llu bytes in %s, where %llu are free",
                     fetch->name, (unsigned long long)needed, fetch->repo, (unsigned long long)room);
     }
-    return BERTH_OK;
 }
 
 static enum berth_status fetch_file(const struct fetch *fetch, const struct hub *hub,
@@ -118,7 +117,7 @@ static enum berth_status fetch_listing(struct fetch *fetch, const struct hub *hu
                                        const unsigned char *taken, struct snapshot_file *files,
                                        struct berth_error *error) {
     size_t count = 0;
-    TRY(check_room(fetch, listing, taken, error));
+    check_room(fetch, listing, taken);
     for (size_t i = 0; i < listing->count; i++) {
         if (taken[i]) {
             const struct hub_file *file = &listing->files[i];

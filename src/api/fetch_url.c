@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fetches URLs, and the data sets whose URLs and digests are known.
 #include "api/fetching.h"
-#include "core/file_partial.h"
+#include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "format/hub/hub_blob.h"
 #include "format/hub/hub_cache.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -16,10 +16,6 @@
 
 // --- URLs ---------------------------------------------------------------------------------------
 
-static int hex_value(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10 : -1;
-}
-
 // The last component of the URL's path, decoded; "download" if that is not a file name.
 static void url_file_name(const char *url, char name[NAME_LIMIT]) {
     const char *path = strchr(strstr(url, "://") + 3, '/');
@@ -28,11 +24,9 @@ static void url_file_name(const char *url, char name[NAME_LIMIT]) {
         first--;
     }
     for (size_t i = first; i < length && used + 1 < NAME_LIMIT; i++) {
-        int escaped = path[i] == '%' && i + 2 < length && hex_value(path[i + 1]) >= 0 &&
-                      hex_value(path[i + 2]) >= 0;
-        name[used++] =
-            (char)(escaped ? hex_value(path[i + 1]) * 16 + hex_value(path[i + 2]) : path[i]);
-        i += escaped ? 2 : 0;
+        const int escaped = percent_byte(path + i, length - i);
+        name[used++] = (char)(escaped >= 0 ? escaped : path[i]);
+        i += escaped >= 0 ? 2 : 0;
     }
     name[used] = '\0';
     if (!hub_is_safe_path(name) || strchr(name, '/') != NULL) {

@@ -2,7 +2,6 @@
 #include "api/fetching.h"
 
 #include "core/file.h"
-#include "core/file_partial.h"
 #include "core/memory.h"
 #include "format/hub/hub_cache.h"
 

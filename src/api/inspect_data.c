@@ -2,12 +2,9 @@
 // Inspects files of pre-training instances: reads, and thereby checks, every row.
 #include "api/arguments.h"
 #include "core/file.h"
-#include "core/memory.h"
+#include "core/words.h"
 #include "data/pretraining/pretraining_file.h"
 #include "format/hdf5/hdf5.h"
-#include "format/tensors/tensor_file.h"
-
-#include <string.h>
 
 static void add_instances(struct berth_data_info *info, const struct instances *read) {
     info->files++;
@@ -70,28 +67,14 @@ static enum berth_status add_file(const char *path, struct berth_data_info *info
                                   struct berth_error *error) {
     int is_hdf5;
     TRY(hdf5_recognise(path, &is_hdf5, error));
-    if (is_hdf5 || tensor_path_ends(path, ".hdf5") || tensor_path_ends(path, ".h5")) {
+    if (is_hdf5 || name_has_ending(path, ".hdf5") || name_has_ending(path, ".h5")) {
         return add_hdf5(path, info, error);
     }
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
-    return pretraining_is_file(name) ? add_tfrecord(path, info, error) : BERTH_OK;
+    return pretraining_is_file(path_name(path)) ? add_tfrecord(path, info, error) : BERTH_OK;
 }
 
-static enum berth_status add_folder(const char *folder, struct berth_data_info *info,
-                                    struct berth_error *error) {
-    char **names;
-    TRY(dir_list(folder, &names, error));
-    enum berth_status status = BERTH_OK;
-    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        if (pretraining_is_file(names[i])) {
-            char *path = path_join(folder, names[i]);
-            status = path != NULL ? add_file(path, info, error) : file_no_path(error);
-            memory_free(path);
-        }
-    }
-    memory_free(names);
-    return status;
+static enum berth_status add_member(const char *path, void *context, struct berth_error *error) {
+    return pretraining_is_file(path_name(path)) ? add_file(path, context, error) : BERTH_OK;
 }
 
 enum berth_status berth_inspect_data(const char *path, struct berth_data_info *info,
@@ -101,5 +84,5 @@ enum berth_status berth_inspect_data(const char *path, struct berth_data_info *i
     *info = (struct berth_data_info){0};
     REQUIRE(path, error);
     TRY(path_need(path, "a file or a folder to inspect", error));
-    return dir_exists(path) ? add_folder(path, info, error) : add_file(path, info, error);
+    return dir_exists(path) ? dir_each(path, add_member, info, error) : add_file(path, info, error);
 }

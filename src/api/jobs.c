@@ -4,26 +4,25 @@
 #include "api/save_formats.h"
 #include "core/launcher.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "metrics/squad_metrics.h"
 #include "train/inference/predict.h"
 #include "train/job/workers.h"
 #include "train/settings/deepspeed.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static enum berth_status find_task(const char *name, const struct task **task,
                                    struct berth_error *error) {
     char names[256] = "";
-    size_t used = 0;
+    *task = NULL;
     for (size_t i = 0; i < task_count; i++) {
         if (strcmp(tasks[i]->name, name) == 0) {
             *task = tasks[i];
             return BERTH_OK;
         }
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
-                                 tasks[i]->name);
+        words_add(names, sizeof names, tasks[i]->name);
     }
     return error_set(error, BERTH_USAGE, "unknown task \"%s\"; expected one of %s", name, names);
 }

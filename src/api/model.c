@@ -27,6 +27,7 @@ static enum berth_status load(void *handle, const struct inference_source *sourc
                        source->log, error));
     TRY(squad_input_feature_options(config, &model->features, error));
     model->answers = squad_input_answer_options(config);
+    model->answers.all_spans = 1;
     inference_set_extent(inference);
     return inference_load(inference, source->log, error);
 }
@@ -115,7 +116,7 @@ static enum berth_status make_features(const struct berth_model *model,
                                        const struct berth_question *question, struct asked *asked,
                                        struct berth_error *error) {
     TRY(check_question(question, error));
-    asked->example = (struct squad_example){.id = "question",
+    asked->example = (struct squad_example){.id = question->question, // for messages
                                             .title = "",
                                             .question = question->question,
                                             .context = question->context,
@@ -162,6 +163,11 @@ static enum berth_status copy_answers(const struct squad_result *result, size_t 
 static struct squad_answer_options options_of(const struct berth_model *model,
                                               const struct berth_question *question) {
     struct squad_answer_options options = model->answers;
+    const size_t most =
+        question->capacity < SQUAD_N_BEST_MOST ? question->capacity : SQUAD_N_BEST_MOST;
+    if ((size_t)options.n_best_size < most) {
+        options.n_best_size = (int64_t)most;
+    }
     if (question->max_answer_length > 0) {
         options.max_answer_length = question->max_answer_length;
     }
@@ -322,9 +328,7 @@ enum berth_status berth_model_answer(const struct berth_model *model, const char
         .question = question, .context = context, .capacity = capacity, .with_no_answer = -1};
     struct berth_answers found;
     TRY(berth_model_answer_many(model, &asked, 1, &found, error));
-    if (found.error.status != BERTH_OK) {
-        return error_set(error, found.error.status, "%s", found.error.message);
-    }
+    TRY(error_copy(error, &found.error));
     for (; *count < found.count; ++*count) {
         answers[*count] = found.answers[*count];
     }

@@ -6,8 +6,8 @@
 #include "berth.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "format/json/json.h"
-#include "format/tensors/tensor_file.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -20,18 +20,12 @@
 
 static const char *const configurations[] = {"config.json", "bert_config.json"};
 
-static const struct {
-    const char *name;
-    enum model_file role;
-} companions[] = {{"tokenizer.json", MODEL_FILE_WANTED},
-                  {"tokenizer_config.json", MODEL_FILE_WANTED},
-                  {"special_tokens_map.json", MODEL_FILE_WANTED},
-                  {"added_tokens.json", MODEL_FILE_WANTED},
-                  // Files of sentence-transformers, which describe the embeddings.
-                  {"modules.json", MODEL_FILE_WANTED},
-                  {"sentence_bert_config.json", MODEL_FILE_WANTED},
-                  {"config_sentence_transformers.json", MODEL_FILE_WANTED},
-                  {"[0-9]_*/config.json", MODEL_FILE_WANTED}};
+// Fetched if they exist.
+static const char *const companions[] = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+    // Files of sentence-transformers, which describe the embeddings.
+    "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json",
+    "[0-9]_*/config.json"};
 
 // A set of weights exists if a file matches its first pattern.
 static const char *const weights[][PATTERNS_MAX] = {
@@ -87,7 +81,7 @@ enum berth_status model_files_pick(const char *const *names, size_t count, enum 
         configs += mark(&all, configurations[i], MODEL_FILE_NEEDED, roles);
     }
     for (size_t i = 0; i < COUNT(companions); i++) {
-        mark(&all, companions[i].name, companions[i].role, roles);
+        mark(&all, companions[i], MODEL_FILE_WANTED, roles);
     }
     if (mark(&all, "vocab.txt", MODEL_FILE_NEEDED, roles) == 0) {
         mark(&all, "tokenizer.json", MODEL_FILE_NEEDED, roles);
@@ -192,8 +186,8 @@ enum berth_status model_files_check(const struct hub_snapshot *snapshot, const c
 
 // A file of weights that is not there, as a user may name it: "model.safetensors".
 static int names_weights(const char *id) {
-    return tensor_path_ends(id, ".safetensors") || tensor_path_ends(id, ".bin") ||
-           tensor_path_ends(id, ".pt");
+    return name_has_ending(id, ".safetensors") || name_has_ending(id, ".bin") ||
+           name_has_ending(id, ".pt");
 }
 
 static enum berth_status find_in_cache(const char *id, char **path, struct berth_error *error) {

@@ -11,7 +11,7 @@
 #include "data/stages/pack_stage.h"
 #include "data/stages/shard_stage.h"
 #include "data/stages/stage_work.h"
-#include "data/wikipedia/wikipedia.h"
+#include "data/wikipedia/wikipedia_state.h"
 #include "format/checksum/digest.h"
 #include "train/engine/inputs.h"
 #include "train/machine/machine.h"
@@ -180,31 +180,21 @@ static enum berth_status make_text(struct job *job, struct berth_prepare_stage *
 
 // --- shards -------------------------------------------------------------------------------------
 
-// Incomplete output of an earlier run must not be taken for complete. `remedy` says what to run
-// first.
-static enum berth_status check_complete(const char *folder, const char *manifest,
-                                        const char *remedy, struct berth_error *error) {
-    char *path = path_join(folder, manifest);
+// Incomplete output of an earlier run must not be taken for complete, nor what has lost a part
+// since.
+static enum berth_status check_text(int is_ours, const char *folder, struct berth_error *error) {
+    static const char remedy[] = "run the stage \"text\" first, until it is complete";
+    char *path = path_join(folder, TEXT_MANIFEST);
     json *state = NULL;
-    if (path == NULL) {
-        return file_no_path(error);
+    enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
+    // Without the manifest another program wrote the text.
+    if (status == BERTH_OK && (is_ours || file_exists(path))) {
+        status = stage_read_complete(path, remedy, &state, error);
+        status = status == BERTH_OK ? wikipedia_state_check(folder, state, remedy, error) : status;
     }
-    enum berth_status status = stage_read_complete(path, remedy, &state, error);
     json_free(state);
     memory_free(path);
     return status;
-}
-
-static enum berth_status check_text(int is_ours, const char *folder, struct berth_error *error) {
-    char *state = path_join(folder, TEXT_MANIFEST);
-    if (state == NULL) {
-        return file_no_path(error);
-    }
-    is_ours |= file_exists(state); // otherwise another program wrote the text
-    memory_free(state);
-    return is_ours ? check_complete(folder, TEXT_MANIFEST,
-                                    "run the stage \"text\" first, until it is complete", error)
-                   : BERTH_OK;
 }
 
 // Accepts the folder that the stage text writes, or its parent.
@@ -312,7 +302,8 @@ static struct instance_stage instance_stage_of(const struct job *job) {
                     .short_seq_prob = config->short_seq_prob,
                     .seed = (uint64_t)config->seed,
                     .python = strcmp(config->rng, "python") == 0,
-                    .whole_word = config->whole_word_mask},
+                    .whole_word = config->whole_word_mask,
+                    .stop = job->stop},
         .tfrecord = strcmp(config->format, "tfrecord") == 0,
         .follows_name = !option_is_given(config, option_find("format")),
         .threads = job->threads,
@@ -339,6 +330,9 @@ static enum berth_status make_instances(struct job *job, struct berth_prepare_st
         log_warning(job->log, "shards without an instance, which have no file: %lld",
                     (long long)stage.empty);
     }
+    if (status == BERTH_OK) {
+        instance_texts_warn(&stage.texts, stage.statistics, job->log);
+    }
     memory_free(stage.statistics);
     return status;
 }
@@ -353,6 +347,7 @@ static enum berth_status make_files(struct job *job, char **outputs, struct bert
             : error_no_memory(error, sizeof *stage.statistics, "statistics");
     if (status == BERTH_OK) {
         take_statistics(job, stage.statistics);
+        instance_texts_warn(&stage.texts, stage.statistics, job->log);
     }
     memory_free(stage.statistics);
     return status;
@@ -379,6 +374,19 @@ static enum berth_status run_pack_stage(struct pack_stage *stage, const struct b
     return status;
 }
 
+static enum berth_status check_instances(const struct job *job, struct berth_error *error) {
+    char *path = path_join(job->instances, INSTANCE_MANIFEST);
+    json *state = NULL;
+    const enum berth_status status =
+        path != NULL
+            ? stage_read_complete(path, "run the stage \"hdf5\" first, until it is complete",
+                                  &state, error)
+            : file_no_path(error);
+    json_free(state);
+    memory_free(path);
+    return status;
+}
+
 static enum berth_status make_packs(struct job *job, struct berth_prepare_stage *done,
                                     struct berth_error *error) {
     struct pack_stage stage = {.input = job->instances,
@@ -386,11 +394,7 @@ static enum berth_status make_packs(struct job *job, struct berth_prepare_stage 
                                .seed = (uint64_t)job->config.seed,
                                .threads = job->threads,
                                .comm = job->comm};
-    TRY(stage_settle_input(job->comm,
-                           check_complete(job->instances, INSTANCE_MANIFEST,
-                                          "run the stage \"hdf5\" first, until it is complete",
-                                          error),
-                           error));
+    TRY(stage_settle_input(job->comm, check_instances(job, error), error));
     TRY(run_pack_stage(&stage, job->log, job->stop, &job->result->pack, error));
     done->bytes = job->result->pack.tokens * (int64_t)sizeof(int32_t);
     return BERTH_OK;
@@ -429,6 +433,36 @@ static enum berth_status check_is_there(const char *path, struct berth_error *er
     return path == NULL ? BERTH_OK : path_need(path, "a text, or a folder of texts", error);
 }
 
+// All files of an input folder are read as text, also those that Berth would write to it.
+static enum berth_status check_apart(const char *output, const char *input,
+                                     struct berth_error *error) {
+    if (output == NULL || input == NULL || !dir_exists(input)) {
+        return BERTH_OK;
+    }
+    const size_t length = dir_existing(output);
+    char *there = length > 0 ? memory_string_of(output, length) : memory_string(".");
+    const int is_inside = there != NULL && file_lies_in(there, input);
+    memory_free(there);
+    return !is_inside ? BERTH_OK
+                      : error_set(error, BERTH_CANT_CREATE,
+                                  "the output %s is in the input folder %s, whose files are all "
+                                  "read as text; choose an output elsewhere",
+                                  output, input);
+}
+
+static enum berth_status check_folders(const struct job *job, struct berth_error *error) {
+    const struct berth_prepare_input *input = job->input;
+    const char *const outputs[] = {input->wikipedia != NULL ? job->text : NULL, job->shards,
+                                   job->instances, job->packs};
+    for (size_t i = 0; job->wanted[SHARDS] && i < sizeof outputs / sizeof *outputs; i++) {
+        TRY(check_apart(outputs[i], input->books, error));
+        for (size_t j = 0; j < input->text_count; j++) {
+            TRY(check_apart(outputs[i], input->texts[j], error));
+        }
+    }
+    return BERTH_OK;
+}
+
 // Checks the input of later stages first, before hours of work in earlier ones.
 static enum berth_status check_stages(const struct job *job, struct berth_error *error) {
     const struct berth_prepare_input *input = job->input;
@@ -446,13 +480,8 @@ static enum berth_status check_stages(const struct job *job, struct berth_error 
             return error_prefix(error, status, "%s", job->config.vocab_file);
         }
     }
-    if (job->wanted[PACK] && job->config.max_seq_length > PACKING_LENGTH_MAX) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "max_seq_length: expected at most %d, the longest row that the stage pack "
-                         "writes, found %lld",
-                         PACKING_LENGTH_MAX, (long long)job->config.max_seq_length);
-    }
-    return BERTH_OK;
+    const struct instance_options options = instance_stage_of(job).options;
+    return job->wanted[PACK] ? pack_stage_check(&options, error) : BERTH_OK;
 }
 
 // All that a rank does alone.
@@ -462,7 +491,8 @@ static enum berth_status begin(struct job *job, struct berth_error *error) {
     take_defaults(job);
     TRY(open_tokenizer(job, error));
     TRY(check_stages(job, error));
-    return name_folders(job, error);
+    TRY(name_folders(job, error));
+    return check_folders(job, error);
 }
 
 // A file that is named twice would lose half of its instances.
@@ -471,7 +501,7 @@ static enum berth_status check_outputs(const struct job *job, char **outputs,
     for (size_t i = 0; outputs[i] != NULL; i++) {
         TRY(file_check_output(outputs[i], job->config.vocab_file, error));
         for (size_t k = 0; k < i; k++) {
-            if (strcmp(outputs[k], outputs[i]) == 0) {
+            if (path_is_same(outputs[k], outputs[i])) {
                 return error_set(error, BERTH_USAGE, "output_file: %s is named twice", outputs[i]);
             }
         }

@@ -298,9 +298,7 @@ enum berth_status berth_tag(const struct berth_tagger *tagger, const char *text,
     REQUIRE(tagger, error);
     REQUIRE(text, error);
     TRY(berth_tag_many(tagger, &text, 1, tags, &own, error));
-    return own.error.status == BERTH_OK
-               ? BERTH_OK
-               : error_set(error, own.error.status, "%s", own.error.message);
+    return error_copy(error, &own.error);
 }
 
 int64_t berth_tagger_max_length(const struct berth_tagger *tagger) {

@@ -19,6 +19,25 @@ struct job {
     struct string_index pieces;
 };
 
+// The output is none of the files that are read, also of a folder's.
+static enum berth_status check_apart(const struct job *job, enum corpus_form form,
+                                     const char *const *paths, size_t path_count,
+                                     struct berth_error *error) {
+    struct corpus *corpus;
+    size_t files;
+    if (path_count == 0) {
+        return BERTH_OK;
+    }
+    TRY(corpus_open(form, paths, path_count, &corpus, error));
+    const char *const *names = corpus_files(corpus, &files);
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; i < files && status == BERTH_OK; i++) {
+        status = file_check_output(job->settings->output, names[i], error);
+    }
+    corpus_close(corpus);
+    return status;
+}
+
 static enum berth_status check(const struct job *job, struct berth_error *error) {
     const struct berth_vocab_settings *settings = job->settings;
     if (settings->text_count == 0 && settings->extracted == NULL) {
@@ -36,7 +55,9 @@ static enum berth_status check(const struct job *job, struct berth_error *error)
     struct file_writer writer; // check that the output can be created before hours of counting
     TRY(file_writer_open(&writer, settings->output, error));
     file_writer_abort(&writer);
-    return BERTH_OK;
+    TRY(check_apart(job, CORPUS_TEXT, settings->texts, settings->text_count, error));
+    return check_apart(job, CORPUS_EXTRACTED, &settings->extracted, settings->extracted != NULL,
+                       error);
 }
 
 static enum berth_status count(struct job *job, enum corpus_form form, const char *const *paths,

@@ -397,8 +397,7 @@ static void forecast_sum(struct comm *comm, double *values, size_t count) {
 }
 
 static enum berth_status forecast_status(struct comm *comm, struct berth_error *error) {
-    const struct berth_error *own = &forecast_of(comm)->error;
-    return own->status == BERTH_OK ? BERTH_OK : error_set(error, own->status, "%s", own->message);
+    return error_copy(error, &forecast_of(comm)->error);
 }
 
 static enum berth_status forecast_agree(struct comm *comm, enum berth_status own, int *stop,

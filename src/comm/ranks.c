@@ -379,9 +379,8 @@ static enum berth_status open_ranks(struct ranks *ranks, const struct comm_setti
     ranks->comm.host_bytes = memory.host;
     ranks->comm.reduce_bytes = memory.reduce;
     ranks->comm.gather_bytes = memory.gather;
-    TRY(ranks_agree(&ranks->comm, status, &stop, &own) == BERTH_OK
-            ? BERTH_OK
-            : error_set(error, own.status, "%s", own.message));
+    TRY(ranks_agree(&ranks->comm, status, &stop, &own) == BERTH_OK ? BERTH_OK
+                                                                   : error_copy(error, &own));
     atomic_store(&ranks->calls.courier.sent, 0);
     atomic_store(&ranks->agreements.courier.sent, 0);
     return BERTH_OK;

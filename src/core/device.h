@@ -67,8 +67,7 @@ enum activation {
 enum similarity_loss {
     SIMILARITY_COSINE,            // (a . b - target)^2
     SIMILARITY_TRIPLET_EUCLIDEAN, // max(0, d(a, b) - d(a, c) + margin), d(u, v) = |u - v + 1e-6|
-    SIMILARITY_TRIPLET_COSINE,    // the same with d(u, v) = 1 - u . v
-    SIMILARITY_LOSSES
+    SIMILARITY_TRIPLET_COSINE     // the same with d(u, v) = 1 - u . v
 };
 
 static inline int64_t similarity_texts(enum similarity_loss loss) {

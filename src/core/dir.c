@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define DEPTH_LIMIT 32 // of trees to remove or sync
@@ -173,25 +174,11 @@ enum berth_status dir_make_parent(const char *path, struct berth_error *error) {
     return status;
 }
 
-// The length of the parent of path[0, length), without trailing slashes except the root's.
-static size_t length_above(const char *path, size_t length) {
-    while (length > 0 && path[length - 1] == '/') {
-        length--;
-    }
-    while (length > 0 && path[length - 1] != '/') {
-        length--;
-    }
-    while (length > 1 && path[length - 1] == '/') {
-        length--;
-    }
-    return length;
-}
-
 size_t dir_existing(const char *path) {
     size_t length = strlen(path);
     char *at = memory_string(path);
     while (at != NULL && length > 0 && !dir_exists(at)) {
-        length = length_above(at, length);
+        length = path_parent_length(at, length);
         at[length] = '\0';
     }
     memory_free(at);
@@ -202,7 +189,7 @@ void dir_remove_created(const char *path, size_t kept) {
     size_t length = strlen(path);
     char *at = memory_string(path);
     while (at != NULL && length > kept && (CALL(rmdir(at)) == 0 || errno == ENOENT)) {
-        length = length_above(at, length);
+        length = path_parent_length(at, length);
         at[length] = '\0';
     }
     memory_free(at);
@@ -293,6 +280,34 @@ enum berth_status dir_list(const char *path, char ***names, struct berth_error *
     return status;
 }
 
+enum berth_status dir_each(const char *folder, dir_visit *visit, void *context,
+                           struct berth_error *error) {
+    char **names;
+    TRY(dir_list(folder, &names, error));
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
+        char *path = path_join(folder, names[i]);
+        status = path != NULL ? visit(path, context, error) : file_no_path(error);
+        memory_free(path);
+    }
+    memory_free(names);
+    return status;
+}
+
+enum berth_status file_find(const char *folder, const char *name, char **path,
+                            struct berth_error *error) {
+    char *found = path_join(folder, name);
+    if (found == NULL) {
+        return file_no_path(error);
+    }
+    if (file_exists(found)) {
+        *path = found;
+    } else {
+        memory_free(found);
+    }
+    return BERTH_OK;
+}
+
 // Sorted by bytes, whatever the locale.
 static enum berth_status add_matches(struct names *names, const char *pattern,
                                      struct berth_error *error) {
@@ -369,6 +384,11 @@ int dir_is_empty(const char *path) {
     int empty = names[0] == NULL;
     memory_free(names);
     return empty;
+}
+
+uint64_t dir_free_bytes(const char *path) {
+    struct statvfs info;
+    return statvfs(path, &info) == 0 ? (uint64_t)info.f_bavail * info.f_frsize : UINT64_MAX;
 }
 
 // --- walking a tree -----------------------------------------------------------------------------
@@ -543,8 +563,7 @@ static enum berth_status remove_folder(struct walk *walk, int folder, int parent
 
 // Whether the last part of a path without trailing slashes is a real name, not "", "." or "..".
 static int is_removable(const char *path) {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
+    const char *name = path_name(path);
     return strcmp(name, "") != 0 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
@@ -552,10 +571,7 @@ enum berth_status dir_remove(const char *path, struct berth_error *error) {
     static const struct visitor visitor = {remove_file, remove_folder, .rereads = 1};
     struct stat info;
     char trimmed[PATH_MAX];
-    size_t length = strlen(path);
-    while (length > 0 && path[length - 1] == '/') {
-        length--; // "link/" would be followed
-    }
+    const size_t length = path_length(path); // "link/" would be followed
     if (length >= sizeof trimmed) {
         errno = ENAMETOOLONG;
         return error_set_errno(error, BERTH_USAGE, errno, "cannot remove %.*s...",

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formatting of errors. Messages that are too long are truncated. They may quote untrusted files,
-// so control characters are escaped: they must not reach the terminal.
+// Formatting of errors. Messages that are too long are truncated, after a whole character. They may
+// quote untrusted files, so control characters are escaped: they must not reach the terminal.
 #include "core/error.h"
 
 #include "core/number.h"
 #include "core/terminal.h"
+#include "core/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 static void write_message(struct berth_error *error, enum berth_status status, const char *format,
                           va_list arguments) {
     error->status = status;
-    char raw[sizeof error->message];
+    char raw[sizeof error->message]; // a character cut at its end, escaped, would not fit
     number_format_list(raw, sizeof raw, format, arguments);
     terminal_escape(error->message, sizeof error->message, raw, "");
 }
@@ -29,9 +30,13 @@ enum berth_status error_set(struct berth_error *error, enum berth_status status,
     return status;
 }
 
-static void append(struct berth_error *error, const char *separator, const char *text) {
-    size_t used = strlen(error->message);
-    snprintf(error->message + used, sizeof error->message - used, "%s%s", separator, text);
+// Appends ": " and the text.
+static void append(struct berth_error *error, const char *text) {
+    const size_t used = strlen(error->message) + 2;
+    if (used < sizeof error->message) {
+        const size_t left = sizeof error->message - used - 1;
+        snprintf(error->message + used - 2, left + 3, ": %.*s", UTF8_SHOWN(text, left));
+    }
 }
 
 enum berth_status error_set_errno(struct berth_error *error, enum berth_status status,
@@ -41,7 +46,7 @@ enum berth_status error_set_errno(struct berth_error *error, enum berth_status s
         va_start(arguments, format);
         write_message(error, status, format, arguments);
         va_end(arguments);
-        append(error, ": ", strerror(errno_value));
+        append(error, strerror(errno_value));
     }
     return status;
 }
@@ -55,9 +60,16 @@ enum berth_status error_prefix(struct berth_error *error, enum berth_status stat
         va_start(arguments, format);
         write_message(error, status, format, arguments);
         va_end(arguments);
-        append(error, ": ", old_message);
+        append(error, old_message);
     }
     return status;
+}
+
+enum berth_status error_copy(struct berth_error *error, const struct berth_error *other) {
+    if (error != NULL && other->status != BERTH_OK) {
+        *error = *other;
+    }
+    return other->status;
 }
 
 enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const char *purpose) {

@@ -23,6 +23,9 @@ enum berth_status error_set_errno(struct berth_error *error, enum berth_status s
 enum berth_status error_prefix(struct berth_error *error, enum berth_status status,
                                const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+// Fills `error` (if not NULL) with another error, unless that is BERTH_OK; returns its code.
+enum berth_status error_copy(struct berth_error *error, const struct berth_error *other);
+
 // Reports a failed allocation of `bytes` (0: unknown) for `purpose`.
 enum berth_status error_no_memory(struct berth_error *error, size_t bytes, const char *purpose);
 

@@ -8,6 +8,7 @@
 #include "core/file_call.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/words.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -92,17 +93,40 @@ char *path_join(const char *folder, const char *name) {
     return path;
 }
 
-char *file_parent(const char *path) {
-    size_t length = strlen(path);
+static size_t without_slashes(const char *path, size_t length) {
     while (length > 1 && path[length - 1] == '/') {
         length--;
     }
+    return length;
+}
+
+static size_t before_name(const char *path, size_t length) {
     while (length > 0 && path[length - 1] != '/') {
         length--;
     }
-    while (length > 1 && path[length - 1] == '/') {
-        length--;
-    }
+    return length;
+}
+
+size_t path_length(const char *path) {
+    return without_slashes(path, strlen(path));
+}
+
+const char *path_name(const char *path) {
+    return path + before_name(path, strlen(path));
+}
+
+const char *path_name_trimmed(const char *path, size_t *length) {
+    const size_t end = path_length(path), begin = before_name(path, end);
+    *length = end - begin;
+    return path + begin;
+}
+
+size_t path_parent_length(const char *path, size_t length) {
+    return without_slashes(path, before_name(path, without_slashes(path, length)));
+}
+
+char *file_parent(const char *path) {
+    const size_t length = path_parent_length(path, strlen(path));
     return length == 0 ? memory_string(".") : memory_string_of(path, length);
 }
 
@@ -348,6 +372,17 @@ void file_reader_close(struct file_reader *reader) {
     }
     memory_free(reader->path);
     *reader = (struct file_reader){.descriptor = -1};
+}
+
+enum berth_status file_check_size(const char *path, uint64_t bytes, struct berth_error *error) {
+    struct file_reader file;
+    TRY(file_reader_open(&file, path, error));
+    const uint64_t found = file.size;
+    file_reader_close(&file);
+    return found == bytes
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA, "%s: expected %" PRIu64 " bytes, found %" PRIu64,
+                           path, bytes, found);
 }
 
 enum berth_status file_probe(enum berth_status status, const struct berth_error *own,
@@ -604,11 +639,10 @@ enum berth_status file_copy(const char *from, const char *path, struct berth_err
 }
 
 int file_is_temporary(const char *name) {
-    size_t length = strlen(name), suffix = strlen(".tmp");
-    if (length <= suffix || strcmp(name + length - suffix, ".tmp") != 0) {
+    if (!name_has_ending(name, ".tmp")) {
         return 0;
     }
-    size_t at = length - suffix;
+    size_t at = strlen(name) - strlen(".tmp");
     for (int part = 0; part < 2; part++) {
         size_t end = at;
         while (at > 0 && name[at - 1] >= '0' && name[at - 1] <= '9') {

@@ -42,6 +42,8 @@ enum berth_status file_reader_open(struct file_reader *reader, const char *path,
 enum berth_status file_reader_at(const struct file_reader *reader, uint64_t offset, void *to,
                                  size_t bytes, struct berth_error *error);
 void file_reader_close(struct file_reader *reader);
+// BERTH_BAD_DATA when the file has another size than `bytes`; a missing one is BERTH_NO_INPUT.
+enum berth_status file_check_size(const char *path, uint64_t bytes, struct berth_error *error);
 
 // What a function that looks at a file to recognise it returns, after `status` with the error
 // `own`: BERTH_OK where the file is absent or something else, but not after a read error or without
@@ -151,9 +153,18 @@ enum berth_status dir_publish(const char *temporary, const char *path, struct be
 enum berth_status path_rename(const char *from, const char *path, struct berth_error *error);
 // Syncs the parent folder of `path`, so that a new name in it survives a crash.
 enum berth_status dir_sync_parent(const char *path, struct berth_error *error);
+// Bytes that may still be written to a folder; UINT64_MAX when unknown.
+uint64_t dir_free_bytes(const char *path);
 // Names (not paths) in a folder, sorted, without . and ..; a NULL-terminated array in one block
 // (memory_free).
 enum berth_status dir_list(const char *path, char ***names, struct berth_error *error);
+// Calls `visit` for what is in a folder, sorted by name, up to its first failure.
+typedef enum berth_status dir_visit(const char *path, void *context, struct berth_error *error);
+enum berth_status dir_each(const char *folder, dir_visit *visit, void *context,
+                           struct berth_error *error);
+// FOLDER/NAME if that is a file, newly allocated; else *path stays as it is.
+enum berth_status file_find(const char *folder, const char *name, char **path,
+                            struct berth_error *error);
 // The paths of a list that are separated by commas, in its order, as a NULL-terminated array in one
 // block (memory_free). A list that is the name of a file or folder is that one path. An empty path
 // is BERTH_USAGE. path_expand also replaces a pattern (glob(7)) by the sorted paths that match it,
@@ -162,10 +173,43 @@ enum berth_status path_split(const char *list, char ***paths, struct berth_error
 enum berth_status path_expand(const char *list, char ***paths, struct berth_error *error);
 // "a/b" from "a" and "b"; newly allocated, NULL when out of memory.
 char *path_join(const char *folder, const char *name);
+// The last part of `path`, in it: "" if it ends in a slash. path_name_trimmed leaves out final
+// slashes: `*length` bytes, 0 for the root.
+const char *path_name(const char *path);
+const char *path_name_trimmed(const char *path, size_t *length);
+// The length of `path` without final slashes, but with the root's.
+size_t path_length(const char *path);
 // The parent folder of `path`, newly allocated: "." for a bare name. NULL: out of memory.
 char *file_parent(const char *path);
+// The length of the parent folder of path[0, length); 0 for a bare name.
+size_t path_parent_length(const char *path, size_t length);
 // Reports BERTH_NO_MEMORY for a path that could not be allocated.
 enum berth_status file_no_path(struct berth_error *error);
+
+// --- links --------------------------------------------------------------------------------------
+
+// Creates the symbolic link `path` to `target`, atomically replacing an existing entry.
+enum berth_status file_link(const char *target, const char *path, struct berth_error *error);
+
+// Whether `path`, with all links resolved, is inside the folder `folder`, or is that folder. 0 when
+// either is missing.
+int file_lies_in(const char *path, const char *folder);
+
+// `path` with all links resolved, as an absolute path (memory_free); NULL when it does not exist or
+// when out of memory.
+char *file_resolve(const char *path);
+// Whether two paths name the same file, which need not exist.
+int path_is_same(const char *first, const char *second);
+
+// Detects whether a file has changed. Links are not followed; anything but a regular file is
+// BERTH_NO_INPUT.
+struct file_stamp {
+    uint64_t size, number; // number: the inode
+    int64_t modified_ns, changed_ns;
+    int is_own; // owned by this user, and not writable by everybody
+};
+enum berth_status file_stamp_of(const char *path, struct file_stamp *stamp,
+                                struct berth_error *error);
 
 // --- locks --------------------------------------------------------------------------------------
 
@@ -184,12 +228,18 @@ enum berth_status file_lock_check(const struct file_lock *lock, struct berth_err
 // Removes the lock file, unless another process holds it by now.
 void file_lock_release(struct file_lock *lock);
 
+// Locks the file `path` if nobody holds it (*taken is 0 otherwise). Releasing the lock keeps the
+// file, as other programs that lock it expect.
+enum berth_status file_lock_try(struct file_lock *lock, const char *path, int *taken,
+                                struct berth_error *error);
+void file_lock_let_go(struct file_lock *lock);
+
 // --- test hook ----------------------------------------------------------------------------------
 
-// The `countdown`-th system call of file.c, file_lock.c, file_partial.c and dir.c from now (close,
-// stat, poll and access aside) fails with `errno_value`; a countdown of 0 disables the hook; with
-// errno_value < 0 the process is killed (SIGKILL) right before the call. Returns the number of such
-// calls since the last call of this function.
+// The `countdown`-th system call of file.c, file_lock.c, file_link.c, file_partial.c and dir.c from
+// now (close, stat, poll and access aside) fails with `errno_value`; a countdown of 0 disables the
+// hook; with errno_value < 0 the process is killed (SIGKILL) right before the call. Returns the
+// number of such calls since the last call of this function.
 uint64_t file_fail_at(uint64_t countdown, int errno_value);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lock on a folder that a run writes to. The kernel releases it when the process ends; the file
-// only gives it a name and says who holds it.
+// Locks: on a folder that a run writes to, and on a file that stays. The kernel releases them when
+// the process ends; the folder's file only gives its lock a name and says who holds it.
 #include "core/file.h"
 #include "core/file_call.h"
 #include "core/memory.h"
@@ -104,4 +104,36 @@ void file_lock_release(struct file_lock *lock) {
     file_call_close(lock->descriptor);
     memory_free(lock->path);
     *lock = (struct file_lock){.descriptor = -1};
+}
+
+// --- a file that is only a lock -----------------------------------------------------------------
+
+enum berth_status file_lock_try(struct file_lock *lock, const char *path, int *taken,
+                                struct berth_error *error) {
+    *taken = 0;
+    *lock = (struct file_lock){.descriptor = -1};
+    int opened = file_call_open(path, O_RDWR | O_CREAT | O_NOFOLLOW);
+    if (opened < 0) {
+        return file_cannot_create(path, errno, error);
+    }
+    int result;
+    CALL_AGAIN(result, flock(opened, LOCK_EX | LOCK_NB));
+    if (result == 0) {
+        lock->descriptor = opened;
+        *taken = 1;
+        return BERTH_OK;
+    }
+    enum berth_status status =
+        errno == EWOULDBLOCK
+            ? BERTH_OK
+            : error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot lock %s", path);
+    file_call_close(opened);
+    return status;
+}
+
+void file_lock_let_go(struct file_lock *lock) {
+    if (lock->descriptor >= 0) {
+        file_call_close(lock->descriptor);
+        lock->descriptor = -1;
+    }
 }

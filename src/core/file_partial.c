@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partial files, symbolic links, and locks that the caller polls for.
+// Files that grow over several runs.
 #include "core/file_partial.h"
 
 #include "core/file_call.h"
@@ -7,17 +7,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
-
-// --- partial files ------------------------------------------------------------------------------
 
 static enum berth_status begin_at_the_end(struct file_partial *partial, struct berth_error *error) {
     struct stat info;
@@ -95,108 +87,4 @@ void file_partial_close(struct file_partial *partial) {
     }
     memory_free(partial->path);
     *partial = (struct file_partial){.descriptor = -1};
-}
-
-// --- links --------------------------------------------------------------------------------------
-
-enum berth_status file_link(const char *target, const char *path, struct berth_error *error) {
-    static atomic_uint number;
-    size_t size = strlen(path) + 48;
-    char *temporary = memory_new(size);
-    if (temporary == NULL) {
-        return file_no_path(error);
-    }
-    int result = -1;
-    for (int attempt = 0; attempt < 1000; attempt++) {
-        snprintf(temporary, size, "%s.%ld.%u.tmp", path, (long)getpid(),
-                 atomic_fetch_add(&number, 1));
-        result = CALL(symlink(target, temporary));
-        if (result == 0 || errno != EEXIST) {
-            break;
-        }
-    }
-    enum berth_status status = BERTH_OK;
-    if (result < 0) {
-        status = file_cannot_create(path, errno, error);
-    } else if (CALL(rename(temporary, path)) < 0) {
-        status = file_cannot_create(path, errno, error);
-        (void)CALL(unlink(temporary)); // the first error has been reported
-    } else {
-        status = dir_sync_parent(path, error);
-    }
-    memory_free(temporary);
-    return status;
-}
-
-int file_lies_in(const char *path, const char *folder) {
-    char real_path[PATH_MAX], real_folder[PATH_MAX];
-    if (realpath(path, real_path) == NULL || realpath(folder, real_folder) == NULL) {
-        return 0;
-    }
-    size_t length = strlen(real_folder);
-    return strncmp(real_path, real_folder, length) == 0 &&
-           (real_path[length] == '/' || real_path[length] == '\0' || length == 1);
-}
-
-char *file_resolve(const char *path) {
-    char real[PATH_MAX];
-    return realpath(path, real) != NULL ? memory_string(real) : NULL;
-}
-
-static int64_t nanoseconds(struct timespec time) {
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
-enum berth_status file_stamp_of(const char *path, struct file_stamp *stamp,
-                                struct berth_error *error) {
-    struct stat info;
-    if (lstat(path, &info) != 0 || !S_ISREG(info.st_mode)) {
-        return error_set(error, BERTH_NO_INPUT, "%s: expected a file", path);
-    }
-    *stamp =
-        (struct file_stamp){.size = (uint64_t)info.st_size,
-                            .number = (uint64_t)info.st_ino,
-                            .modified_ns = nanoseconds(info.st_mtim),
-                            .changed_ns = nanoseconds(info.st_ctim),
-                            .is_own = info.st_uid == geteuid() && (info.st_mode & S_IWOTH) == 0};
-    return BERTH_OK;
-}
-
-// --- locks --------------------------------------------------------------------------------------
-
-enum berth_status file_lock_try(struct file_lock *lock, const char *path, int *taken,
-                                struct berth_error *error) {
-    *taken = 0;
-    *lock = (struct file_lock){.descriptor = -1};
-    int opened = file_call_open(path, O_RDWR | O_CREAT | O_NOFOLLOW);
-    if (opened < 0) {
-        return file_cannot_create(path, errno, error);
-    }
-    int result;
-    CALL_AGAIN(result, flock(opened, LOCK_EX | LOCK_NB));
-    if (result == 0) {
-        lock->descriptor = opened;
-        *taken = 1;
-        return BERTH_OK;
-    }
-    enum berth_status status =
-        errno == EWOULDBLOCK
-            ? BERTH_OK
-            : error_set_errno(error, BERTH_CANT_CREATE, errno, "cannot lock %s", path);
-    file_call_close(opened);
-    return status;
-}
-
-void file_lock_let_go(struct file_lock *lock) {
-    if (lock->descriptor >= 0) {
-        file_call_close(lock->descriptor);
-        lock->descriptor = -1;
-    }
-}
-
-// --- disk space ----------------------------------------------------------------------------------
-
-uint64_t dir_free_bytes(const char *path) {
-    struct statvfs info;
-    return statvfs(path, &info) == 0 ? (uint64_t)info.f_bavail * info.f_frsize : UINT64_MAX;
 }

@@ -4,12 +4,16 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/options.h"
+#include "core/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 // The maximum length of a setting's text; longer ones are truncated.
 #define SETTING_SIZE 512
+// That of a note or warning.
+#define TEXT_SIZE 1024
 
 void log_fields(const struct berth_log *log, enum berth_record_kind kind, const char *text,
                 const struct berth_field *fields, size_t count) {
@@ -23,8 +27,9 @@ void log_fields(const struct berth_log *log, enum berth_record_kind kind, const 
 
 static void write_text(const struct berth_log *log, enum berth_record_kind kind, const char *format,
                        va_list arguments) {
-    char text[1024];
+    char text[TEXT_SIZE + UTF8_BYTES_MAX]; // a longer one is truncated after a whole character
     number_format_list(text, sizeof text, format, arguments);
+    text[utf8_cut(text, strlen(text), TEXT_SIZE - 1)] = '\0';
     log_fields(log, kind, text, NULL, 0);
 }
 

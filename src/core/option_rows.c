@@ -269,8 +269,10 @@ const struct option_row option_rows[] = {
     {FLAG("instances", whole_word_mask, "false"), KEPT, .jobs = JOB_PREPARE | MLM_JOBS,
      .aliases = "do_whole_word_mask", .help = "mask all pieces of a word or none"},
     {TEXT("instances", rng, "fast"), .jobs = JOB_PREPARE, .unit = "WHICH", .choices = "fast|python",
-     .help = "random number generator; python: CPython's, which reproduces the instances of the "
-             "published script exactly"},
+     .help =
+         "random number generator; fast: numbers of its own for each shard; python: CPython's, "
+         "which reproduces the instances of the published script exactly, and begins each shard "
+         "with the same numbers"},
     {INTEGER("instances", shards, "256"), .jobs = JOB_PREPARE, BETWEEN(1, 4096), .unit = "N",
      .aliases = "n_training_shards", .help = "number of training files"},
     {INTEGER("instances", test_shards, "-1"), .jobs = JOB_PREPARE, BETWEEN(-1, 4096), .unit = "N",
@@ -637,7 +639,7 @@ const struct option_row option_rows[] = {
      .help = "also write a report with curves, plan and sample answers as an HTML page"},
     {INTEGER("reports", report_every, "0"), FREE, .jobs = JOB_TRAIN, AT_LEAST(0), .unit = "S",
      .help = "also write the report every S seconds while the run goes on",
-     .shown = "0: only at the end"},
+     .shown = "0: only at the start and the end"},
     {TEXT("reports", logging_dir, NULL), FREE, LOCAL, .jobs = JOB_TRAIN, .unit = "DIR",
      .aliases = "tensorboard tensorboard_logdir",
      .help = "also write scalars for TensorBoard to this folder"},

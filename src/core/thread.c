@@ -13,6 +13,14 @@ int thread_start(pthread_t *thread, void *(*run)(void *context), void *context) 
     return failure;
 }
 
+enum berth_status thread_open(pthread_t *thread, void *(*run)(void *context), void *context,
+                              struct berth_error *error) {
+    const int failure = thread_start(thread, run, context);
+    return failure == 0
+               ? BERTH_OK
+               : error_set_errno(error, BERTH_UNAVAILABLE, failure, "cannot start a thread");
+}
+
 void thread_condition_init(pthread_cond_t *condition) {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);

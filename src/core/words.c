@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/words.h"
 
-#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 int words_have(const char *list, char separator, const char *word) {
@@ -15,7 +15,30 @@ int words_have(const char *list, char separator, const char *word) {
     return 0;
 }
 
+void words_add(char *text, size_t size, const char *word) {
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", word);
+}
+
 int text_ends_with(const char *text, const char *end) {
     const size_t length = strlen(text), end_length = strlen(end);
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+int name_has_ending(const char *name, const char *ending) {
+    return text_ends_with(name, ending) && strcmp(name, ending) != 0;
+}
+
+int hex_digit(char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+int percent_byte(const char *text, size_t length) {
+    if (length < 3 || text[0] != '%' || hex_digit(text[1]) < 0 || hex_digit(text[2]) < 0) {
+        return -1;
+    }
+    return 16 * hex_digit(text[1]) + hex_digit(text[2]);
 }

@@ -13,6 +13,7 @@
 #include "gpu/nccl.h"
 
 extern "C" {
+#include "core/clock.h"
 #include "core/comm.h"
 #include "core/error.h"
 #include "core/memory.h"
@@ -37,12 +38,6 @@ struct gpu_peers {
     int64_t count;
     char *sent, *received; // parts in the type that they travel in, HALF_BYTES each
 };
-
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static void rest(void) {
     const struct timespec moment = {0, 50000};
@@ -82,7 +77,7 @@ static void look(struct gpu *gpu, double since) {
     } else if (NCCL(CommGetAsyncError)(peers->library, &result) != NCCL(SUCCESS) ||
                (result != NCCL(SUCCESS) && result != NCCL(IN_PROGRESS))) {
         fail(gpu, NCCL(GetErrorString)(result));
-    } else if (seconds_now() - since > peers->timeout_seconds) {
+    } else if (clock_now() - since > peers->timeout_seconds) {
         fail(gpu, "the other ranks' GPUs did not get here before the deadline (--comm_timeout)");
     }
 }
@@ -90,7 +85,7 @@ static void look(struct gpu *gpu, double since) {
 // Of a call: waits until it has returned, as the library says, unless the peers are given up.
 static void settle(struct gpu *gpu, nccl_result result) {
     struct gpu_peers *peers = gpu->peers;
-    const double since = seconds_now();
+    const double since = clock_now();
     while (result == NCCL(IN_PROGRESS) && peers->library != NULL) {
         look(gpu, since);
         if (peers->library == NULL ||
@@ -106,7 +101,7 @@ static void settle(struct gpu *gpu, nccl_result result) {
 
 void gpu_wait_with_peers(struct gpu *gpu, const gpu_event *event) {
     struct gpu_peers *peers = gpu->peers;
-    const double since = seconds_now();
+    const double since = clock_now();
     bool done = false;
     if (event == NULL) {
         gpu_fail(gpu, "waiting", gpu_event_record(&peers->waited, gpu->stream));

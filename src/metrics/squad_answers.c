@@ -16,6 +16,9 @@
 #include <string.h>
 
 #define EMPTY_NULL_SCORE 1000000.0 // for a question without windows
+// Of a single question, and more for each answer that is asked for.
+#define SPANS_KEPT ((size_t)1 << 14)
+#define SPANS_FOR_EACH 16
 
 // A span of one window, before its text is known.
 struct span {
@@ -58,31 +61,46 @@ enum berth_status squad_check_logits(const struct squad_example *example, const 
     return BERTH_OK;
 }
 
-// Sets rows[0 .. result) to the rows with the largest logits of one side, largest first; of equal
-// ones the lower row first. Inserts into a sorted list, because n is small.
-static size_t best_rows(const float *logits, int32_t length, int side, size_t n, int32_t *rows) {
-    size_t kept = 0;
-    for (int32_t row = 0; row < length; row++) {
-        float value = logits[2 * row + side];
-        if (kept == n && !(value > logits[2 * rows[n - 1] + side])) {
-            continue;
-        }
-        size_t place = kept < n ? kept++ : n - 1;
-        while (place > 0 && value > logits[2 * rows[place - 1] + side]) {
-            rows[place] = rows[place - 1];
-            place--;
-        }
-        rows[place] = row;
+// Rows with the largest values, largest first; of equal ones the lower row first.
+struct best_rows {
+    struct row {
+        double value;
+        int32_t row;
+    } * rows; // [most]
+    size_t count, most;
+};
+
+// Inserts into a sorted list, because few rows are kept.
+static void put_row(struct best_rows *best, double value, int32_t row) {
+    struct row *rows = best->rows;
+    if (best->count == best->most && !(value > rows[best->most - 1].value)) {
+        return;
     }
-    return kept;
+    size_t place = best->count < best->most ? best->count++ : best->most - 1;
+    while (place > 0 && value > rows[place - 1].value) {
+        rows[place] = rows[place - 1];
+        place--;
+    }
+    rows[place] = (struct row){value, row};
+}
+
+// The row after the last one in which an answer may end that starts in this row of the document;
+// `start` itself: none may.
+static int32_t end_limit(const struct search *search, const struct squad_feature *feature,
+                         int32_t start) {
+    const int32_t past = feature->document_begin + feature->document_length;
+    const int64_t longest = search->outcome->options->max_answer_length;
+    if (!search->outcome->set->max_context[(size_t)feature->first + (size_t)start]) {
+        return start;
+    }
+    return longest < past - start ? start + (int32_t)longest : past;
 }
 
 static int is_valid(const struct search *search, const struct squad_feature *feature, int32_t start,
                     int32_t end) {
     int32_t begin = feature->document_begin, past = begin + feature->document_length;
-    return start >= begin && start < past && end >= start && end < past &&
-           search->outcome->set->max_context[(size_t)feature->first + (size_t)start] &&
-           end - start + 1 <= search->outcome->options->max_answer_length;
+    return start >= begin && start < past && end >= start &&
+           end < end_limit(search, feature, start);
 }
 
 static enum berth_status add_span(struct search *search, const struct squad_feature *feature,
@@ -104,28 +122,70 @@ static enum berth_status add_span(struct search *search, const struct squad_feat
     return BERTH_OK;
 }
 
-static enum berth_status add_window(struct search *search, const struct squad_feature *feature,
-                                    int32_t *starts, int32_t *ends) {
+// Google's search: the spans between the n best starts and the n best ends of all rows.
+static enum berth_status add_pairs(struct search *search, const struct squad_feature *feature,
+                                   struct best_rows *starts, struct best_rows *ends) {
     const float *logits = logits_of(search, feature);
+    for (int32_t row = 0; row < feature->length; row++) {
+        put_row(starts, (double)logits[2 * row], row);
+        put_row(ends, (double)logits[2 * row + 1], row);
+    }
+    for (size_t s = 0; s < starts->count; s++) {
+        for (size_t e = 0; e < ends->count; e++) {
+            int32_t start = starts->rows[s].row;
+            int32_t end = ends->rows[e].row - search->outcome->set->end_shift;
+            if (is_valid(search, feature, start, end)) {
+                TRY(add_span(search, feature, start, end, logits));
+            }
+        }
+    }
+    return BERTH_OK;
+}
+
+// The best score of a span from this row of the document.
+static double best_score(const struct search *search, const struct squad_feature *feature,
+                         int32_t start) {
+    const float *logits = logits_of(search, feature);
+    const float *ends = logits + 2 * search->outcome->set->end_shift + 1;
+    const int32_t past = end_limit(search, feature, start);
+    double best = -INFINITY;
+    for (int32_t end = start; end < past; end++) {
+        const double own = score(logits[2 * start], ends[2 * end]);
+        best = own > best ? own : best;
+    }
+    return best;
+}
+
+// The best n of all spans are among those from the n rows whose best spans are best.
+static enum berth_status add_best(struct search *search, const struct squad_feature *feature,
+                                  struct best_rows *starts) {
+    for (int32_t i = 0; i < feature->document_length; i++) {
+        const int32_t start = feature->document_begin + i;
+        put_row(starts, best_score(search, feature, start), start);
+    }
+    for (size_t s = 0; s < starts->count; s++) {
+        const int32_t start = starts->rows[s].row, past = end_limit(search, feature, start);
+        for (int32_t end = start; end < past; end++) {
+            TRY(add_span(search, feature, start, end, logits_of(search, feature)));
+        }
+    }
+    return BERTH_OK;
+}
+
+static enum berth_status add_window(struct search *search, const struct squad_feature *feature,
+                                    struct row *rows) {
+    const float *logits = logits_of(search, feature);
+    const size_t n = (size_t)search->outcome->options->n_best_size;
+    struct best_rows starts = {.rows = rows, .most = n}, ends = {.rows = rows + n, .most = n};
     TRY(squad_check_logits(&search->outcome->dataset->examples[feature->example], logits,
                            feature->length, search->error));
-    size_t n = (size_t)search->outcome->options->n_best_size;
-    size_t start_count = best_rows(logits, feature->length, 0, n, starts);
-    size_t end_count = best_rows(logits, feature->length, 1, n, ends);
     if (score(logits[0], logits[1]) < search->null_score) {
         search->null_score = score(logits[0], logits[1]);
         search->null_start = logits[0];
         search->null_end = logits[1];
     }
-    for (size_t s = 0; s < start_count; s++) {
-        for (size_t e = 0; e < end_count; e++) {
-            int32_t end = ends[e] - search->outcome->set->end_shift;
-            if (is_valid(search, feature, starts[s], end)) {
-                TRY(add_span(search, feature, starts[s], end, logits));
-            }
-        }
-    }
-    return BERTH_OK;
+    return search->outcome->options->all_spans ? add_best(search, feature, &starts)
+                                               : add_pairs(search, feature, &starts, &ends);
 }
 
 static int by_score(const void *a, const void *b) {
@@ -137,16 +197,35 @@ static int by_score(const void *a, const void *b) {
     return (x->order > y->order) - (x->order < y->order);
 }
 
+static void sort_spans(struct search *search) {
+    if (search->span_count > 0) {
+        qsort(search->spans, search->span_count, sizeof *search->spans, by_score);
+    }
+}
+
+// The spans of all windows of a long context would take more memory than the model.
+static void drop_worst_spans(struct search *search) {
+    const size_t n = (size_t)search->outcome->options->n_best_size;
+    const size_t most = SPANS_KEPT + SPANS_FOR_EACH * n;
+    if (search->outcome->options->all_spans && search->span_count > 2 * most) {
+        sort_spans(search);
+        search->span_count = most;
+        for (size_t i = 0; i < most; i++) {
+            search->spans[i].order = i;
+        }
+    }
+}
+
 static enum berth_status collect_spans(struct search *search) {
     size_t n = (size_t)search->outcome->options->n_best_size;
-    int32_t *rows = memory_array(n, 2 * sizeof *rows);
+    struct row *rows = memory_array(n, 2 * sizeof *rows);
     if (rows == NULL) {
         return error_no_memory(search->error, n * 2 * sizeof *rows, "the best rows");
     }
     enum berth_status status = BERTH_OK;
     for (size_t f = 0; f < search->count && status == BERTH_OK; f++) {
-        status =
-            add_window(search, &search->outcome->set->features[search->first + f], rows, rows + n);
+        status = add_window(search, &search->outcome->set->features[search->first + f], rows);
+        drop_worst_spans(search);
     }
     memory_free(rows);
     TRY(status);
@@ -154,9 +233,7 @@ static enum berth_status collect_spans(struct search *search) {
         float null_logits[2] = {search->null_start, search->null_end};
         TRY(add_span(search, NULL, 0, 0, null_logits));
     }
-    if (search->span_count > 0) {
-        qsort(search->spans, search->span_count, sizeof *search->spans, by_score);
-    }
+    sort_spans(search);
     return BERTH_OK;
 }
 
@@ -218,7 +295,8 @@ static enum berth_status add_answer(struct search *search, const struct span *sp
 }
 
 static enum berth_status collect_candidates(struct search *search, struct squad_result *result) {
-    size_t n = (size_t)search->outcome->options->n_best_size;
+    const struct squad_answer_options *options = search->outcome->options;
+    size_t n = (size_t)options->n_best_size;
     size_t most = search->span_count < n ? search->span_count : n;
     result->candidates = memory_array_zeroed(most + 2, sizeof *result->candidates);
     if (result->candidates == NULL) {
@@ -232,15 +310,16 @@ static enum berth_status collect_candidates(struct search *search, struct squad_
             TRY(add_answer(search, span, result));
         }
     }
-    if (search->outcome->options->version_2_with_negative) {
+    if (options->version_2_with_negative) {
         if (!is_seen(result, "")) {
             TRY(add_plain(search, result, result->count, "", search->null_start, search->null_end));
         }
-        if (result->count == 1) {
+        if (result->count == 1 && !options->all_spans) {
             TRY(add_plain(search, result, 0, "empty", 0.0f, 0.0f));
         }
     }
-    return result->count > 0 ? BERTH_OK : add_plain(search, result, 0, "empty", 0.0f, 0.0f);
+    const char *placeholder = options->all_spans ? "" : "empty";
+    return result->count > 0 ? BERTH_OK : add_plain(search, result, 0, placeholder, 0.0f, 0.0f);
 }
 
 // Softmax over the scores of the kept candidates.
@@ -281,8 +360,7 @@ static enum berth_status choose(const struct search *search, struct squad_result
 
 size_t squad_result_chosen(const struct squad_result *result) {
     for (size_t i = 0; i < result->count; i++) {
-        int is_null = result->candidates[i].begin < 0;
-        if (is_null == (result->prediction[0] == '\0')) {
+        if (strcmp(result->candidates[i].text, result->prediction) == 0) {
             return i;
         }
     }
@@ -291,9 +369,9 @@ size_t squad_result_chosen(const struct squad_result *result) {
 
 static enum berth_status check_options(const struct squad_answer_options *options,
                                        struct berth_error *error) {
-    if (options->n_best_size < 1 || options->n_best_size > 1 << 16) {
+    if (options->n_best_size < 1 || options->n_best_size > SQUAD_N_BEST_MOST) {
         return error_set(error, BERTH_USAGE, "n_best_size is %lld; expected 1 to %d",
-                         (long long)options->n_best_size, 1 << 16);
+                         (long long)options->n_best_size, SQUAD_N_BEST_MOST);
     }
     if (options->max_answer_length < 1) {
         return error_set(error, BERTH_USAGE, "max_answer_length is %lld; expected 1 or more",

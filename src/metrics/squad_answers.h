@@ -11,11 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define SQUAD_N_BEST_MOST 65536
+
 struct squad_answer_options {
     int64_t n_best_size;
     int64_t max_answer_length; // tokens
     int version_2_with_negative;
     double null_score_diff_threshold;
+    // 1: the best of all spans, of which a context with words always has one. 0: as the original,
+    // the best among those between the n best starts and ends, and, if there is none, the word
+    // "empty".
+    int all_spans;
 };
 
 struct squad_candidate {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps a span of word pieces back to the original words: get_final_text of Google's run_squad.py,
-// including every branch that gives up (it then returns the original words unchanged).
+// Maps a span of word pieces back to the original words: by the places of the pieces in the
+// context, or by get_final_text of Google's run_squad.py, including every branch that gives up (it
+// then returns the original words unchanged).
 //
-// The alignment compares the texts without U+0020, character by character: if the counts are equal,
-// the k-th character of one is taken to be the k-th of the other. Like the original, this is wrong
-// for texts whose normal form has more characters.
+// Google's alignment compares the texts without U+0020, character by character: if the counts are
+// equal, the k-th character of one is taken to be the k-th of the other. Like the original, this is
+// wrong for texts whose normal form has more characters.
 #include "metrics/squad_text.h"
 
 #include "core/buffer.h"
@@ -13,6 +14,13 @@
 #include "data/squad/white_space.h"
 
 #include <string.h>
+
+// A span, whose text is wanted.
+struct span {
+    const struct squad_feature *feature;
+    int32_t start, end; // rows
+    size_t first, last; // words, in the set's pools
+};
 
 // Joins the pieces with spaces, removes " ##" and "##", and collapses white space. Newly allocated.
 static char *joined_pieces(const struct squad_text_source *source,
@@ -157,21 +165,13 @@ enum berth_status squad_text_align(const struct tokenizer *tokenizer, const char
 // Joins words [first, last] of the example's document with single spaces. Newly allocated.
 static char *joined_words(const struct squad_text_source *source, size_t first, size_t last,
                           size_t *length) {
-    const uint32_t *begin = source->set->word_begin, *end = source->set->word_end;
-    char *text = memory_new((size_t)(end[last] - begin[first]) + 1);
-    if (text == NULL) {
-        return NULL;
+    const size_t begin = source->set->word_begin[first],
+                 bytes = source->set->word_end[last] - begin;
+    char *text = memory_new(bytes + 1);
+    if (text != NULL) {
+        *length = white_space_join(source->example->context + begin, bytes, text);
+        text[*length] = '\0';
     }
-    *length = 0;
-    for (size_t w = first; w <= last; w++) {
-        size_t size = end[w] - begin[w];
-        if (w > first) {
-            text[(*length)++] = ' ';
-        }
-        memcpy(text + *length, source->example->context + begin[w], size);
-        *length += size;
-    }
-    text[*length] = '\0';
     return text;
 }
 
@@ -252,17 +252,67 @@ static enum berth_status cut(const struct squad_text_source *source, const char 
                                 : error_no_memory(error, part.end - part.begin, "an answer");
 }
 
-// Keras's rules: the context between two tokens, with white space collapsed.
-static enum berth_status slice(const struct squad_text_source *source, size_t first, size_t last,
-                               struct squad_text *answer, struct berth_error *error) {
-    answer->begin = source->set->word_begin[first];
-    answer->end = source->set->word_end[last];
-    const size_t length = answer->end - answer->begin;
-    answer->text = memory_string_of(source->example->context + answer->begin, length);
-    if (answer->text == NULL) {
+static enum berth_status cut_as_google(const struct squad_text_source *source,
+                                       const struct span *span, struct squad_text *answer,
+                                       struct berth_error *error) {
+    char *predicted = joined_pieces(source, span->feature, span->start, span->end);
+    if (predicted == NULL) {
+        return error_no_memory(error, 1, "an answer");
+    }
+    remove_all(predicted, " ##");
+    remove_all(predicted, "##");
+    predicted[white_space_squeeze(predicted, strlen(predicted))] = '\0';
+    enum berth_status status = cut(source, predicted, span->first, span->last, answer, error);
+    memory_free(predicted);
+    return status;
+}
+
+// --- by the places of tokens ---------------------------------------------------------------------
+
+// The part of `words` from token `start` on, if that begins within its word, to token `end`, if
+// that ends within its word. All of it if the features are not those of this context.
+static struct squad_text_part part_of_tokens(const struct token_list *tokens,
+                                             struct squad_text_part words, size_t start,
+                                             size_t end) {
+    struct squad_text_part part = words;
+    if (end >= tokens->count) {
+        return words;
+    }
+    if (start > 0 && tokens->items[start - 1].byte_end > words.begin) {
+        part.begin = tokens->items[start].byte_begin;
+    }
+    if (end + 1 < tokens->count && tokens->items[end + 1].byte_begin < words.end) {
+        part.end = tokens->items[end].byte_end;
+    }
+    return part.begin < part.end && part.end <= words.end ? part : words;
+}
+
+static enum berth_status cut_at_tokens(const struct squad_text_source *source,
+                                       const struct span *span, struct squad_text_part *part,
+                                       struct berth_error *error) {
+    const struct squad_example *example = source->example;
+    struct token_list *tokens = &source->memo->tokens;
+    const int64_t shift = (int64_t)span->feature->document_start - span->feature->document_begin;
+    if (tokens->count == 0) {
+        TRY(tokenizer_encode(source->tokenizer, example->context, example->context_length, tokens,
+                             error));
+    }
+    *part =
+        part_of_tokens(tokens, *part, (size_t)(span->start + shift), (size_t)(span->end + shift));
+    return BERTH_OK;
+}
+
+// Keras's rules collapse Python's white space, Google's their own.
+static enum berth_status copy(const struct squad_text_source *source, struct squad_text_part part,
+                              struct squad_text *answer, struct berth_error *error) {
+    const size_t length = part.end - part.begin;
+    char *text = memory_string_of(source->example->context + part.begin, length);
+    if (text == NULL) {
         return error_no_memory(error, length, "an answer");
     }
-    answer->text[white_space_squeeze(answer->text, length)] = '\0';
+    text[source->set->rules == SQUAD_RULES_KERAS ? white_space_squeeze(text, length)
+                                                 : white_space_join(text, length, text)] = '\0';
+    *answer = (struct squad_text){text, part.begin, part.end};
     return BERTH_OK;
 }
 
@@ -270,23 +320,20 @@ enum berth_status squad_text_of_span(const struct squad_text_source *source,
                                      const struct squad_feature *feature, int32_t start,
                                      int32_t end, struct squad_text *answer,
                                      struct berth_error *error) {
-    const int32_t *rows = source->set->words + feature->first;
-    size_t base = source->set->example_words[feature->example];
-    size_t first = base + (size_t)rows[start], last = base + (size_t)rows[end];
+    const struct squad_feature_set *set = source->set;
+    const int32_t *rows = set->words + feature->first;
+    const size_t base = set->example_words[feature->example];
+    const struct span span = {feature, start, end, base + (size_t)rows[start],
+                              base + (size_t)rows[end]};
+    struct squad_text_part part = {set->word_begin[span.first], set->word_end[span.last]};
     *answer = (struct squad_text){.text = NULL};
-    if (source->set->rules == SQUAD_RULES_KERAS) {
-        return slice(source, first, last, answer, error);
+    if (set->rules == SQUAD_RULES_GOOGLE) { // by Keras's rules tokens are words
+        if (tokenizer_rules_of(source->tokenizer)->rules == TOKENIZER_GOOGLE) {
+            return cut_as_google(source, &span, answer, error);
+        }
+        TRY(cut_at_tokens(source, &span, &part, error));
     }
-    char *predicted = joined_pieces(source, feature, start, end);
-    if (predicted == NULL) {
-        return error_no_memory(error, 1, "an answer");
-    }
-    remove_all(predicted, " ##");
-    remove_all(predicted, "##");
-    predicted[white_space_squeeze(predicted, strlen(predicted))] = '\0';
-    enum berth_status status = cut(source, predicted, first, last, answer, error);
-    memory_free(predicted);
-    return status;
+    return copy(source, part, answer, error);
 }
 
 void squad_text_memo_done(struct squad_text_memo *memo) {
@@ -295,6 +342,7 @@ void squad_text_memo_done(struct squad_text_memo *memo) {
         memory_free(memo->words[i].basic);
     }
     memory_free(memo->words);
+    token_list_done(&memo->tokens);
     string_index_done(&memo->ranges);
     string_index_done(&memo->spans);
 }

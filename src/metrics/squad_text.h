@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text of a predicted span as spelled in the context.
+//
+// The text is that of the words that the span touches, cut at the span's first and last token where
+// these are within a word. With Google's rules for tokens it is what Google's program finds, which
+// is the same where that can align a word with its tokens.
 #ifndef BERTH_METRICS_SQUAD_TEXT_H
 #define BERTH_METRICS_SQUAD_TEXT_H
 
@@ -13,9 +17,10 @@
 
 struct squad_words;
 
-// What was cut for one question. A text without spaces is one long word, which is read once, not
-// for each of many spans. Zero-initialise.
+// What was read and cut for one question. A text without spaces is one long word, which is read
+// once, not for each of many spans. Zero-initialise.
 struct squad_text_memo {
+    struct token_list tokens;   // of the context; the other members are for Google's rules
     struct string_index ranges; // of words
     struct squad_words *words;  // [ranges.count]
     size_t capacity;

@@ -8,7 +8,6 @@
 #include "core/words.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/safetensors/safetensors.h"
-#include "model/weights.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -155,17 +154,6 @@ static enum berth_status match_weight(struct reading *reading, const struct weig
     return BERTH_OK;
 }
 
-static void print_shape(char *text, size_t size, const int64_t *shape, int rank) {
-    size_t used = (size_t)snprintf(text, size, "[");
-    for (int i = 0; i < rank && used < size; i++) {
-        used += (size_t)snprintf(text + used, size - used, "%s%lld", i > 0 ? ", " : "",
-                                 (long long)shape[i]);
-    }
-    if (used < size) {
-        snprintf(text + used, size - used, "]");
-    }
-}
-
 static enum berth_status check_shape(const struct reading *reading, const struct param *param,
                                      const struct weight *weight, struct berth_error *error) {
     const int64_t sizes[2] = {param->rows, param->cols};
@@ -177,8 +165,9 @@ static enum berth_status check_shape(const struct reading *reading, const struct
     const int turned = param->rank == 2 && !weight_is_straight(weight);
     const int64_t as_stored[2] = {shape[turned], shape[0]};
     char wanted[64], found[256];
-    print_shape(wanted, sizeof wanted, turned ? as_stored : shape, param->rank);
-    print_shape(found, sizeof found, turned ? weight->entry->shape : weight->shape, weight->rank);
+    tensor_print_shape(wanted, sizeof wanted, turned ? as_stored : shape, param->rank);
+    tensor_print_shape(found, sizeof found, turned ? weight->entry->shape : weight->shape,
+                       weight->rank);
     return error_set(error, BERTH_BAD_DATA,
                      "%s: tensor \"%s\": expected the shape %s, found %s: the weights do not fit "
                      "the config.json",
@@ -220,6 +209,34 @@ static enum berth_status check_body(const struct reading *reading, struct berth_
         }
     }
     return missing == 0 ? BERTH_OK : refuse_body(reading, first, missing, error);
+}
+
+enum berth_status folder_check_body(const struct weights *weights, const struct bert_config *config,
+                                    struct berth_error *error) {
+    struct param_table table;
+    enum berth_status status;
+    TRY(param_table_init(&table, config, PARAM_HEAD_NONE, error));
+    struct reading reading = {.weights = *weights,
+                              .table = &table,
+                              .found = memory_array_zeroed(table.count, sizeof *reading.found)};
+    if (reading.found == NULL) {
+        status = error_no_memory(error, table.count * sizeof *reading.found, weights->file.path);
+        goto done;
+    }
+    for (size_t i = 0; i < table.count; i++) {
+        reading.found[i] = weights_find(weights, table.params[i].name);
+    }
+    TRY_DONE(check_body(&reading, error));
+    for (size_t i = 0; i < table.count; i++) {
+        if (reading.found[i] != NULL) {
+            TRY_DONE(check_shape(&reading, &table.params[i], reading.found[i], error));
+            TRY_DONE(weights_check_integers(weights, reading.found[i], error));
+        }
+    }
+done:
+    memory_free(reading.found);
+    param_table_done(&table);
+    return status;
 }
 
 static enum berth_status match_names(struct reading *reading, struct berth_error *error) {

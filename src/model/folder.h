@@ -10,6 +10,7 @@
 #include "model/config.h"
 #include "model/params.h"
 #include "model/vocabulary_file.h"
+#include "model/weights.h"
 
 #include <stddef.h>
 
@@ -55,6 +56,10 @@ enum berth_status folder_find_norms(const char *path, struct bert_config *config
 enum berth_status folder_open_weights(const char *path, struct tensor_file *file,
                                       struct berth_error *error);
 
+// Checks that opened weights have the model's body, with shapes that fit the configuration. As
+// folder_read_weights, but reads no numbers.
+enum berth_status folder_check_body(const struct weights *weights, const struct bert_config *config,
+                                    struct berth_error *error);
 // Reads the weights of `folder` into buffer[table->total]. Names are translated (names.h), and
 // transposed matrices are transposed back. Missing head tensors get initial values from `seed`. A
 // shape mismatch or a missing body tensor is an error that names the tensor.

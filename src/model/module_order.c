@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/module_order.h"
 
+#include "core/words.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -61,12 +63,11 @@ struct place {
 static struct place place_of(const char *name) {
     static const char layers[] = ".layer.";
     const char *layer = strstr(name, layers);
-    const size_t length = strlen(name);
     return (struct place){
         .part = find_place(name, places, LENGTH(places)),
         .layer = layer != NULL ? strtol(layer + strlen(layers), NULL, 10) : 0,
         .in_layer = layer != NULL ? find_place(name, layer_places, LENGTH(layer_places)) : 0,
-        .is_bias = length > 5 && strcmp(name + length - 5, ".bias") == 0};
+        .is_bias = name_has_ending(name, ".bias")};
 }
 
 static int compare(int64_t a, int64_t b) {

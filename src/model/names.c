@@ -23,6 +23,10 @@ static const struct name_rule rules_to_ours[] = {
     {"/adam_m$", NULL, ONCE}, // the optimizer's moments
     {"/adam_v$", NULL, ONCE}, //
     {"^global_step$", NULL, ONCE},
+    {"^beta1_power$", NULL, ONCE}, // its numbers without a variable of their own
+    {"^beta2_power$", NULL, ONCE}, //
+    {"^loss_scale$", NULL, ONCE},  // of mixed precision
+    {"^good_steps$", NULL, ONCE},  //
     {"_embeddings$", "_embeddings.weight", ONCE},
     {"^cls/squad/output_weights$", "qa_outputs.weight", ONCE},
     {"^cls/squad/output_bias$", "qa_outputs.bias", ONCE},
@@ -35,16 +39,19 @@ static const struct name_rule rules_to_ours[] = {
     {"/layer_", "/layer/", ONCE},
     {"/", ".", EVERYWHERE},
 
-    {"_orig_mod.", "", EVERYWHERE},         // torch.compile
-    {"^optimizer.", NULL, ONCE},            // of checkpoints: moments and copies
-    {"^optimizer_state_dict.", NULL, ONCE}, //
-    {"^master params.", NULL, ONCE},        //
-    {"^berth.", NULL, ONCE},                // Berth's own part of ckpt_N.pt
-    {"^model_state_dict.", "", ONCE},       // of checkpoints: the model
-    {"^state_dict.", "", ONCE},             //
-    {"^model.", "", ONCE},                  //
-    {"^module.", "", ONCE},                 // torch's DataParallel, DeepSpeed
-    {"^model.", "", ONCE},                  // training scripts that wrap the model
+    {"_orig_mod.", "", EVERYWHERE},           // torch.compile
+    {"^optimizer.", NULL, ONCE},              // of checkpoints: moments and copies
+    {"^optimizer_state_dict.", NULL, ONCE},   //
+    {"^master params.", NULL, ONCE},          //
+    {"^optimizer_states.", NULL, ONCE},       // of Lightning's checkpoints
+    {"^callbacks.", NULL, ONCE},              //
+    {"^frozen_param_fragments.", NULL, ONCE}, // of DeepSpeed's: its copies of frozen parameters
+    {"^berth.", NULL, ONCE},                  // Berth's own part of ckpt_N.pt
+    {"^model_state_dict.", "", ONCE},         // of checkpoints: the model
+    {"^state_dict.", "", ONCE},               //
+    {"^model.", "", ONCE},                    //
+    {"^module.", "", ONCE},                   // torch's DataParallel, DeepSpeed
+    {"^model.", "", ONCE},                    // training scripts that wrap the model
     {"embeddings.position_ids$", "embeddings.position_ids", BUFFER},
     {".gamma$", ".weight", ONCE},     // layer norms of TensorFlow, converted ones too
     {".beta$", ".bias", ONCE},        //

@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/words.h"
 #include "model/architectures.h"
 #include "model/folder.h"
 
@@ -12,27 +13,65 @@
 
 // --- from entries to weights --------------------------------------------------------------------
 
-// "X_scale" has the scales of the matrix "X", as compressed-tensors writes it: for each row, or for
-// each row's groups of columns of equal length.
-#define SCALE_ENDING "_scale"
+// compressed-tensors writes a matrix W of integers q as "X.weight" and beside it "X.weight_scale":
+// for each row, or for each row's groups of columns of equal length, a number to multiply with;
+// W = (q - zero point) * scale.
+#define MATRIX "weight"
+#define SCALE MATRIX "_scale"
+#define ZERO_POINT MATRIX "_zero_point"
+
+// All that it writes beside "X.weight".
+static const struct beside_row {
+    const char *ending;
+    int is_used; // 0: it describes activations, which have no use for it here
+} beside_rows[] = {
+    {SCALE, 1},          {ZERO_POINT, 1},          {"input_scale", 0}, {"input_zero_point", 0},
+    {"output_scale", 0}, {"output_zero_point", 0},
+};
+
+// Layouts that are refused, by the endings of their tensors.
+static const struct layout_row {
+    const char *ending, *expected, *found, *remedy;
+} refused_layouts[] = {
+    {".weight_packed", "compressed-tensors' layout \"int-quantized\"",
+     "several integers in one number (\"pack-quantized\")",
+     "use the model in a floating-point type"},
+    {".weight_g_idx", "compressed-tensors' layout \"int-quantized\"",
+     "groups of columns in any order (\"actorder\")", "use the model in a floating-point type"},
+    {"_CHECKPOINTABLE_OBJECT_GRAPH", "a TensorFlow checkpoint of variables by name",
+     "one of objects (tf.train.Checkpoint)",
+     "save its variables under the names of Google's BERT with tf.compat.v1.train.Saver"},
+};
 
 static int is_quantized(const struct tensor_entry *entry) {
     return entry->dtype == TENSOR_I8 && entry->rank == 2;
 }
 
-static const struct tensor_entry *scale_of(const struct tensor_file *file,
-                                           const struct tensor_entry *entry) {
-    char name[WEIGHT_NAME_SIZE + sizeof SCALE_ENDING];
-    const int length = snprintf(name, sizeof name, "%s" SCALE_ENDING, entry->name);
-    return is_quantized(entry) && (size_t)length < sizeof name ? tensor_file_find(file, name)
-                                                               : NULL;
+// The tensor whose name has `to` instead of the end `from`; NULL: none.
+static const struct tensor_entry *find_beside(const struct tensor_file *file, const char *name,
+                                              const char *from, const char *to) {
+    char other[WEIGHT_NAME_SIZE + sizeof ZERO_POINT];
+    if (!text_ends_with(name, from)) {
+        return NULL;
+    }
+    const int length =
+        snprintf(other, sizeof other, "%.*s%s", (int)(strlen(name) - strlen(from)), name, to);
+    return (size_t)length < sizeof other ? tensor_file_find(file, other) : NULL;
+}
+
+static const struct tensor_entry *of_matrix(const struct tensor_file *file,
+                                            const struct tensor_entry *entry, const char *ending) {
+    return is_quantized(entry) ? find_beside(file, entry->name, MATRIX, ending) : NULL;
 }
 
 static struct weight *add(struct weights *weights, const struct tensor_entry *entry,
                           enum name_use use) {
     struct weight *weight = &weights->list[weights->count++];
-    *weight = (struct weight){
-        .entry = entry, .use = use, .rank = entry->rank, .scale = scale_of(&weights->file, entry)};
+    *weight = (struct weight){.entry = entry,
+                              .use = use,
+                              .rank = entry->rank,
+                              .scale = of_matrix(&weights->file, entry, SCALE),
+                              .zero_point = of_matrix(&weights->file, entry, ZERO_POINT)};
     memcpy(weight->shape, entry->shape, sizeof weight->shape);
     return weight;
 }
@@ -56,11 +95,22 @@ static enum berth_status add_stack(struct weights *weights, const struct tensor_
     return BERTH_OK;
 }
 
+// Whether it is an optimizer's slot of a TensorFlow variable X, such as "X/Adam".
+static int is_slot(const struct tensor_file *file, const struct tensor_entry *entry) {
+    char name[WEIGHT_NAME_SIZE];
+    const char *slash = strrchr(entry->name, '/');
+    if (slash == NULL || (size_t)(slash - entry->name) >= sizeof name) {
+        return 0;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)(slash - entry->name), entry->name);
+    return tensor_file_find(file, name) != NULL;
+}
+
 static enum berth_status add_entry(struct weights *weights, const struct tensor_entry *entry,
                                    struct berth_error *error) {
     char name[WEIGHT_NAME_SIZE];
     enum name_use use = name_translate(entry->name, name, sizeof name);
-    if (use == NAME_DROPPED) {
+    if (use == NAME_DROPPED || is_slot(&weights->file, entry)) {
         weights->dropped++;
         return BERTH_OK;
     }
@@ -76,17 +126,29 @@ static enum berth_status add_entry(struct weights *weights, const struct tensor_
     return BERTH_OK;
 }
 
-// Whether it has the scales of a matrix.
-static int is_scale(const struct tensor_file *file, const struct tensor_entry *entry) {
-    char name[WEIGHT_NAME_SIZE];
-    const size_t length = strlen(entry->name), ending = strlen(SCALE_ENDING);
-    if (length <= ending || length - ending >= sizeof name ||
-        strcmp(entry->name + length - ending, SCALE_ENDING) != 0) {
-        return 0;
+// What it is beside a matrix of integers; NULL: nothing.
+static const struct beside_row *row_beside_matrix(const struct tensor_file *file,
+                                                  const struct tensor_entry *entry) {
+    for (size_t i = 0; i < sizeof beside_rows / sizeof *beside_rows; i++) {
+        const struct tensor_entry *matrix =
+            find_beside(file, entry->name, beside_rows[i].ending, MATRIX);
+        if (matrix != NULL && is_quantized(matrix)) {
+            return &beside_rows[i];
+        }
     }
-    snprintf(name, sizeof name, "%.*s", (int)(length - ending), entry->name);
-    const struct tensor_entry *matrix = tensor_file_find(file, name);
-    return matrix != NULL && is_quantized(matrix);
+    return NULL;
+}
+
+static enum berth_status check_layout(const struct tensor_file *file,
+                                      const struct tensor_entry *entry, struct berth_error *error) {
+    for (size_t i = 0; i < sizeof refused_layouts / sizeof *refused_layouts; i++) {
+        const struct layout_row *row = &refused_layouts[i];
+        if (text_ends_with(entry->name, row->ending)) {
+            return error_set(error, BERTH_BAD_DATA, "%s: tensor \"%s\": expected %s, found %s; %s",
+                             file->path, entry->name, row->expected, row->found, row->remedy);
+        }
+    }
+    return BERTH_OK;
 }
 
 // The groups of a row.
@@ -100,19 +162,40 @@ static int fits(const struct tensor_entry *scale, const struct tensor_entry *ent
            entry->shape[1] % scale_groups(scale) == 0;
 }
 
-static enum berth_status check_scale(const struct tensor_file *file,
-                                     const struct tensor_entry *entry, struct berth_error *error) {
-    const struct tensor_entry *scale = scale_of(file, entry);
+static enum berth_status check_scale(const struct tensor_file *file, const struct weight *weight,
+                                     struct berth_error *error) {
+    const struct tensor_entry *entry = weight->entry, *scale = weight->scale;
     if (scale != NULL && fits(scale, entry)) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_BAD_DATA,
-                     "%s: tensor \"%s\" of type I8: expected \"%s" SCALE_ENDING
+                     "%s: tensor \"%s\" of type I8: expected \"%s_scale"
                      "\" with %lld rows of a number for each of equal parts of the %lld columns, "
                      "found %s",
                      file->path, entry->name, entry->name, (long long)entry->shape[0],
                      (long long)entry->shape[1],
                      scale == NULL ? "no such tensor" : "another shape or type");
+}
+
+static enum berth_status check_zero_point(const struct tensor_file *file,
+                                          const struct weight *weight, struct berth_error *error) {
+    const struct tensor_entry *zero = weight->zero_point, *scale = weight->scale;
+    return zero == NULL || (zero->dtype == TENSOR_I8 && zero->rank == scale->rank &&
+                            memcmp(zero->shape, scale->shape, sizeof zero->shape) == 0)
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: tensor \"%s\": expected type I8 and the shape of \"%s\", found "
+                           "another shape or type",
+                           file->path, zero->name, scale->name);
+}
+
+enum berth_status weights_check_integers(const struct weights *weights, const struct weight *weight,
+                                         struct berth_error *error) {
+    if (!is_quantized(weight->entry) || weight->use != NAME_KEPT) {
+        return BERTH_OK;
+    }
+    TRY(check_scale(&weights->file, weight, error));
+    return check_zero_point(&weights->file, weight, error);
 }
 
 static enum berth_status add_entries(struct weights *weights, struct berth_error *error) {
@@ -122,10 +205,13 @@ static enum berth_status add_entries(struct weights *weights, struct berth_error
         return error_no_memory(error, file->count * NAME_PARTS * sizeof *weights->list, file->path);
     }
     for (size_t i = 0; i < file->count; i++) {
-        if (is_scale(file, &file->entries[i])) {
-            weights->is_quantized = 1;
-        } else {
-            TRY(add_entry(weights, &file->entries[i], error));
+        const struct tensor_entry *entry = &file->entries[i];
+        const struct beside_row *row = row_beside_matrix(file, entry);
+        TRY(check_layout(file, entry, error));
+        weights->is_quantized |= row != NULL;
+        weights->dropped += row != NULL && !row->is_used;
+        if (row == NULL) {
+            TRY(add_entry(weights, entry, error));
         }
     }
     return BERTH_OK;
@@ -312,10 +398,6 @@ int64_t weight_elements(const struct weight *weight) {
     return count;
 }
 
-size_t weight_bytes(const struct weight *weight) {
-    return (size_t)weight_elements(weight) * tensor_dtype_size(weight->entry->dtype);
-}
-
 int weight_is_straight(const struct weight *weight) {
     return weight->use != NAME_TRANSPOSED || weight->rank != 2;
 }
@@ -361,34 +443,50 @@ enum berth_status weights_read(const struct weights *weights, const struct weigh
                : read_turned(weights, weight, 0, to, error);
 }
 
-// Multiplies each row, or group of a row, with its scale.
+// The integers of a matrix with its scales and zero points.
+struct integers {
+    int64_t groups; // of all rows
+    signed char *values, *zeros;
+    float *scales;
+};
+
+static enum berth_status read_integers(const struct weights *weights, const struct weight *weight,
+                                       const struct integers *integers, struct berth_error *error) {
+    TRY(weights_read(weights, weight, integers->values, error));
+    TRY(tensor_file_read_f32(&weights->file, weight->scale, 0, integers->groups, integers->scales,
+                             error));
+    return weight->zero_point == NULL
+               ? BERTH_OK
+               : tensor_file_read(&weights->file, weight->zero_point, integers->zeros, error);
+}
+
 static enum berth_status read_quantized(const struct weights *weights, const struct weight *weight,
                                         float *to, struct berth_error *error) {
-    const int64_t scale_count = weight->shape[0] * scale_groups(weight->scale);
     const size_t count = (size_t)weight_elements(weight);
-    const int64_t group = scale_count > 0 ? (int64_t)count / scale_count : 0;
-    signed char *values = memory_pages(count);
-    float *scales = memory_array((size_t)scale_count, sizeof *scales);
-    enum berth_status status = values != NULL && scales != NULL
-                                   ? weights_read(weights, weight, values, error)
+    const int64_t groups = weight->shape[0] * scale_groups(weight->scale);
+    const int64_t length = groups > 0 ? (int64_t)count / groups : 0;
+    const struct integers all = {.groups = groups,
+                                 .values = memory_pages(count),
+                                 .zeros = memory_array_zeroed((size_t)groups, 1),
+                                 .scales = memory_array((size_t)groups, sizeof *all.scales)};
+    enum berth_status status = all.values != NULL && all.zeros != NULL && all.scales != NULL
+                                   ? read_integers(weights, weight, &all, error)
                                    : error_no_memory(error, count, weight->name);
-    if (status == BERTH_OK) {
-        status = tensor_file_read_f32(&weights->file, weight->scale, 0, scale_count, scales, error);
-    }
-    for (int64_t i = 0; i < scale_count && status == BERTH_OK; i++) {
-        for (int64_t at = i * group; at < (i + 1) * group; at++) {
-            to[at] = scales[i] * (float)values[at];
+    for (int64_t i = 0; i < groups && status == BERTH_OK; i++) {
+        for (int64_t at = i * length; at < (i + 1) * length; at++) {
+            to[at] = all.scales[i] * (float)(all.values[at] - all.zeros[i]);
         }
     }
-    memory_pages_free(values, count);
-    memory_free(scales);
+    memory_pages_free(all.values, count);
+    memory_free(all.zeros);
+    memory_free(all.scales);
     return status;
 }
 
 enum berth_status weights_read_f32(const struct weights *weights, const struct weight *weight,
                                    float *to, struct berth_error *error) {
+    TRY(weights_check_integers(weights, weight, error));
     if (is_quantized(weight->entry) && weight->use == NAME_KEPT) {
-        TRY(check_scale(&weights->file, weight->entry, error));
         return read_quantized(weights, weight, to, error);
     }
     return weight_is_straight(weight)

@@ -15,11 +15,12 @@
 #define WEIGHT_NAME_SIZE 128
 
 struct weight {
-    char name[WEIGHT_NAME_SIZE];      // our name; truncated if it could not be translated
-    const struct tensor_entry *entry; // its source in the file
-    enum name_use use;                // how the entry is stored; never NAME_DROPPED
-    const struct tensor_entry *scale; // of an I8 matrix: a factor for each row; NULL: none
-    int part;                         // part of a NAME_STACKED entry
+    char name[WEIGHT_NAME_SIZE];           // our name; truncated if it could not be translated
+    const struct tensor_entry *entry;      // its source in the file
+    enum name_use use;                     // how the entry is stored; never NAME_DROPPED
+    const struct tensor_entry *scale;      // of an I8 matrix: a factor for each row; NULL: none
+    const struct tensor_entry *zero_point; // of the same: what is subtracted before; NULL: none
+    int part;                              // part of a NAME_STACKED entry
     int tied; // another tensor has the same numbers in the file: this one is redundant
     int rank;
     int64_t shape[TENSOR_MAX_RANK]; // in our layout
@@ -39,13 +40,14 @@ struct weights {
     size_t count;
     size_t dropped;      // tensors of the file that are not part of a model (an optimizer's)
     size_t padding_rows; // rows of the word table beyond the vocabulary
-    int is_quantized;    // some weights have scales, which are not in the list
+    int is_quantized;    // some weights are I8 with scales, which are not in the list
 };
 
 // Opens `path`, a file of weights or a model folder. vocab_size is that of the configuration, 0 if
 // unknown; a word table padded to a multiple of 8, 64 or 128 rows is treated as having vocab_size
 // rows. BERTH_BAD_DATA if two tensors have the same translated name, if a stacked tensor cannot be
-// split, or if the names of the tensors show another architecture, which the error names.
+// split, or if the names of the tensors show another architecture or another layout of integers,
+// which the error names.
 enum berth_status weights_open(struct weights *weights, const char *path, int64_t vocab_size,
                                struct berth_error *error);
 void weights_close(struct weights *weights);
@@ -67,17 +69,20 @@ static inline const char *weight_shown_name(const struct weight *weight) {
 // Whether the tensor `name` has one row per word.
 int weight_has_word_rows(const char *name);
 int64_t weight_elements(const struct weight *weight);
-size_t weight_bytes(const struct weight *weight); // in its own type
 // Whether its rows are contiguous in the file, so that pieces of it can be read.
 int weight_is_straight(const struct weight *weight);
-// Reads the whole tensor in its own type, without scales, into to[weight_bytes].
+// Reads the whole tensor in its own type, without scales, into `to`.
 enum berth_status weights_read(const struct weights *weights, const struct weight *weight, void *to,
                                struct berth_error *error);
 // Reads elements [first, first + count) of a contiguous tensor in its own type.
 enum berth_status weights_read_piece(const struct weights *weights, const struct weight *weight,
                                      size_t first, size_t count, void *to,
                                      struct berth_error *error);
-// Reads the whole tensor as f32; for types see tensor_file_read_f32.
+// BERTH_BAD_DATA for an I8 matrix without scales and zero points that fit it.
+enum berth_status weights_check_integers(const struct weights *weights, const struct weight *weight,
+                                         struct berth_error *error);
+// Reads the whole tensor as f32; for types see tensor_file_read_f32. Integers of an I8 matrix
+// become (integer - zero point) * scale.
 enum berth_status weights_read_f32(const struct weights *weights, const struct weight *weight,
                                    float *to, struct berth_error *error);
 

@@ -4,6 +4,7 @@
 
 #include "core/file_partial.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "format/hub/hub_blob.h"
 #include "format/hub/hub_cache.h"
 
@@ -76,7 +77,8 @@ static enum berth_status place(char path[NAME_LIMIT], const char *folder, const 
     int length = snprintf(path, NAME_LIMIT, "%s/%s%s", folder, name, ending);
     return length < NAME_LIMIT
                ? BERTH_OK
-               : error_set(error, BERTH_CANT_CREATE, "%.200s...: the path is too long", folder);
+               : error_set(error, BERTH_CANT_CREATE, "%.*s...: the path is too long",
+                           UTF8_SHOWN(folder, 200));
 }
 
 static enum berth_status find_places(struct work *work, struct berth_error *error) {

@@ -6,6 +6,7 @@
 
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/utf8.h"
 #include "net/http_headers.h"
 
 #include <curl/curl.h>
@@ -334,7 +335,8 @@ enum berth_status http_follow(const char *from, const char *location, char **to,
     if (good) {
         return *to != NULL ? BERTH_OK : error_no_memory(error, 0, "a URL");
     }
-    return error_set(error, BERTH_UNAVAILABLE, "%s redirects to %.200s: refused", from, location);
+    return error_set(error, BERTH_UNAVAILABLE, "%s redirects to %.*s: refused", from,
+                     UTF8_SHOWN(location, 200));
 }
 
 // Ends the request when its last response is complete, with or without a body.

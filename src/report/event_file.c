@@ -81,8 +81,10 @@ static void put_packed(struct protobuf_writer *message, uint32_t number, const d
     protobuf_end(message, packed);
 }
 
-void event_put_histogram(struct protobuf_writer *message, double wall_time, int64_t step,
-                         const char *tag, const double *values, size_t count) {
+// Appends an Event with a histogram of `count` > 0 values, in 30 buckets of equal width from the
+// minimum to the maximum.
+static void event_put_histogram(struct protobuf_writer *message, double wall_time, int64_t step,
+                                const char *tag, const double *values, size_t count) {
     const struct histogram h = count_values(values, count);
     double limits[BUCKETS];
     for (int i = 0; i < BUCKETS; i++) {

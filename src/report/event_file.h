@@ -54,9 +54,4 @@ void event_put_version(struct protobuf_writer *message, double wall_time);
 void event_put_scalars(struct protobuf_writer *message, double wall_time, int64_t step,
                        const struct event_scalar *scalars, size_t count);
 
-// Appends an Event with a histogram of `count` > 0 values, in 30 buckets of equal width from the
-// minimum to the maximum.
-void event_put_histogram(struct protobuf_writer *message, double wall_time, int64_t step,
-                         const char *tag, const double *values, size_t count);
-
 #endif

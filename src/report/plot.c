@@ -6,6 +6,7 @@
 #include "core/memory.h"
 #include "core/terminal.h"
 #include "core/utf8.h"
+#include "core/words.h"
 #include "report/chart.h"
 #include "report/lines.h"
 
@@ -217,9 +218,8 @@ static enum berth_status refuse(const struct run_set *set, const char *name,
     if (keys == NULL) {
         return error_no_memory(error, 0, "the names of the series");
     }
-    for (size_t i = 0, used = 0; i < count && used + 1 < sizeof known; i++) {
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "",
-                                 keys[i]);
+    for (size_t i = 0; i < count; i++) {
+        words_add(known, sizeof known, keys[i]);
     }
     memory_free(keys);
     return error_set(error, BERTH_USAGE, "--series %s: no such series; there are %s", name, known);

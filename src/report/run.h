@@ -70,16 +70,13 @@ struct run {
 enum berth_status run_init(struct run *run, const char *name, struct berth_error *error);
 void run_done(struct run *run);
 
-// Reads a log: the file `path`, or that of the output folder `path` (run_find). BERTH_NO_INPUT:
-// there is none; BERTH_BAD_DATA: no line of it is a record.
+// Reads a log: the file `path`, or that of the output folder `path`, log.jsonl, else the newest
+// trainer_state.json. BERTH_NO_INPUT: there is none; BERTH_BAD_DATA: no line of it is a record.
 enum berth_status run_read(struct run *run, const char *path, struct berth_error *error);
 // The same piece by piece; pieces may end within a line. run_end takes the last line, if it is
 // complete but for its newline, and derives the series "mfu".
 void run_feed(struct run *run, const char *bytes, size_t length);
 enum berth_status run_end(struct run *run, struct berth_error *error);
-
-// The log in an output folder: log.jsonl, else the newest trainer_state.json; newly allocated.
-enum berth_status run_find(const char *folder, char **path, struct berth_error *error);
 
 // Adds a point; the series is made where there is none. Points at or after `step` are replaced: a
 // resumed process repeats updates.

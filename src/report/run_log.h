@@ -16,7 +16,7 @@ struct run_log;
 struct run_log_settings {
     struct berth_log next; // borrowed
     const char *report;    // HTML file; NULL: none
-    int64_t report_every;  // seconds; 0: only at the end
+    int64_t report_every;  // seconds; 0: only at the start and the end
 };
 
 enum berth_status run_log_open(const struct run_log_settings *settings, struct run_log **log,

@@ -380,24 +380,31 @@ static enum berth_status read_value(struct run *run, const char *path, struct be
     return BERTH_OK;
 }
 
-// Whether the file is one JSON value on several lines, such as trainer_state.json: its first line
-// is a bracket alone.
-static enum berth_status is_value(const struct file_reader *reader, int *answer,
-                                  struct berth_error *error) {
-    char first[2] = "";
-    *answer = 0;
-    if (reader->size > sizeof first) {
-        TRY(file_reader_at(reader, 0, first, sizeof first, error));
-        *answer = strchr("{[", first[0]) != NULL && strchr("\r\n", first[1]) != NULL;
-    }
-    return BERTH_OK;
+// Reads a file of which no line was understood as one value: a line longer than LINE_LIMIT, or one
+// that Python's json wrote. The caller refuses a file without any records.
+static enum berth_status read_again(struct run *run, const char *path, struct berth_error *error) {
+    const enum berth_status status = read_value(run, path, error);
+    run->skipped = 0;
+    return status == BERTH_BAD_DATA ? BERTH_OK : status;
 }
 
+// A value on several lines, such as trainer_state.json, begins with a bracket alone; other files
+// are read line by line.
 static enum berth_status read_open(struct run *run, const struct file_reader *reader,
                                    struct berth_error *error) {
-    int is_whole;
-    TRY(is_value(reader, &is_whole, error));
-    return is_whole ? read_value(run, reader->path, error) : feed_file(run, reader, error);
+    char first[2] = "";
+    if (reader->size > sizeof first) {
+        TRY(file_reader_at(reader, 0, first, sizeof first, error));
+    }
+    const int is_value = first[0] == '{' || first[0] == '[';
+    if (is_value && (first[1] == '\n' || first[1] == '\r')) {
+        TRY(read_value(run, reader->path, error));
+        return run_end(run, error);
+    }
+    TRY(feed_file(run, reader, error));
+    TRY(run_end(run, error));
+    return is_value && run->records == 0 && !run->has_history ? read_again(run, reader->path, error)
+                                                              : BERTH_OK;
 }
 
 static enum berth_status refuse_empty(const struct run *run, const char *path,
@@ -420,23 +427,7 @@ static enum berth_status read_log(struct run *run, const char *path, struct bert
     enum berth_status status = read_open(run, &reader, error);
     file_reader_close(&reader);
     TRY(status);
-    TRY(run_end(run, error));
     return run->records > 0 ? BERTH_OK : refuse_empty(run, path, error);
-}
-
-// FOLDER/NAME if it exists. Otherwise *path stays NULL.
-static enum berth_status try(const char *folder, const char *name, char **path,
-                             struct berth_error *error) {
-    char *joined = path_join(folder, name);
-    if (joined == NULL) {
-        return file_no_path(error);
-    }
-    if (file_exists(joined)) {
-        *path = joined;
-    } else {
-        memory_free(joined);
-    }
-    return BERTH_OK;
 }
 
 static enum berth_status try_checkpoints(const char *folder, char **path,
@@ -454,14 +445,15 @@ static enum berth_status try_checkpoints(const char *folder, char **path,
         }
     }
     memory_free(names);
-    return newest >= 0 ? try(folder, name, path, error) : BERTH_OK;
+    return newest >= 0 ? file_find(folder, name, path, error) : BERTH_OK;
 }
 
-enum berth_status run_find(const char *folder, char **path, struct berth_error *error) {
+// The log in an output folder: log.jsonl, else the newest trainer_state.json; newly allocated.
+static enum berth_status run_find(const char *folder, char **path, struct berth_error *error) {
     static const char *const names[] = {RUN_LOG_NAME, "trainer_state.json"};
     *path = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && *path == NULL; i++) {
-        TRY(try(folder, names[i], path, error));
+        TRY(file_find(folder, names[i], path, error));
     }
     if (*path == NULL) {
         TRY(try_checkpoints(folder, path, error));

@@ -3,6 +3,7 @@
 
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "core/words.h"
 
 #include <string.h>
 
@@ -16,25 +17,13 @@
 
 // --- a form --------------------------------------------------------------------------------------
 
-static int hexadecimal(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 // The value of a field, newly allocated: "%41+b" is "A b".
 static char *decode(const char *from, size_t length) {
     char *text = memory_new(length + 1), *to = text;
     for (size_t i = 0; text != NULL && i < length; i++) {
-        const int high = i + 2 < length && from[i] == '%' ? hexadecimal(from[i + 1]) : -1;
-        const int low = high >= 0 ? hexadecimal(from[i + 2]) : -1;
-        if (low >= 0) {
-            *to++ = (char)(16 * high + low);
-            i += 2;
-        } else {
-            *to++ = from[i] == '+' ? ' ' : from[i];
-        }
+        const int escaped = percent_byte(from + i, length - i);
+        *to++ = (char)(escaped >= 0 ? escaped : from[i] == '+' ? ' ' : from[i]);
+        i += escaped >= 0 ? 2 : 0;
     }
     if (text != NULL) {
         *to = '\0';
@@ -162,6 +151,27 @@ enum berth_status call_make(struct call *call, struct berth_error *error) {
         struct item *item = &call->items[i];
         item->tokens = instance_count_tokens(call->instance, item);
         call->tokens += item->tokens;
+    }
+    return BERTH_OK;
+}
+
+static int is_among(const char *key, const char *const *names) {
+    while (*names != NULL && strcmp(*names, key) != 0) {
+        names++;
+    }
+    return *names != NULL;
+}
+
+enum berth_status call_check_members(const struct call *call, const struct call_members *known,
+                                     struct berth_error *error) {
+    struct json_walk walk = {.object = call->document};
+    while (json_walk_next(&walk)) {
+        if (is_among(walk.key, known->refused) && !json_is_null_value(walk.value)) {
+            return error_set(error, BERTH_USAGE, "%s: not supported; leave it out", walk.key);
+        }
+        if (!is_among(walk.key, known->read) && !is_among(walk.key, known->refused)) {
+            return error_set(error, BERTH_USAGE, "%.60s: unknown at this path", walk.key);
+        }
     }
     return BERTH_OK;
 }

@@ -43,6 +43,14 @@ enum berth_status call_make(struct call *call, struct berth_error *error);
 void call_free(struct call *call);
 // A member of the document; NULL: absent, or null.
 const json *call_member(const struct call *call, const char *key);
+// What the members of a document are for; others would have no effect.
+struct call_members {
+    const char *read[7];    // those that are read, and "model"
+    const char *refused[3]; // those that only null is allowed for
+};
+// BERTH_USAGE: a member is not among them.
+enum berth_status call_check_members(const struct call *call, const struct call_members *known,
+                                     struct berth_error *error);
 // Makes room for `count` items, all zero. BERTH_USAGE: there are more than the queue ever holds.
 enum berth_status call_make_items(struct call *call, size_t count, struct berth_error *error);
 // The texts of an item; `what` is where the request has it. Blank texts are refused.

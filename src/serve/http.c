@@ -52,8 +52,9 @@ struct http_server {
     struct connection *connections;
     atomic_size_t busy, body_bytes;
     atomic_int stops;
-    int listener, port;
-    double looked; // when http_tick last looked for clients that have left
+    int listener;
+    char address[80]; // and port, as text
+    double looked;    // when http_tick last looked for clients that have left
 };
 
 // A request from its first line to the end of its reply.
@@ -490,15 +491,16 @@ static enum berth_status open_listener(const struct http_settings *settings, int
                                  settings->host, settings->port);
 }
 
-static int find_port(int listener) {
+static void find_address(struct http_server *server) {
     struct sockaddr_storage address;
     socklen_t size = sizeof address;
-    if (getsockname(listener, (struct sockaddr *)&address, &size) != 0) {
-        return 0;
+    char host[64], port[8];
+    if (getsockname(server->listener, (struct sockaddr *)&address, &size) == 0 &&
+        getnameinfo((struct sockaddr *)&address, size, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) == 0) {
+        const int is_v6 = address.ss_family == AF_INET6;
+        snprintf(server->address, sizeof server->address, is_v6 ? "[%s]:%s" : "%s:%s", host, port);
     }
-    return address.ss_family == AF_INET    ? ntohs(((struct sockaddr_in *)&address)->sin_port)
-           : address.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)&address)->sin6_port)
-                                           : 0;
 }
 
 static enum berth_status start(struct http_server *server, struct berth_error *error) {
@@ -538,9 +540,9 @@ enum berth_status http_start(const struct http_settings *settings,
     enum berth_status status = BERTH_OK;
     if (settings->listener < 0) {
         status = open_listener(settings, &opened->listener, error);
+        find_address(opened);
     }
     if (status == BERTH_OK) {
-        opened->port = find_port(opened->listener);
         status = start(opened, error);
     }
     *server = opened;
@@ -551,8 +553,8 @@ enum berth_status http_start(const struct http_settings *settings,
     return status;
 }
 
-int http_port(const struct http_server *server) {
-    return server->port;
+const char *http_address(const struct http_server *server) {
+    return server->address;
 }
 
 void http_stop_accepting(struct http_server *server) {
@@ -560,6 +562,9 @@ void http_stop_accepting(struct http_server *server) {
     if (server->listener >= 0) {
         // The socket is left to http_stop: libmicrohttpd still refers to it.
         (void)MHD_quiesce_daemon(server->daemon);
+    }
+    if (server->settings.listener < 0) { // else others wait for a reply that never comes
+        shutdown(server->listener, SHUT_RDWR);
     }
 }
 

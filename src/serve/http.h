@@ -21,7 +21,7 @@ struct http_limits {
 };
 
 struct http_settings {
-    const char *host; // address or name to listen on
+    const char *host; // address to listen on, or a name, which stands for its first address
     int port;         // 0: any free one
     int listener;     // an open socket that listens, instead of host and port; -1: none
     const char *certificate, *key; // PEM; NULL: no TLS
@@ -69,11 +69,13 @@ struct http_server;
 enum berth_status http_start(const struct http_settings *settings,
                              const struct http_application *application,
                              struct http_server **server, struct berth_error *error);
-// The port that it listens on; of a socket that is no port, 0.
-int http_port(const struct http_server *server);
+// The address and the port that it listens on, "127.0.0.1:8080" or "[::1]:8080"; of a socket of
+// http_settings "".
+const char *http_address(const struct http_server *server);
 // Ends the connections whose time has run out. Call it a few times a second.
 void http_tick(struct http_server *server);
-// From now on, no connection is accepted, and each reply closes its connection.
+// From now on, no connection is accepted, and each reply closes its connection. A socket of
+// http_settings goes on listening for whoever has it, too.
 void http_stop_accepting(struct http_server *server);
 // Requests that have not been answered, and replies not yet sent.
 size_t http_busy(const struct http_server *server);

@@ -6,6 +6,7 @@
 #include "core/number.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -156,16 +157,32 @@ static void put_models(const struct metrics *metrics, const struct metrics_sourc
     }
 }
 
-static long open_descriptors(void) {
+// -1: not known. When all of them are open, the folder that lists them cannot be.
+static int64_t open_descriptors(int64_t most) {
     DIR *folder = opendir("/proc/self/fd");
-    long count = -3; // ".", ".." and the folder itself
-    while (folder != NULL && readdir(folder) != NULL) {
+    int64_t count = -3; // ".", ".." and the folder itself
+    if (folder == NULL) {
+        return errno == EMFILE ? most : -1;
+    }
+    while (readdir(folder) != NULL) {
         count++;
     }
-    if (folder != NULL) {
-        closedir(folder);
-    }
+    closedir(folder);
     return count;
+}
+
+static void put_descriptors(struct buffer *text) {
+    struct rlimit limit = {.rlim_cur = 0};
+    const int has_limit = getrlimit(RLIMIT_NOFILE, &limit) == 0;
+    const int64_t count = open_descriptors(has_limit ? (int64_t)limit.rlim_cur : -1);
+    if (count >= 0) {
+        put_head(text, "process_open_fds", "gauge", "Open file descriptors.");
+        put(text, "process_open_fds %" PRId64 "\n", count);
+    }
+    if (has_limit) {
+        put_head(text, "process_max_fds", "gauge", "Most file descriptors that may be open.");
+        put(text, "process_max_fds %" PRIu64 "\n", (uint64_t)limit.rlim_cur);
+    }
 }
 
 static void put_memory(struct buffer *text) {
@@ -184,17 +201,11 @@ static void put_memory(struct buffer *text) {
 }
 
 static void put_process(const struct metrics *metrics, struct buffer *text) {
-    struct rlimit limit;
     put_head(text, "process_cpu_seconds_total", "counter", "Processor time used, in seconds.");
     put(text, "process_cpu_seconds_total %.3f\n", clock_seconds(CLOCK_PROCESS_CPUTIME_ID));
     put_head(text, "process_start_time_seconds", "gauge", "Start, in seconds since the epoch.");
     put(text, "process_start_time_seconds %.0f\n", metrics->started);
-    put_head(text, "process_open_fds", "gauge", "Open file descriptors.");
-    put(text, "process_open_fds %ld\n", open_descriptors());
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        put_head(text, "process_max_fds", "gauge", "Most file descriptors that may be open.");
-        put(text, "process_max_fds %" PRIu64 "\n", (uint64_t)limit.rlim_cur);
-    }
+    put_descriptors(text);
     put_memory(text);
 }
 

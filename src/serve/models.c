@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/models.h"
 
+#include "core/file.h"
 #include "core/memory.h"
 
 #include <pthread.h>
@@ -23,20 +24,6 @@ struct models {
 
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
-// The folder's own name, without a final slash; of "org/name" it is "name".
-static const char *last_part(const char *path, size_t *length) {
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/') {
-        end--;
-    }
-    size_t begin = end;
-    while (begin > 0 && path[begin - 1] != '/') {
-        begin--;
-    }
-    *length = end - begin;
-    return path + begin;
-}
-
 // What is named by a word "NAME=DIR" or "DIR".
 static const char *path_of(const char *word) {
     const size_t length = strspn(word, NAME_CHARACTERS);
@@ -55,7 +42,7 @@ static enum berth_status read_word(struct model *model, const char *word,
     size_t length = (size_t)(model->path - word) - 1;
     const char *name = word;
     if (model->path == word) {
-        name = last_part(word, &length);
+        name = path_name_trimmed(word, &length); // of "org/name" it is "name"
     }
     model->name = memory_string_of(name, length);
     if (model->name == NULL) {

@@ -90,8 +90,9 @@ static enum berth_status put(struct queue *queue, struct call *call, struct bert
     }
     if (queue->items + call->count > queue->limits.items) {
         return error_set(error, BERTH_UNAVAILABLE,
-                         "%zu texts are waiting, and --max_queue is %zu; try again later",
-                         queue->items, queue->limits.items);
+                         "%zu texts are waiting, this request has %zu, and --max_queue is %zu; "
+                         "try again later",
+                         queue->items, call->count, queue->limits.items);
     }
     if (!turns_put(&line->turns, call)) {
         return error_no_memory(error, sizeof(struct client), "a client");

@@ -2,6 +2,7 @@
 #include "serve/reader.h"
 
 #include "core/memory.h"
+#include "core/thread.h"
 #include "serve/turns.h"
 
 #include <pthread.h>
@@ -49,11 +50,10 @@ enum berth_status reader_open(void (*read)(void *context, struct call *call), vo
     opened->context = context;
     pthread_mutex_init(&opened->lock, NULL);
     pthread_cond_init(&opened->filled, NULL);
-    if (pthread_create(&opened->thread, NULL, run, opened) != 0) {
-        pthread_cond_destroy(&opened->filled);
-        pthread_mutex_destroy(&opened->lock);
-        memory_free(opened);
-        return error_set(error, BERTH_UNAVAILABLE, "cannot start a thread");
+    enum berth_status status = thread_open(&opened->thread, run, opened, error);
+    if (status != BERTH_OK) {
+        reader_close(opened);
+        return status;
     }
     *reader = opened;
     return BERTH_OK;

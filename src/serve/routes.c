@@ -330,6 +330,17 @@ static int is_encoded(const struct http_request *request) {
     return encoding != NULL && *encoding != '\0' && strcasecmp(encoding, "identity") != 0;
 }
 
+// Why the body cannot be read, whatever its type; NULL: it can.
+static const char *body_problem(const struct http_request *request) {
+    return is_encoded(request)
+               ? "no Content-Encoding is read here; send the body as it is, without one"
+           // The header of KServe's extension for binary tensors, which stand after the JSON.
+           : http_header(request, "Inference-Header-Content-Length") != NULL
+               ? "binary tensors are not read here; send them as JSON (tritonclient: "
+                 "set_data_from_numpy with binary_data=False)"
+               : NULL;
+}
+
 static int refuse(const struct http_request *request, struct http_reply *reply, int status,
                   const char *message) {
     *reply = reply_error(request, status, message);
@@ -358,9 +369,9 @@ int routes_admit(void *context, const struct http_request *request, struct http_
     if (status != 0) {
         return refuse(request, reply, status, message);
     }
-    if (route->shape != NULL && is_encoded(request)) {
-        return refuse(request, reply, 415,
-                      "no Content-Encoding is read here; send the body as it is, without one");
+    message = route->shape != NULL ? body_problem(request) : NULL;
+    if (message != NULL) {
+        return refuse(request, reply, 415, message);
     }
     return route->shape == NULL || has_type(request, route->shape)
                ? 1

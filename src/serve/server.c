@@ -6,6 +6,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/memory.h"
+#include "core/thread.h"
 #include "serve/notify.h"
 #include "serve/state.h"
 
@@ -49,9 +50,7 @@ static void *load(void *context) {
 
 static enum berth_status begin_loading(struct loader *loader, struct berth_error *error) {
     atomic_store(&loader->is_done, 0);
-    if (pthread_create(&loader->thread, NULL, load, loader) != 0) {
-        return error_set(error, BERTH_UNAVAILABLE, "cannot start a thread");
-    }
+    TRY(thread_open(&loader->thread, load, loader, error));
     loader->runs = 1;
     return BERTH_OK;
 }
@@ -216,14 +215,11 @@ static enum berth_status drain(struct server *server, const sigset_t *set,
 
 static void note_address(const struct server *server, int is_passed) {
     const struct server_settings *settings = server->settings;
-    const char *host = settings->http.host;
-    const int is_v6 = strchr(host, ':') != NULL;
     if (is_passed) {
         log_note(&settings->log, "listening on the socket that this process was started with");
     } else {
-        log_note(&settings->log, "listening on %s://%s%s%s:%d",
-                 settings->certificate_file != NULL ? "https" : "http", is_v6 ? "[" : "", host,
-                 is_v6 ? "]" : "", http_port(server->http));
+        log_note(&settings->log, "listening on %s://%s",
+                 settings->certificate_file != NULL ? "https" : "http", http_address(server->http));
     }
 }
 

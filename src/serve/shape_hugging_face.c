@@ -6,6 +6,7 @@
 // feature-extraction. A parameter that a model has from its opening must have the same value here;
 // another one is refused, because it would have no effect.
 #include "core/options.h"
+#include "core/utf8.h"
 #include "serve/shapes.h"
 
 #include <stdio.h>
@@ -195,7 +196,7 @@ static enum berth_status read_parameters(struct call *call, struct berth_error *
         return error_set(error, BERTH_USAGE, "parameters: expected an object");
     }
     while (json_walk_next(&walk)) {
-        snprintf(what, sizeof what, "parameters.%.60s", walk.key);
+        snprintf(what, sizeof what, "parameters.%.*s", UTF8_SHOWN(walk.key, 60));
         TRY(read_parameter(call, what, walk.key, walk.value, error));
     }
     return BERTH_OK;
@@ -218,7 +219,7 @@ static enum berth_status read_parameters_beside(struct call *call, struct berth_
     struct json_walk walk = {.object = call->document};
     char what[64];
     while (json_walk_next(&walk)) {
-        snprintf(what, sizeof what, "%.60s", walk.key);
+        snprintf(what, sizeof what, "%.*s", UTF8_SHOWN(walk.key, 60));
         if (!is_request_member(call, walk.key)) {
             TRY(read_parameter(call, what, walk.key, walk.value, error));
         }
@@ -250,8 +251,8 @@ static enum berth_status check_fields(const struct served_task *task, const json
     struct json_walk walk = {.object = value};
     while (json_walk_next(&walk)) {
         if (!task_has_field(task, walk.key)) {
-            return error_set(error, BERTH_USAGE, "%s.%.60s: unknown in %s", what, walk.key,
-                             task->name);
+            return error_set(error, BERTH_USAGE, "%s.%.*s: unknown in %s", what,
+                             UTF8_SHOWN(walk.key, 60), task->name);
         }
     }
     return BERTH_OK;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // KServe's version 2 of inference: named tensors in, named tensors out. The inputs are the task's
 // texts, as tensors BYTES of [n]; the outputs follow from the task, and a request may name some.
+#include "core/utf8.h"
 #include "serve/shapes.h"
 
 #include <stdio.h>
@@ -92,8 +93,8 @@ check_names(const json *list, const char *what, const struct served_task *task,
                              i);
         }
         if (!is_known(task, name)) {
-            return error_set(error, BERTH_USAGE, "%s[%zu]: \"%.60s\" is unknown in %s", what, i,
-                             name, task->name);
+            return error_set(error, BERTH_USAGE, "%s[%zu]: \"%.*s\" is unknown in %s", what, i,
+                             UTF8_SHOWN(name, 60), task->name);
         }
         if (find_tensor(list, name) != json_at(list, i)) {
             return error_set(error, BERTH_USAGE, "%s[%zu]: a second \"%s\"", what, i, name);
@@ -109,10 +110,13 @@ static int is_wanted(const struct call *call, const char *name) {
 }
 
 static enum berth_status read(struct call *call, struct berth_error *error) {
+    static const struct call_members known = {
+        .read = {"id", "parameters", "inputs", "outputs", "model"}};
     const struct served_task *task = call->instance->task;
     const json *inputs = json_member(call->document, "inputs");
     struct tensor texts[2] = {{.data = NULL}};
     const json *id = call_member(call, "id"), *outputs = call_member(call, "outputs");
+    TRY(call_check_members(call, &known, error));
     if (id != NULL && !json_is_text(id)) {
         return error_set(error, BERTH_USAGE, "id: expected a text");
     }

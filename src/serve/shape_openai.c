@@ -18,15 +18,25 @@ static enum berth_status read_format(struct call *call, struct berth_error *erro
                : error_set(error, BERTH_USAGE, "encoding_format: expected \"float\" or \"base64\"");
 }
 
+// Clients that send numbers made them with another tokenizer, OpenAI's.
+static enum berth_status check_text(const json *value, const char *what,
+                                    struct berth_error *error) {
+    return !json_is_number_value(value) && !json_is_array_value(value)
+               ? BERTH_OK
+               : error_set(error, BERTH_USAGE,
+                           "%s: expected a text, and token numbers are not read (LangChain: "
+                           "check_embedding_ctx_length=False)",
+                           what);
+}
+
 static enum berth_status read(struct call *call, struct berth_error *error) {
+    static const struct call_members known = {.read = {"input", "encoding_format", "user", "model"},
+                                              .refused = {"dimensions"}};
     const json *input = json_member(call->document, "input");
     const json *user = call_member(call, "user");
     char what[64] = "input";
+    TRY(call_check_members(call, &known, error));
     TRY(read_format(call, error));
-    if (call_member(call, "dimensions") != NULL) {
-        return error_set(error, BERTH_USAGE,
-                         "dimensions: BERT's embeddings cannot be shortened; leave it out");
-    }
     if (user != NULL && !json_is_text(user)) {
         return error_set(error, BERTH_USAGE, "user: expected a text");
     }
@@ -40,8 +50,9 @@ static enum berth_status read(struct call *call, struct berth_error *error) {
         if (call->is_list) {
             snprintf(what, sizeof what, "input[%zu]", i);
         }
-        TRY(call_set_text(&call->items[i], 0, call->is_list ? json_at(input, i) : input, what,
-                          error));
+        const json *text = call->is_list ? json_at(input, i) : input;
+        TRY(check_text(text, what, error));
+        TRY(call_set_text(&call->items[i], 0, text, what, error));
     }
     return BERTH_OK;
 }

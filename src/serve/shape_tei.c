@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // text-embeddings-inference's /embed and /predict. Replies are lists; of /embed always one of
 // embeddings, of /predict one of classes for a single input.
+#include "core/utf8.h"
 #include "serve/shapes.h"
 
 #include <stdio.h>
@@ -20,33 +21,6 @@ static enum berth_status read_truncate(const json *document, struct berth_error 
     int truncates;
     TRY(read_truth(document, "truncate", 1, &truncates, error));
     return truncates ? BERTH_OK : error_set(error, BERTH_USAGE, "truncate: only true is supported");
-}
-
-// What the members are for, and others that would have no effect.
-struct members {
-    const char *read[6];    // those that are read here, and "model"
-    const char *refused[3]; // those that only null is allowed for
-};
-
-static int is_among(const char *key, const char *const *names) {
-    while (*names != NULL && strcmp(*names, key) != 0) {
-        names++;
-    }
-    return *names != NULL;
-}
-
-static enum berth_status check_members(const struct call *call, const struct members *known,
-                                       struct berth_error *error) {
-    struct json_walk walk = {.object = call->document};
-    while (json_walk_next(&walk)) {
-        if (is_among(walk.key, known->refused) && !json_is_null_value(walk.value)) {
-            return error_set(error, BERTH_USAGE, "%s: not supported; leave it out", walk.key);
-        }
-        if (!is_among(walk.key, known->read) && !is_among(walk.key, known->refused)) {
-            return error_set(error, BERTH_USAGE, "%.60s: unknown at this path", walk.key);
-        }
-    }
-    return BERTH_OK;
 }
 
 // Texts are always truncated at their end.
@@ -69,12 +43,12 @@ static enum berth_status count_inputs(struct call *call, const json *inputs,
 // --- /embed --------------------------------------------------------------------------------------
 
 static enum berth_status read_embed(struct call *call, struct berth_error *error) {
-    static const struct members known = {
+    static const struct call_members known = {
         .read = {"inputs", "truncate", "truncation_direction", "normalize", "model"},
         .refused = {"dimensions", "prompt_name"}};
     const json *inputs = json_member(call->document, "inputs");
     char what[64] = "inputs";
-    TRY(check_members(call, &known, error));
+    TRY(call_check_members(call, &known, error));
     TRY(read_direction(call, error));
     TRY(read_truncate(call->document, error));
     TRY(read_truth(call->document, "normalize", 1, &call->wanted.normalize, error));
@@ -121,12 +95,12 @@ static enum berth_status read_texts(struct item *item, const json *value, const 
 }
 
 static enum berth_status read_predict(struct call *call, struct berth_error *error) {
-    static const struct members known = {
+    static const struct call_members known = {
         .read = {"inputs", "truncate", "truncation_direction", "raw_scores", "model"}};
     const json *inputs = json_member(call->document, "inputs");
     char what[64] = "inputs";
     int is_raw;
-    TRY(check_members(call, &known, error));
+    TRY(call_check_members(call, &known, error));
     TRY(read_direction(call, error));
     TRY(read_truncate(call->document, error));
     TRY(read_truth(call->document, "raw_scores", 0, &is_raw, error));

@@ -51,9 +51,8 @@ struct worker {
 enum berth_status worker_start(struct worker *worker, struct berth_error *error);
 // Waits for its end, after queue_end.
 void worker_join(struct worker *worker);
-// Answers a call with its items' results, with an error, or with another reply, and frees it. The
-// metrics of its model have the request, if the model is known.
-void call_answer(struct server *server, struct call *call);
+// Answer a call with an error, or with another reply, and free it. The metrics of its model have
+// the request, if the model is known.
 void call_refuse(struct server *server, struct call *call, const struct berth_error *error);
 void call_finish(struct server *server, struct call *call, struct http_reply reply);
 

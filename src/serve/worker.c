@@ -2,6 +2,7 @@
 // A worker: takes a batch, runs it, answers the calls that are complete with it.
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/thread.h"
 #include "serve/page.h"
 #include "serve/state.h"
 
@@ -40,7 +41,8 @@ static struct http_reply make_reply(struct server *server, const struct call *ca
     return reply_json(&line);
 }
 
-void call_answer(struct server *server, struct call *call) {
+// Answers a call with its items' results, or with an error of one of them, and frees it.
+static void call_answer(struct server *server, struct call *call) {
     struct berth_error error;
     size_t index = 0;
     const struct item *failure = find_failure(call, &index);
@@ -121,8 +123,9 @@ static void *run(void *context) {
 
 enum berth_status worker_start(struct worker *worker, struct berth_error *error) {
     TRY(batch_open(&worker->batch, worker->server->queue, error));
-    worker->runs = pthread_create(&worker->thread, NULL, run, worker) == 0;
-    return worker->runs ? BERTH_OK : error_set(error, BERTH_UNAVAILABLE, "cannot start a thread");
+    TRY(thread_open(&worker->thread, run, worker, error));
+    worker->runs = 1;
+    return BERTH_OK;
 }
 
 void worker_join(struct worker *worker) {

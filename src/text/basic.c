@@ -50,8 +50,8 @@ void basic_rules_keep(struct basic_rules *rules, const char *const *specials, si
     for (size_t i = 0; i < count; i++) {
         unsigned char first = (unsigned char)specials[i][0];
         rules->special_first[first] = 1;
-        // The fast path would skip letters.
-        if (rules->ascii[first] >= BASIC_FIRST_LETTER) {
+        // The fast paths would skip blanks and letters.
+        if (rules->ascii[first] == BASIC_SPACE || rules->ascii[first] >= BASIC_FIRST_LETTER) {
             rules->ascii[first] = BASIC_SLOW;
         }
     }
@@ -166,6 +166,55 @@ static int sigma_is_final(const struct basic *walk, size_t begin, size_t end) {
     return after != 1;
 }
 
+// --- special tokens -----------------------------------------------------------------------------
+
+// Whether a character separates words in the text as given; -1 when it is dropped, so that the next
+// one decides.
+static int separates(const struct basic *walk, uint32_t point) {
+    if (point == UTF8_ILL_FORMED) {
+        return -1;
+    }
+    unsigned flags = flags_of(walk, point);
+    if ((flags & UNICODE_DROP) != 0) {
+        return -1;
+    }
+    return (flags & (UNICODE_SPACE | UNICODE_CJK)) != 0;
+}
+
+// Whether the bytes [begin, end) of the text are surrounded by separators or the ends of the text.
+static int stands_alone(const struct basic *walk, size_t begin, size_t end) {
+    uint32_t point;
+    int before = -1, after = -1;
+    while (before < 0 && begin > 0) {
+        begin -= decode_before(walk, begin, &point);
+        before = separates(walk, point);
+    }
+    while (after < 0 && end < walk->length) {
+        end += utf8_decode(walk->text + end, walk->length - end, &point);
+        after = separates(walk, point);
+    }
+    return before != 0 && after != 0;
+}
+
+// The length in bytes of the longest special token at walk->at; 0: none.
+static size_t special_at(const struct basic *walk) {
+    if (!walk->rules->special_first[walk->text[walk->at]]) {
+        return 0;
+    }
+    size_t longest = 0;
+    for (size_t i = 0; i < walk->rules->special_count; i++) {
+        size_t bytes = strlen(walk->rules->specials[i]);
+        if (walk->length - walk->at >= bytes &&
+            memcmp(walk->text + walk->at, walk->rules->specials[i], bytes) == 0) {
+            if (bytes > longest &&
+                (!walk->rules->whole_specials || stands_alone(walk, walk->at, walk->at + bytes))) {
+                longest = bytes;
+            }
+        }
+    }
+    return longest;
+}
+
 // --- runs of combining characters ---------------------------------------------------------------
 
 static int add_mark(struct basic *walk, size_t *count, struct basic_mark mark) {
@@ -181,7 +230,7 @@ static int add_mark(struct basic *walk, size_t *count, struct basic_mark mark) {
 
 // Adds the combining characters at walk->at and moves past them.
 static int gather_marks(struct basic *walk, size_t *count) {
-    while (walk->at < walk->length) {
+    while (walk->at < walk->length && special_at(walk) == 0) {
         uint32_t point;
         size_t bytes = utf8_decode(walk->text + walk->at, walk->length - walk->at, &point);
         int dropped = point == UTF8_ILL_FORMED;
@@ -270,52 +319,7 @@ static int put_composed(struct basic *walk, uint32_t point, struct basic_origin 
 
 // --- the walk -----------------------------------------------------------------------------------
 
-// Whether a character separates words in the text as given; -1 when it is dropped, so that the next
-// one decides.
-static int separates(const struct basic *walk, uint32_t point) {
-    if (point == UTF8_ILL_FORMED) {
-        return -1;
-    }
-    unsigned flags = flags_of(walk, point);
-    if ((flags & UNICODE_DROP) != 0) {
-        return -1;
-    }
-    return (flags & (UNICODE_SPACE | UNICODE_CJK)) != 0;
-}
-
-// Whether the bytes [begin, end) of the text are surrounded by separators or the ends of the text.
-static int stands_alone(const struct basic *walk, size_t begin, size_t end) {
-    uint32_t point;
-    int before = -1, after = -1;
-    while (before < 0 && begin > 0) {
-        begin -= decode_before(walk, begin, &point);
-        before = separates(walk, point);
-    }
-    while (after < 0 && end < walk->length) {
-        end += utf8_decode(walk->text + end, walk->length - end, &point);
-        after = separates(walk, point);
-    }
-    return before != 0 && after != 0;
-}
-
-static size_t special_at(const struct basic *walk) {
-    if (!walk->rules->special_first[walk->text[walk->at]]) {
-        return 0;
-    }
-    size_t longest = 0;
-    for (size_t i = 0; i < walk->rules->special_count; i++) {
-        size_t bytes = strlen(walk->rules->specials[i]);
-        if (walk->length - walk->at >= bytes &&
-            memcmp(walk->text + walk->at, walk->rules->specials[i], bytes) == 0) {
-            if (bytes > longest &&
-                (!walk->rules->whole_specials || stands_alone(walk, walk->at, walk->at + bytes))) {
-                longest = bytes;
-            }
-        }
-    }
-    return longest;
-}
-
+// Takes ASCII characters from walk->at.
 static void take_plain(struct basic *walk, size_t bytes) {
     walk->bytes = (const char *)walk->text + walk->at;
     walk->count = walk->characters = bytes;
@@ -328,9 +332,6 @@ static void take_plain(struct basic *walk, size_t bytes) {
     walk->run_character = walk->character;
 }
 
-// The effect of one character on the word.
-enum step { STEP_ON, STEP_END, STEP_NO_MEMORY };
-
 static void pass(struct basic *walk, size_t bytes, int begins_run) {
     walk->at += bytes;
     walk->character++;
@@ -339,6 +340,29 @@ static void pass(struct basic *walk, size_t bytes, int begins_run) {
         walk->run_character = walk->character;
     }
 }
+
+// Takes `bytes` bytes from walk->at, which are a special token, as they are.
+static int take_special(struct basic *walk, size_t bytes) {
+    const size_t end = walk->at + bytes;
+    while (walk->at < end) {
+        uint32_t point;
+        const size_t size = utf8_decode(walk->text + walk->at, end - walk->at, &point);
+        const struct basic_origin place = {walk->character, (uint32_t)walk->at,
+                                           (uint32_t)(walk->at + size)};
+        if (!put(walk, point, place)) {
+            return -1;
+        }
+        pass(walk, size, 1);
+    }
+    walk->plain = 0;
+    walk->bytes = walk->buffer;
+    walk->origins = walk->places;
+    walk->special = 1;
+    return 1;
+}
+
+// The effect of one character on the word.
+enum step { STEP_ON, STEP_END, STEP_NO_MEMORY };
 
 // A character that is neither dropped nor white space.
 struct letter {
@@ -483,9 +507,11 @@ int basic_next(struct basic *walk) {
     walk->count = walk->characters = 0;
     for (skip_blanks(walk); found == 0 && walk->at < walk->length; skip_blanks(walk)) {
         size_t special = special_at(walk);
-        if (special > 0 || ascii[walk->text[walk->at]] == BASIC_PUNCTUATION) {
-            take_plain(walk, special > 0 ? special : 1);
-            walk->special = special > 0;
+        if (special > 0) {
+            return take_special(walk, special);
+        }
+        if (ascii[walk->text[walk->at]] == BASIC_PUNCTUATION) {
+            take_plain(walk, 1);
             return 1;
         }
         size_t end = walk->at;

@@ -2,12 +2,16 @@
 // Tests berth_convert with every single system call and every allocation failing: it reports an
 // error and leaves no part of an output, under the final name or a temporary one.
 #include "berth.h"
+#include "core/buffer.h"
 #include "core/scratch.h"
 #include "format/containers/containers.h"
 #include "format/json/json.h"
 #include "format/safetensors/safetensors.h"
 
 #include <errno.h>
+
+#define VOCAB 9
+#define HIDDEN 8
 
 // Torch's and NVIDIA's files are written like DeepSpeed's, which represents them.
 static const char *const targets[] = {"hf", "tensorflow", "deepspeed", "onnx", "gguf"};
@@ -159,47 +163,84 @@ static void test_no_memory_to_compare(void **state) {
 
 // --- names --------------------------------------------------------------------------------------
 
-static const char index_text[] =
-    "{\"weight_map\": {\"embeddings.position_ids\": \"a.safetensors\", "
-    "\"embeddings.LayerNorm.bias\": \"a.safetensors\", \"%s\": \"b.safetensors\"}}";
-
 static void write_shard(const char *name, const struct tensor_out *tensors, size_t count) {
     char *path = path_join(scratch("model"), name);
     assert_int_equal(safetensors_write(path, tensors, count, NULL, NULL), BERTH_OK);
     memory_free(path);
 }
 
-// A model of two files, with one tensor of that name in the second.
-static void make_shards(const char *name) {
+#define BODY 21 // tensors, of one layer
+
+// The body of the model without "bert.", all zeros in F16; `left_out` is not among the tensors.
+static size_t list_body(const struct safetensors *file, const char *left_out,
+                        struct tensor_out *tensors) {
+    static const uint16_t zeros[256];
+    size_t count = 0;
+    for (size_t i = 0; i < file->count; i++) {
+        const struct tensor_entry *entry = &file->entries[i];
+        if (strncmp(entry->name, "bert.", 5) == 0 && strstr(entry->name, ".pooler.") == NULL &&
+            strcmp(entry->name, left_out) != 0) {
+            tensors[count] = (struct tensor_out){.name = entry->name + strlen("bert."),
+                                                 .dtype = TENSOR_F16,
+                                                 .rank = entry->rank,
+                                                 .data = zeros};
+            memcpy(tensors[count++].shape, entry->shape, sizeof entry->shape);
+        }
+    }
+    return count;
+}
+
+static void write_index(const struct tensor_out *tensors, size_t count, const char *name) {
+    char *index = path_join(scratch("model"), "model.safetensors.index.json");
+    struct buffer text = {0};
+    buffer_put_text(&text, "{\"weight_map\": {");
+    for (size_t i = 0; i < count; i++) {
+        buffer_put_text(&text, "\"");
+        buffer_put_text(&text, tensors[i].name);
+        buffer_put_text(&text, "\": \"a.safetensors\", ");
+    }
+    buffer_put_text(&text, "\"");
+    buffer_put_text(&text, name);
+    buffer_put_text(&text, "\": \"b.safetensors\"}}");
+    assert_int_equal(file_write(index, text.bytes, text.length, NULL), BERTH_OK);
+    buffer_done(&text);
+    memory_free(index);
+}
+
+// A vector of that name.
+static struct tensor_out halves_of(const char *name) {
+    static const uint16_t halves[HIDDEN] = {0x3C00, 0x4000};
+    return (struct tensor_out){
+        .name = name, .dtype = TENSOR_F16, .rank = 1, .shape = {HIDDEN}, .data = halves};
+}
+
+// A model of two files: one tensor in the second, which may stand for another.
+static void make_shards(struct tensor_out other, const char *left_out) {
     static const int64_t positions[2] = {0, 1};
-    static const uint16_t halves[2] = {0x3C00, 0x4000};
-    char text[512], *model = memory_string(scratch("model"));
+    char *model = memory_string(scratch("model"));
+    struct safetensors file;
+    struct tensor_out tensors[BODY + 1];
     assert_int_equal(dir_remove(model, NULL), BERTH_OK);
     make_model(model);
     char *weights = path_join(model, "model.safetensors");
-    char *index = path_join(model, "model.safetensors.index.json");
+    assert_int_equal(safetensors_open(&file, weights, NULL), BERTH_OK);
+    size_t count = list_body(&file, left_out, tensors);
+    tensors[count++] = (struct tensor_out){.name = "embeddings.position_ids",
+                                           .dtype = TENSOR_I64,
+                                           .rank = 1,
+                                           .shape = {2},
+                                           .data = positions};
     file_remove(weights, NULL);
-    snprintf(text, sizeof text, index_text, name);
-    assert_int_equal(file_write(index, text, strlen(text), NULL), BERTH_OK);
-    struct tensor_out tensors[2] = {{.name = "embeddings.position_ids",
-                                     .dtype = TENSOR_I64,
-                                     .rank = 1,
-                                     .shape = {2},
-                                     .data = positions},
-                                    {.name = "embeddings.LayerNorm.bias",
-                                     .dtype = TENSOR_F16,
-                                     .rank = 1,
-                                     .shape = {2},
-                                     .data = halves}};
-    write_shard("a.safetensors", tensors, 2);
-    tensors[1].name = name;
-    write_shard("b.safetensors", tensors + 1, 1);
+    write_index(tensors, count, other.name);
+    write_shard("a.safetensors", tensors, count);
+    write_shard("b.safetensors", &other, 1);
+    safetensors_close(&file);
     memory_free(weights);
-    memory_free(index);
     memory_free(model);
 }
 
-static void expect_tensors(const char *const *names, size_t count) {
+// So many tensors, among them three of these names.
+static void expect_tensors(const char *const names[3], size_t count) {
     struct safetensors file;
     char *path = path_join(scratch("out"), "model.safetensors");
     assert_int_equal(dir_remove(scratch("out"), NULL), BERTH_OK);
@@ -207,7 +248,7 @@ static void expect_tensors(const char *const *names, size_t count) {
     assert_int_equal(safetensors_open(&file, path, NULL), BERTH_OK);
     assert_int_equal(file.count, count);
     assert_string_equal(safetensors_metadata(&file, "format"), "pt");
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < 3; i++) {
         const struct tensor_entry *entry = safetensors_find(&file, names[i]);
         assert_non_null(entry);
         assert_int_equal(entry->dtype, strstr(names[i], "ids") ? TENSOR_I64 : TENSOR_F16);
@@ -223,26 +264,55 @@ static void test_names(void **state) {
     static const char *const translated[] = {"bert.embeddings.LayerNorm.bias",
                                              "bert.embeddings.LayerNorm.weight",
                                              "bert.embeddings.position_ids"};
-    make_shards("pooler.dense.bias");
-    expect_tensors(kept, 3);
-    make_shards("module.bert.embeddings.LayerNorm.gamma");
-    expect_tensors(translated, 3);
+    make_shards(halves_of("pooler.dense.bias"), "");
+    expect_tensors(kept, BODY + 2);
+    make_shards(halves_of("module.bert.embeddings.LayerNorm.gamma"),
+                "bert.embeddings.LayerNorm.weight");
+    expect_tensors(translated, BODY + 1);
+}
+
+static void expect_refused(const char *part) {
+    struct berth_error error;
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        assert_int_equal(convert(targets[i], &error), BERTH_BAD_DATA);
+        assert_non_null(strstr(error.message, part));
+        assert_false(dir_exists(scratch("out")));
+    }
 }
 
 // Two names that translate to the same one are refused.
 static void test_equal_names(void **state) {
     (void)state;
-    struct berth_error error;
-    make_shards("module.bert.embeddings.LayerNorm.bias");
-    assert_int_equal(convert("hf", &error), BERTH_BAD_DATA);
-    assert_non_null(strstr(error.message, "bert.embeddings.LayerNorm.bias"));
-    assert_false(dir_exists(scratch("out")));
+    make_shards(halves_of("module.bert.embeddings.LayerNorm.bias"), "");
+    expect_refused("bert.embeddings.LayerNorm.bias");
+}
+
+// Nothing is written of a file without the model's body, or with a part of another shape.
+static void test_without_a_body(void **state) {
+    (void)state;
+    make_shards(halves_of("module.bert.embeddings.LayerNorm.gamma.x"),
+                "bert.embeddings.LayerNorm.weight");
+    expect_refused("missing tensor \"bert.embeddings.LayerNorm.weight\" (1 in all)");
+    make_shards(halves_of("ema.embeddings.LayerNorm.weight"), "bert.embeddings.LayerNorm.weight");
+    expect_refused("the file has \"ema.embeddings.LayerNorm.weight\": rename its tensors");
+    make_shards(halves_of("bert.embeddings.word_embeddings.weight"),
+                "bert.embeddings.word_embeddings.weight");
+    expect_refused("expected the shape [9, 8], found [8]");
+}
+
+static void test_integers_without_scales(void **state) {
+    (void)state;
+    static const signed char integers[HIDDEN * 2 * HIDDEN];
+    const struct tensor_out matrix = {.name = "encoder.layer.0.output.dense.weight",
+                                      .dtype = TENSOR_I8,
+                                      .rank = 2,
+                                      .shape = {HIDDEN, 2 * HIDDEN},
+                                      .data = integers};
+    make_shards(matrix, "bert.encoder.layer.0.output.dense.weight");
+    expect_refused("expected \"encoder.layer.0.output.dense.weight_scale\" with 8 rows");
 }
 
 // --- there and back -----------------------------------------------------------------------------
-
-#define VOCAB 9
-#define HIDDEN 8
 
 // Tensors of heads and an old buffer, which no part of Berth's own models has.
 static const struct extra {
@@ -551,6 +621,8 @@ int main(void) {
         TEST(test_padding_rows),
         TEST(test_names),
         TEST(test_equal_names),
+        TEST(test_without_a_body),
+        TEST(test_integers_without_scales),
         TEST(test_failing_calls),
         TEST(test_no_memory),
         TEST(test_no_memory_to_compare),

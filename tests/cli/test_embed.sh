@@ -85,10 +85,12 @@ cp "$out" "$work/expected.jsonl"
 run embed --model "$work/sentence" --threads 1 "$work/texts.txt"
 expect_code 0
 cmp -s "$out" "$work/expected.jsonl" || fail "the folder's pooling, scaling and length"
-run convert "$work/sentence" "$work/converted" --to hf
-expect_code 0
-run embed --model "$work/converted" --threads 1 "$work/texts.txt"
-cmp -s "$out" "$work/expected.jsonl" || fail "convert --to hf keeps the modules"
+for format in hf torch tensorflow nvidia deepspeed; do
+    run convert "$work/sentence" "$work/converted-$format" --to $format
+    expect_code 0
+    run embed --model "$work/converted-$format" --threads 1 "$work/texts.txt"
+    cmp -s "$out" "$work/expected.jsonl" || fail "convert --to $format keeps the modules"
+done
 run embed --model "$work/sentence" --threads 1 --max_seq_length 10 --normalize true "$work/texts.txt"
 expect_err "max_seq_length: 10 instead of the model's 8"
 expect_err "normalize: true instead of the model's false"

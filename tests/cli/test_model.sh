@@ -325,6 +325,9 @@ expect_no "$out" "$escape"
 COLUMNS=60 run show squad --model "$work/run" --input "$work/data.json" --num_test_samples 1 $small
 rule=$(grep -m 1 '─' "$out" | sed 's/─/-/g')
 [ "${#rule}" -eq 60 ] || fail "the rule is ${#rule} columns wide, not 60"
+sed 's/Homes/東東東東東東東東東東/' "$work/data.json" >"$work/titled.json"
+COLUMNS=80 run show squad --model "$work/run" --input "$work/titled.json" --num_test_samples 1 $small
+expect_out ' · 東東東東東東東東 ─' # 26 bytes, whole characters
 what="show on a terminal of 60 columns"
 "$ON_TERMINAL" 60 "$BERTH" show squad --model "$work/run" --input "$work/data.json" \
     --num-test-samples 2 $small >"$out" 2>"$err"

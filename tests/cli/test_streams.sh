@@ -120,6 +120,7 @@ fi
 # Every verb that writes to standard output, including a reporter's lines.
 make_model "$work/model"
 printf '{"q1":"Oslo"}' >"$work/one.json"
+printf '{"log_history":[{"step":5,"loss":2},{"step":10,"loss":1}]}' >"$work/trained"
 job="--model $work/model --output $work/out --max_seq_length 64 --threads 1 --quiet"
 mkdir -p "$work/glue" && printf 'sentence\tlabel\na\t0\nb\t1\n' >"$work/glue/train.tsv"
 while read -r words; do
@@ -152,6 +153,7 @@ embed --model $work/model $work/lines
 inspect $work/model
 inspect $work/model --json
 compare $work/model $work/model
+plot $work/trained
 doctor
 END
 

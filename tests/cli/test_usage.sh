@@ -249,6 +249,8 @@ missing 65 "line 1" features squad --vocab "$vocab" --input "$work/broken.json"
 missing 65 "$work/empty: blank" answer --model "$work/model" --question Who --context-file "$work/empty"
 missing 65 "standard input: blank" answer --model "$work/model" --question Who
 missing 2 "the question has no words" answer --model "$work/model" --question $'\xe2\x80\x8b' --context Ada.
+missing 2 'error: the question: its 10 tokens and 3 special ones leave no room' answer --model "$work/model" \
+    --question 'Where did Ada live? Oslo?' --context Ada. --max_seq_length 9
 missing 65 "$work/empty" tokenize --vocab "$work/empty"
 missing 65 "$work/empty" evaluate squad "$work/empty" "$work/empty"
 sed 's/"text": "Oslo"/"text": "Paris"/' "$work/data.json" >"$work/elsewhere.json"

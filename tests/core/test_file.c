@@ -542,6 +542,29 @@ static void test_path_join(void **state) {
     }
 }
 
+static void test_parts_of_paths(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *name, *trimmed, *parent;
+    } cases[] = {{"a", "a", "a", "."},        {"a/b", "b", "b", "a"},
+                 {"a//b", "b", "b", "a"},     {"a/b//", "", "b", "a"},
+                 {"/a", "a", "a", "/"},       {"/a/", "", "a", "/"},
+                 {"../..", "..", "..", ".."}, {"/", "", "", "/"},
+                 {"//", "", "", "/"},         {"", "", "", "."}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t length;
+        const char *trimmed = path_name_trimmed(cases[i].path, &length);
+        char *parent = file_parent(cases[i].path);
+        assert_string_equal(path_name(cases[i].path), cases[i].name);
+        assert_int_equal(length, strlen(cases[i].trimmed));
+        assert_memory_equal(trimmed, cases[i].trimmed, length);
+        assert_string_equal(parent, cases[i].parent);
+        memory_free(parent);
+    }
+    assert_int_equal(path_length("a/b//"), 3);
+    assert_int_equal(path_length("//"), 1);
+}
+
 // --- locks --------------------------------------------------------------------------------------
 
 static void test_lock_names_its_holder(void **state) {
@@ -627,6 +650,7 @@ int main(void) {
         SCRATCH_TEST(test_dir_remove_deep_tree_is_an_error),
         SCRATCH_TEST(test_dir_publish),
         SCRATCH_TEST(test_path_join),
+        SCRATCH_TEST(test_parts_of_paths),
         SCRATCH_TEST(test_lock_names_its_holder),
         SCRATCH_TEST(test_lock_that_is_lost_is_noticed),
         SCRATCH_TEST(test_lock_of_a_dead_process_is_free),

@@ -38,10 +38,50 @@ static void quotations_end_with_a_whole_character(void **state) {
     }
 }
 
+#define MESSAGE_SIZE sizeof(((struct berth_error *)0)->message) // and that of a note
+
+static void check_long(const char *message) {
+    const size_t length = strlen(message);
+    assert_in_range(length, MESSAGE_SIZE - 3, MESSAGE_SIZE - 1);
+    assert_null(strstr(message, "\\x"));
+    for (size_t at = 0; at < length;) {
+        uint32_t point;
+        at += utf8_decode(message + at, length - at, &point);
+        assert_int_not_equal(point, UTF8_ILL_FORMED);
+    }
+}
+
+static void check_record(void *context, const struct berth_record *record) {
+    check_long(record->text);
+}
+
+// Wherever its last character begins, a long message is whole characters, and nearly full.
+static void long_messages_end_with_a_whole_character(void **state) {
+    const struct berth_log notes = {check_record, NULL};
+    char text[2048], name[1100];
+    memset(name, 'n', sizeof name);
+    for (size_t shift = 0; shift < 4; shift++) {
+        memset(text, 'a', shift);
+        for (size_t i = shift; i + 3 < sizeof text; i += 3) {
+            memcpy(text + i, "\u20ac", 4);
+        }
+        log_note(&notes, "%s", text);
+        for (int kind = 0; kind < 3; kind++) {
+            struct berth_error error;
+            (void)error_set(&error, BERTH_USAGE, "%s", text);
+            if (kind > 0) {
+                (void)error_prefix(&error, BERTH_USAGE, "%.*s", kind == 1 ? 8 : 1100, name);
+            }
+            check_long(error.message);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_ignore_the_locale),
         cmocka_unit_test(quotations_end_with_a_whole_character),
+        cmocka_unit_test(long_messages_end_with_a_whole_character),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

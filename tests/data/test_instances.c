@@ -6,6 +6,8 @@
 #include "pretraining.golden.h"
 #include "synthetic_documents.h"
 
+#include <math.h>
+
 static void test_python_random(void **state) {
     (void)state;
     static const int64_t highs[] = {
@@ -282,6 +284,187 @@ static void test_documents_from_text(void **state) {
     documents_done(&documents);
 }
 
+// --- independent shards -------------------------------------------------------------------------
+
+// Documents of the same shape for every shard, of other tokens.
+static struct documents shard_of(int shard) {
+    enum { DOCUMENTS = 6, SENTENCES = 20, TOKENS = 12 };
+    struct documents documents = {0};
+    for (int i = 0; i < DOCUMENTS; i++) {
+        for (int j = 0; j < SENTENCES; j++) {
+            int32_t sentence[TOKENS];
+            for (int k = 0; k < TOKENS; k++) {
+                sentence[k] = 104 + (shard * 7919 + i * 131 + j * 17 + k) % 800;
+            }
+            assert_int_equal(documents_put(&documents, sentence, TOKENS, NULL), BERTH_OK);
+        }
+        assert_int_equal(documents_end(&documents, NULL), BERTH_OK);
+    }
+    return documents;
+}
+
+static struct instances make_good(const struct documents *documents,
+                                  const struct instance_options *options) {
+    struct instances made = {0};
+    assert_int_equal(instances_make(documents, options, &made, NULL), BERTH_OK);
+    return made;
+}
+
+static int masks_same_places(const struct instances *a, const struct instances *b, size_t i) {
+    const struct instance *x = &a->items[i], *y = &b->items[i];
+    return x->prediction_count == y->prediction_count &&
+           memcmp(a->positions + x->predictions, b->positions + y->predictions,
+                  x->prediction_count * sizeof *a->positions) == 0;
+}
+
+// Marks the ids that replace others; returns the number of replaced tokens that show.
+static size_t mark_replaced(const struct instances *made, unsigned char *seen) {
+    size_t count = 0;
+    for (size_t i = 0; i < made->count; i++) {
+        const struct instance *instance = &made->items[i];
+        for (size_t j = instance->predictions;
+             j < instance->predictions + instance->prediction_count; j++) {
+            const int32_t now = made->tokens[instance->tokens + made->positions[j]];
+            if (now != MASK && now != made->labels[j]) {
+                seen[now] = 1;
+                count++;
+            }
+        }
+    }
+    return count;
+}
+
+// Many shards together draw as many different ids, and mask as different places, as one text of
+// their size.
+static void test_shards_differ(void **state) {
+    (void)state;
+    enum { SHARDS = 64, IDS = 30000 };
+    static unsigned char seen[IDS];
+    struct instance_options options = complete((struct instance_options){.max_seq_length = 64,
+                                                                         .max_predictions = 10,
+                                                                         .dupe_factor = 5,
+                                                                         .masked_lm_prob = 0.15,
+                                                                         .short_seq_prob = 0.1,
+                                                                         .seed = 12345});
+    options.vocab_size = IDS;
+    size_t replaced = 0, same = 0, compared = 0, distinct = 0;
+    struct instances before = {0};
+    for (int shard = 0; shard < SHARDS; shard++) {
+        struct documents documents = shard_of(shard);
+        struct instances made = make_good(&documents, &options);
+        replaced += mark_replaced(&made, seen);
+        for (size_t i = 0; i < made.count && i < before.count; i++, compared++) {
+            same += (size_t)masks_same_places(&before, &made, i);
+        }
+        instances_done(&before);
+        before = made;
+        documents_done(&documents);
+    }
+    instances_done(&before);
+    for (size_t i = 0; i < IDS; i++) {
+        distinct += seen[i];
+    }
+    const double expected = IDS * (1 - exp(-(double)replaced / IDS));
+    assert_true(replaced > 5000 && compared > 5000);
+    assert_share(distinct, (uint64_t)expected, 1, 0.03);
+    assert_true(same * 1000 < compared);
+}
+
+// The numbers depend on the shard's content and on nothing else: the same text gives the same
+// instances, and each difference in tokens, sentences or documents gives others.
+static void test_shard_stream(void **state) {
+    (void)state;
+    enum { KINDS = 5 };
+    struct instance_options options = complete((struct instance_options){.max_seq_length = 64,
+                                                                         .max_predictions = 10,
+                                                                         .dupe_factor = 1,
+                                                                         .masked_lm_prob = 0.15,
+                                                                         .seed = 1});
+    struct documents first = shard_of(0);
+    struct instances wanted = make_good(&first, &options);
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct documents documents = shard_of(0);
+        documents.tokens[documents.token_count - 1] += kind == 1;
+        documents.sentences[documents.sentence_count - 1] -= kind == 2;
+        documents.documents[documents.count - 1] -= kind == 3;
+        options.python = kind == 4;
+        struct instances made = make_good(&documents, &options);
+        size_t same = 0;
+        for (size_t i = 0; i < made.count && i < wanted.count; i++) {
+            same += (size_t)masks_same_places(&wanted, &made, i);
+        }
+        assert_int_equal(same == wanted.count, kind == 0);
+        assert_true(kind == 0 || same * 10 < wanted.count);
+        instances_done(&made);
+        documents_done(&documents);
+    }
+    instances_done(&wanted);
+    documents_done(&first);
+}
+
+// A cut takes each token from the front or the end with equal chance: of one sentence of numbered
+// tokens, the first one left tells how many were taken from its front.
+static void test_cut_is_binomial(void **state) {
+    (void)state;
+    enum { SENTENCES = 300, TOKENS = 1000 };
+    struct documents documents = {0};
+    for (int i = 0; i < SENTENCES; i++) {
+        int32_t sentence[TOKENS];
+        for (int k = 0; k < TOKENS; k++) {
+            sentence[k] = 104 + k;
+        }
+        assert_int_equal(documents_put(&documents, sentence, TOKENS, NULL), BERTH_OK);
+        assert_int_equal(documents_end(&documents, NULL), BERTH_OK);
+    }
+    for (int python = 0; python < 2; python++) {
+        struct instance_options options = complete((struct instance_options){.max_seq_length = 65,
+                                                                             .max_predictions = 1,
+                                                                             .dupe_factor = 2,
+                                                                             .masked_lm_prob = 0.01,
+                                                                             .seed = 3,
+                                                                             .python = python});
+        options.vocab_size = 2 * TOKENS;
+        options.continues = NULL;
+        struct instances made = make_good(&documents, &options);
+        double sum = 0, squares = 0, count = 0;
+        assert_int_equal(made.counts.cut, made.count);
+        for (size_t i = 0; i < made.count; i++) {
+            const struct instance *instance = &made.items[i];
+            const int32_t *tokens = made.tokens + instance->tokens;
+            assert_int_equal(instance->length, 65);
+            assert_int_equal(instance->second, 33); // 31 of A, 31 of B
+            for (size_t part = 1; part < 65; part += 32) {
+                const size_t masked = made.positions[instance->predictions];
+                const size_t at = masked == part ? part + 1 : part;
+                const double front = tokens[at] - 104 - (double)(at - part);
+                const double from_mean = front - (TOKENS - 31) / 2.0;
+                sum += from_mean;
+                squares += from_mean * from_mean;
+                count++;
+            }
+        }
+        const double variance = (TOKENS - 31) / 4.0;
+        assert_true(count > 1000);
+        assert_true(fabs(sum / count) < 4 * sqrt(variance / count));
+        assert_true(fabs(squares / count / variance - 1) < 4 * sqrt(2 / count));
+        instances_done(&made);
+    }
+    documents_done(&documents);
+}
+
+static void test_stops(void **state) {
+    (void)state;
+    const volatile int stop = 1;
+    struct documents documents = shard_of(0);
+    struct instance_options options = complete((struct instance_options){
+        .max_seq_length = 32, .max_predictions = 5, .dupe_factor = 1, .masked_lm_prob = 0.15});
+    struct instances made = {0};
+    options.stop = &stop;
+    assert_int_equal(instances_make(&documents, &options, &made, NULL), BERTH_INTERRUPTED);
+    instances_done(&made);
+    documents_done(&documents);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_python_random),   cmocka_unit_test(test_python_instances),
@@ -289,6 +472,8 @@ int main(void) {
         cmocka_unit_test(test_whole_words),     cmocka_unit_test(test_refuses_options),
         cmocka_unit_test(test_memory_runs_out), cmocka_unit_test(test_documents_from_text),
         cmocka_unit_test(test_source),          cmocka_unit_test(test_longest_source),
+        cmocka_unit_test(test_shards_differ),   cmocka_unit_test(test_shard_stream),
+        cmocka_unit_test(test_cut_is_binomial), cmocka_unit_test(test_stops),
     };
     return cmocka_run_group_tests_name("instances", tests, NULL, NULL);
 }

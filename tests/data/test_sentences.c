@@ -67,6 +67,14 @@ static void test_rules(void **state) {
         {"12. The twelfth. Born in 12. The end.", "|12. The twelfth.|Born in 12.|The end."},
         {"999. The last.\n1000. The next.", "|999. The last.|1000.|The next."},
         {"A4. The paper.", "|A4.|The paper."},
+        // other scripts
+        {"数学是学科。古希腊人有贡献！你知道吗？！是的。",
+         "|数学是学科。|古希腊人有贡献！|你知道吗？！|是的。"},
+        {"彼は「行く。」と言った。終わり", "|彼は「行く。」と言った。|終わり"},
+        {"他说：“好。” 她说不。", "|他说：“好。”|她说不。"},
+        {"यह राम है। वह सीता है॥ अंत", "|यह राम है।|वह सीता है॥|अंत"},
+        {"هل تعرف؟ نعم. یہ ہے۔ وہ", "|هل تعرف؟|نعم.|یہ ہے۔|وہ"},
+        {"क।ख", "|क।ख"},
         {"See pp. 5 and 6. See pp. The end.", "|See pp. 5 and 6.|See pp.|The end."},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

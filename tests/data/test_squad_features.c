@@ -89,17 +89,23 @@ static void note(void *context, const struct berth_record *record) {
     snprintf(warnings->last, sizeof warnings->last, "%s", record->text);
 }
 
-static enum berth_status build(const char *text, struct squad_feature_options options,
-                               struct warnings *warnings, struct squad_feature_set *set,
-                               struct berth_error *error) {
+static enum berth_status build_with(struct tokenizer *tokenizer, const char *text,
+                                    struct squad_feature_options options, struct warnings *warnings,
+                                    struct squad_feature_set *set, struct berth_error *error) {
     struct squad_dataset dataset = fixture_dataset_of(text);
-    struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
     struct berth_log log = {warnings == NULL ? NULL : note, warnings};
     enum berth_status status =
         squad_features_build(&dataset, tokenizer, &options, 2, &log, set, error);
     squad_dataset_done(&dataset);
     tokenizer_close(tokenizer);
     return status;
+}
+
+static enum berth_status build(const char *text, struct squad_feature_options options,
+                               struct warnings *warnings, struct squad_feature_set *set,
+                               struct berth_error *error) {
+    return build_with(fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt")), text,
+                      options, warnings, set, error);
 }
 
 static void expect_failure(const char *text, struct squad_feature_options options,
@@ -173,6 +179,37 @@ static void skips_answers_with_other_blanks(void **state) {
     }
 }
 
+// Of an answer that is several times in one word, the place that answer_start names is labelled; by
+// Google's rules the first one, and so where no token begins at answer_start.
+static void labels_the_answer_at_its_place(void **state) {
+    static const struct {
+        const char *text;
+        int32_t token;
+    } cases[] = {
+        {RECORD("\u6771\u4eac\u6771\u4eac\u6771", "{\"text\":\"\u6771\",\"answer_start\":2}"), 2},
+        {RECORD("\u6771\u4eac\u6771\u4eac\u6771", "{\"text\":\"\u6771\",\"answer_start\":0}"), 0},
+        {RECORD("\u6771\u4eac\u6771\u4eac\u6771", "{\"text\":\"\u6771\",\"answer_start\":4}"), 4},
+        {RECORD("\u6771\u4eac\u6771\u4eac\u6771", "{\"text\":\"\u6771\",\"answer_start\":3}"), 0}};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const int google = i % 2 == 1;
+        const struct tokenizer_options rules = {
+            .rules = google ? TOKENIZER_GOOGLE : TOKENIZER_HUGGINGFACE, .lower_case = 1};
+        struct tokenizer *tokenizer = NULL;
+        struct squad_feature_set set;
+        struct berth_error error = {0};
+        assert_int_equal(tokenizer_open(fixture_source("tests/data/squad/vocab.txt"), &rules,
+                                        &tokenizer, &error),
+                         BERTH_OK);
+        assert_int_equal(build_with(tokenizer, cases[i / 2].text, plain, NULL, &set, &error),
+                         BERTH_OK);
+        assert_int_equal(set.count, 1);
+        const int32_t expected = set.features[0].document_begin + (google ? 0 : cases[i / 2].token);
+        assert_int_equal(set.features[0].start, expected);
+        assert_int_equal(set.features[0].end, expected);
+        squad_feature_set_done(&set);
+    }
+}
+
 static void needs_room_for_the_document(void **state) {
     struct squad_feature_options options = plain;
     const char *text = RECORD("a b", "{\"text\":\"a\",\"answer_start\":0}");
@@ -216,6 +253,7 @@ int main(void) {
         cmocka_unit_test(wants_one_training_answer),
         cmocka_unit_test(skips_misplaced_answers),
         cmocka_unit_test(skips_answers_with_other_blanks),
+        cmocka_unit_test(labels_the_answer_at_its_place),
         cmocka_unit_test(needs_room_for_the_document),
         cmocka_unit_test(a_document_without_tokens_has_no_windows),
         cmocka_unit_test(survives_missing_memory),

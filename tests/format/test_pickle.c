@@ -338,7 +338,8 @@ static void test_malformed(void **state) {
         {RAW(PROTO "(NNNNtQ."), "of five or six fields"},
         {RAW(PROTO "(NNNNNNNtQ."), "of five or six fields"},
         {RAW(PROTO "(NNNNNtQ."), "of something other than a storage"},
-        {RAW(PROTO "(U\6moduleNNNNtQ."), "of something other than a storage"},
+        {RAW(PROTO "(U\6moduleNNNtQ."), "of a pickled module: save its state_dict"},
+        {RAW(PROTO "(U\7modularNNNNtQ."), "of something other than a storage"},
         {RAW(PROTO "(U\7storageNU\1"
                    "0U\3cpuK\1tQ."),
          "of a storage of unknown type"},

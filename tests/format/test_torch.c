@@ -440,6 +440,85 @@ static void test_pickled_modules(void **state) {
     tensor_file_close(&file);
 }
 
+// --- numbers that are not as a storage of their type has them
+// -------------------------------------
+
+#define BYTES(numel, last)                                                                         \
+    "(" TEXT("\7", "storage") "ctorch.storage\nUntypedStorage\n" TEXT("\1", "0")                   \
+        TEXT("\3", "cpu") "K" numel last
+// As torch saves a tensor of a type without a class of storages.
+#define TYPED(storage, offset, shape, strides, type)                                               \
+    "ctorch._utils\n_rebuild_tensor_v3\n(" storage offset shape strides "\x89"                     \
+    "ccollections\nOrderedDict\n)Rctorch\n" type "\ntR"
+#define WITH_METADATA(metadata)                                                                    \
+    "ctorch._utils\n_rebuild_tensor_v2\n(" LEGACY_FLOATS(                                          \
+        "\6") "K\0K\6\x85K\1\x85\x89"                                                              \
+              "ccollections\nOrderedDict\n)R}" metadata "tR"
+
+// Writes the pickle and 24 bytes in the layout `i`.
+static void write_layout(int i, struct raw pickle, struct raw storages) {
+    if (i == 0) {
+        write_zip("a.pt", pickle, (struct raw)RAW(SIX));
+    } else {
+        write_legacy("a.pt", pickle, (struct raw)RAW(KEYS), storages);
+    }
+}
+
+// The numbers are types of two bytes and of one; the storage counts bytes.
+static void test_types_without_storages(void **state) {
+    (void)state;
+    static const struct raw shorts[] = {
+        RAW(DICT_OF(TYPED(BYTES("\30", "tQ"), "K\2", "K\5\x85", "K\2\x85", "uint16"))),
+        RAW(DICT_OF(TYPED(BYTES("\30", "NtQ"), "K\2", "K\5\x85", "K\2\x85", "uint16")))};
+    static const struct raw storages = RAW("\30\0\0\0\0\0\0\0" SIX);
+    struct tensor_file file;
+    for (int i = 0; i < 2; i++) {
+        uint16_t numbers[5];
+        write_layout(i, shorts[i], storages);
+        open_good(&file, scratch("a.pt"));
+        assert_int_equal(file.entries->dtype, TENSOR_U16);
+        assert_int_equal(tensor_file_read(&file, file.entries, numbers, NULL), BERTH_OK);
+        for (size_t k = 0; k < 5; k++) {
+            uint16_t number;
+            memcpy(&number, SIX + 4 + 4 * k, sizeof number);
+            assert_int_equal(numbers[k], number);
+        }
+        tensor_file_close(&file);
+    }
+    write_zip("a.pt",
+              (struct raw)RAW(DICT_OF(
+                  TYPED(BYTES("\30", "tQ"), "K\0", "K\30\x85", "K\1\x85", "float8_e4m3fn"))),
+              (struct raw)RAW(SIX));
+    open_good(&file, scratch("a.pt"));
+    assert_string_equal(file.entries->dtype_name, "F8_E4M3");
+    assert_int_equal(file.entries->dtype, TENSOR_OTHER);
+    tensor_file_close(&file);
+    assert_view_refused(
+        (struct raw)RAW(DICT_OF(TYPED(BYTES("\30", "tQ"), "K\0", "K\15\x85", "K\1\x85", "uint16"))),
+        "tensor \"t\": it extends beyond its storage");
+    assert_view_refused((struct raw)RAW(DICT_OF(
+                            TYPED(BYTES("\30", "tQ"), "K\0", "K\1\x85", "K\1\x85", "complex32"))),
+                        "tensor \"t\": of the unknown type torch.complex32");
+}
+
+// torch keeps the sign of torch.complex(x, x).conj().imag as a bit beside the numbers.
+static void test_negated_numbers(void **state) {
+    (void)state;
+    static const struct raw refused[] = {RAW(DICT_OF(WITH_METADATA(TEXT("\3", "neg") "\x88s"))),
+                                         RAW(DICT_OF(WITH_METADATA(TEXT("\4", "conj") "\x88s")))};
+    static const struct raw storages = RAW("\6\0\0\0\0\0\0\0" SIX);
+    struct tensor_file file;
+    struct berth_error error;
+    for (int i = 0; i < 4; i++) {
+        write_layout(i / 2, refused[i % 2], storages);
+        assert_int_equal(tensor_file_open(&file, scratch("a.pt"), &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "tensor \"t\": torch's bit \"neg\" or \"conj\" is set");
+    }
+    write_layout(1, (struct raw)RAW(DICT_OF(WITH_METADATA(TEXT("\3", "neg") "\x89s"))), storages);
+    open_good(&file, scratch("a.pt"));
+    tensor_file_close(&file);
+}
+
 static void test_long_names(void **state) {
     (void)state;
     struct buffer bytes = {0};
@@ -519,6 +598,8 @@ int main(void) {
         SCRATCH_TEST(test_too_many_tensors),
         SCRATCH_TEST(test_shared_lists),
         SCRATCH_TEST(test_pickled_modules),
+        SCRATCH_TEST(test_types_without_storages),
+        SCRATCH_TEST(test_negated_numbers),
         SCRATCH_TEST(test_long_names),
         SCRATCH_TEST(test_two_tensors_of_one_name),
         SCRATCH_TEST(test_the_newest),

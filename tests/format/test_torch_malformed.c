@@ -152,6 +152,37 @@ static void test_damaged_data(void **state) {
     memory_free(bytes);
 }
 
+// Sets the CRCs of the first `count` entries to 0, in the local headers and in the directory.
+static void remove_crcs(const char *path, size_t count) {
+    size_t length, locals = 0, records = 0;
+    char *bytes = read_file(path, &length);
+    for (size_t i = 0; i + 20 < length; i++) {
+        if (memcmp(bytes + i, "PK\3\4", 4) == 0 && locals++ < count) {
+            memset(bytes + i + 14, 0, 4);
+        } else if (memcmp(bytes + i, "PK\1\2", 4) == 0 && records++ < count) {
+            memset(bytes + i + 16, 0, 4);
+        }
+    }
+    assert_int_equal(locals, 2);
+    scratch_write_bytes("a.pt", bytes, length);
+    memory_free(bytes);
+}
+
+// torch.serialization.set_crc32_options(False) leaves 0 in every place; a single 0 is damage.
+static void test_without_checksums(void **state) {
+    (void)state;
+    struct torch_file file;
+    float numbers[6];
+    write_zip("a.pt", (struct raw)RAW(ONE_TENSOR), (struct raw)RAW(SIX));
+    remove_crcs(scratch("a.pt"), 1);
+    assert_refused("entry \"archive/data.pkl\" is damaged");
+    remove_crcs(scratch("a.pt"), 2);
+    assert_int_equal(torch_open(&file, scratch("a.pt"), PICKLE_OBJECTS, NULL), BERTH_OK);
+    assert_int_equal(torch_read(&file, file.entries, 0, sizeof numbers, numbers, NULL), BERTH_OK);
+    assert_true(numbers[5] == 5);
+    torch_close(&file);
+}
+
 // --- archives -----------------------------------------------------------------------------------
 
 static void test_names_of_entries(void **state) {
@@ -252,7 +283,7 @@ static void test_changed_archives(void **state) {
         size_t length;
         const char *message;
     } cases[] = {
-        {RECORD, 10, "\x08", 1, "the entry is compressed"},     // deflated
+        {RECORD, 10, "\x08", 1, "(a TorchScript program? save the model's state_dict)"}, // deflated
         {RECORD, 20, "\1\0\0\0", 4, "the entry is compressed"}, // a bomb's stored size
         {RECORD, 24, "\xff\xff\xff\x7f", 4, "the entry is compressed"},
         {RECORD, 20, "\xff\xff\xff\x7f\xff\xff\xff\x7f", 8, "contradicts the directory"},
@@ -629,6 +660,7 @@ int main(void) {
         SCRATCH_TEST(test_every_prefix_is_refused),
         SCRATCH_TEST(test_flipped_bits),
         SCRATCH_TEST(test_damaged_data),
+        SCRATCH_TEST(test_without_checksums),
         SCRATCH_TEST(test_names_of_entries),
         SCRATCH_TEST(test_archives_of_other_things),
         SCRATCH_TEST(test_changed_archives),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests answers from random logits against a Python implementation of Google's rules: the three
 // files byte for byte on a small set, checksums on real ones, and each branch that chooses a text.
+// The search of all spans is held against the former with every row among the best.
 #include "core/harness.h"
 #include "core/memory.h"
 #include "data/squad_fixture.h"
@@ -66,7 +67,7 @@ static void writes_the_same_files_as_python(const char *name, int version_2) {
     struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
     struct squad_dataset dataset = fixture_dataset(fixture_source(set_path));
     struct squad_feature_set set = fixture_features(&dataset, tokenizer, 0, lengths, 1);
-    struct squad_answer_options options = {5, 8, version_2, 0.0};
+    struct squad_answer_options options = {5, 8, version_2, 0.0, 0};
     struct squad_result *results = answer_all(&dataset, &set, tokenizer, &options, 2);
     assert_int_equal(squad_answers_write(folder, &dataset, results, &options, &error), BERTH_OK);
     expect_same_file(folder, golden, "predictions.json");
@@ -137,33 +138,46 @@ static void check_candidates(const struct squad_example *example,
     assert_true(fabs(total - 1.0) < 1e-12);
 }
 
-static void equals_python_on_real_data(void **state) {
+static void check_real(const char *key, struct tokenizer *tokenizer) {
     static const int64_t lengths[3] = {384, 128, 64};
-    if (!fixture_has_data()) {
-        skip();
-    }
     json *golden = fixture_json(fixture_source("tests/metrics/real.golden.json"));
-    struct tokenizer *tokenizer = fixture_tokenizer(data_path("vocab/bert-base-uncased-vocab.txt"));
     struct json_walk walk = {.object = golden};
     while (json_walk_next(&walk)) {
         char path[64];
         snprintf(path, sizeof path, "squad/%s.json", walk.key);
         struct squad_dataset dataset = fixture_dataset(data_path(path));
         struct squad_feature_set set = fixture_features(&dataset, tokenizer, 0, lengths, 2);
-        struct squad_answer_options options = {20, 30, dataset.version_2, 0.0};
+        struct squad_answer_options options = {20, 30, dataset.version_2, 0.0, 0};
         struct squad_result *results = answer_all(&dataset, &set, tokenizer, &options, 3);
         uint32_t crc = 0;
         for (size_t i = 0; i < dataset.count; i++) {
             crc = checksum_of(crc, dataset.examples[i].id, &results[i]);
             check_candidates(&dataset.examples[i], &results[i]);
         }
-        assert_int_equal(crc, json_as_integer(json_member(walk.value, "answers")));
+        assert_int_equal(crc, json_as_integer(json_member(walk.value, key)));
         squad_results_free(results, dataset.count);
         squad_feature_set_done(&set);
         squad_dataset_done(&dataset);
     }
     tokenizer_close(tokenizer);
     json_free(golden);
+}
+
+static struct tokenizer *open_google(const char *vocab_path) {
+    const struct tokenizer_options options = {.rules = TOKENIZER_GOOGLE, .lower_case = 1};
+    struct tokenizer *tokenizer = NULL;
+    assert_int_equal(tokenizer_open(vocab_path, &options, &tokenizer, NULL), BERTH_OK);
+    return tokenizer;
+}
+
+// Both rules for the tokens of these files make the same tokens; the texts differ where Google's
+// program gives up.
+static void equals_python_on_real_data(void **state) {
+    if (!fixture_has_data()) {
+        skip();
+    }
+    check_real("answers", fixture_tokenizer(data_path("vocab/bert-base-uncased-vocab.txt")));
+    check_real("google", open_google(data_path("vocab/bert-base-uncased-vocab.txt")));
 }
 
 // --- single rules -------------------------------------------------------------------------------
@@ -207,12 +221,14 @@ struct question {
 // One window: [CLS] when [SEP] old stone bridge [SEP]; "when" has four pieces.
 enum { OLD = 6, STONE, BRIDGE };
 
-static void ask(struct question *question, int version_2) {
+static void ask_about(const char *context, struct tokenizer *tokenizer, struct question *question) {
     static const int64_t lengths[3] = {64, 16, 16};
-    *question = (struct question){.options = {20, 30, version_2, 0.0}};
-    question->tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
-    question->dataset = fixture_dataset_of(
-        "[{\"id\":\"q\",\"question\":\"when\",\"context\":\" Old stone\\n Bridge.\"}]");
+    char text[256];
+    snprintf(text, sizeof text, "[{\"id\":\"q\",\"question\":\"when\",\"context\":\"%s\"}]",
+             context);
+    *question = (struct question){.options = {20, 30, 0, 0.0, 0}};
+    question->tokenizer = tokenizer;
+    question->dataset = fixture_dataset_of(text);
     question->set = fixture_features(&question->dataset, question->tokenizer, 0, lengths, 1);
     assert_int_equal(question->set.count, 1);
     assert_int_equal(question->set.features[0].document_begin, OLD);
@@ -220,6 +236,12 @@ static void ask(struct question *question, int version_2) {
     for (size_t i = 0; i < question->set.token_count * 2; i++) {
         question->logits[i] = -10.0f;
     }
+}
+
+static void ask(struct question *question, int version_2) {
+    ask_about(" Old stone\\n Bridge.",
+              fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt")), question);
+    question->options.version_2_with_negative = version_2;
 }
 
 static enum berth_status answer(struct question *question, struct berth_error *error) {
@@ -250,6 +272,62 @@ static void gives_text_and_place(void **state) {
     assert_int_equal(question.result.candidates[0].begin, 5);
     assert_int_equal(question.result.candidates[0].end, 18);
     assert_true(question.result.candidates[0].start_logit == 3.0f);
+    done(&question);
+}
+
+// Texts without blanks are a single word. The tokenizer drops U+200B; the vocabulary lacks \u6c34.
+#define EAST "\xE6\x9D\xB1"
+#define CAPITAL "\xE4\xBA\xAC"
+#define WATER "\xE6\xB0\xB4"
+#define NO_WIDTH "\xE2\x80\x8B"
+
+static void cuts_words_at_tokens(void **state) {
+    static const struct {
+        const char *context;
+        int first, last; // tokens
+        const char *text;
+        int64_t begin, end;
+        int google;
+    } cases[] = {
+        {EAST CAPITAL NO_WIDTH EAST CAPITAL, 3, 3, CAPITAL, 4, 5, 0},
+        {EAST CAPITAL NO_WIDTH EAST CAPITAL, 1, 2, CAPITAL NO_WIDTH EAST, 1, 4, 0},
+        {EAST CAPITAL NO_WIDTH EAST CAPITAL, 3, 3, EAST CAPITAL NO_WIDTH EAST CAPITAL, 0, 5, 1},
+        {EAST WATER CAPITAL, 1, 2, WATER CAPITAL, 1, 3, 0},
+        {EAST WATER CAPITAL, 1, 2, EAST WATER CAPITAL, 0, 3, 1},
+        {NO_WIDTH EAST CAPITAL NO_WIDTH, 0, 1, NO_WIDTH EAST CAPITAL NO_WIDTH, 0, 4, 0},
+        {NO_WIDTH EAST CAPITAL NO_WIDTH, 0, 0, NO_WIDTH EAST, 0, 2, 0},
+        {EAST CAPITAL NO_WIDTH "\\n " CAPITAL EAST, 1, 2, CAPITAL NO_WIDTH " " CAPITAL, 1, 6, 0},
+        {EAST CAPITAL EAST, 2, 2, EAST, 2, 3, 0},
+        {EAST CAPITAL EAST, 2, 2, EAST, 0, 1, 1},
+        {"a-A", 2, 2, "A", 2, 3, 0},
+        {"a-A", 2, 2, "a", 0, 1, 1},
+        {"\u00e9" EAST, 0, 0, "\u00e9", 0, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct question question;
+        const char *vocab = fixture_source("tests/data/squad/vocab.txt");
+        ask_about(cases[i].context, cases[i].google ? open_google(vocab) : fixture_tokenizer(vocab),
+                  &question);
+        question.logits[2 * (OLD + cases[i].first)] = 3.0f;
+        question.logits[2 * (OLD + cases[i].last) + 1] = 2.0f;
+        assert_int_equal(answer(&question, NULL), BERTH_OK);
+        assert_string_equal(question.result.prediction, cases[i].text);
+        assert_int_equal(question.result.candidates[0].begin, cases[i].begin);
+        assert_int_equal(question.result.candidates[0].end, cases[i].end);
+        done(&question);
+    }
+}
+
+// Features from a damaged cache: the words are all that can be relied on.
+static void gives_whole_words_for_features_of_another_text(void **state) {
+    struct question question;
+    ask_about(EAST CAPITAL EAST, fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt")),
+              &question);
+    question.logits[2 * STONE] = 3.0f;
+    question.logits[2 * STONE + 1] = 2.0f;
+    question.set.features[0].document_start = INT32_MAX;
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_string_equal(question.result.prediction, EAST CAPITAL EAST);
     done(&question);
 }
 
@@ -314,9 +392,113 @@ static void answers_without_windows(void **state) {
     assert_string_equal(question.result.candidates[0].text, "empty");
     assert_true(question.result.null_odds == 1000000.0);
     assert_string_equal(question.result.prediction, "");
+    assert_int_equal(squad_result_chosen(&question.result), 1);
     question.options.version_2_with_negative = 0;
     assert_int_equal(answer(&question, NULL), BERTH_OK);
     assert_string_equal(question.result.prediction, "empty");
+    assert_int_equal(squad_result_chosen(&question.result), 0);
+    for (int version_2 = 0; version_2 < 2; version_2++) {
+        question.options.version_2_with_negative = version_2;
+        question.options.all_spans = 1;
+        assert_int_equal(answer(&question, NULL), BERTH_OK);
+        assert_int_equal(question.result.count, 1);
+        assert_string_equal(question.result.candidates[0].text, "");
+        assert_int_equal(question.result.candidates[0].begin, -1);
+    }
+    done(&question);
+}
+
+// --- all spans ----------------------------------------------------------------------------------
+
+// The question's rows and [CLS] have the best logits, and the best start and end make no span.
+static void finds_a_span_where_the_best_rows_make_none(void **state) {
+    struct question question;
+    ask(&question, 1);
+    for (size_t i = 0; i < 2 * OLD; i++) {
+        question.logits[i] = 3.0f;
+    }
+    question.logits[2 * OLD] = 2.0f;
+    question.logits[2 * BRIDGE + 1] = 2.0f;
+    question.logits[2 * STONE + 1] = 1.0f;
+    question.options = (struct squad_answer_options){2, 1, 1, 100.0, 0};
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_string_equal(question.result.candidates[0].text, "empty");
+    question.options.all_spans = 1;
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_int_equal(question.result.count, 2);
+    assert_string_equal(question.result.candidates[0].text, "");
+    assert_string_equal(question.result.candidates[1].text, "Old");
+    assert_int_equal(squad_result_chosen(&question.result), 1);
+    question.options.null_score_diff_threshold = 0.0;
+    assert_int_equal(answer(&question, NULL), BERTH_OK);
+    assert_string_equal(question.result.prediction, "");
+    assert_int_equal(squad_result_chosen(&question.result), 0);
+    done(&question);
+}
+
+// A context of letters and logits of 24 bits, so that hardly any two spans are equal.
+static void ask_of_letters(struct question *question, size_t letters) {
+    static const int64_t lengths[3] = {64, 16, 16};
+    struct fixture_draws draws = {1};
+    char *text = memory_new(2 * letters + 100);
+    size_t length = (size_t)sprintf(text, "[{\"id\":\"q\",\"question\":\"when\",\"context\":\"");
+    for (size_t i = 0; i < letters; i++) {
+        text[length++] = (char)('a' + (int)(fixture_logit(&draws) * 128.0f + 2048.0f) % 26);
+        text[length++] = ' ';
+    }
+    strcpy(text + length, "\"}]");
+    *question = (struct question){.options = {20, 30, 0, 0.0, 0}};
+    question->tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
+    question->dataset = fixture_dataset_of(text);
+    question->set = fixture_features(&question->dataset, question->tokenizer, 0, lengths, 1);
+    question->logits = draw_logits(&question->set);
+    for (size_t i = 0; i < question->set.token_count * 2; i++) {
+        question->logits[i] += fixture_logit(&draws) / 4096.0f;
+    }
+    memory_free(text);
+}
+
+// With every row among the best, the original finds all spans.
+static void finds_the_best_of_all_spans(struct question *question, size_t compared) {
+    struct question all = *question;
+    const int64_t n = question->options.n_best_size;
+    all.result = (struct squad_result){0};
+    all.options.n_best_size = 64; // rows of a window
+    question->options.all_spans = 1;
+    assert_int_equal(answer(&all, NULL), BERTH_OK);
+    assert_int_equal(answer(question, NULL), BERTH_OK);
+    assert_in_range(question->result.count, 1, n);
+    compared = all.result.count < compared ? all.result.count : compared;
+    for (size_t i = 0; i < compared; i++) {
+        const struct squad_candidate *expected = &all.result.candidates[i];
+        const struct squad_candidate *found = &question->result.candidates[i];
+        assert_string_equal(found->text, expected->text);
+        assert_int_equal(found->begin, expected->begin);
+        assert_int_equal(found->end, expected->end);
+        assert_true(found->start_logit == expected->start_logit);
+        assert_true(found->end_logit == expected->end_logit);
+    }
+    squad_result_done(&all.result);
+}
+
+static void searches_all_spans(void **state) {
+    struct question question;
+    ask_of_letters(&question, 300);
+    assert_true(question.set.count > 5);
+    for (int64_t longest = 1; longest < 60; longest += longest < 3 ? 1 : 28) {
+        for (int64_t n = 1; n < 64; n = 4 * n + 1) {
+            question.options = (struct squad_answer_options){n, longest, 0, 0.0, 1};
+            finds_the_best_of_all_spans(&question, n == 1 ? 1 : (size_t)n / 3);
+        }
+    }
+    done(&question);
+}
+
+// More spans than are kept.
+static void searches_a_long_context(void **state) {
+    struct question question;
+    ask_of_letters(&question, 4000);
+    finds_the_best_of_all_spans(&question, 20);
     done(&question);
 }
 
@@ -338,12 +520,13 @@ static void refuses_bad_input(void **state) {
     done(&question);
 }
 
-static void survives_missing_memory(void **state) {
+static void survives_missing_memory_with(struct tokenizer *tokenizer) {
     struct question question;
     struct berth_error error;
     enum berth_status status = BERTH_NO_MEMORY;
     uint64_t n = 0;
-    ask(&question, 1);
+    ask_about(" Old stone\\n Bridge.", tokenizer, &question);
+    question.options.version_2_with_negative = 1;
     while (status == BERTH_NO_MEMORY) {
         memory_fail_at(++n, 0);
         status = answer(&question, &error);
@@ -352,6 +535,11 @@ static void survives_missing_memory(void **state) {
     assert_int_equal(status, BERTH_OK);
     assert_true(n > 10);
     done(&question);
+}
+
+static void survives_missing_memory(void **state) {
+    survives_missing_memory_with(fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt")));
+    survives_missing_memory_with(open_google(fixture_source("tests/data/squad/vocab.txt")));
 }
 
 static void names_a_folder_it_cannot_write(void **state) {
@@ -373,10 +561,15 @@ int main(void) {
         cmocka_unit_test(equals_python_on_real_data),
         cmocka_unit_test(aligns_to_the_original_words),
         cmocka_unit_test(gives_text_and_place),
+        cmocka_unit_test(cuts_words_at_tokens),
+        cmocka_unit_test(gives_whole_words_for_features_of_another_text),
         cmocka_unit_test(limits_length_and_order),
         cmocka_unit_test(wants_the_best_window),
         cmocka_unit_test(weighs_no_answer),
         cmocka_unit_test(answers_without_windows),
+        cmocka_unit_test(finds_a_span_where_the_best_rows_make_none),
+        cmocka_unit_test(searches_all_spans),
+        cmocka_unit_test(searches_a_long_context),
         cmocka_unit_test(refuses_bad_input),
         cmocka_unit_test(survives_missing_memory),
         cmocka_unit_test(names_a_folder_it_cannot_write),

@@ -69,9 +69,17 @@ static void test_names_in_both_directions(void **state) {
 
 static void test_optimizer_is_dropped(void **state) {
     (void)state;
-    static const char *const dropped[] = {"global_step", "bert/pooler/dense/kernel/adam_m",
+    static const char *const dropped[] = {"global_step",
+                                          "bert/pooler/dense/kernel/adam_m",
                                           "bert/embeddings/LayerNorm/beta/adam_v",
-                                          "output_weights/adam_m"};
+                                          "output_weights/adam_m",
+                                          "beta1_power",
+                                          "beta2_power",
+                                          "loss_scale",
+                                          "good_steps",
+                                          "optimizer_states.0.state.0.exp_avg",
+                                          "callbacks.ModelCheckpoint.best_model_score",
+                                          "frozen_param_fragments.bert.pooler.dense.bias"};
     static const char *const kept[] = {"global_step/x", "my_global_step", "adam_m", "x/adam_m/y"};
     char name[96];
     for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++) {
@@ -293,6 +301,45 @@ static void test_which_weights(void **state) {
     assert_message_has(&error, "a.ckpt.index and b.ckpt.index");
 }
 
+// Weights of other programs are named, in a folder and alone; those that Berth reads come first.
+static void test_foreign_weights(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *what, *remedy;
+    } cases[] = {{"tf_model.h5", "weights for Keras", "from_tf=True"},
+                 {"flax_model.msgpack", "weights for Flax", "from_flax=True"},
+                 {"adapter_model.safetensors", "an adapter of PEFT", "merge_and_unload"},
+                 {"adapter_model.bin", "an adapter of PEFT", "merge_and_unload"},
+                 {"__0_0.distcp", "a shard of torch.distributed.checkpoint", "dcp_to_torch"},
+                 {"bert_model.ckpt", "a TensorFlow checkpoint of version 1", "version 2"},
+                 {"saved_model.pb", "a SavedModel", "by name"},
+                 {"model.onnx", "an ONNX graph", "exported from"},
+                 {"bert.gguf", "a GGUF file", "exported from"}};
+    struct tensor_file file;
+    struct berth_error error;
+    float one = 1;
+    const struct tensor_out tensor = {.name = "x", .dtype = TENSOR_F32, .data = &one};
+    assert_int_equal(folder_open_weights(scratch("bert_model.ckpt"), &file, &error),
+                     BERTH_NO_INPUT);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        scratch_write("a.h5", "x");
+        scratch_write(cases[i].name, "x");
+        const char *const paths[] = {scratch_folder, scratch(cases[i].name)};
+        for (size_t k = 0; k < 2; k++) {
+            assert_int_equal(folder_open_weights(paths[k], &file, &error), BERTH_BAD_DATA);
+            assert_message_has(&error, cases[i].name);
+            assert_message_has(&error, cases[i].what);
+            assert_message_has(&error, cases[i].remedy);
+        }
+        assert_int_equal(safetensors_write(scratch("model.safetensors"), &tensor, 1, NULL, NULL),
+                         BERTH_OK);
+        assert_int_equal(folder_open_weights(scratch_folder, &file, NULL), BERTH_OK);
+        tensor_file_close(&file);
+        file_remove(scratch("model.safetensors"), NULL);
+        file_remove(scratch(cases[i].name), NULL);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_in_both_directions),
@@ -303,6 +350,7 @@ int main(void) {
         SCRATCH_TEST(test_shapes),
         SCRATCH_TEST(test_memory_runs_out),
         SCRATCH_TEST(test_which_weights),
+        SCRATCH_TEST(test_foreign_weights),
     };
     return cmocka_run_group_tests_name("folder_tensorflow", tests, NULL, NULL);
 }

@@ -119,7 +119,6 @@ static void expect(const struct weights *weights, const char *name, size_t count
         fail_msg("no %s", name);
     }
     assert_int_equal(weight_elements(weight), count);
-    assert_int_equal(weight_bytes(weight), count * sizeof(float));
     assert_int_equal(weights_read(weights, weight, found, NULL), BERTH_OK);
     assert_memory_equal(found, numbers, count * sizeof(float));
     memset(found, 0, sizeof found);
@@ -284,18 +283,24 @@ static void test_memory_fails(void **state) {
 
 // --- int8 ----------------------------------------------------------------------------------------
 
-// A matrix of 2 x 4 numbers of 8 bits, and a tensor with its scales.
+// A matrix of 2 x 4 numbers of 8 bits, and the tensors beside it.
+static enum berth_status open_integers(const struct tensor_out *beside, size_t count,
+                                       struct weights *weights, struct berth_error *error) {
+    static const signed char bytes[] = {1, 2, 3, 4, -1, -2, -3, -4};
+    struct tensor_out tensors[4] = {{.name = "bert.pooler.dense.weight",
+                                     .dtype = TENSOR_I8,
+                                     .rank = 2,
+                                     .shape = {2, 4},
+                                     .data = bytes}};
+    memcpy(tensors + 1, beside, count * sizeof *beside);
+    assert_int_equal(safetensors_write(scratch("a.safetensors"), tensors, count + 1, NULL, NULL),
+                     BERTH_OK);
+    return weights_open(weights, scratch("a.safetensors"), 0, error);
+}
+
 static enum berth_status open_scaled(const struct tensor_out *scale, struct weights *weights,
                                      struct berth_error *error) {
-    static const signed char bytes[] = {1, 2, 3, 4, -1, -2, -3, -4};
-    const struct tensor_out tensors[] = {{.name = "bert.pooler.dense.weight",
-                                          .dtype = TENSOR_I8,
-                                          .rank = 2,
-                                          .shape = {2, 4},
-                                          .data = bytes},
-                                         *scale};
-    assert_int_equal(safetensors_write(scratch("a.safetensors"), tensors, 2, NULL, NULL), BERTH_OK);
-    return weights_open(weights, scratch("a.safetensors"), 0, error);
+    return open_integers(scale, 1, weights, error);
 }
 
 static void test_scales(void **state) {
@@ -346,6 +351,98 @@ static void test_scales(void **state) {
 // --- other architectures ------------------------------------------------------------------------
 
 // One tensor of each model that transformers saves, with and without a head.
+#define SCALES                                                                                     \
+    {                                                                                              \
+        .name = "bert.pooler.dense.weight_scale", .dtype = TENSOR_F32, .rank = 2, .shape = {2, 2}, \
+        .data = scales                                                                             \
+    }
+#define ZERO_POINTS .name = "bert.pooler.dense.weight_zero_point", .data = zero_points
+
+static const float a_number[] = {1}, scales[] = {2, 3, 4, 5};
+static const signed char zero_points[] = {0, 1, -128, 127, 0, 0, 0, 0};
+
+// compressed-tensors: W = (q - zero point) * scale.
+static void test_zero_points(void **state) {
+    (void)state;
+    static const float expected[] = {2, 4, 6, 9, 4 * 127, 4 * 126, 5 * -130, 5 * -131};
+    static const struct tensor_out good[] = {
+        SCALES, {ZERO_POINTS, .dtype = TENSOR_I8, .rank = 2, .shape = {2, 2}}};
+    static const struct tensor_out bad[][2] = {
+        {SCALES, {ZERO_POINTS, .dtype = TENSOR_U8, .rank = 2, .shape = {2, 2}}},
+        {SCALES, {ZERO_POINTS, .dtype = TENSOR_I8, .rank = 1, .shape = {2}}},
+        {SCALES, {ZERO_POINTS, .dtype = TENSOR_I8, .rank = 2, .shape = {2, 4}}}};
+    struct weights weights;
+    struct berth_error error;
+    float found[8];
+    assert_int_equal(open_integers(good, 2, &weights, NULL), BERTH_OK);
+    assert_int_equal(weights.count, 1);
+    const struct weight *weight = weights_find(&weights, "bert.pooler.dense.weight");
+    assert_int_equal(weights_read_f32(&weights, weight, found, NULL), BERTH_OK);
+    assert_memory_equal(found, expected, sizeof expected);
+    weights_close(&weights);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(open_integers(bad[i], 2, &weights, NULL), BERTH_OK);
+        weight = weights_find(&weights, "bert.pooler.dense.weight");
+        assert_int_equal(weights_read_f32(&weights, weight, found, &error), BERTH_BAD_DATA);
+        assert_message_has(&error, "weight_zero_point\": expected type I8 and the shape of");
+        weights_close(&weights);
+    }
+}
+
+// What describes activations is left out; the same names beside other tensors are not.
+static void test_beside_integers(void **state) {
+    (void)state;
+    static const struct tensor_out beside[] = {
+        SCALES,
+        {.name = "bert.pooler.dense.input_scale", .dtype = TENSOR_F32, .data = a_number},
+        {.name = "bert.pooler.norm.input_scale", .dtype = TENSOR_F32, .data = a_number}};
+    struct weights weights;
+    assert_int_equal(open_integers(beside, 3, &weights, NULL), BERTH_OK);
+    assert_int_equal(weights.count, 2);
+    assert_int_equal(weights.dropped, 1);
+    assert_non_null(weights_find(&weights, "bert.pooler.norm.input_scale"));
+    weights_close(&weights);
+}
+
+static void test_other_layouts(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *part;
+    } cases[] = {{"bert.pooler.dense.weight_packed", "found several integers in one number"},
+                 {"bert.pooler.dense.weight_g_idx", "found groups of columns in any order"},
+                 {"_CHECKPOINTABLE_OBJECT_GRAPH", "found one of objects (tf.train.Checkpoint)"}};
+    struct weights weights;
+    struct berth_error error;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct tensor_out tensor = {
+            .name = cases[i].name, .dtype = TENSOR_F32, .data = a_number};
+        assert_int_equal(open_integers(&tensor, 1, &weights, &error), BERTH_BAD_DATA);
+        assert_message_has(&error, cases[i].name);
+        assert_message_has(&error, cases[i].part);
+    }
+}
+
+// --- slots of optimizers ------------------------------------------------------------------------
+
+// What lies below a variable of TensorFlow is no part of the model, whatever its name.
+static void test_slots(void **state) {
+    (void)state;
+    static const char *const names[] = {"bert/pooler/dense/bias", "bert/pooler/dense/bias/Adam",
+                                        "bert/pooler/dense/bias/lamb_v", "bert/pooler/dense/x/y"};
+    struct tensor_out tensors[4];
+    struct weights weights;
+    for (size_t i = 0; i < 4; i++) {
+        tensors[i] = (struct tensor_out){.name = names[i], .dtype = TENSOR_F32, .data = a_number};
+    }
+    assert_int_equal(tensorflow_write(scratch("m.ckpt"), tensors, 4, NULL), BERTH_OK);
+    assert_int_equal(weights_open(&weights, scratch_folder, 0, NULL), BERTH_OK);
+    assert_int_equal(weights.count, 2);
+    assert_int_equal(weights.dropped, 2);
+    assert_non_null(weights_find(&weights, "bert.pooler.dense.bias"));
+    assert_non_null(weights_find(&weights, "bert.pooler.dense.x.y"));
+    weights_close(&weights);
+}
+
 static void test_other_architectures(void **state) {
     (void)state;
     static const char *const tensors[][2] = {
@@ -415,6 +512,10 @@ int main(void) {
         SCRATCH_TEST(test_turned),
         SCRATCH_TEST(test_memory_fails),
         SCRATCH_TEST(test_scales),
+        SCRATCH_TEST(test_zero_points),
+        SCRATCH_TEST(test_beside_integers),
+        SCRATCH_TEST(test_other_layouts),
+        SCRATCH_TEST(test_slots),
         SCRATCH_TEST(test_other_architectures),
         cmocka_unit_test(test_other_types),
     };

@@ -4,7 +4,7 @@
 #define BERTH_TESTS_NET_HARNESS_H
 
 #include "berth.h"
-#include "core/file_partial.h"
+#include "core/file.h"
 #include "core/scratch.h"
 #include "format/checksum/digest.h"
 #include "server.h"

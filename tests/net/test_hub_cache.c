@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache's paths from the environment, safe names, and refs without a commit.
-#include "core/file_partial.h"
+#include "core/file.h"
 #include "core/scratch.h"
 #include "format/hub/hub_blob.h"
 #include "format/hub/hub_cache.h"

@@ -59,7 +59,7 @@ grep -q ' instances, rows .* % full, ' out || die "the instances"
 grep -q '^lengths, from the shortest eighth' out || die "the lengths"
 grep -q '^efficiency [01].* (at best 1), ' out || die "the packs"
 grep -q '^stage hdf5: .* MB of text per second and core$' out || die "the rates"
-grep -q 'too few: making 2 training and 1 test shards instead of 2 and 2' err ||
+grep -q 'making 2 shards for training and 1 for testing, not 2 and 2: a shard needs two articles, and the text has 9' err ||
     die "the note on fewer shards"
 # shellcheck disable=SC2086
 run 78 --text articles.txt $common --shards 64 --output toomany
@@ -98,6 +98,7 @@ grep -q 'made with strip_accents "false", but it is "default"' err || die "the d
 run 78 --text articles.txt $common --output plain --strip_accents false
 grep -q 'made with tokenize_chinese_chars "false", but it is "default"' err ||
     die "the default of tokenize_chinese_chars"
+cp articles.txt articles-9.txt
 printf 'One more. Town.\n' >>articles.txt
 # shellcheck disable=SC2086
 run 78 --text articles.txt $common --output made
@@ -134,6 +135,121 @@ for folder in part/extracted part/extracted/wikicorpus_en; do
     # shellcheck disable=SC2086
     run 66 --extracted $folder $common --output other
     grep -q 'text.json: not complete' err || die "text that is not complete"
+done
+
+# --- stages by themselves: their input is whole ---
+cp -r made gaps
+shards=gaps/sharded_training_shards_2_test_shards_2_fraction_0.1/corpus instances=gaps/$hdf5/corpus
+other="--vocab vocab.txt --shards 2 --max_seq_length 64 --max_predictions_per_seq 10"
+printf 'Bern.\n' >$shards/corpus_training_1.txt
+# shellcheck disable=SC2086
+run 65 --text articles-9.txt $other --stages hdf5 --output gaps
+grep -q 'corpus_training_1.txt: expected [0-9]* bytes, found 6: run the stage "shards" first' err || die "a cut shard"
+rm $shards/corpus_training_1.txt
+# shellcheck disable=SC2086
+run 66 --text articles-9.txt $other --stages hdf5 --output gaps
+grep -q 'corpus_training_1.txt: No such file.*: run the stage "shards" first' err || die "a missing shard"
+[ ! -e gaps/hdf5_*64* ] || die "gaps in the shards left $(find gaps/hdf5_*64*)"
+rm $instances/corpus_training_0.hdf5
+# shellcheck disable=SC2086
+run 66 --text articles-9.txt $common --stages pack --output gaps
+grep -q 'corpus_training_0.hdf5: No such file.*: run the stage "hdf5" first' err || die "a missing file of instances"
+cp -r data cut-text
+printf x >>cut-text/extracted/wikicorpus_en/AA/wiki_00
+for folder in cut-text/extracted cut-text/extracted/wikicorpus_en; do
+    # shellcheck disable=SC2086
+    run 65 --extracted $folder $common --output other
+    grep -q 'wiki_00: expected [0-9]* bytes, found [0-9]*: run the stage "text" first' err || die "text of another size"
+done
+rm cut-text/extracted/wikicorpus_en/AA/wiki_00
+run 66 --wikipedia dump.xml --stages shards --output cut-text
+grep -q 'wiki_00: No such file.*: run the stage "text" first' err || die "missing text"
+
+# --- what would end in the middle, or lose an input, is refused before the first stage ---
+# shellcheck disable=SC2086
+run 65 --text articles.txt --vocab vocab.txt --max_seq_length 128 --max_predictions_per_seq 10 --pack --output early
+grep -q 'max_predictions_per_seq: expected at least 17 for the stage pack, found 10' err || die "a pack without room"
+run 65 --text articles.txt --vocab vocab.txt --max_seq_length 128 --masked_lm_prob 0.25 --pack --output early
+grep -q 'max_predictions_per_seq: expected at least 30 for the stage pack, found 20' err || die "a pack of many masks"
+mkdir -p folder && cp articles.txt folder
+ln -s folder link
+for output in folder folder/out link/out; do
+    # shellcheck disable=SC2086
+    run 73 --text folder $common --output $output
+    grep -q 'is in the input folder folder, whose files are all read as text' err || die "an output among the texts"
+done
+# shellcheck disable=SC2086
+run 73 --books folder $common --output folder/out
+# shellcheck disable=SC2086
+run 73 --text made/sharded_*/corpus $common --output made
+grep -q 'sharded_.*/corpus is in the input folder' err || die "the own shards as text"
+[ "$(ls folder)" = articles.txt ] && [ ! -e early ] || die "a run that must fail was started"
+# shellcheck disable=SC2086
+run 0 --text folder $common --stages shards --output folder-out
+
+# --- texts that are not as the rules expect ---
+one_document="--vocab vocab.txt --max_seq_length 32 --max_predictions_per_seq 5"
+for i in $(seq 40); do printf 'Bern is the capital of a town.\n'; done >lines-only.txt
+# shellcheck disable=SC2086
+run 0 --text lines-only.txt $one_document --output lines-only
+grep -q 'making 1 shard for training and 0 for testing, not 256 and 256: .* and the text has 1$' err || die "one article"
+grep -q 'warning: shards of a single document: 1, one of them for corpus_training_0.hdf5; .*expected an empty line after each article' err ||
+    die "a shard of one document"
+# shellcheck disable=SC2086
+run 0 --text lines-only.txt $one_document --output lines-only
+grep -q 'a single document: 1' err || die "a second run does not say it"
+# shellcheck disable=SC2086
+run 0 --input_file lines-only.txt --output_file lines-only.hdf5 $one_document
+grep -q 'a single document: 1' err || die "a file of one document"
+for i in $(seq 30); do printf 'Bern is the capital. The river is one of two. A town.\nOne town.\n\n'; done >usual.txt
+# shellcheck disable=SC2086
+run 0 --text usual.txt $common --output usual --test_shards 1
+! grep -q 'warning\|UNK' err || die "a warning of an ordinary text"
+for i in $(seq 30); do
+    seq -s ' ' 60 | sed 's/[0-9]*/Bern/g'
+    echo
+done >long-lines.txt
+# shellcheck disable=SC2086
+run 0 --input_file long-lines.txt --output_file long-lines.hdf5 $one_document
+grep -q 'warning: 1*[0-9][0-9] % of the instances have a random second segment, expected about half' err ||
+    die "lines that stand alone"
+grep -q 'warning: 100 % of the instances have lost more than half of their tokens' err || die "cut lines"
+printf 'Bern is a town.\nA xylophone.\n\nThe river.\nOne.\n' >unknown.txt
+# shellcheck disable=SC2086
+run 0 --input_file unknown.txt --output_file unknown.hdf5 $one_document
+grep -q '[1-9][0-9]*.[0-9] % of the text.s tokens are \[UNK\]' err || die "words that the vocabulary lacks"
+for bytes in 'B\351rn.' 'Be\000rn.'; do
+    printf "Bern.\nOne.\n\nA town.\n$bytes\n" >latin.txt
+    # shellcheck disable=SC2086
+    run 65 --input_file latin.txt --output_file latin.hdf5 $one_document
+    grep -q 'latin.txt: byte [0-9]*: expected UTF-8 text, found byte 0x[E0][90]; convert' err || die "no text: $bytes"
+    mkdir -p foreign/sharded_training_shards_1_test_shards_1_fraction_0.1/corpus
+    cp latin.txt foreign/sharded_training_shards_1_test_shards_1_fraction_0.1/corpus/corpus_training_0.txt
+    # shellcheck disable=SC2086
+    run 65 --text plain $one_document --shards 1 --stages hdf5 --output foreign
+    grep -q 'corpus_training_0.txt: byte [0-9]*: expected UTF-8' err || die "a shard of another program: $bytes"
+done
+printf 'Bern.\nOne.\n\nA town.\nB\351r\351n.\n' >latin.txt
+# shellcheck disable=SC2086
+run 0 --input_file latin.txt --output_file latin.hdf5 $one_document --tokenizer google
+grep -q 'not UTF-8 and were dropped, as Google.s tokenizer does: 2$' err || die "bytes that Google drops"
+gzip -k articles.txt
+python3 - <<'PY' || die "compressed files"
+import lzma, zipfile
+data = open("dump.xml", "rb").read()
+open("dump.xml.xz", "wb").write(lzma.compress(data))
+with zipfile.ZipFile("dump.zip", "w") as packed:
+    packed.writestr("dump.xml", data)
+PY
+# shellcheck disable=SC2086
+run 65 --text articles.txt.gz $common --output packed-text
+grep -q 'articles.txt.gz: the file is compressed with gzip; decompress it first (gunzip)' err || die "a text in gzip"
+# shellcheck disable=SC2086
+run 65 --input_file articles.txt.gz --output_file packed.hdf5 $one_document
+grep -q 'compressed with gzip' err || die "a file of sentences in gzip"
+for case in "dump.xml.xz xz" "dump.zip zip"; do
+    run 65 --wikipedia ${case% *} --stages text --output packed-text
+    grep -q "${case% *}: the file is compressed with ${case#* }; decompress" err || die "a dump in ${case#* }"
 done
 
 # --- lines and white space as Python has them ---
@@ -234,6 +350,12 @@ grep -q 'a path of this list is empty' err || die "an empty name"
 # shellcheck disable=SC2086
 run 2 --input_file plain.txt --output_file none.hdf5,none.hdf5 $one
 grep -q 'none.hdf5 is named twice' err || die "an output that is named twice"
+ln -s . here
+for same in ./none.hdf5 here/none.hdf5 "$PWD/none.hdf5"; do
+    # shellcheck disable=SC2086
+    run 2 --input_file plain.txt --output_file "none.hdf5,$same" $one
+    grep -q 'none.hdf5 is named twice' err || die "an output that is named twice, as $same"
+done
 # shellcheck disable=SC2086
 run 73 --input_file "plain.txt,lines.txt" --output_file none.hdf5,lines.txt $one
 grep -q 'is the same file as the input' err || die "the second output is the second input"

@@ -64,6 +64,66 @@ static void test_goes_on(void **state) {
     buffer_done(&wanted);
 }
 
+static enum berth_status make_instances_alone(const struct wish *wish, struct berth_error *error) {
+    struct tokenizer *tokenizer = NULL;
+    const struct tokenizer_options options = {.lower_case = 1};
+    assert_int_equal(tokenizer_open_memory("vocabulary", wish_vocabulary, strlen(wish_vocabulary),
+                                           &options, &tokenizer, NULL),
+                     BERTH_OK);
+    const enum berth_status status = make_instances(wish, tokenizer, error);
+    tokenizer_close(tokenizer);
+    return status;
+}
+
+// A stage by itself refuses input that has lost a file, or a part of one, since it was complete.
+static void test_input_with_gaps(void **state) {
+    (void)state;
+    static const struct {
+        const char *text; // NULL: the file is gone
+        enum berth_status status;
+        const char *says;
+    } cases[] = {{NULL, BERTH_NO_INPUT, "few_training_0.txt: No such file"},
+                 {"", BERTH_BAD_DATA, "bytes, found 0: run the stage \"shards\" first"},
+                 {"One.", BERTH_BAD_DATA, "bytes, found 4: run the stage \"shards\" first"}};
+    struct buffer wanted = make_whole();
+    struct wish wish = wish_usual("other");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct berth_error error;
+        wish_run_good(&wish);
+        assert_int_equal(dir_remove(scratch("other/instances"), NULL), BERTH_OK);
+        assert_int_equal(file_remove(scratch(A_SHARD), NULL), BERTH_OK);
+        if (cases[i].text != NULL) {
+            scratch_write(A_SHARD, cases[i].text);
+        }
+        assert_int_equal(make_instances_alone(&wish, &error), cases[i].status);
+        assert_message_has(&error, cases[i].says);
+        assert_false(dir_exists(scratch("other/instances")));
+        wish_run_good(&wish);
+        assert_tree("other", &wanted);
+    }
+    buffer_done(&wanted);
+}
+
+// Shards of another program have no manifest: their contents tell that they have changed.
+static void test_changed_strangers(void **state) {
+    (void)state;
+    struct wish wish = wish_usual("other");
+    struct berth_error error;
+    char *text;
+    size_t length;
+    write_articles(ARTICLES);
+    assert_int_equal(make_shards(&wish, NULL), BERTH_OK);
+    assert_int_equal(file_remove(scratch("other/text/" SHARD_MANIFEST), NULL), BERTH_OK);
+    assert_int_equal(make_instances_alone(&wish, &error), BERTH_OK);
+    assert_int_equal(make_instances_alone(&wish, &error), BERTH_OK);
+    assert_int_equal(file_read(scratch(A_SHARD), 1 << 20, &text, &length, NULL), BERTH_OK);
+    text[length - 3] ^= 1; // in the last word
+    scratch_write_bytes(A_SHARD, text, length);
+    memory_free(text);
+    assert_int_equal(make_instances_alone(&wish, &error), BERTH_CONFIG);
+    assert_message_has(&error, "the shards have changed since the files were made");
+}
+
 // A system call fails once, with a full disk; the next run resumes.
 static void test_full_disk(void **state) {
     (void)state;
@@ -278,7 +338,7 @@ static void test_other_settings(void **state) {
     assert_refused(wish, "max_predictions_per_seq");
     wish = wish_usual("whole");
     wish.python = 1;
-    assert_refused(wish, "rng \"fast\", but it is \"python\"");
+    assert_refused(wish, "rng \"fast-2\", but it is \"python\"");
     wish = wish_usual("whole");
     wish.whole_word = 1;
     assert_refused(wish, "whole_word_mask");
@@ -291,7 +351,7 @@ static void test_other_settings(void **state) {
     wish.seed++;
     assert_refused(wish, "seed \"1152921504606846976\", but it is \"1152921504606846977\"");
     write_articles(ARTICLES + 1);
-    assert_refused(wish_usual("whole"), "articles_sha256");
+    assert_refused(wish_usual("whole"), "shards.json: the texts have changed since");
     write_articles(ARTICLES);
     assert_tree("whole", &wanted); // nothing was touched
     buffer_done(&wanted);
@@ -601,6 +661,8 @@ static void test_empty_files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {STAGES_TEST(test_threads),
                                        STAGES_TEST(test_goes_on),
+                                       STAGES_TEST(test_input_with_gaps),
+                                       STAGES_TEST(test_changed_strangers),
                                        STAGES_TEST(test_full_disk),
                                        STAGES_TEST(test_killed),
                                        STAGES_TEST(test_without_memory),

@@ -38,6 +38,14 @@ run 0 --extracted dump --min_frequency 1 --output extracted.txt
 grep -qx plain extracted.txt || die "the text of a dump"
 ! grep -q secret extracted.txt || die "a title counts as text"
 
+mkdir -p texts && cp a.txt texts && ln a.txt linked.txt
+for case in "a.txt a.txt" "a.txt ./a.txt" "a.txt linked.txt" "texts texts/a.txt"; do
+    # shellcheck disable=SC2086
+    run 73 --text ${case% *} --size 80 --output ${case#* } --force
+    grep -q 'is the same file as the input' err || die "an output that is an input: $case"
+done
+run 73 --extracted dump --output dump/wikicorpus_en/AA/wiki_00 --force
+cmp -s a.txt texts/a.txt && grep -q Secret dump/wikicorpus_en/AA/wiki_00 || die "an input was changed"
 before=$(cksum <vocab.txt)
 run 73 --text a.txt --size 80 --output vocab.txt
 grep -q -- '--force' err || die "no remedy for an existing file"

@@ -26,6 +26,22 @@ static const struct {
     {"[[image:x.jpg]][[Datei:y.jpg|z]][[Category:A|B]][[benutzer diskussion:X|y]][[fr:Chat]]Text.",
      "Text.\n"},
     {"[[File:x.jpg|thumb|A caption\n\nof two paragraphs]]Text.", "Text.\n"},
+    {"[[Bild:x.jpg]][[文件:b.png|thumb|图]][[分类:数学]][[画像:F.png]][[カテゴリ:国]]Text.",
+     "Text.\n"},
+    {"[[файл:M.jpg|Вид]][[Изображение:m.jpg|справа]][[категория:Города]][[صورة:E.png]][[تصنيف:دول]]"
+     "Text.",
+     "Text.\n"},
+    {"[[Εικόνα:a.png]][[εικόνα:a.png]][[Image :x]][[user_talk:X|y]][[CATÉGORIE:Ville]]Text.",
+     "Text.\n"},
+    {"[[数学:定义|数]]和[[Аль: Бом]].", "数和Аль: Бом.\n"},
+    // variants of a language
+    {"研究-{zh-hans:数量;zh-hant:數量}-、-{A|逻辑}-和-{zh-cn:[[网络|网]];zh-tw:網路;}-。-{H|zh-cn:"
+     "甲;zh-tw:乙}-",
+     "研究数量、逻辑和网。\n"},
+    {"-{T|zh:x}-A-{R|b&amp;c}--{zh-hant; zh-hans|d}-{{lang|fr|-{zh-hans:e;zh-hant:f}-}}.",
+     "Ab&cde.\n"},
+    {"Open -{ [[cat]] and {{x|-{}} end.\nNext }- line.", "Open - cat and end.\nNext - line.\n"},
+    {"A well-{known}- fact, x-{{nowrap|y}}.", "A wellknown fact, x-y.\n"},
     {"See [[:Category:Cats|cats]] and [[:Category:Dogs]].", "See cats and Category:Dogs.\n"},
     {"[[Alien: Covenant]] and [[Star Trek: Picard|Picard]].", "Alien: Covenant and Picard.\n"},
     {"[[wikt:cat]] [[Foo (bar)|]] end.", "cat end.\n"},
@@ -159,14 +175,14 @@ static void test_promises(void **state) {
 static void test_random_markup(void **state) {
     (void)state;
     static const char *const pieces[] = {
-        "{{",     "}}",  "{|",       "|}",       "[[",      "]]",       "[http://x ",
-        "]",      "|",   "\n",       "<ref>",    "</ref>",  "<div>",    "</div>",
-        "<!--",   "-->", "'''",      "''",       "== ",     " ==",      "lang",
-        "|x",     "=",   "File:",    "&lt;",     "&#123;",  "<",        "a",
-        " ",      "(",   ")",        ",",        "nowrap|", "<nowiki>", "</nowiki>",
-        "*",      ":",   "\xC2\xA0", "/",        "!",       "<small>",  "</small>",
-        "{",      "}",   "convert|", "\xC2\xAD", "[",       "__TOC__",  "<math>",
-        "</math>"};
+        "{{",      "}}",  "{|",       "|}",       "[[",      "]]",       "[http://x ",
+        "]",       "|",   "\n",       "<ref>",    "</ref>",  "<div>",    "</div>",
+        "<!--",    "-->", "'''",      "''",       "== ",     " ==",      "lang",
+        "|x",      "=",   "File:",    "&lt;",     "&#123;",  "<",        "a",
+        " ",       "(",   ")",        ",",        "nowrap|", "<nowiki>", "</nowiki>",
+        "*",       ":",   "\xC2\xA0", "/",        "!",       "<small>",  "</small>",
+        "{",       "}",   "convert|", "\xC2\xAD", "[",       "__TOC__",  "<math>",
+        "</math>", "-{",  "}-",       "zh:",      ";",       "H|",       "-"};
     struct wikitext wikitext = make();
     uint32_t random = 1;
     for (int round = 0; round < 20000; round++) {
@@ -205,11 +221,12 @@ static char *nested(const char *open, const char *word, const char *close, size_
 static void test_deep_nesting(void **state) {
     (void)state;
     static const char *const opens[] = {
-        "{{a|",  "{{nowrap|", "[[a|",         "[[:",        "[[File:x|", "{|\n|",
-        "<div>", "<ref>",     "<small>",      "[http://x ", "<!--",      "<nowiki>",
-        "(",     "'''",       "{{convert|5|", "<a ",        "&",         "{{lang|fr|[[x|"};
+        "{{a|",    "{{nowrap|", "[[a|",         "[[:",        "[[File:x|", "{|\n|",
+        "<div>",   "<ref>",     "<small>",      "[http://x ", "<!--",      "<nowiki>",
+        "(",       "'''",       "{{convert|5|", "<a ",        "&",         "{{lang|fr|[[x|",
+        "-{zh:a;", "-{["};
     static const char *const closes[] = {"}}", "]]", "\n|}", "</div>", "</ref>",
-                                         "]",  ")",  "-->",  ""};
+                                         "]",  ")",  "-->",  "",       "}-"};
     struct wikitext wikitext = make();
     for (size_t i = 0; i < sizeof opens / sizeof *opens; i++) {
         for (size_t j = 0; j < sizeof closes / sizeof *closes; j++) {

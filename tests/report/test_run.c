@@ -303,23 +303,55 @@ static void test_trainer(void **state) {
     run_done(&run);
 }
 
-// Python's json writes numbers that are not finite as words, which JSON does not have.
+// Python's json writes numbers that are not finite as words, which JSON does not have. A file
+// whose bytes are on one line is the same.
 static void test_trainer_diverged(void **state) {
     (void)state;
-    struct run run;
-    struct berth_error error;
-    const char *path = scratch("diverged.json");
-    const char text[] =
-        "{\n \"log_history\": [{\"step\": 5, \"loss\": 2.0, \"grad_norm\": -Infinity},\n"
-        "  {\"step\": 10, \"loss\": NaN, \"grad_norm\":Infinity, \"text\": \"a "
-        "\\\"NaN\"},\n {\"step\": 15, \"loss\": 1.0}],\n \"best_metric\": NaN\n}\n";
-    assert_int_equal(file_write(path, text, sizeof text - 1, &error), BERTH_OK);
-    assert_int_equal(run_read(&run, path, &error), BERTH_OK);
-    const struct run_series *loss = run_series_find(&run, "loss");
-    assert_int_equal(loss->count, 2);
-    assert_true(loss->buckets[1].last == 15);
-    assert_null(run_series_find(&run, "grad_norm"));
-    run_done(&run);
+    char text[] = "{\n \"log_history\": [{\"step\": 5, \"loss\": 2.0, \"grad_norm\": -Infinity},\n"
+                  "  {\"step\": 10, \"loss\": NaN, \"grad_norm\":Infinity, \"text\": \"a "
+                  "\\\"NaN\"},\n {\"step\": 15, \"loss\": 1.0}],\n \"best_metric\": NaN\n}\n";
+    for (int one_line = 0; one_line < 2; one_line++) {
+        struct run run;
+        struct berth_error error;
+        const char *path = scratch("diverged.json");
+        assert_int_equal(file_write(path, text, sizeof text - 1, &error), BERTH_OK);
+        assert_int_equal(run_read(&run, path, &error), BERTH_OK);
+        const struct run_series *loss = run_series_find(&run, "loss");
+        assert_int_equal(loss->count, 2);
+        assert_true(loss->buckets[1].last == 15);
+        assert_null(run_series_find(&run, "grad_norm"));
+        assert_int_equal(run.skipped, 0);
+        run_done(&run);
+        for (char *at = text; (at = strchr(at, '\n')) != NULL && at[1] != '\0';) {
+            *at = ' ';
+        }
+    }
+}
+
+// On one line, however long it is; and a long line that is no log.
+static void test_trainer_on_a_long_line(void **state) {
+    (void)state;
+    const size_t padding = (size_t)2 << 20;
+    const char begin[] = "{\"log_history\": [{\"step\": 5, \"loss\": 2.0}], \"text\": \"";
+    const char *path = scratch("long.json");
+    char *text = memory_new(padding);
+    assert_non_null(text);
+    memset(text, 'a', padding);
+    memcpy(text, begin, sizeof begin - 1);
+    for (int is_whole = 1; is_whole >= 0; is_whole--) {
+        struct run run;
+        struct berth_error error;
+        memcpy(text + padding - 3, is_whole ? "\"}\n" : "a}\n", 3);
+        assert_int_equal(file_write(path, text, padding, &error), BERTH_OK);
+        assert_int_equal(run_read(&run, path, &error), is_whole ? BERTH_OK : BERTH_BAD_DATA);
+        if (is_whole) {
+            assert_int_equal(run_series_find(&run, "loss")->count, 1);
+        } else {
+            assert_has(error.message, "not a log");
+        }
+        run_done(&run);
+    }
+    memory_free(text);
 }
 
 // A checkpoint before the first entry, as a Trainer writes it on several lines, and on one.
@@ -577,6 +609,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_trainer, scratch_setup, scratch_teardown),
         cmocka_unit_test_setup_teardown(test_trainer_diverged, scratch_setup, scratch_teardown),
         SCRATCH_TEST(test_trainer_without_entries),
+        cmocka_unit_test_setup_teardown(test_trainer_on_a_long_line, scratch_setup,
+                                        scratch_teardown),
         cmocka_unit_test(test_trainer_checkpoints),
         cmocka_unit_test(test_benchmarks),
         cmocka_unit_test_setup_teardown(test_no_log, scratch_setup, scratch_teardown),

@@ -3,7 +3,6 @@
 import base64
 import json
 import math
-import math
 import pathlib
 import re
 import shutil
@@ -65,6 +64,27 @@ class Answers(unittest.TestCase):
             found = self.server.json("/models/qa", {"inputs": QUESTION, "parameters": {name: 3}})
             self.assertEqual(found, expected)
 
+    def test_answers_are_spans_of_the_context(self):
+        """However short they must be, and whatever the model thinks of the question's own words."""
+        sentences = [f"Rita lived in Rome {i}." for i in range(40)]
+        inputs = [{"question": "Where did Ada live? " * 5, "context": " ".join(sentences[:count])} for count in range(1, 40)]
+        for none in (False, True):
+            parameters = {"max_answer_len": 1, "handle_impossible_answer": none, "top_k": 3}
+            for own, answers in zip(inputs, self.server.json("/models/qa", {"inputs": inputs, "parameters": parameters})):
+                self.assertEqual(len(answers), 3)
+                for answer in answers:
+                    self.assertEqual(answer["answer"], own["context"][answer["start"]:answer["end"]])
+
+    def test_as_many_answers_as_are_asked_for(self):
+        inputs = {"question": "Where did Ada live?", "context": " ".join(f"Rita lived in Rome {i}." for i in range(40))}
+        for top in (21, 100):
+            found = self.server.json("/models/qa", {"inputs": inputs, "parameters": {"top_k": top}})
+            self.assertEqual(len({answer["answer"] for answer in found}), top)
+            self.assertEqual(found, answers_of_verb(inputs, top))
+            # More answers, the same best ones; their shares are of more candidates.
+            self.assertEqual([answer["answer"] for answer in found[:3]],
+                             [answer["answer"] for answer in answers_of_verb(inputs, 3)])
+
     def test_list_keeps_its_order(self):
         questions = [{"question": f"Who lived in {place}?", "context": CONTEXT} for place in ("Oslo", "Riga", "Bern")]
         self.assertEqual(self.server.json("/models/qa", {"inputs": questions}),
@@ -105,6 +125,7 @@ class Answers(unittest.TestCase):
                             ({"inputs": {"question": "?" * 70000, "context": "x"}}, "64 KiB"),
                             ({"inputs": {"question": "Who?", "context": "\u200b"}}, "no words"),
                             ({"inputs": {**QUESTION, "colour": 1}}, "inputs.colour: unknown in question-answering"),
+                            ({"inputs": {**QUESTION, "x" + "東" * 20: 1}}, "inputs.x" + "東" * 19 + ": unknown"),
                             ({"inputs": [QUESTION, {**QUESTION, "text": "x"}]}, "inputs[1].text: unknown"),
                             ({"inputs": QUESTION, "model": {}}, "model"), ("[1]", "object"), ("{", "JSON"), (b'{"inputs": "\xff"}', "0xff"),
                             ("[" * 10000 + "]" * 10000, "nested"), ('{"inputs": 1, "inputs": 2}', "duplicate")]:
@@ -166,7 +187,11 @@ class Answers(unittest.TestCase):
         self.refused("/v1/embeddings", {"input": "x", "model": "qa"}, "feature-extraction", 404)
         self.refused("/v1/embeddings", {"input": "x", "model": "similar", "dimensions": 3}, "dimensions")
         self.refused("/v1/embeddings", {"input": "x", "model": "similar", "encoding_format": "hex"}, "base64")
-        self.refused("/v1/embeddings", {"input": [[1, 2]], "model": "similar"}, "input[0]")
+        for numbers in ([[1, 2]], [1, 2]):
+            self.refused("/v1/embeddings", {"input": numbers, "model": "similar"},
+                         "input[0]: expected a text, and token numbers are not read (LangChain: check_embedding_ctx_length=False)")
+        for name, given in (("truncate", True), ("normalize", False), ("input_type", "query"), ("colour", None)):
+            self.refused("/v1/embeddings", {"input": "x", "model": "similar", name: given}, f"{name}: unknown at this path")
         self.refused("/v1/embeddings", {"input": {"text": "x"}}, "or a list of texts")
         for user in (3, ["me"], {}, False):
             self.refused("/v1/embeddings", {"input": "x", "user": user}, "user: expected a text")
@@ -268,6 +293,15 @@ class Answers(unittest.TestCase):
                               ([asked, "context"], "inputs[1]: expected an object"), ([{}], "inputs[0]: expected an object")]:
             self.refused("/v2/models/qa/infer", {"inputs": inputs}, words)
         self.refused("/v2/models/qa/infer", {"id": 7, "inputs": [given, asked]}, "id")
+        self.refused("/v2/models/qa/infer", {"inputs": [given, asked], "colour": 1}, "colour: unknown")
+        # What tritonclient sends unless told otherwise: texts after the JSON, and their length in the parameters.
+        binary = json.dumps({"inputs": [{**asked, "data": None, "parameters": {"binary_data_size": 8}}]}).encode()
+        status, _, content = self.server.ask("/v2/models/qa/infer", binary + struct.pack("<I", 4) + b"Who?",
+                                             headers={"Inference-Header-Content-Length": str(len(binary))})
+        self.assertEqual((status, "binary_data=False" in content["error"]), (415, True), content)
+        parameters = {"binary_data_output": True}
+        found = self.server.json("/v2/models/qa/infer", {"inputs": [given, asked], "parameters": parameters, "model": None})
+        self.assertEqual({output["name"]: output for output in found["outputs"]}, outputs)
         for names in (["end"], ["score", "answer"]):
             found = self.server.json("/v2/models/qa/infer", {"inputs": [given, asked], "outputs": [{"name": name} for name in names]})
             self.assertEqual({output["name"]: output["data"] for output in found["outputs"]},
@@ -370,6 +404,38 @@ class Answers(unittest.TestCase):
         self.assertGreater(len(seen), 25)
         for path in ("/models/{name}", "/v1/embeddings", "/embed", "/predict", "/v2/models/{name}/infer"):
             self.assertIn((path, 200), seen)
+
+    def test_requests_are_described(self):
+        """Of what a schema can say, openapi.json says what the server does."""
+        description = self.server.json("/openapi.json")
+        schemas = description["components"]["schemas"]
+        table = (SOURCE / "src/serve/shape_hugging_face.c").read_text(encoding="utf-8").partition("parameter_rows[] = {")[2]
+        names = {name for row in re.findall(r"\{\{(.*?)\}, ", table) for name in re.findall(r'"(\w+)"', row)}
+        self.assertEqual(set(schemas["Parameters"]["properties"]), names)
+        self.assertLessEqual(names, set(schemas["Inference"]["properties"]))
+        embed, tensor = {"inputs": "hello"}, {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["hello"]}
+        for path, body, more, is_read in [
+                ("/embed", embed, {}, True), ("/embed", embed, {"colour": 1}, False), ("/embed", embed, {"model": None}, True),
+                ("/embed", embed, {"truncation_direction": "Right"}, True), ("/embed", embed, {"truncation_direction": "left"}, False),
+                ("/embed", embed, {"prompt_name": None, "dimensions": None}, True), ("/embed", embed, {"prompt_name": "x"}, False),
+                ("/predict", embed, {"colour": 1}, False), ("/predict", embed, {"truncation_direction": "Left"}, False),
+                ("/predict", embed, {"model": None, "truncation_direction": "right", "raw_scores": None}, True),
+                ("/v1/embeddings", {"input": "x"}, {"model": None}, True), ("/v1/embeddings", {"input": "x"}, {"normalize": 1}, False),
+                ("/v2/models/similar/infer", {"inputs": [tensor]}, {"parameters": {"a": 1}, "id": None, "outputs": None}, True),
+                ("/v2/models/similar/infer", {"inputs": [tensor]}, {"colour": 1}, False),
+                ("/models/qa", {"inputs": QUESTION}, {"parameters": {"topK": 2, "docStride": 128}, "options": {}, "model": None}, True),
+                ("/models/qa", {"inputs": QUESTION}, {"topk": 2, "maxAnswerLen": 3, "parameters": None}, True),
+                ("/models/qa", {"inputs": QUESTION}, {"parameters": {"colour": 1}}, False),
+                ("/models/qa", {"inputs": QUESTION}, {"parameters": {"topK": 101}}, False),
+                ("/models/qa", {"inputs": QUESTION}, {"colour": 1}, False), ("/models/qa", {"inputs": QUESTION}, {"context": "x"}, False),
+                ("/models/qa", QUESTION, {"top_k": 2}, True), ("/models/qa", {"question": "Who?"}, {}, False),
+                ("/models/similar", {"text": "hello"}, {"truncation_direction": "RIGHT", "truncation": True}, True),
+                ("/models/kinds", {"text": "hello"}, {"text_pair": "x", "truncate": None}, True),
+                ("/models/kinds", {"text": "hello"}, {"truncate": False}, False)]:
+            operation = description["paths"][re.sub("models/[a-z]+", "models/{name}", path)]["post"]
+            schema = {**operation["requestBody"]["content"]["application/json"]["schema"], "components": description["components"]}
+            self.assertEqual(self.server.status(path, {**body, **more}), 200 if is_read else 400, (path, more))
+            self.assertEqual(jsonschema.Draft7Validator(schema).is_valid({**body, **more}), is_read, (path, more))
 
     @unittest.skipUnless(shutil.which("promtool"), "needs promtool (Debian: prometheus)")
     def test_metrics_are_what_prometheus_expects(self):
@@ -530,6 +596,23 @@ class Int8(unittest.TestCase):
         for part in found:
             self.assertAlmostEqual(part["score"], expected[part["label"]], 6)
         self.assertTrue(any(abs(expected[label] - score) > 1e-6 for label, score in classes_of_verb(pair)[0].items()))
+
+
+class Damaged(unittest.TestCase):
+    def test_message_has_the_question(self):
+        """Of several questions, and of those in one batch, it is the one that the reader knows."""
+        folder = MODELS / "nan"
+        shutil.copytree(MODELS / "qa", folder)
+        data = bytearray((folder / "model.safetensors").read_bytes())
+        length, = struct.unpack("<Q", data[:8])
+        begin, end = json.loads(data[8:8 + length])["qa_outputs.bias"]["data_offsets"]
+        data[8 + length + begin:8 + length + end] = b"\xff" * (end - begin)
+        (folder / "model.safetensors").write_bytes(data)
+        with Server(models=["nan"]) as server:
+            status, _, content = server.ask("/", {"inputs": [QUESTION]})
+            self.assertEqual(status, 500)
+            self.assertIn(f'input 0: question "{QUESTION["question"]}": the start logit of token 0 is not a finite number',
+                          content["error"]["message"])
 
 
 class NoAnswer(unittest.TestCase):

@@ -2,6 +2,7 @@
 """Starting, reloading and ending, while requests arrive."""
 import http.client
 import os
+import re
 import shutil
 import signal
 import socket
@@ -59,6 +60,23 @@ class Life(unittest.TestCase):
                 thread.join()
             self.assertEqual(server.process.wait(30), 0)
             self.assertEqual([status for status, _, _ in results], [200] * 3)
+
+    def test_nobody_waits_for_a_server_that_ends(self):
+        """Whoever connects while it answers what it has is refused, and does not wait for the end."""
+        with Server("--grace_seconds", "600", models=["qa=qa"]) as server:
+            body = b'{"inputs": {"question": "Who?", "context": "Ada"}}'
+            with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+                connection.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body))
+                self.assertEqual(server.status("/health"), 200)  # after which that request has begun
+                server.process.send_signal(signal.SIGTERM)
+                server.wait_for("shutting down")
+                begin = time.monotonic()
+                with self.assertRaises(ConnectionRefusedError):
+                    while time.monotonic() < begin + 10:  # until then it still accepts
+                        server.status("/health", seconds=10)
+                connection.sendall(body)
+                self.assertTrue(connection.recv(100).startswith(b"HTTP/1.1 200"))
+            self.assertEqual(server.process.wait(60), 0)
 
     def test_end_under_load_drops_nothing(self):
         with Server("--drain_seconds", "1.5", models=["qa=qa"]) as server:
@@ -184,6 +202,14 @@ class Life(unittest.TestCase):
             server.wait_for("were loaded again")
             self.assertEqual(scores(), [qa, new, qa])
 
+    def test_address_of_a_name(self):
+        """The log has the address, since a name may have others, which are not listened on."""
+        with Server("--host", "localhost", models=["qa=qa"]) as server:
+            address = re.search(r"listening on http://(\S+):\d+\n", server.messages())[1]
+            self.assertIn(address, ("127.0.0.1", "[::1]"))
+            with socket.create_connection((address.strip("[]"), server.port)):
+                pass
+
     def test_loading(self):
         """A model whose weights do not come: alive, but not ready."""
         folder = MODELS / "slow"
@@ -243,6 +269,8 @@ class Life(unittest.TestCase):
                 process.terminate()
                 self.assertEqual(manager.recv(100), b"STOPPING=1")
                 self.assertEqual(process.wait(60), 0)
+                with socket.create_connection(listener.getsockname()):  # for the next process that has the socket
+                    pass
 
     @unittest.skipUnless(shutil.which("openssl"), "needs openssl")
     def test_tls(self):

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import select
 import socket
 import threading
@@ -167,6 +168,21 @@ class Framing(unittest.TestCase):
         for connection in idle:
             connection.close()
 
+    def test_metrics_when_descriptors_run_out(self):
+        most = 100
+        with Server(models=["qa=qa"], preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))) as server:
+            with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as first:
+                first.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                self.assertEqual(statuses(first.recv(65536)), [200])
+                others = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(most)]
+                while len(os.listdir(f"/proc/{server.process.pid}/fd")) < most:
+                    time.sleep(0.01)
+                first.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                text = b"".join(iter(lambda: first.recv(65536), b"")).decode()
+                self.assertEqual(re.findall(r"^process_\w+_fds (.*)$", text, re.M), [str(most)] * 2)
+                for connection in others:
+                    connection.close()
+
     def test_clients_that_leave_in_mid_body(self):
         """Their connections end soon, even if the last bytes and the end arrive together; slow ones stay."""
         with Server("--body_timeout", "60", models=["qa=qa"]) as server:
@@ -230,7 +246,7 @@ class Overload(unittest.TestCase):
             self.assertEqual(len(refused) + len(answered), 80)
             self.assertGreaterEqual(len(answered), 8)
             self.assertGreater(len(refused), 20)
-            self.assertIn("--max_queue", refused[0]["error"]["message"])
+            self.assertRegex(refused[0]["error"]["message"], r"^\d texts are waiting, this request has 1, and --max_queue is 4;")
             self.assertEqual(server.metric('berth_requests_total{model="qa",code="503"}'), len(refused))
             self.assertEqual(server.status("/", {"inputs": [QUESTION] * 5}), 400)  # it would never be accepted
 

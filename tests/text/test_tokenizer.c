@@ -139,6 +139,52 @@ static void test_special_tokens(void **state) {
     EXPECT_IDS(open_options(nvidia), "the\x01[CLS]", 5, 11, 13, 12);
 }
 
+// Added tokens are found wherever they are, whatever they consist of and whatever is before them;
+// ids and characters are those of `tokenizers` 0.23.
+static void test_added_tokens(void **state) {
+    (void)state;
+    static const char *const added[] = {"[\xE4\xBC\x9A]", "\t", "\xE3\x80\x80", " a ",
+                                        "\xE2\x80\x8B",   NULL};
+    static const char words[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[\xE4\xBC\x9A]\n\t\n"
+                                "\xE3\x80\x80\n a \n\xE2\x80\x8B\na\nb\n\xC3\xA9\n";
+    static const struct {
+        const char *text;
+        size_t count;
+        struct token tokens[5]; // id, word, characters, bytes
+    } cases[] = {
+        {"[\xE4\xBC\x9A] b", 2, {{5, 0, 0, 3, 0, 5}, {11, 1, 4, 5, 6, 7}}},
+        {"[\xE4\xBC\x9A]b", 2, {{5, 0, 0, 3, 0, 5}, {11, 1, 3, 4, 5, 6}}},
+        {"\tb \t", 3, {{6, 0, 0, 1, 0, 1}, {11, 1, 1, 2, 1, 2}, {6, 2, 3, 4, 3, 4}}},
+        {"\xE3\x80\x80"
+         "b \xE3\x80\x80",
+         3,
+         {{7, 0, 0, 1, 0, 3}, {11, 1, 1, 2, 3, 4}, {7, 2, 3, 4, 5, 8}}},
+        {"b a b", 3, {{11, 0, 0, 1, 0, 1}, {8, 1, 1, 4, 1, 4}, {11, 2, 4, 5, 4, 5}}},
+        {" \xC3\xA9  a b", 3, {{1, 0, 1, 2, 1, 3}, {8, 1, 3, 6, 4, 7}, {11, 2, 6, 7, 7, 8}}},
+        {".\t", 2, {{1, 0, 0, 1, 0, 1}, {6, 1, 1, 2, 1, 2}}},
+        // U+302E is a mark that is not stripped.
+        {"\xE3\x80\xAE\xE2\x80\x8B"
+         "b",
+         3,
+         {{1, 0, 0, 1, 0, 3}, {9, 1, 1, 2, 3, 6}, {11, 2, 2, 3, 6, 7}}},
+    };
+    const struct tokenizer_options options = {.lower_case = 1, .added = added};
+    struct tokenizer *tokenizer;
+    assert_int_equal(
+        tokenizer_open_memory("test", words, sizeof words - 1, &options, &tokenizer, NULL),
+        BERTH_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct token_list list = {0};
+        assert_int_equal(
+            tokenizer_encode(tokenizer, cases[i].text, strlen(cases[i].text), &list, NULL),
+            BERTH_OK);
+        assert_int_equal(list.count, cases[i].count);
+        assert_memory_equal(list.items, cases[i].tokens, list.count * sizeof *list.items);
+        token_list_done(&list);
+    }
+    tokenizer_close(tokenizer);
+}
+
 static void test_longest_word(void **state) {
     (void)state;
     static const struct {
@@ -260,7 +306,7 @@ static void test_questions(void **state) {
 // --- memory -------------------------------------------------------------------------------------
 
 static const char memory_text[] =
-    "the caf\xC3\xA9 \xF0\x9D\x85\x9E\xCC\x96 aaaaaaaaaaaaaaaaaaaaaaaaa "
+    "[SEP]the caf\xC3\xA9 \xF0\x9D\x85\x9E\xCC\x96 aaaaaaaaaaaaaaaaaaaaaaaaa "
     "\xE4\xB8\xAD\xE4\xB8\xAD b\xE3\x80\xAE\xCC\x96";
 
 static enum berth_status try_all(void) {
@@ -323,6 +369,7 @@ int main(void) {
         cmocka_unit_test(test_ill_formed_text),
         cmocka_unit_test(test_dropped_bytes_do_not_cut_a_word),
         cmocka_unit_test(test_special_tokens),
+        cmocka_unit_test(test_added_tokens),
         cmocka_unit_test(test_longest_word),
         cmocka_unit_test(test_final_sigma),
         cmocka_unit_test(test_marks_in_order),

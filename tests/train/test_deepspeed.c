@@ -173,6 +173,7 @@ static void test_lamb(void **state) {
         good("{\"train_batch_size\":64,\"optimizer\":{\"type\":\"Lamb\",\"params\":{\"lr\":11e-3,"
              "\"weight_decay\":0.01,\"bias_correction\":false,\"max_coeff\":0.3,"
              "\"min_coeff\":0.02}},\"gradient_clipping\":1.0}");
+    assert_null(strstr(notes, "gradient_clipping"));
     assert_string_equal(config.optimizer, "lamb");
     assert_true(config.learning_rate == 11e-3 && config.weight_decay == 0.01);
     assert_true(config.max_coeff == 0.3 && config.min_coeff == 0.02 && config.adam_epsilon == 1e-8);
@@ -181,6 +182,8 @@ static void test_lamb(void **state) {
     config = good("{\"train_batch_size\":64,\"optimizer\":{\"type\":\"lamb\",\"params\":"
                   "{\"eps_inside_sqrt\":true}}}");
     assert_true(config.learning_rate == 0.001 && config.weight_decay == 0);
+    assert_true(config.max_grad_norm == 0);
+    assert_note("no gradient_clipping: no clipping, as in DeepSpeed before 0.19.3");
     assert_true(config.max_coeff == 10 && config.min_coeff == 0.01);
     assert_int_equal(config.eps_inside_sqrt, 1);
     config = good("{\"train_batch_size\":64,\"optimizer\":{\"type\":\"Adam\",\"params\":"

@@ -8,6 +8,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "format/archive/compressed.h"
 #include "text/python.h"
 
 #include <string.h>
@@ -147,10 +148,11 @@ const char *const *corpus_files(const struct corpus *corpus, size_t *count) {
 
 // Begins to read after the byte order mark of UTF-8, if the file has one.
 static enum berth_status skip_mark(struct corpus *corpus, struct berth_error *error) {
-    char head[4];
+    char head[COMPRESSED_HEAD];
     const size_t length = corpus->file.size < sizeof head ? (size_t)corpus->file.size : sizeof head;
     size_t mark;
     TRY(file_reader_at(&corpus->file, 0, head, length, error));
+    TRY(compressed_refuse(corpus_path(corpus), head, length, error));
     corpus->read = encoding_of(head, length, &mark) == ENCODING_UTF8 ? mark : 0;
     return BERTH_OK;
 }
@@ -206,19 +208,22 @@ static size_t valid_prefix(const char *text, size_t length) {
     return utf8_valid_prefix(text, nul != NULL ? (size_t)(nul - text) : length);
 }
 
+enum berth_status corpus_check_text(const char *path, uint64_t offset, const char *text,
+                                    size_t length, struct berth_error *error) {
+    const size_t valid = valid_prefix(text, length);
+    return valid == length
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: byte %llu: expected UTF-8 text, found byte 0x%02X; convert the "
+                           "file to UTF-8 or leave it out",
+                           path, (unsigned long long)(offset + valid), (unsigned char)text[valid]);
+}
+
 static enum berth_status check_line(const struct corpus *corpus, const struct line *line,
                                     struct berth_error *error) {
-    size_t valid = valid_prefix(line->text, line->length);
-    if (valid == line->length) {
-        return BERTH_OK;
-    }
-    size_t in_window = (size_t)(line->text - corpus->window) + valid;
-    return error_set(error, BERTH_BAD_DATA,
-                     "%s: byte %llu: expected UTF-8 text, found byte 0x%02X; convert the file to "
-                     "UTF-8 or leave it out",
-                     corpus_path(corpus),
-                     (unsigned long long)(corpus->read - corpus->filled + in_window),
-                     (unsigned char)line->text[valid]);
+    const size_t in_window = (size_t)(line->text - corpus->window);
+    return corpus_check_text(corpus_path(corpus), corpus->read - corpus->filled + in_window,
+                             line->text, line->length, error);
 }
 
 // The next line, borrowed until the next call; *more is 0 at the end of the file.

@@ -8,7 +8,8 @@
 //
 // Files are read in the order of their names. Lines end in LF, CR LF or CR; a line of Unicode's
 // white space is empty; a byte order mark at the start of a file is skipped. Ill-formed UTF-8 is an
-// error that names file and offset. Memory holds a window of a file and one article.
+// error that names file and offset, and so is a compressed file. Memory holds a window of a file
+// and one article.
 #ifndef BERTH_DATA_CORPUS_H
 #define BERTH_DATA_CORPUS_H
 
@@ -44,5 +45,10 @@ uint64_t corpus_position(const struct corpus *corpus);
 const char *const *corpus_files(const struct corpus *corpus, size_t *count);
 
 void corpus_close(struct corpus *corpus);
+
+// BERTH_BAD_DATA for ill-formed UTF-8 or a NUL in a part of the file `path` that begins at
+// `offset`.
+enum berth_status corpus_check_text(const char *path, uint64_t offset, const char *text,
+                                    size_t length, struct berth_error *error);
 
 #endif

@@ -83,7 +83,7 @@ static size_t mark_at(const char *text, size_t length, const char *plain, const 
 }
 
 static size_t closing_at(const char *text, size_t length) {
-    static const char *const wide[] = {"\xe2\x80\x99", "\xe2\x80\x9d", "\xc2\xbb", NULL};
+    static const char *const wide[] = {"’", "”", "»", "」", "』", "）", "】", "》", "〉", NULL};
     return mark_at(text, length, "\"')]}", wide);
 }
 
@@ -197,9 +197,45 @@ static const char *end_after(const char *begin, const char *at, const char *end)
     return next == end || marks_end(begin, at, behind, next, (size_t)(end - next)) ? closed : NULL;
 }
 
+// The length of an end mark of other scripts at `text`; 0: none. The first three need no blank
+// after them.
+static size_t wide_mark_at(const char *text, size_t length, int *needs_blank) {
+    static const char *const marks[] = {"。", "！", "？", "।", "॥", "؟", "۔", "።", "။", "។"};
+    enum { WITHOUT_BLANK = 3 };
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        const size_t size = strlen(marks[i]);
+        if (length >= size && memcmp(text, marks[i], size) == 0) {
+            *needs_blank = i >= WITHOUT_BLANK;
+            return size;
+        }
+    }
+    return 0;
+}
+
+// The same as end_after for a mark of another script, which no abbreviation has. After a closing
+// quotation mark the sentence goes on unless white space follows: 「...。」と言った。
+static const char *end_after_wide(const char *at, const char *end) {
+    int needs_blank = 0;
+    size_t size = wide_mark_at(at, (size_t)(end - at), &needs_blank);
+    if (size == 0) {
+        return NULL;
+    }
+    for (int unused; size > 0; size = wide_mark_at(at, (size_t)(end - at), &unused)) {
+        at += size;
+        while (at < end && is_end_mark(*at)) {
+            at++;
+        }
+    }
+    for (; (size = closing_at(at, (size_t)(end - at))) > 0; needs_blank = 1) {
+        at += size;
+    }
+    return at == end || is_blank(*at) || !needs_blank ? at : NULL;
+}
+
 static const char *find_end(const char *begin, const char *end) {
     for (const char *at = begin; at < end; at++) {
-        const char *stop = is_end_mark(*at) && (at == begin || !is_end_mark(at[-1]))
+        const char *stop = (*at & 0x80) != 0 ? end_after_wide(at, end)
+                           : is_end_mark(*at) && (at == begin || !is_end_mark(at[-1]))
                                ? end_after(begin, at, end)
                                : NULL;
         if (stop != NULL) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits English text into sentences by rules: whether a full stop, question or exclamation mark
-// ends a sentence or belongs to an abbreviation, an initial or a number. doc/pretraining-data.md
-// has the rules.
+// Splits text into sentences by rules: whether a full stop, question or exclamation mark ends a
+// sentence or belongs to an abbreviation, an initial or a number, in English; and by the end marks
+// of other scripts. doc/pretraining-data.md has the rules.
 #ifndef BERTH_DATA_SENTENCES_H
 #define BERTH_DATA_SENTENCES_H
 

@@ -4,6 +4,7 @@
 #include "core/memory.h"
 #include "core/rng.h"
 #include "data/packing/nnls.h"
+#include "data/pretraining/masking.h"
 #include "format/json/json.h"
 
 #include <math.h>
@@ -63,6 +64,22 @@ static enum berth_status make_strategies(struct packing *packing, struct berth_e
     }
     packing->strategy_count = list_strategies(packing->length, packing->strategies);
     return BERTH_OK;
+}
+
+int packing_predictions(const struct instance_options *options) {
+    enum { LEAST = 5 }; // tokens of an instance
+    const int length = options->max_seq_length;
+    int counts[PACKING_LENGTH_MAX + 1] = {0}, most = 0;
+    for (int i = LEAST; i <= length; i++) {
+        counts[i] = (int)masking_count(options, (size_t)i);
+    }
+    for (int first = 0; 3 * first <= length; first++) {
+        for (int next = first; first + 2 * next <= length; next++) {
+            const int count = counts[first] + counts[next] + counts[length - first - next];
+            most = count > most ? count : most;
+        }
+    }
+    return most;
 }
 
 // --- the mixture --------------------------------------------------------------------------------

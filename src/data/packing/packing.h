@@ -38,6 +38,9 @@ struct packing {
 enum berth_status packing_make(const struct instances *instances, int length, uint64_t seed,
                                struct packing *packing, struct berth_error *error);
 void packing_done(struct packing *packing);
+// The most masked positions of a row of instances that are made with `options`, of at most
+// PACKING_LENGTH_MAX tokens. A row has room for max_predictions + PRETRAINING_PACK_MAX.
+int packing_predictions(const struct instance_options *options);
 // The number of strategies for rows of `length` tokens.
 size_t packing_strategies(int length);
 

@@ -7,6 +7,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "core/words.h"
 #include "data/tables/caseless.h"
 
 #include <stdio.h>
@@ -134,14 +135,12 @@ static int same_name(const char *known, const char *name) {
 
 enum berth_status glue_task_find(const char *name, const struct glue_task **task,
                                  struct berth_error *error) {
-    char known[256];
-    size_t used = 0;
+    char known[256] = "";
     for (*task = glue_tasks; (*task)->name != NULL; (*task)++) {
         if (same_name((*task)->name, name)) {
             return BERTH_OK;
         }
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "",
-                                 (*task)->name);
+        words_add(known, sizeof known, (*task)->name);
     }
     *task = NULL;
     return error_set(error, BERTH_USAGE, "task_name: expected one of %s, found \"%.*s\"", known,

@@ -66,6 +66,7 @@ enum berth_status documents_end(struct documents *documents, struct berth_error 
 static enum berth_status put_line(struct documents *documents, const struct tokenizer *tokenizer,
                                   const char *line, size_t length, struct berth_error *error) {
     struct token_list *pieces = &documents->pieces;
+    const int32_t unknown = tokenizer_special_ids(tokenizer).unknown;
     pieces->count = 0;
     TRY(tokenizer_encode(tokenizer, line, length, pieces, error));
     if (pieces->count == 0) {
@@ -74,6 +75,7 @@ static enum berth_status put_line(struct documents *documents, const struct toke
     TRY(reserve(documents, pieces->count, error));
     for (size_t i = 0; i < pieces->count; i++) {
         documents->tokens[documents->token_count++] = pieces->items[i].id;
+        documents->unknown += pieces->items[i].id == unknown;
     }
     return finish_sentence(documents, error);
 }

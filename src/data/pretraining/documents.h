@@ -17,7 +17,8 @@ struct documents {
     uint32_t *documents; // [count + 1]
     size_t token_count, sentence_count, count;
     size_t token_room, sentence_room, room;
-    struct token_list pieces; // scratch space to encode a line
+    size_t unknown;           // tokens that are [UNK], of documents_put_text
+    struct token_list pieces; // scratch space to encode a line; its ill_formed counts all lines
 };
 
 // Appends a sentence to the last document; ignores one without tokens.

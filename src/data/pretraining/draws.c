@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/pretraining/draws.h"
 
-struct draws draws_begin(uint64_t seed, int is_python) {
-    struct draws draws = {.is_python = is_python, .seed = seed, .used = 4};
+struct draws draws_begin(uint64_t seed, uint32_t stream, int is_python) {
+    struct draws draws = {.is_python = is_python, .seed = seed, .stream = stream, .used = 4};
     python_random_seed(&draws.python, seed);
     return draws;
 }
 
 static uint32_t draw(struct draws *draws) {
     if (draws->used == 4) {
-        const uint32_t counter[4] = {(uint32_t)draws->blocks, (uint32_t)(draws->blocks >> 32), 0,
-                                     0x494E5354u};
+        const uint32_t counter[4] = {(uint32_t)draws->blocks, (uint32_t)(draws->blocks >> 32),
+                                     draws->stream, 0x494E5354u};
         draws->block = rng_philox(draws->seed, counter);
         draws->blocks++;
         draws->used = 0;
@@ -34,6 +34,18 @@ uint32_t draws_below(struct draws *draws, uint32_t bound) {
 
 double draws_real(struct draws *draws) {
     return draws->is_python ? python_random_real(&draws->python) : (double)draw(draws) * 0x1p-32;
+}
+
+size_t draws_heads(struct draws *draws, size_t tosses) {
+    enum { BITS = 32 };
+    size_t heads = 0;
+    for (; draws->is_python && tosses > 0; tosses--) {
+        heads += draws_real(draws) < 0.5;
+    }
+    for (; tosses >= BITS; tosses -= BITS) {
+        heads += (size_t)__builtin_popcount(draw(draws));
+    }
+    return tosses > 0 ? heads + (size_t)__builtin_popcount(draw(draws) >> (BITS - tosses)) : heads;
 }
 
 void draws_shuffle(struct draws *draws, uint32_t *numbers, size_t count) {

@@ -3,6 +3,7 @@
 // each draw below is where the published script draws.
 #include "data/pretraining/instances.h"
 
+#include "core/checksum.h"
 #include "core/memory.h"
 #include "data/pretraining/draws.h"
 #include "data/pretraining/masking.h"
@@ -80,12 +81,24 @@ void instances_done(struct instances *instances) {
 
 // --- pairs --------------------------------------------------------------------------------------
 
+// Each token is cut off at the front or at the end by a coin of its own.
+static void cut(struct maker *maker, struct span *span, size_t tokens) {
+    span->tokens += draws_heads(&maker->draws, tokens);
+    span->count -= tokens;
+}
+
+// The longer part loses tokens until it is as long as the other one; then both do in turn, B first.
+// Of a turn's tosses only CPython's numbers have an order.
 static void truncate_pair(struct maker *maker, struct span *a, struct span *b) {
-    size_t most = (size_t)maker->options->max_seq_length - 3;
+    const size_t most = (size_t)maker->options->max_seq_length - 3;
     while (a->count + b->count > most) {
         struct span *longer = a->count > b->count ? a : b;
-        longer->tokens += draws_real(&maker->draws) < 0.5;
-        longer->count--;
+        const size_t excess = a->count + b->count - most;
+        size_t more = longer->count - (longer == a ? b : a)->count;
+        if (more == 0) {
+            more = maker->draws.is_python ? 1 : (excess + 1) / 2;
+        }
+        cut(maker, longer, more < excess ? more : excess);
     }
 }
 
@@ -99,7 +112,9 @@ static enum berth_status put_pair(struct maker *maker, struct span a, struct spa
     struct instances *to = maker->instances;
     const size_t most = (size_t)maker->options->max_seq_length;
     TRY(instances_reserve(maker->instances, most, most, error));
+    const size_t tokens = a.count + b.count;
     truncate_pair(maker, &a, &b);
+    to->counts.cut += tokens > 2 * (a.count + b.count);
     struct instance *instance = &to->items[to->count++];
     *instance = (struct instance){.tokens = to->token_count,
                                   .length = (uint16_t)(a.count + b.count + 3),
@@ -174,6 +189,9 @@ static enum berth_status put_document(struct maker *maker, size_t place,
     }
     size_t first = document.first;
     for (size_t next = first; next < document.end;) {
+        if (maker->options->stop != NULL && *maker->options->stop != 0) {
+            return error_set(error, BERTH_INTERRUPTED, "stopped before the instances were made");
+        }
         next++;
         if (next == document.end || span_of(maker, first, next).count >= document.target) {
             TRY(put_chunk(maker, &document, first, &next, error));
@@ -240,6 +258,22 @@ static enum berth_status make_all(struct maker *maker, struct berth_error *error
     return shuffle_instances(maker, error);
 }
 
+// A shard's stream of random numbers depends on all that is in it. If shards shared a stream, all
+// would mask the same places and draw the same few ids. Its content rather than its name, so that
+// a text gives the same instances in a file or folder of any name, alone or in one of several
+// parts.
+static uint32_t stream_of(const struct documents *documents) {
+    if (documents->count == 0) {
+        return 0;
+    }
+    uint64_t sum = checksum_bytes(documents->tokens, documents->token_count * sizeof(int32_t));
+    sum = checksum_add(sum, checksum_bytes(documents->sentences,
+                                           (documents->sentence_count + 1) * sizeof(uint64_t)));
+    sum = checksum_add(
+        sum, checksum_bytes(documents->documents, (documents->count + 1) * sizeof(uint32_t)));
+    return (uint32_t)sum;
+}
+
 enum berth_status instances_make(const struct documents *documents,
                                  const struct instance_options *options,
                                  struct instances *instances, struct berth_error *error) {
@@ -248,7 +282,7 @@ enum berth_status instances_make(const struct documents *documents,
         return error_set(error, BERTH_BAD_DATA, "too many documents: use more shards");
     }
     struct maker maker = {.documents = documents, .options = options, .instances = instances};
-    maker.draws = draws_begin(options->seed, options->python);
+    maker.draws = draws_begin(options->seed, stream_of(documents), options->python);
     maker.masking =
         (struct masking){.options = options, .draws = &maker.draws, .instances = instances};
     enum berth_status status = make_all(&maker, error);

@@ -4,7 +4,9 @@
 //
 // With `python` the random numbers are those of CPython's random.Random(seed), drawn in the same
 // order, so the instances of a shard equal those of the published script bit for bit. Without it
-// the rules are the same and the numbers come from a counter (core/rng.h), which is faster.
+// the rules are the same and the numbers come from a counter (core/rng.h), which is faster, with a
+// stream for each shard: it depends on the shard's tokens, sentences and documents. The published
+// script begins each shard with the same numbers.
 #ifndef BERTH_DATA_INSTANCES_H
 #define BERTH_DATA_INSTANCES_H
 
@@ -26,6 +28,7 @@ struct instance_options {
     int32_t cls, sep, mask, vocab_size;
     const unsigned char *continues; // [vocab_size] 1: the id is a piece within a word ("##"); for
                                     // whole_word, may be NULL otherwise
+    const volatile int *stop;       // polled; NULL: never
 };
 
 enum { INSTANCE_LENGTH_MAX = 8192 };
@@ -43,6 +46,7 @@ struct instance {
 struct instance_counts {             // for statistics
     uint64_t masked, kept, replaced; // predictions that became [MASK], stayed, became another id
     uint64_t random_next, short_target;
+    uint64_t cut; // pairs that lost more than half of their tokens because they were too long
 };
 
 struct instances {
@@ -60,8 +64,8 @@ struct instances {
 enum berth_status instance_options_check(const struct instance_options *options,
                                          struct berth_error *error);
 // Makes the instances of one shard. Options out of range and more than 2^32 instances are
-// BERTH_BAD_DATA. `instances` must be zero-initialised; free it with instances_done, also after a
-// failure.
+// BERTH_BAD_DATA; BERTH_INTERRUPTED: a stop was requested. `instances` must be zero-initialised;
+// free it with instances_done, also after a failure.
 enum berth_status instances_make(const struct documents *documents,
                                  const struct instance_options *options,
                                  struct instances *instances, struct berth_error *error);

@@ -85,7 +85,7 @@ static void mask_word(struct masking *masking, int32_t *tokens, struct word word
     }
 }
 
-static size_t predictions_for(const struct instance_options *options, size_t length) {
+size_t masking_count(const struct instance_options *options, size_t length) {
     double share = rint((double)length * options->masked_lm_prob); // ties to even, as Python
     size_t wanted = share < 1 ? 1 : (size_t)share, most = (size_t)options->max_predictions;
     return wanted < most ? wanted : most;
@@ -127,7 +127,7 @@ void masking_apply(struct masking *masking, struct instance *instance) {
     size_t length = instance->length;
     memset(masking->covered, 0, length);
     choose_words(masking, tokens, find_words(masking, tokens, length),
-                 predictions_for(masking->options, length));
+                 masking_count(masking->options, length));
     instance->predictions = to->prediction_count;
     for (size_t i = 0; i < length; i++) {
         if (masking->covered[i]) {

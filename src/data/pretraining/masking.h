@@ -27,6 +27,8 @@ struct masking {
 // failure.
 enum berth_status masking_reserve(struct masking *masking, struct berth_error *error);
 void masking_done(struct masking *masking);
+// The masked positions of an instance of `length` tokens; fewer if whole words do not fill them.
+size_t masking_count(const struct instance_options *options, size_t length);
 // Masks the tokens of an instance, the last of `instances`, and adds its predictions, for which the
 // caller has reserved room.
 void masking_apply(struct masking *masking, struct instance *instance);

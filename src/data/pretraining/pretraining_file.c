@@ -2,9 +2,9 @@
 // Recognises the container of a file of pre-training instances by its first bytes.
 #include "data/pretraining/pretraining_file.h"
 
+#include "core/words.h"
 #include "format/hdf5/hdf5.h"
 #include "format/tensorflow/tfrecord.h"
-#include "format/tensors/tensor_file.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -59,11 +59,11 @@ static int is_numbered_part(const char *name) {
 
 int pretraining_is_file(const char *name) {
     static const char *const ends[] = {".hdf5", ".h5", ".tfrecord", ".tf_record", ".tfrecords"};
-    if (name[0] == '.' || tensor_path_ends(name, ".tmp")) {
+    if (name[0] == '.' || name_has_ending(name, ".tmp")) {
         return 0;
     }
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        if (tensor_path_ends(name, ends[i])) {
+        if (name_has_ending(name, ends[i])) {
             return 1;
         }
     }

@@ -60,7 +60,8 @@ static void refill(struct python_random *random) {
     random->next = 0;
 }
 
-uint32_t python_random_word(struct python_random *random) {
+// getrandbits(32).
+static uint32_t python_random_word(struct python_random *random) {
     if (random->next == PYTHON_RANDOM_WORDS) {
         refill(random);
     }

@@ -16,8 +16,6 @@ struct python_random {
 
 // random.Random(seed); Python takes the magnitude of a negative seed.
 void python_random_seed(struct python_random *random, uint64_t seed);
-// getrandbits(32).
-uint32_t python_random_word(struct python_random *random);
 // random(): [0, 1) in steps of 2^-53.
 double python_random_real(struct python_random *random);
 // randrange(bound) for a bound of 1 or more.

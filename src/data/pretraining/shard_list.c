@@ -33,8 +33,7 @@ static int is_wanted(const char *name, enum shard_use use, int training_is_named
 static enum berth_status add(struct shard_list *list, char *path, int max_seq_length,
                              struct berth_error *error) {
     struct shard *shard = &list->items[list->count++];
-    const char *slash = strrchr(path, '/');
-    *shard = (struct shard){.path = path, .name = slash != NULL ? slash + 1 : path};
+    *shard = (struct shard){.path = path, .name = path_name(path)};
     struct file_reader file;
     TRY(file_reader_open(&file, path, error));
     shard->bytes = (int64_t)file.size;

@@ -2,6 +2,9 @@
 #include "data/squad/squad_build.h"
 
 #include "core/memory.h"
+#include "core/utf8.h"
+
+#include <stdio.h>
 
 static void note(struct squad_failure *failure, size_t index, enum berth_status status,
                  const struct berth_error *error) {
@@ -33,6 +36,15 @@ enum berth_status squad_failure_status(const struct squad_failure *failure,
         *error = failure->error;
     }
     return failure->status;
+}
+
+const char *squad_place_of(const struct squad_build *args, const struct squad_example *example,
+                           char place[SQUAD_PLACE]) {
+    if (args->dataset->name == NULL) {
+        return "the question";
+    }
+    snprintf(place, SQUAD_PLACE, "%s: question \"%.*s\"", args->name, UTF8_SHOWN(example->id, 60));
+    return place;
 }
 
 enum berth_status squad_set_reserve(struct squad_feature_set *set, uint64_t features,

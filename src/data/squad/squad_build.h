@@ -38,6 +38,11 @@ struct squad_build {
     const struct berth_log *log;
     struct squad_feature_set *set; // empty except example_words; the caller frees it
 };
+// Where an example is, for messages: `FILE: question "ID"`, or "the question" of a set that the
+// caller built.
+#define SQUAD_PLACE 1024
+const char *squad_place_of(const struct squad_build *args, const struct squad_example *example,
+                           char place[SQUAD_PLACE]);
 // By Keras's rules.
 enum berth_status squad_keras_build(const struct squad_build *args, struct berth_error *error);
 

@@ -66,11 +66,10 @@ enum berth_status squad_cache_key_of(const void *bytes, size_t size, int64_t lim
 
 char *squad_cache_path(const char *folder, const char *data_path,
                        const struct squad_cache_key *key) {
-    const char *slash = strrchr(data_path, '/');
     char name[320];
     snprintf(name, sizeof name, "%.120s_%" PRId64 "_%" PRId64 "_%" PRId64 "_%.32s.features",
-             slash != NULL ? slash + 1 : data_path, key->options.max_seq_length,
-             key->options.doc_stride, key->options.max_query_length, key->hex);
+             path_name(data_path), key->options.max_seq_length, key->options.doc_stride,
+             key->options.max_query_length, key->hex);
     return path_join(folder, name);
 }
 

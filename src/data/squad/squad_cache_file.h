@@ -3,10 +3,11 @@
 #ifndef BERTH_DATA_SQUAD_CACHE_FILE_H
 #define BERTH_DATA_SQUAD_CACHE_FILE_H
 
+#include "core/words.h"
 #include "data/squad/squad_cache.h"
 
 #define CACHE_MAGIC "BERTHFEA"
-#define CACHE_VERSION 1 // raise it when the file or any rule of the features changes
+#define CACHE_VERSION 2 // raise it when the file or any rule of the features changes
 #define CACHE_HEADER_BYTES (8 + 4 + 4 + 32 + 6 * 8)
 #define CACHE_FEATURE_BYTES (8 * 4)
 #define CACHE_FOOTER_BYTES 4
@@ -17,14 +18,10 @@ static inline size_t cache_id_bytes(const struct squad_cache_key *key) {
     return key->vocabulary <= 1 << 16 ? 2 : 4;
 }
 
-static inline uint8_t cache_hex_value(char digit) {
-    return (uint8_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
-}
-
 static inline void cache_key_bytes(const struct squad_cache_key *key, unsigned char bytes[32]) {
     for (size_t i = 0; i < 32; i++) {
-        bytes[i] = (unsigned char)(cache_hex_value(key->hex[2 * i]) << 4 |
-                                   cache_hex_value(key->hex[2 * i + 1]));
+        bytes[i] =
+            (unsigned char)(hex_digit(key->hex[2 * i]) << 4 | hex_digit(key->hex[2 * i + 1]));
     }
 }
 

@@ -98,9 +98,10 @@ static enum berth_status list_documents(struct builder *builder, struct berth_er
         const struct squad_example *example = &dataset->examples[i];
         if (i == 0 || example->context != dataset->examples[i - 1].context) {
             if (example->context_length > UINT32_MAX / 2) {
+                char place[SQUAD_PLACE];
                 return error_set(error, BERTH_BAD_DATA,
-                                 "%s: question \"%.*s\": the context has %zu bytes; at most %u fit",
-                                 builder->args->name, UTF8_SHOWN(example->id, 60),
+                                 "%s: the context has %zu bytes; at most %u fit",
+                                 squad_place_of(builder->args, example, place),
                                  example->context_length, UINT32_MAX / 2);
             }
             struct squad_document *document = &builder->documents[builder->document_count++];
@@ -136,8 +137,9 @@ static enum berth_status tokenize_document(void *context, size_t index, struct t
                          list, error));
     document->ids = memory_array(list->count + 1, sizeof(int32_t));
     document->words = memory_array(list->count + 1, sizeof(int32_t));
-    if (document->ids == NULL || document->words == NULL) {
-        return error_no_memory(error, list->count * 2 * sizeof(int32_t),
+    document->begins = memory_array(list->count + 1, sizeof(uint32_t));
+    if (document->ids == NULL || document->words == NULL || document->begins == NULL) {
+        return error_no_memory(error, list->count * 3 * sizeof(int32_t),
                                "the tokens of a document");
     }
     document->token_count = (int64_t)list->count;
@@ -148,6 +150,7 @@ static enum berth_status tokenize_document(void *context, size_t index, struct t
         }
         document->ids[i] = list->items[i].id;
         document->words[i] = (int32_t)word;
+        document->begins[i] = list->items[i].byte_begin;
     }
     return BERTH_OK;
 }
@@ -198,45 +201,47 @@ static enum berth_status words_hold(const struct builder *builder,
                                     struct berth_error *error) {
     const uint32_t *begin = builder->args->set->word_begin + document->first_word;
     const uint32_t *end = builder->args->set->word_end + document->first_word;
-    size_t length = strlen(answer), joined_length = 0;
+    const size_t bytes = end[last] - begin[first];
+    size_t length = strlen(answer);
     char *clean = memory_string(answer);
-    char *joined = memory_new(end[last] - begin[first] + 1);
+    char *joined = memory_new(bytes + 1);
     if (clean == NULL || joined == NULL) {
         memory_free(clean);
         memory_free(joined);
-        return error_no_memory(error, length + end[last] - begin[first], "an answer");
+        return error_no_memory(error, length + bytes, "an answer");
     }
     length = white_space_squeeze(clean, length);
-    for (int64_t w = first; w <= last; w++) {
-        if (w > first) {
-            joined[joined_length++] = ' ';
-        }
-        memcpy(joined + joined_length, document->context + begin[w], end[w] - begin[w]);
-        joined_length += end[w] - begin[w];
-    }
+    const size_t joined_length = white_space_join(document->context + begin[first], bytes, joined);
     *holds = memmem(joined, joined_length, clean, length) != NULL;
     memory_free(clean);
     memory_free(joined);
     return BERTH_OK;
 }
 
-// Narrows [start, end] to the tokens of the answer itself: "(1895-1943)" to "1895". First start,
-// last end.
-static void improve_span(struct squad_plan *plan, const struct token_list *answer) {
-    int64_t count = (int64_t)answer->count;
-    if (count == 0) {
-        return;
+static int answer_begins_at(const struct squad_document *document, int64_t token,
+                            const struct token_list *answer) {
+    for (size_t i = 0; i < answer->count; i++) {
+        if (document->ids[(size_t)token + i] != answer->items[i].id) {
+            return 0;
+        }
     }
-    for (int64_t start = plan->start; start + count - 1 <= plan->end; start++) {
-        int64_t i = 0;
-        while (i < count && plan->document->ids[start + i] == answer->items[i].id) {
-            i++;
+    return 1;
+}
+
+// Narrows [start, end] to the tokens of the answer itself: "(1895-1943)" to "1895". Of several
+// places the one at `byte` of the context, else the first, which is Google's choice.
+static void improve_span(struct squad_plan *plan, const struct token_list *answer, size_t byte) {
+    const int64_t count = (int64_t)answer->count;
+    int64_t found = -1;
+    for (int64_t start = plan->start; count > 0 && start + count - 1 <= plan->end; start++) {
+        const int is_there = plan->document->begins[start] == byte;
+        if ((is_there || found < 0) && answer_begins_at(plan->document, start, answer)) {
+            found = start;
         }
-        if (i == count) {
-            plan->start = start;
-            plan->end = start + count - 1;
-            return;
-        }
+    }
+    if (found >= 0) {
+        plan->start = found;
+        plan->end = found + count - 1;
     }
 }
 
@@ -289,7 +294,8 @@ static enum berth_status locate_answer(const struct builder *builder,
     plan->end = token_of_word(document, last + 1) - 1;
     list->count = 0;
     TRY(tokenizer_encode(builder->args->tokenizer, answer->text, text_length, list, error));
-    improve_span(plan, list);
+    const int google = tokenizer_rules_of(builder->args->tokenizer)->rules == TOKENIZER_GOOGLE;
+    improve_span(plan, list, google ? SIZE_MAX : first_byte);
     return BERTH_OK;
 }
 
@@ -314,11 +320,12 @@ static enum berth_status tokenize_query(const struct builder *builder,
     plan->query_length = (int64_t)count;
     plan->room = builder->args->options->max_seq_length - plan->query_length - 3;
     if (plan->room < 1) {
+        char place[SQUAD_PLACE];
         return error_set(
             error, BERTH_USAGE,
-            "%s: question \"%.*s\": its %zu tokens and 3 special ones leave no room for the "
+            "%s: its %zu tokens and 3 special ones leave no room for the "
             "document in max_seq_length %lld; raise it or lower max_query_length (%lld)",
-            builder->args->name, UTF8_SHOWN(example->id, 60), count,
+            squad_place_of(builder->args, example, place), count,
             (long long)builder->args->options->max_seq_length,
             (long long)builder->args->options->max_query_length);
     }
@@ -440,6 +447,7 @@ static void builder_done(struct builder *builder) {
     for (size_t i = 0; i < builder->document_count; i++) {
         memory_free(builder->documents[i].ids);
         memory_free(builder->documents[i].words);
+        memory_free(builder->documents[i].begins);
     }
     for (size_t i = 0; builder->plans != NULL && i < builder->args->dataset->count; i++) {
         memory_free(builder->plans[i].query);

@@ -55,9 +55,9 @@ static enum berth_status check_example(const struct builder *builder,
                                        const struct squad_example *example,
                                        struct berth_error *error) {
     if (example->context_length > UINT32_MAX / 2) {
-        return error_set(error, BERTH_BAD_DATA,
-                         "%s: question \"%.*s\": the context has %zu bytes; at most %u fit",
-                         builder->args->name, UTF8_SHOWN(example->id, 60), example->context_length,
+        char place[SQUAD_PLACE];
+        return error_set(error, BERTH_BAD_DATA, "%s: the context has %zu bytes; at most %u fit",
+                         squad_place_of(builder->args, example, place), example->context_length,
                          UINT32_MAX / 2);
     }
     if (!builder->args->options->training) {

@@ -13,7 +13,8 @@ struct squad_document {
     size_t first_word; // in the set's pools
     size_t word_count;
     int32_t *ids;
-    int32_t *words; // of each token
+    int32_t *words;   // of each token
+    uint32_t *begins; // the byte of the context where each token begins
     int64_t token_count;
 };
 

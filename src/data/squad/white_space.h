@@ -21,6 +21,27 @@ static inline size_t white_space_bytes(const char *text, size_t length) {
     return 0;
 }
 
+// Writes the words of a text, separated by single blanks, to `to`, which has room for `length`
+// bytes; returns their length.
+static inline size_t white_space_join(const char *text, size_t length, char *to) {
+    size_t out = 0;
+    int blank = 0;
+    for (size_t i = 0; i < length;) {
+        const size_t white = white_space_bytes(text + i, length - i);
+        if (white > 0) {
+            blank = out > 0;
+            i += white;
+            continue;
+        }
+        if (blank) {
+            to[out++] = ' ';
+            blank = 0;
+        }
+        to[out++] = text[i++];
+    }
+    return out;
+}
+
 // Python's " ".join(text.split()), from `text` to `to`, which may be the same; returns the new
 // length. origin[i] (NULL: not wanted) is the offset in `text` of byte i; for a blank that of the
 // last byte of the white space.

@@ -8,6 +8,7 @@
 #include "data/pretraining/pretraining_file.h"
 #include "data/stages/shard_stage.h"
 #include "data/stages/stage_work.h"
+#include "format/archive/compressed.h"
 #include "format/checksum/digest.h"
 
 #include <inttypes.h>
@@ -67,12 +68,24 @@ static enum berth_status take_vocabulary(struct job *job, struct berth_error *er
 
 // --- a shard ------------------------------------------------------------------------------------
 
+// Google's program reads any bytes and drops those that are no text.
+static enum berth_status check_text(const struct instance_stage *asked, const char *path,
+                                    const char *text, size_t length, struct berth_error *error) {
+    TRY(compressed_refuse(path, text, length, error));
+    return tokenizer_rules_of(asked->tokenizer)->rules == TOKENIZER_GOOGLE
+               ? BERTH_OK
+               : corpus_check_text(path, 0, text, length, error);
+}
+
 static enum berth_status read_text(const struct instance_stage *asked, const char *path,
                                    struct documents *documents, struct berth_error *error) {
     char *text;
     size_t length;
     TRY(file_read(path, SHARD_BYTES_MAX, &text, &length, error));
-    enum berth_status status = documents_put_text(documents, asked->tokenizer, text, length, error);
+    enum berth_status status = check_text(asked, path, text, length, error);
+    if (status == BERTH_OK) {
+        status = documents_put_text(documents, asked->tokenizer, text, length, error);
+    }
     memory_free(text);
     return status;
 }
@@ -88,13 +101,20 @@ static enum berth_status read_documents(struct job *job, const char *name,
     return status;
 }
 
-static enum berth_status make_instances(struct job *job, const char *name,
-                                        struct instances *instances, struct berth_error *error) {
+struct shard {
+    const char *name; // of the text
+    struct instances instances;
+    struct instance_texts texts;
+};
+
+static enum berth_status make_instances(struct job *job, struct shard *shard,
+                                        struct berth_error *error) {
     struct documents documents = {0};
-    enum berth_status status = read_documents(job, name, &documents, error);
+    enum berth_status status = read_documents(job, shard->name, &documents, error);
     if (status == BERTH_OK) {
-        status = instances_make(&documents, &job->asked->options, instances, error);
+        status = instances_make(&documents, &job->asked->options, &shard->instances, error);
     }
+    shard->texts = instance_texts_of(&documents, &shard->instances);
     documents_done(&documents);
     return status;
 }
@@ -134,17 +154,19 @@ static enum berth_status write_file(const struct job *job, const char *name,
     return status;
 }
 
-static enum berth_status enter(struct job *job, const char *name, const struct instances *instances,
+static enum berth_status enter(struct job *job, const char *name, const struct shard *shard,
                                int64_t bytes, struct berth_error *error) {
     struct pretraining_statistics *own = memory_array_zeroed(1, sizeof *own);
     json *facts = NULL;
     if (own != NULL) {
-        pretraining_statistics_add(own, instances);
+        pretraining_statistics_add(own, &shard->instances);
         facts = pretraining_statistics_to_json(own, job->asked->options.max_seq_length);
     }
     memory_free(own);
     json *size = bytes < 0 ? json_new_real(NAN) : json_new_integer(bytes); // null: no file
-    if (json_set(facts, "bytes", size) != 0) {
+    const int failed = json_set(facts, "bytes", size) |
+                       json_set(facts, "text", instance_texts_to_json(&shard->texts));
+    if (failed != 0) {
         json_free(facts);
         return error_no_memory(error, 0, "a manifest");
     }
@@ -152,20 +174,19 @@ static enum berth_status enter(struct job *job, const char *name, const struct i
     return stage_save_some(&job->stage, error);
 }
 
-static enum berth_status finish_shard(struct job *job, const char *shard,
-                                      const struct instances *instances,
+static enum berth_status finish_shard(struct job *job, const struct shard *shard,
                                       struct berth_error *error) {
-    char *name = file_name(job, shard);
+    char *name = file_name(job, shard->name);
     int64_t bytes = -1;
     if (name == NULL) {
         return file_no_path(error);
     }
     enum berth_status status = BERTH_OK;
-    if (instances->count > 0) {
-        status = write_file(job, name, instances, &bytes, error);
+    if (shard->instances.count > 0) {
+        status = write_file(job, name, &shard->instances, &bytes, error);
     }
     if (status == BERTH_OK) {
-        status = enter(job, name, instances, bytes, error);
+        status = enter(job, name, shard, bytes, error);
     }
     memory_free(name);
     return status;
@@ -178,19 +199,21 @@ static int64_t bytes_of(const struct job *job, const char *shard) {
 
 static enum berth_status make_shard(void *context, size_t item, struct berth_error *error) {
     struct job *job = context;
-    const char *shard = job->names[item];
-    struct instances instances = {0};
-    int64_t bytes = bytes_of(job, shard), first = bytes / TEXT_PARTS;
-    enum berth_status status = make_instances(job, shard, &instances, error);
+    struct shard shard = {.name = job->names[item]};
+    int64_t bytes = bytes_of(job, shard.name), first = bytes / TEXT_PARTS;
+    enum berth_status status = make_instances(job, &shard, error);
+    if (status == BERTH_INTERRUPTED && stage_must_end(&job->work)) {
+        status = stage_outcome(&job->work, error);
+    }
     if (status == BERTH_OK) {
         stage_advance(&job->work, first);
         status = stage_must_end(&job->work) ? stage_outcome(&job->work, error)
-                                            : finish_shard(job, shard, &instances, error);
+                                            : finish_shard(job, &shard, error);
     }
     if (status == BERTH_OK) {
         stage_advance(&job->work, bytes - first);
     }
-    instances_done(&instances);
+    instances_done(&shard.instances);
     return status;
 }
 
@@ -238,6 +261,7 @@ static enum berth_status sum_up(struct job *job, struct berth_error *error) {
     *asked->statistics = (struct pretraining_statistics){0};
     while (json_walk_next(&walk)) {
         pretraining_statistics_add_json(asked->statistics, walk.value);
+        instance_texts_add(&asked->texts, walk.key, json_member(walk.value, "text"));
         int is_empty = json_is_null_value(json_member(walk.value, "bytes"));
         asked->empty += is_empty;
         asked->files += !is_empty;
@@ -260,30 +284,39 @@ static void set_options(struct stage_settings *settings, const struct instance_s
     stage_set_real(settings, "masked_lm_prob", options->masked_lm_prob);
     stage_set_real(settings, "short_seq_prob", options->short_seq_prob);
     stage_set_integer(settings, "seed", options->seed);
-    stage_set_text(settings, "rng", options->python ? "python" : "fast");
+    // "fast" without a number began each shard with the same numbers.
+    stage_set_text(settings, "rng", options->python ? "python" : "fast-2");
     stage_set_text(settings, "whole_word_mask", options->whole_word ? "true" : "false");
     stage_set_text(settings, "format", asked->tfrecord ? "tfrecord" : "hdf5");
 }
 
 static int is_text(const char *name) {
-    const size_t length = strlen(name);
-    return length > 4 && strcmp(name + length - 4, ".txt") == 0;
+    return name_has_ending(name, ".txt");
 }
 
-// The entry of a shard of another program, and its part of the digest.
+static enum berth_status measure(const char *path, uint64_t *size, char digest[DIGEST_HEX_SIZE],
+                                 struct berth_error *error) {
+    struct file_reader file;
+    TRY(file_reader_open(&file, path, error));
+    *size = file.size;
+    file_reader_close(&file);
+    return digest_file(DIGEST_SHA256, path, digest, error);
+}
+
+// The entry of a shard of another program, and its part of the digest. No manifest tells when such
+// a shard was made again, so its whole content counts.
 static enum berth_status describe_shard(struct job *job, json *files, const char *name,
                                         struct buffer *lines, struct berth_error *error) {
-    struct file_reader file;
-    char *path = path_join(job->asked->shards, name), line[64];
-    enum berth_status status =
-        path != NULL ? file_reader_open(&file, path, error) : file_no_path(error);
+    char *path = path_join(job->asked->shards, name), digest[DIGEST_HEX_SIZE];
+    uint64_t size = 0;
+    const enum berth_status status =
+        path != NULL ? measure(path, &size, digest, error) : file_no_path(error);
     memory_free(path);
     TRY(status);
-    const uint64_t size = file.size;
-    file_reader_close(&file);
-    snprintf(line, sizeof line, " %" PRIu64 "\n", size);
     buffer_put_text(lines, name);
-    buffer_put_text(lines, line);
+    buffer_put_byte(lines, ' ');
+    buffer_put_text(lines, digest);
+    buffer_put_byte(lines, '\n');
     json *facts = json_new_object();
     const int failed =
         json_set(facts, "bytes", json_new_integer((int64_t)size)) | json_set(files, name, facts);
@@ -387,6 +420,7 @@ enum berth_status instance_stage_run(struct instance_stage *stage, const struct 
     job.work = (struct stage_work){
         .log = log, .stop = stop, .comm = stage->comm, .phase = "instances", .in_bytes = 1};
     stage->text_bytes = stage->files = stage->empty = 0;
+    stage->texts = (struct instance_texts){0};
     enum berth_status status = run(&job, &settings, error);
     stage_close(&job.stage);
     json_free(job.shards);
@@ -503,6 +537,8 @@ enum berth_status instance_stage_make_files(struct instance_stage *stage, const 
         goto done;
     }
     pretraining_statistics_add(stage->statistics, &instances);
+    stage->texts = instance_texts_of(&documents, &instances);
+    snprintf(stage->texts.single_name, sizeof stage->texts.single_name, "%s", outputs[0]);
     TRY_DONE(write_shares(stage, &instances, outputs, error));
 done:
     instances_done(&instances);

@@ -6,6 +6,7 @@
 
 #include "data/pretraining/instances.h"
 #include "data/pretraining/pretraining_statistics.h"
+#include "data/stages/instance_texts.h"
 #include "data/stages/stage.h"
 #include "text/tokenizer.h"
 
@@ -24,6 +25,7 @@ struct instance_stage {
     struct comm *comm; // the ranks, all of which call it; NULL: this process alone
     // After the run, in the first rank:
     struct pretraining_statistics *statistics; // of all files; owned by the caller
+    struct instance_texts texts;               // of all files
     int64_t text_bytes;                        // read by this run
     int64_t files, empty;                      // number of files, and of shards without an instance
 };
@@ -36,14 +38,14 @@ enum berth_status instance_stage_check(const struct instance_stage *stage,
                                        struct berth_error *error);
 // Also writes the manifest and statistics.json to the folder. A shard without an instance gets no
 // file. BERTH_NO_INPUT: the shards are not complete. BERTH_BAD_DATA: a vocabulary without [CLS],
-// [SEP] or [MASK].
+// [SEP] or [MASK]; ill-formed UTF-8 or a NUL in a text, which Google's rules drop instead.
 enum berth_status instance_stage_run(struct instance_stage *stage, const struct berth_log *log,
                                      const volatile int *stop, struct berth_error *error);
 
 // Makes the instances of all documents of `texts`, which are files, folders of files *.txt and
 // patterns, separated by commas, and deals them out to the files `outputs` (to a NULL), which it
 // replaces. The end of a text ends a document. BERTH_BAD_DATA if there are fewer instances than
-// files; BERTH_CANT_CREATE if an output is one of the texts.
+// files, and as above; BERTH_CANT_CREATE if an output is one of the texts.
 enum berth_status instance_stage_make_files(struct instance_stage *stage, const char *texts,
                                             char **outputs, struct berth_error *error);
 

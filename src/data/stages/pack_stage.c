@@ -329,6 +329,36 @@ static enum berth_status make_files(void *context, size_t item, struct berth_err
     return write_parts(job, window, error);
 }
 
+// --- what is known before there are instances ---------------------------------------------------
+
+static int row_holds(const struct instance_options *options) {
+    return packing_predictions(options) <= options->max_predictions + PRETRAINING_PACK_MAX;
+}
+
+enum berth_status pack_stage_check(const struct instance_options *options,
+                                   struct berth_error *error) {
+    if (options->max_seq_length > PACKING_LENGTH_MAX) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "max_seq_length: expected at most %d, the longest row that the stage pack "
+                         "writes, found %d",
+                         PACKING_LENGTH_MAX, options->max_seq_length);
+    }
+    struct instance_options enough = *options;
+    while (!row_holds(&enough)) {
+        enough.max_predictions++;
+    }
+    return enough.max_predictions == options->max_predictions
+               ? BERTH_OK
+               : error_set(
+                     error, BERTH_BAD_DATA,
+                     "max_predictions_per_seq: expected at least %d for the stage pack, found "
+                     "%d: three instances in a row of %d tokens can have %d masked positions, "
+                     "but the row has room for max_predictions_per_seq + %d; raise it, or "
+                     "lower masked_lm_prob",
+                     enough.max_predictions, options->max_predictions, options->max_seq_length,
+                     packing_predictions(options), PRETRAINING_PACK_MAX);
+}
+
 // --- the whole stage -----------------------------------------------------------------------------
 
 // The number of inputs from `first` that make a window.
@@ -395,10 +425,7 @@ static enum berth_status pack_all(struct job *job, struct berth_error *error) {
 }
 
 static char *beside(const struct job *job, const char *ending) {
-    size_t length = strlen(job->asked->folder), size = length + strlen(ending) + 1;
-    while (length > 1 && job->asked->folder[length - 1] == '/') {
-        length--;
-    }
+    const size_t length = path_length(job->asked->folder), size = length + strlen(ending) + 1;
     char *path = memory_new(size);
     if (path != NULL) {
         snprintf(path, size, "%.*s%s", (int)length, job->asked->folder, ending);

@@ -32,6 +32,10 @@ struct pack_stage {
     int64_t files;
 };
 
+// Checks instances that are still to be made, with `options`: rows longer than PACKING_LENGTH_MAX,
+// and rows that could not hold the masked positions of three instances, are BERTH_BAD_DATA.
+enum berth_status pack_stage_check(const struct instance_options *options,
+                                   struct berth_error *error);
 // Also writes FOLDER_metadata.json, which Habana's trainer reads, and the manifest,
 // FOLDER_pack.json, next to the folder. BERTH_NO_INPUT: no such files in `input`. BERTH_CONFIG:
 // rows of another length. BERTH_BAD_DATA: files of different shapes, packed or damaged files, or no

@@ -68,12 +68,11 @@ static enum berth_status describe_file(const char *path, struct buffer *to,
                                        struct berth_error *error) {
     struct file_reader file;
     char head[HEAD_BYTES], size[NUMBER_TEXT_SIZE];
-    const char *slash = strrchr(path, '/');
     TRY(file_reader_open(&file, path, error));
     size_t length = file.size < HEAD_BYTES ? (size_t)file.size : HEAD_BYTES;
     enum berth_status status = file_reader_at(&file, 0, head, length, error);
     number_format(size, sizeof size, " %" PRIu64 "\n", file.size);
-    buffer_put_text(to, slash != NULL ? slash + 1 : path);
+    buffer_put_text(to, path_name(path));
     buffer_put_text(to, size);
     buffer_put(to, head, length);
     file_reader_close(&file);
@@ -268,18 +267,21 @@ static enum berth_status check_shards(const struct job *job, struct berth_error 
     const int fewer_test = plan->test != asked->test;
     if ((fewer_training && job->asked->training_is_named) ||
         (fewer_test && job->asked->test_is_named)) {
-        return error_set(
-            error, BERTH_CONFIG,
-            "%" PRIu64 " articles are too few for %u training and %u test shards (two articles "
-            "each): set shards to at most %u and test_shards to at most %u",
-            job->places.count, asked->training, asked->test, plan->training, plan->test);
+        return error_set(error, BERTH_CONFIG,
+                         "%" PRIu64
+                         " article%s %s too few for %u training and %u test shards (two articles "
+                         "each): set shards to at most %u and test_shards to at most %u",
+                         job->places.count, number_ending((int64_t)job->places.count),
+                         job->places.count == 1 ? "is" : "are", asked->training, asked->test,
+                         plan->training, plan->test);
     }
     if (fewer_training || fewer_test) {
         log_note(
             job->work.log,
-            "%" PRIu64
-            " articles are too few: making %u training and %u test shards instead of %u and %u",
-            job->places.count, plan->training, plan->test, asked->training, asked->test);
+            "making %u shard%s for training and %u for testing, not %u and %u: a shard needs two "
+            "articles, and the text has %" PRIu64,
+            plan->training, number_ending(plan->training), plan->test, asked->training, asked->test,
+            job->places.count);
     }
     return BERTH_OK;
 }
@@ -295,8 +297,9 @@ static void warn_of_long_lines(const struct job *job) {
     if (lines > 0) {
         log_warning(job->work.log,
                     "lines of more than %d words: %" PRIu64 ", one in %s of %" PRIu64
-                    "; each counts as part of one article; expected one sentence or paragraph per "
-                    "line, and an empty line after each article",
+                    "; each counts as part of one article, and of each of its sentences an "
+                    "instance keeps at most max_seq_length tokens: the rest is lost; expected one "
+                    "sentence or paragraph per line, and an empty line after each article",
                     LONG_LINE_WORDS, lines, worst->found.path, worst->found.most_words);
     }
 }

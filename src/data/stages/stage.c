@@ -78,11 +78,33 @@ static struct difference find_difference(const struct stage_settings *settings,
     return (struct difference){NULL, NULL, NULL};
 }
 
+// The settings that are digests, and what another digest says; NULL: no digest.
+static const char *changed_input(const char *name) {
+    static const struct {
+        const char *name, *says;
+    } digests[] = {{"articles_sha256", "the texts have changed"},
+                   {"shards_sha256", "the shards have changed"},
+                   {"input_sha256", "the files to pack have changed"},
+                   {"vocab_file", "the vocabulary has changed"}};
+    const char *says = NULL;
+    for (size_t i = 0; i < sizeof digests / sizeof *digests; i++) {
+        says = strcmp(digests[i].name, name) == 0 ? digests[i].says : says;
+    }
+    return says;
+}
+
 static enum berth_status same_settings(const struct stage *stage, const json *object,
                                        struct berth_error *error) {
     const struct difference found = find_difference(stage->settings, object);
-    return found.name == NULL
-               ? BERTH_OK
+    if (found.name == NULL) {
+        return BERTH_OK;
+    }
+    const char *says = changed_input(found.name);
+    return says != NULL
+               ? error_set(error, BERTH_CONFIG,
+                           "%s: %s since the files were made (%s); choose another output, or "
+                           "remove the folder %s",
+                           stage->path, says, found.name, stage->folder)
                : error_set(error, BERTH_CONFIG,
                            "%s: the files were made with %s \"%s\", but it is \"%s\" now; choose "
                            "another output, or remove the folder %s",
@@ -90,11 +112,6 @@ static enum berth_status same_settings(const struct stage *stage, const json *ob
 }
 
 // --- the folder ---------------------------------------------------------------------------------
-
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
 
 // Removes half-written files whose names begin with `prefix`, left by killed runs; *others: whether
 // the folder has other files, except the manifest.
@@ -110,35 +127,23 @@ static enum berth_status tidy(const struct stage *stage, const char *folder, con
             status = path != NULL ? file_remove(path, error) : file_no_path(error);
             memory_free(path);
         } else {
-            *others |= names[i][0] != '.' && strcmp(names[i], base_name(stage->path)) != 0;
+            *others |= names[i][0] != '.' && strcmp(names[i], path_name(stage->path)) != 0;
         }
     }
     memory_free(names);
     return status;
 }
 
-static enum berth_status check_size(const char *path, const json *bytes,
-                                    struct berth_error *error) {
-    struct file_reader file;
-    TRY(file_reader_open(&file, path, error));
-    const int is_same = file.size == (uint64_t)json_as_integer(bytes);
-    const enum berth_status status =
-        is_same ? BERTH_OK
-                : error_set(error, BERTH_BAD_DATA, "%s: expected %lld bytes, found %" PRIu64, path,
-                            (long long)json_as_integer(bytes), file.size);
-    file_reader_close(&file);
-    return status;
-}
-
-static enum berth_status check_whole(const struct stage *stage, const char *name, const json *entry,
+static enum berth_status check_whole(const char *folder, const char *name, const json *entry,
                                      struct berth_error *error) {
     const json *bytes = json_member(entry, "bytes");
     if (json_is_null_value(bytes)) {
         return BERTH_OK; // no result: no file
     }
-    char *path = path_join(stage->folder, name);
+    char *path = path_join(folder, name);
     const enum berth_status status =
-        path != NULL ? check_size(path, bytes, error) : file_no_path(error);
+        path != NULL ? file_check_size(path, (uint64_t)json_as_integer(bytes), error)
+                     : file_no_path(error);
     memory_free(path);
     return status;
 }
@@ -189,7 +194,7 @@ static enum berth_status take_files(struct stage *stage, const json *object,
     TRY(json_get_boolean(object, stage->path, "complete", &stage->complete, error));
     int failed = 0;
     while (json_walk_next(&walk)) {
-        if (check_whole(stage, walk.key, walk.value, NULL) == BERTH_OK) {
+        if (check_whole(stage->folder, walk.key, walk.value, NULL) == BERTH_OK) {
             failed |= json_set(stage->files, walk.key, json_copy_deep(walk.value));
         } else {
             stage->complete = 0;
@@ -231,7 +236,7 @@ static enum berth_status lock(struct stage *stage, struct berth_error *error) {
         status = file_lock_take(&stage->lock, folder, error);
     }
     if (status == BERTH_OK) {
-        status = tidy(stage, folder, base_name(stage->folder), &others, error);
+        status = tidy(stage, folder, path_name(stage->folder), &others, error);
     }
     memory_free(folder);
     return status;
@@ -279,7 +284,7 @@ static enum berth_status take_entries(struct stage *stage, const json *files, in
     struct json_walk walk = {.object = files};
     while (json_walk_next(&walk)) {
         const enum berth_status status =
-            check_whole(stage, walk.key, walk.value, all ? error : NULL);
+            check_whole(stage->folder, walk.key, walk.value, all ? error : NULL);
         if (status != BERTH_OK && all) {
             return status;
         }
@@ -322,7 +327,7 @@ typedef enum berth_status take_list(struct stage *stage, const char *path,
 // Calls `take` for each list beside the manifest, and counts them.
 static enum berth_status each_list(struct stage *stage, size_t *count, take_list *take,
                                    struct berth_error *error) {
-    const char *base = base_name(stage->path);
+    const char *base = path_name(stage->path);
     const size_t length = strlen(base);
     char *folder = file_parent(stage->path), **names = NULL;
     enum berth_status status =
@@ -376,7 +381,7 @@ static enum berth_status open_first(struct stage *stage, struct berth_error *err
         return error_set(error, BERTH_CANT_CREATE,
                          "%s: the folder has files but no %s that says how they were made; choose "
                          "another output",
-                         stage->folder, base_name(stage->path));
+                         stage->folder, path_name(stage->path));
     }
     stage->is_new = 1;
     return stage_save(stage, error);
@@ -443,10 +448,7 @@ static enum berth_status share(struct stage *stage, struct berth_error *error) {
 
 enum berth_status stage_open(struct stage *stage, const struct stage_place *place,
                              const struct stage_settings *settings, struct berth_error *error) {
-    size_t length = strlen(place->folder);
-    while (length > 1 && place->folder[length - 1] == '/') {
-        length--;
-    }
+    const size_t length = path_length(place->folder);
     *stage = (struct stage){.comm = place->comm,
                             .folder = memory_string_of(place->folder, length),
                             .path = memory_string(place->manifest),
@@ -601,6 +603,23 @@ void stage_close(struct stage *stage) {
     *stage = (struct stage){.lock.descriptor = -1};
 }
 
+// All files of a manifest in their folder.
+static enum berth_status check_all_whole(const char *manifest, const json *files,
+                                         const char *remedy, struct berth_error *error) {
+    struct json_walk walk = {.object = files};
+    struct berth_error own = {.message = ""};
+    enum berth_status status = BERTH_OK;
+    char *folder = file_parent(manifest);
+    if (folder == NULL) {
+        return file_no_path(error);
+    }
+    while (status == BERTH_OK && json_is_object_value(files) && json_walk_next(&walk)) {
+        status = check_whole(folder, walk.key, walk.value, &own);
+    }
+    memory_free(folder);
+    return status == BERTH_OK ? BERTH_OK : error_set(error, status, "%s: %s", own.message, remedy);
+}
+
 enum berth_status stage_read_complete(const char *manifest, const char *remedy, json **value,
                                       struct berth_error *error) {
     int complete = 0;
@@ -615,6 +634,9 @@ enum berth_status stage_read_complete(const char *manifest, const char *remedy, 
     }
     if (status == BERTH_OK) {
         status = check_files(json_member(*value, "files"), manifest, error);
+    }
+    if (status == BERTH_OK) {
+        status = check_all_whole(manifest, json_member(*value, "files"), remedy, error);
     }
     if (status != BERTH_OK) {
         json_free(*value);

@@ -86,8 +86,10 @@ enum berth_status stage_gather(struct stage *stage, struct berth_error *error);
 enum berth_status stage_finish(struct stage *stage, struct berth_error *error);
 void stage_close(struct stage *stage);
 
-// Reads the manifest of an earlier stage, which must be complete; free with json_free.
-// BERTH_NO_INPUT when it is missing or not complete; the message ends with `remedy`.
+// Reads the manifest of an earlier stage, which must be complete, from the folder of its files;
+// free with json_free. BERTH_NO_INPUT when it is missing or not complete, or a file is missing;
+// BERTH_BAD_DATA when a file has another size. The message ends with `remedy`. The stage "text"
+// lists its files otherwise: wikipedia_state_check checks them.
 enum berth_status stage_read_complete(const char *manifest, const char *remedy, json **value,
                                       struct berth_error *error);
 

@@ -8,6 +8,7 @@
 #include "core/options.h"
 #include "core/utf8.h"
 #include "data/tables/caseless.h"
+#include "data/tables/label_names.h"
 #include "data/tables/table_reader.h"
 #include "text/unicode.h"
 
@@ -17,7 +18,6 @@
 
 #define TABLE_FILE_LIMIT ((size_t)4 << 30)
 #define TABLE_LINE_LIMIT ((size_t)64 << 20)
-#define TABLE_COLUMNS_SHOWN 20
 
 struct storage {
     char *name, *bytes;
@@ -226,20 +226,6 @@ size_t table_find(const struct table *table, const char *column) {
     return SIZE_MAX;
 }
 
-// Lists "a", "b", ... as far as they fit.
-static void list_columns(const struct table *table, char *text, size_t size) {
-    size_t used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < table->column_count && used < size; i++) {
-        if (i == TABLE_COLUMNS_SHOWN || size - used < TABLE_SHOWN + 16) {
-            snprintf(text + used, size - used, ", ...");
-            return;
-        }
-        used += (size_t)snprintf(text + used, size - used, "%s\"%.*s\"", i > 0 ? ", " : "",
-                                 table_shown(table->columns[i]), table->columns[i]);
-    }
-}
-
 static const char *nearest_column(const struct table *table, const char *column) {
     const char *best = NULL;
     unsigned least = ~0u;
@@ -264,7 +250,8 @@ enum berth_status table_column(const struct table *table, const char *setting, c
     if (near != NULL) {
         snprintf(hint, sizeof hint, "did you mean \"%.*s\"? ", table_shown(near), near);
     }
-    list_columns(table, columns, sizeof columns);
+    const struct label_names all = {table->columns, table->column_count};
+    label_names_list(&all, columns, sizeof columns);
     return error_set(error, BERTH_BAD_DATA, "%s: line 1: %s: no column \"%.*s\"; %sthe file has %s",
                      table->name, setting, table_shown(column), column, hint, columns);
 }

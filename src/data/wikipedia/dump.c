@@ -2,6 +2,7 @@
 #include "data/wikipedia/dump.h"
 
 #include "core/memory.h"
+#include "format/archive/compressed.h"
 
 #define READ_SIZE ((size_t)1 << 20) // for a plain dump
 
@@ -58,6 +59,9 @@ static enum berth_status dump_encoding(const char *path, enum encoding *encoding
     enum berth_status status = dump_open_at(&dump, path, &dump_one_reader, &begin, error);
     if (status == BERTH_OK) {
         status = dump_next_raw(&dump, &bytes, &length, error);
+    }
+    if (status == BERTH_OK) {
+        status = compressed_refuse(path, bytes, length, error);
     }
     if (status == BERTH_OK) {
         *encoding = encoding_of(bytes, length, mark);

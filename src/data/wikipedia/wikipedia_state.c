@@ -6,12 +6,11 @@
 #include "core/memory.h"
 #include "core/number.h"
 #include "format/checksum/digest.h"
-#include "format/json/json.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#define FORMAT 1 // version of the file and of the text: increment it when the cleaner changes
+#define FORMAT 2 // version of the file and of the text: increment it when the cleaner changes
 #define FILES_PER_FOLDER 100
 #define FILES_MAX ((size_t)26 * 26 * FILES_PER_FOLDER)
 #define HEAD_SIZE ((size_t)1 << 20)
@@ -152,16 +151,13 @@ static enum berth_status same(const struct wikipedia_state *state, const json *o
 }
 
 // Whether the finished file exists unchanged in size.
-static int is_whole(const char *folder, size_t index, uint64_t bytes) {
-    struct file_reader file;
+static enum berth_status check_whole(const char *folder, size_t index, uint64_t bytes,
+                                     struct berth_error *error) {
     char *path = wikipedia_file_path(folder, index);
-    int whole = 0;
-    if (path != NULL && file_reader_open(&file, path, NULL) == BERTH_OK) {
-        whole = file.size == bytes;
-        file_reader_close(&file);
-    }
+    const enum berth_status status =
+        path != NULL ? file_check_size(path, bytes, error) : file_no_path(error);
     memory_free(path);
-    return whole;
+    return status;
 }
 
 static enum berth_status take_files(struct wikipedia_state *state, const char *folder,
@@ -180,7 +176,7 @@ static enum berth_status take_files(struct wikipedia_state *state, const char *f
     for (size_t i = 0; i < count; i++) {
         struct wikipedia_file file;
         TRY(file_from_json(json_at(files, i), state->path, &file, error));
-        if (!is_whole(folder, i, file.bytes)) {
+        if (check_whole(folder, i, file.bytes, NULL) != BERTH_OK) {
             state->complete = 0;
             break;
         }
@@ -201,26 +197,29 @@ static enum berth_status load(struct wikipedia_state *state, const char *folder,
     return status;
 }
 
+enum berth_status wikipedia_state_check(const char *folder, const json *manifest,
+                                        const char *remedy, struct berth_error *error) {
+    const json *files = json_member(manifest, "files");
+    struct berth_error own = {.message = ""};
+    enum berth_status status = BERTH_OK;
+    for (size_t i = 0; i < json_length(files) && status == BERTH_OK; i++) {
+        const json *bytes = json_member(json_at(files, i), "bytes");
+        status = check_whole(folder, i, (uint64_t)json_as_integer(bytes), &own);
+    }
+    return status == BERTH_OK ? BERTH_OK : error_set(error, status, "%s: %s", own.message, remedy);
+}
+
 // --- the folder ---------------------------------------------------------------------------------
 
-// Removes the half-written files of killed runs.
-static enum berth_status remove_temporaries(const char *folder, struct berth_error *error) {
-    char **names = NULL;
-    TRY(dir_list(folder, &names, error));
-    enum berth_status status = BERTH_OK;
-    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        char *path = path_join(folder, names[i]);
-        if (path == NULL) {
-            status = error_no_memory(error, strlen(folder), folder);
-        } else if (file_is_temporary(names[i])) {
-            status = file_remove(path, error);
-        } else if (strlen(names[i]) == 2 && dir_exists(path)) {
-            status = remove_temporaries(path, error); // AA, AB, ...: one level deep
-        }
-        memory_free(path);
+// Removes the half-written files of killed runs, also those in AA, AB, ..., one level deep.
+static enum berth_status remove_temporary(const char *path, void *context,
+                                          struct berth_error *error) {
+    if (file_is_temporary(path)) {
+        return file_remove(path, error);
     }
-    memory_free(names);
-    return status;
+    return strlen(path_name(path)) == 2 && dir_exists(path)
+               ? dir_each(path, remove_temporary, context, error)
+               : BERTH_OK;
 }
 
 static enum berth_status read_head(struct wikipedia_state *state, const char *dump,
@@ -250,7 +249,7 @@ enum berth_status wikipedia_state_open(struct wikipedia_state *state,
     TRY(read_head(state, settings->dump, error));
     if (file_exists(state->path)) {
         TRY(load(state, settings->folder, error));
-        return remove_temporaries(settings->folder, error);
+        return dir_each(settings->folder, remove_temporary, NULL, error);
     }
     char *first = wikipedia_file_path(settings->folder, 0);
     int taken = first != NULL && file_exists(first);
@@ -261,7 +260,7 @@ enum berth_status wikipedia_state_open(struct wikipedia_state *state,
             "%s: the folder has text but no %s that says of which dump; choose another output",
             settings->folder, TEXT_MANIFEST);
     }
-    TRY(remove_temporaries(settings->folder, error));
+    TRY(dir_each(settings->folder, remove_temporary, NULL, error));
     state->is_new = 1;
     return save(state, error);
 }

@@ -4,6 +4,7 @@
 #define BERTH_DATA_WIKIPEDIA_STATE_H
 
 #include "data/wikipedia/wikipedia.h"
+#include "format/json/json.h"
 
 #include <stddef.h>
 
@@ -41,6 +42,10 @@ enum berth_status wikipedia_state_add(struct wikipedia_state *state, struct wiki
 enum berth_status wikipedia_state_complete(struct wikipedia_state *state,
                                            const struct wikipedia_counts *counts,
                                            struct berth_error *error);
+// Checks the files that `manifest`, the contents of text.json, lists. BERTH_NO_INPUT: one is
+// missing. BERTH_BAD_DATA: one has another size. The message ends with `remedy`.
+enum berth_status wikipedia_state_check(const char *folder, const json *manifest,
+                                        const char *remedy, struct berth_error *error);
 // Removes a new text.json without entries.
 void wikipedia_state_done(struct wikipedia_state *state);
 

@@ -15,9 +15,17 @@
 // The number of frames searched for the start of a construct: a limit, so that broken markup is not
 // slow.
 #define REACH 64
-#define TITLE_MAX 512 // bytes; MediaWiki's limit is 255
+#define TITLE_MAX 512    // bytes; MediaWiki's limit is 255
+#define VARIANT_MAX 2048 // a limit like REACH
 
-enum frame_kind { FRAME_TEMPLATE, FRAME_TABLE, FRAME_LINK, FRAME_EXTERNAL, FRAME_TAG };
+enum frame_kind {
+    FRAME_TEMPLATE,
+    FRAME_TABLE,
+    FRAME_LINK,
+    FRAME_EXTERNAL,
+    FRAME_TAG,
+    FRAME_VARIANT
+};
 
 struct wikitext_frame {
     enum frame_kind kind : 8;
@@ -116,8 +124,20 @@ static void skip_comment(struct pass *pass) {
 
 // --- templates and tables -----------------------------------------------------------------------
 
+static int follows_hyphen(const struct pass *pass) {
+    const struct buffer *out = pass->out;
+    return pass->at > pass->begin && pass->at[-1] == '-' && out->length > 0 &&
+           out->bytes[out->length - 1] == '-';
+}
+
+// -{ begins the variants of a language.
 static void open_braces(struct pass *pass) {
     size_t count = run_length(pass);
+    if (count == 1 && follows_hyphen(pass)) {
+        push(pass, (struct wikitext_frame){.kind = FRAME_VARIANT});
+        pass->at++;
+        return;
+    }
     if (count == 1) {
         if (pass->at + 1 < pass->end && pass->at[1] == '|' && begins_line(pass)) {
             push(pass, (struct wikitext_frame){.kind = FRAME_TABLE});
@@ -137,13 +157,35 @@ static void open_braces(struct pass *pass) {
     }
 }
 
+// The text that is kept begins at the hyphen before the frame.
+static void close_variant(struct pass *pass) {
+    unsigned through = 1u << FRAME_LINK | 1u << FRAME_EXTERNAL | 1u << FRAME_TAG;
+    struct wikitext_frame *frame = reach(pass, FRAME_VARIANT, 0, through);
+    if (frame == NULL) {
+        return;
+    }
+    char *text = pass->out->bytes + frame->start;
+    size_t length = pass->out->length - frame->start;
+    if (length <= VARIANT_MAX) {
+        length = wikitext_choose_variant(text, length);
+        memmove(text - 1, text, length);
+        pass->out->length = frame->start - 1 + length;
+    }
+    pop(pass);
+    pass->at++;
+}
+
 static void close_braces(struct pass *pass) {
     pass->at++;
+    if (pass->at < pass->end && *pass->at == '-') {
+        close_variant(pass);
+        return;
+    }
     if (pass->at == pass->end || *pass->at != '}') {
         return; // a single brace is ignored
     }
-    unsigned through =
-        1u << FRAME_LINK | 1u << FRAME_EXTERNAL | 1u << FRAME_TAG | 1u << FRAME_TABLE;
+    unsigned through = 1u << FRAME_LINK | 1u << FRAME_EXTERNAL | 1u << FRAME_TAG |
+                       1u << FRAME_TABLE | 1u << FRAME_VARIANT;
     struct wikitext_frame *frame = reach(pass, FRAME_TEMPLATE, 0, through);
     pass->at++;
     if (frame == NULL) {
@@ -163,7 +205,8 @@ static int close_table(struct pass *pass) {
     if (pass->at + 1 == pass->end || pass->at[1] != '}' || !begins_line(pass)) {
         return 0;
     }
-    unsigned through = 1u << FRAME_LINK | 1u << FRAME_EXTERNAL | 1u << FRAME_TAG;
+    unsigned through =
+        1u << FRAME_LINK | 1u << FRAME_EXTERNAL | 1u << FRAME_TAG | 1u << FRAME_VARIANT;
     struct wikitext_frame *frame = reach(pass, FRAME_TABLE, 0, through);
     if (frame == NULL) {
         return 0;
@@ -175,37 +218,6 @@ static int close_table(struct pass *pass) {
 }
 
 // --- links --------------------------------------------------------------------------------------
-
-static int is_name(const char *text, size_t length, const char *name) {
-    return strlen(name) == length && strncasecmp(text, name, length) == 0;
-}
-
-// Whether a link with this prefix is not part of the text: other namespaces and other languages'
-// pages.
-static int is_dropped_prefix(const struct wikitext *wikitext, const char *text, size_t length) {
-    static const char *const names[] = {
-        "file",      "image",     "media",          "category",  "template",
-        "wikipedia", "wp",        "help",           "portal",    "user",
-        "talk",      "user talk", "wikipedia talk", "file talk", "template talk",
-        "special",   "mediawiki", "book",           "draft",     "module",
-        "project",   "commons",   "simple",         "species",   "meta"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (is_name(text, length, names[i])) {
-            return 1;
-        }
-    }
-    for (size_t i = 0; i < wikitext->namespace_count; i++) {
-        if (is_name(text, length, wikitext->namespaces[i])) {
-            return 1;
-        }
-    }
-    // A language: two or three lower-case letters, possibly more after a hyphen.
-    size_t letters = 0;
-    while (letters < length && text[letters] >= 'a' && text[letters] <= 'z') {
-        letters++;
-    }
-    return (letters == 2 || letters == 3) && (letters == length || text[letters] == '-');
-}
 
 // The length of the prefix of a target ("File" in "File:x.jpg"), without surrounding blanks; 0:
 // none.
@@ -234,7 +246,7 @@ static void check_target(struct pass *pass, struct wikitext_frame *frame) {
         return;
     }
     size_t prefix = target_prefix(&text, length);
-    frame->is_dropped = prefix > 0 && is_dropped_prefix(pass->wikitext, text, prefix);
+    frame->is_dropped = prefix > 0 && wikitext_drops_prefix(pass->wikitext, text, prefix);
 }
 
 // Shows a link without a label: its target, without the parts that only locate it.
@@ -325,7 +337,7 @@ static void close_bracket(struct pass *pass) {
         pop(pass);
         pass->at++;
     } else if (starts(pass, "]]")) {
-        unsigned through = 1u << FRAME_TAG | 1u << FRAME_EXTERNAL;
+        unsigned through = 1u << FRAME_TAG | 1u << FRAME_EXTERNAL | 1u << FRAME_VARIANT;
         if (reach(pass, FRAME_LINK, 0, through) != NULL) {
             close_link(pass);
         }
@@ -354,11 +366,11 @@ static void bar(struct pass *pass) {
     }
 }
 
-// A link to a page ends on its line; captions of files may have several lines.
+// A link to a page and a variant end on their line; captions of files may have several lines.
 static void end_line(struct pass *pass) {
     struct wikitext_frame *frame = top(pass);
-    while (frame != NULL &&
-           (frame->kind == FRAME_EXTERNAL || (frame->kind == FRAME_LINK && !frame->is_labelled))) {
+    while (frame != NULL && (frame->kind == FRAME_EXTERNAL || frame->kind == FRAME_VARIANT ||
+                             (frame->kind == FRAME_LINK && !frame->is_labelled))) {
         pop(pass);
         frame = top(pass);
     }
@@ -398,7 +410,7 @@ static void dropped_element(struct pass *pass, const struct wikitext_tag *tag) {
         push(pass, (struct wikitext_frame){.kind = FRAME_TAG, .tag = tag->number});
         return;
     }
-    unsigned through = 1u << FRAME_TAG | 1u << FRAME_EXTERNAL;
+    unsigned through = 1u << FRAME_TAG | 1u << FRAME_EXTERNAL | 1u << FRAME_VARIANT;
     struct wikitext_frame *frame = reach(pass, FRAME_TAG, tag->number, through);
     if (frame != NULL) {
         pass->out->length = frame->start;

@@ -21,7 +21,8 @@
 
 // Zero-initialise; reuse it for all pages of a thread, to save allocations.
 struct wikitext {
-    // Local names of the namespaces ("Datei"); borrowed. The English ones are always known.
+    // Local names of the namespaces ("Datei"); borrowed. The English ones, and those of files and
+    // categories in the larger wikis, are always known.
     char *const *namespaces;
     size_t namespace_count;
 

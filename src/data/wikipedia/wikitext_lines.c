@@ -61,7 +61,9 @@ static uint32_t numbered_point(const char *digits, size_t length) {
     return point;
 }
 
-size_t wikitext_entity(const char *text, size_t length, char bytes[4], size_t *used) {
+// Decodes the entity at text[0, length), "&...;", to UTF-8 in bytes[4]; *used is its length. 0 when
+// it is not an entity.
+static size_t wikitext_entity(const char *text, size_t length, char bytes[4], size_t *used) {
     size_t most = length < 12 ? length : 12;
     const char *end = memchr(text, ';', most);
     if (end == NULL) {

@@ -17,6 +17,14 @@ const struct wikitext_template *wikitext_find_template(const char *text, size_t 
 void wikitext_expand(struct wikitext *wikitext, const struct wikitext_template *template_,
                      size_t start);
 
+// --- names and variants (wikitext_names.c) ------------------------------------------------------
+
+// Whether a link with the prefix text[0, length) is no part of the text: files, categories, other
+// namespaces and other languages' pages.
+int wikitext_drops_prefix(const struct wikitext *wikitext, const char *text, size_t length);
+// Replaces the content of -{...}-, text[0, length), by its first branch; returns the new length.
+size_t wikitext_choose_variant(char *text, size_t length);
+
 // --- tags (wikitext_tags.c) ---------------------------------------------------------------------
 
 enum wikitext_tag_kind {
@@ -49,8 +57,5 @@ int wikitext_find_closing(struct wikitext *wikitext, const struct wikitext_tag *
 
 // The second pass: from `stripped` to `plain`.
 void wikitext_finish_lines(struct wikitext *wikitext);
-// Decodes the entity at text[0, length), "&...;", to UTF-8 in bytes[4]; *used is its length. 0 when
-// it is not an entity.
-size_t wikitext_entity(const char *text, size_t length, char bytes[4], size_t *used);
 
 #endif

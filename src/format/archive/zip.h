@@ -26,6 +26,7 @@ struct zip {
     struct file_reader file;
     struct zip_entry *entries; // sorted by name
     size_t count;
+    int has_crc;              // 0: written without checksums, all of them 0
     unsigned char *directory; // the central directory as in the file
     char *names;
 };
@@ -36,7 +37,7 @@ enum berth_status zip_open(struct zip *zip, const char *path, struct berth_error
 void zip_close(struct zip *zip);
 // The entry of that name, or NULL.
 const struct zip_entry *zip_find(const struct zip *zip, const char *name);
-// Checks the CRC of an entry's data.
+// Checks the CRC of an entry's data, if the archive has any.
 enum berth_status zip_check(const struct zip *zip, const struct zip_entry *entry,
                             struct berth_error *error);
 uint32_t zip_crc(uint32_t crc, const void *bytes,

@@ -6,6 +6,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "core/words.h"
 #include "format/json/json.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ struct shards {
 
 static int is_plain_file_name(const char *name) {
     return name[0] != '\0' && strchr(name, '/') == NULL && strcmp(name, ".") != 0 &&
-           strcmp(name, "..") != 0 && !tensor_path_ends(name, SHARDS_ENDING);
+           strcmp(name, "..") != 0 && !name_has_ending(name, SHARDS_ENDING);
 }
 
 static int compare_texts(const void *a, const void *b) {
@@ -74,9 +75,8 @@ static enum berth_status list_files(struct shards *shards, const json *map, cons
 
 static enum berth_status open_one(struct shards *shards, size_t i, const char *index,
                                   struct berth_error *error) {
-    const char *slash = strrchr(index, '/');
-    char *folder = memory_string_of(index, slash != NULL ? (size_t)(slash - index) + 1 : 0);
-    char *path = folder != NULL ? path_join(slash != NULL ? folder : ".", shards->names[i]) : NULL;
+    char *folder = file_parent(index);
+    char *path = folder != NULL ? path_join(folder, shards->names[i]) : NULL;
     enum berth_status status =
         path != NULL ? tensor_file_open_as(&shards->files[i], path, shards->formats, error)
                      : file_no_path(error);
@@ -170,7 +170,7 @@ static enum berth_status read_index(struct shards *shards, const char *path, con
 }
 
 static int recognise(const char *path, const unsigned char *head, size_t length) {
-    return tensor_path_ends(path, SHARDS_ENDING);
+    return name_has_ending(path, SHARDS_ENDING);
 }
 
 static enum berth_status open_index(struct tensor_file *file, struct berth_error *error) {

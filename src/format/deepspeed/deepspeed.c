@@ -15,7 +15,8 @@
 #define MODULE "module."
 #define NAME_LIMIT 4096
 
-uint64_t deepspeed_elements(const struct tensor_entry *entry) {
+// The number of elements of a tensor; 0 for a type that cannot be read.
+static uint64_t deepspeed_elements(const struct tensor_entry *entry) {
     size_t size = tensor_dtype_size(entry->dtype);
     return size > 0 ? (entry->end - entry->begin) / size : 0;
 }
@@ -220,7 +221,7 @@ static enum berth_status open_all(struct deepspeed_checkpoint *checkpoint, const
                                   struct berth_error *error) {
     TRY(torch_open(&checkpoint->states, path, PICKLE_CALLS, error));
     TRY(list_own(checkpoint, error));
-    if (strcmp(deepspeed_file_name(path), DEEPSPEED_STATES) != 0) {
+    if (strcmp(path_name(path), DEEPSPEED_STATES) != 0) {
         return BERTH_OK; // a single shard
     }
     TRY(check_parallel(checkpoint, error));
@@ -245,8 +246,8 @@ static void close_file(void *container) {
 
 static int recognise(const char *path, const unsigned char *head, size_t length) {
     return (torch_is_zip(head, length) || torch_is_legacy(head, length)) &&
-           (strcmp(deepspeed_file_name(path), DEEPSPEED_STATES) == 0 ||
-            deepspeed_rank_of(deepspeed_file_name(path)) >= 0);
+           (strcmp(path_name(path), DEEPSPEED_STATES) == 0 ||
+            deepspeed_rank_of(path_name(path)) >= 0);
 }
 
 static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {
@@ -302,13 +303,7 @@ static enum berth_status read_file(const struct tensor_file *file, const struct 
     if (place->own != NULL) {
         return torch_read(&checkpoint->states, place->own, first, bytes, to, error);
     }
-    uint64_t size = entry->end - entry->begin;
-    if (first > size || bytes > size - first) {
-        return error_set(error, BERTH_INTERNAL,
-                         "%s: tensor \"%s\": read at offset %" PRIu64
-                         " of %zu bytes is out of range",
-                         file->path, entry->name, first, bytes);
-    }
+    TRY(tensor_check_range(file->path, entry, first, bytes, error));
     return read_row(checkpoint, place->group, place->first + first / sizeof(float),
                     bytes / sizeof(float), to, error);
 }

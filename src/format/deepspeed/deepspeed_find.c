@@ -10,21 +10,6 @@
 #define ZERO3_STATES "zero_pp_rank_0_mp_rank_00_model_states.pt"
 #define TAG_LIMIT ((size_t)4096)
 
-// FOLDER/NAME if it exists, newly allocated; else *path stays NULL.
-static enum berth_status take(const char *folder, const char *name, char **path,
-                              struct berth_error *error) {
-    char *found = path_join(folder, name);
-    if (found == NULL) {
-        return file_no_path(error);
-    }
-    if (file_exists(found)) {
-        *path = found;
-    } else {
-        memory_free(found);
-    }
-    return BERTH_OK;
-}
-
 static int is_plain(const char *tag) {
     return tag[0] != '\0' && strchr(tag, '/') == NULL && strcmp(tag, ".") != 0 &&
            strcmp(tag, "..") != 0;
@@ -41,7 +26,7 @@ static char *tag_of(char *text) {
 static enum berth_status refuse_tag(const char *folder, const char *tag,
                                     struct berth_error *error) {
     char *gathered = NULL;
-    enum berth_status status = take(folder, ZERO3_STATES, &gathered, error);
+    enum berth_status status = file_find(folder, ZERO3_STATES, &gathered, error);
     int is_zero3 = gathered != NULL;
     memory_free(gathered);
     TRY(status);
@@ -67,7 +52,7 @@ static enum berth_status find_tag(const char *folder, const char *tag, char **pa
     if (inner == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status = take(inner, DEEPSPEED_STATES, path, error);
+    enum berth_status status = file_find(inner, DEEPSPEED_STATES, path, error);
     if (status == BERTH_OK && *path == NULL) {
         status = refuse_tag(inner, tag, error);
     }
@@ -79,12 +64,12 @@ enum berth_status deepspeed_find(const char *folder, char **path, struct berth_e
     char *latest = NULL, *text = NULL;
     size_t length;
     *path = NULL;
-    TRY(take(folder, DEEPSPEED_STATES, path, error));
+    TRY(file_find(folder, DEEPSPEED_STATES, path, error));
     if (*path != NULL) {
         return BERTH_OK;
     }
     enum berth_status status;
-    TRY(take(folder, "latest", &latest, error));
+    TRY(file_find(folder, "latest", &latest, error));
     if (latest == NULL) {
         return BERTH_OK;
     }

@@ -36,13 +36,9 @@ struct deepspeed_checkpoint {
     const struct tensor_entry **by_name;
 };
 
-// The number of elements of a tensor; 0 for a type that cannot be read.
-uint64_t deepspeed_elements(const struct tensor_entry *entry);
 enum berth_status deepspeed_error(const char *path, const char *key, const char *expected,
                                   struct berth_error *error);
 
-// The last part of a path.
-const char *deepspeed_file_name(const char *path);
 // The rank in "…zero_pp_rank_<r>_mp_rank_00_optim_states.pt", -1 for any other name.
 int64_t deepspeed_rank_of(const char *name);
 // Finds the shards in the folder of the model's file `path`, sorted by rank. The ranks must be 0,

@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/words.h"
 #include "format/deepspeed/deepspeed.h"
 #include "format/deepspeed/deepspeed_parts.h"
 
@@ -22,15 +23,10 @@ enum berth_status deepspeed_error(const char *path, const char *key, const char 
 
 // --- finding the files --------------------------------------------------------------------------
 
-const char *deepspeed_file_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 int64_t deepspeed_rank_of(const char *name) {
     int64_t rank = -1;
     const char *begin = strstr(name, SHARD_MARK);
-    if (begin == NULL || !tensor_path_ends(name, SHARD_ENDING)) {
+    if (begin == NULL || !name_has_ending(name, SHARD_ENDING)) {
         return -1;
     }
     begin += strlen(SHARD_MARK);
@@ -95,9 +91,7 @@ static enum berth_status check_ranks(const struct deepspeed_checkpoint *checkpoi
 
 enum berth_status deepspeed_find_shards(struct deepspeed_checkpoint *checkpoint, const char *path,
                                         struct berth_error *error) {
-    char *folder = path == deepspeed_file_name(path)
-                       ? memory_string(".")
-                       : memory_string_of(path, (size_t)(deepspeed_file_name(path) - path));
+    char *folder = file_parent(path);
     char **names = NULL;
     enum berth_status status;
     if (folder == NULL) {

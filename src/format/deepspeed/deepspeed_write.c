@@ -17,18 +17,10 @@
 
 // --- groups of parameters -----------------------------------------------------------------------
 
-static int64_t elements_of(const struct tensor_out *tensor) {
-    int64_t elements = 1;
-    for (int i = 0; i < tensor->rank; i++) {
-        elements *= tensor->shape[i];
-    }
-    return elements;
-}
-
 static int64_t group_elements(const struct deepspeed_group *group) {
     int64_t elements = 0;
     for (size_t i = 0; i < group->count; i++) {
-        elements += elements_of(&group->rows[DEEPSPEED_MASTER][i]);
+        elements += (int64_t)tensor_out_elements(&group->rows[DEEPSPEED_MASTER][i]);
     }
     return elements;
 }
@@ -245,7 +237,7 @@ static size_t row_bytes(const struct rows *rows, size_t group) {
 
 static void fill_row(float *row, const struct tensor_out *tensors, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        const int64_t elements = elements_of(&tensors[i]);
+        const int64_t elements = (int64_t)tensor_out_elements(&tensors[i]);
         memcpy(row, tensors[i].data, (size_t)elements * sizeof *row);
         row += elements;
     }

@@ -104,14 +104,6 @@ static uint32_t type_number(enum tensor_dtype dtype) {
     return NO_TYPE;
 }
 
-static size_t element_count(const struct tensor_out *tensor) {
-    size_t count = 1;
-    for (int i = 0; i < tensor->rank; i++) {
-        count *= (size_t)tensor->shape[i];
-    }
-    return count;
-}
-
 static int is_narrowing(const struct gguf_tensor *tensor) {
     return tensor->tensor.dtype == TENSOR_F32 &&
            (tensor->stored == TENSOR_F16 || tensor->stored == TENSOR_BF16);
@@ -150,7 +142,7 @@ static void put_description(struct out *out, const struct gguf_tensor *tensor, u
 
 static void put_narrowed(struct out *out, const struct gguf_tensor *tensor) {
     const float *from = tensor->tensor.data;
-    size_t left = element_count(&tensor->tensor);
+    size_t left = tensor_out_elements(&tensor->tensor);
     uint16_t piece[PIECE];
     while (left > 0) {
         size_t count = left < PIECE ? left : PIECE;
@@ -166,7 +158,7 @@ static void put_data(struct out *out, const struct gguf_tensor *tensor) {
         put_narrowed(out, tensor);
     } else {
         put(out, tensor->tensor.data,
-            element_count(&tensor->tensor) * tensor_dtype_size(tensor->stored));
+            tensor_out_elements(&tensor->tensor) * tensor_dtype_size(tensor->stored));
     }
 }
 
@@ -196,8 +188,9 @@ static void put_tensors(struct out *out, const struct gguf_content *content, uin
     for (size_t i = 0; i < content->tensor_count; i++) {
         const struct gguf_tensor *tensor = &content->tensors[i];
         put_description(out, tensor, offset);
-        offset = align(offset + element_count(&tensor->tensor) * tensor_dtype_size(tensor->stored),
-                       alignment);
+        offset =
+            align(offset + tensor_out_elements(&tensor->tensor) * tensor_dtype_size(tensor->stored),
+                  alignment);
     }
     pad(out, alignment);
     for (size_t i = 0; i < content->tensor_count; i++) {

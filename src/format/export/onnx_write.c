@@ -46,14 +46,6 @@ static uint32_t element_type(enum tensor_dtype dtype) {
     return 0;
 }
 
-static uint64_t tensor_bytes(const struct tensor_out *tensor) {
-    uint64_t bytes = tensor_dtype_size(tensor->dtype);
-    for (int i = 0; i < tensor->rank; i++) {
-        bytes *= (uint64_t)tensor->shape[i];
-    }
-    return bytes;
-}
-
 // --- the graph ----------------------------------------------------------------------------------
 
 static void put_attribute(struct protobuf_writer *writer, const struct onnx_attribute *attribute) {
@@ -105,7 +97,7 @@ static void describe_tensor(struct protobuf_writer *writer, const struct tensor_
 void onnx_add_constant(struct onnx_graph *graph, const struct tensor_out *tensor) {
     size_t begun = protobuf_begin(&graph->constants, GRAPH_INITIALISER);
     describe_tensor(&graph->constants, tensor);
-    protobuf_put_bytes(&graph->constants, TENSOR_RAW, tensor->data, (size_t)tensor_bytes(tensor));
+    protobuf_put_bytes(&graph->constants, TENSOR_RAW, tensor->data, tensor_out_bytes(tensor));
     protobuf_end(&graph->constants, begun);
 }
 
@@ -172,7 +164,7 @@ struct weights {
 };
 
 static int is_external(const struct weights *weights, const struct tensor_out *tensor) {
-    return weights->location != NULL && tensor_bytes(tensor) >= EXTERNAL_LEAST;
+    return weights->location != NULL && tensor_out_bytes(tensor) >= EXTERNAL_LEAST;
 }
 
 static void put_entry(struct protobuf_writer *writer, const char *key, const char *value) {
@@ -194,7 +186,7 @@ static uint64_t align(uint64_t position) {
 
 static uint64_t put_header(struct weights *weights, const struct tensor_out *tensor) {
     struct protobuf_writer *header = &weights->header;
-    uint64_t bytes = tensor_bytes(tensor);
+    uint64_t bytes = tensor_out_bytes(tensor);
     protobuf_clear(header);
     describe_tensor(header, tensor);
     if (!is_external(weights, tensor)) {
@@ -264,7 +256,7 @@ static enum berth_status write_data_file(const struct weights *weights, const ch
     for (size_t i = 0; i < weights->graph->weight_count; i++) {
         const struct tensor_out *tensor = &weights->graph->weights[i];
         if (is_external(weights, tensor)) {
-            uint64_t bytes = tensor_bytes(tensor);
+            uint64_t bytes = tensor_out_bytes(tensor);
             (void)file_writer_put(&file, tensor->data, (size_t)bytes, error);
             (void)file_writer_put(&file, zeros, (size_t)(align(bytes) - bytes), error);
         }
@@ -371,11 +363,10 @@ enum berth_status onnx_write(const char *path, const struct onnx_model *model,
         return file_no_path(error);
     }
     snprintf(data_path, size, "%s.data", path);
-    const char *slash = strrchr(data_path, '/');
     struct weights weights = {.graph = model->graph};
     uint64_t limit = model->file_limit != 0 ? model->file_limit : FILE_LIMIT;
     if (measure_graph(&weights) + EXTERNAL_ALIGNMENT > limit) { // one page for the head
-        weights.location = slash != NULL ? slash + 1 : data_path;
+        weights.location = path_name(data_path);
     }
     enum berth_status status = write_files(&weights, path, data_path, model, error);
     protobuf_done(&weights.header);

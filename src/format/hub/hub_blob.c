@@ -2,7 +2,6 @@
 #include "format/hub/hub_blob.h"
 
 #include "core/file.h"
-#include "core/file_partial.h"
 #include "core/memory.h"
 #include "format/checksum/digest.h"
 
@@ -84,7 +83,7 @@ enum berth_status hub_blob_check(const char *repo, const char *path, struct bert
                                  : error_set(error, BERTH_NO_INPUT,
                                              "%s: cannot find the file that it links to", path);
     }
-    const char *name = strrchr(blob, '/') + 1;
+    const char *name = path_name(blob);
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (digest_is_hex(kinds[i], name)) {

@@ -2,7 +2,7 @@
 // Names and paths in Hugging Face's cache.
 #include "format/hub/hub_cache.h"
 
-#include "core/file_partial.h"
+#include "core/file.h"
 #include "core/memory.h"
 #include "format/checksum/digest.h"
 #include "format/hub/hub_blob.h"
@@ -277,7 +277,7 @@ void hub_snapshot_done(struct hub_snapshot *snapshot) {
 // Creates the folder of `path`, which must be inside `folder` even if others have put links there.
 static enum berth_status make_parent(const char *path, const char *folder,
                                      struct berth_error *error) {
-    char *parent = memory_string_of(path, (size_t)(strrchr(path, '/') - path));
+    char *parent = file_parent(path);
     if (parent == NULL) {
         return file_no_path(error);
     }

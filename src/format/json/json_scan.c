@@ -3,6 +3,7 @@
 #include "format/json/json_scan.h"
 
 #include "core/utf8.h"
+#include "core/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +23,9 @@ static char look(const struct json_scan *scan, size_t ahead) {
     return ahead < scan->length - scan->at ? scan->text[scan->at + ahead] : '\0';
 }
 
-enum berth_status json_scan_error(const struct json_scan *scan, const char *expected,
-                                  struct berth_error *error) {
+// Reports that `expected` was not found at the current position.
+static enum berth_status json_scan_error(const struct json_scan *scan, const char *expected,
+                                         struct berth_error *error) {
     char found[32] = "the end";
     if (scan->at < scan->length) {
         unsigned char c = (unsigned char)scan->text[scan->at];
@@ -34,7 +36,8 @@ enum berth_status json_scan_error(const struct json_scan *scan, const char *expe
                      scan->name, scan->at, expected, found);
 }
 
-char json_scan_peek(struct json_scan *scan) {
+// The next byte that is not white space, '\0' at the end. Does not move past it.
+static char json_scan_peek(struct json_scan *scan) {
     while (is_blank(look(scan, 0))) {
         scan->at++;
     }
@@ -73,11 +76,7 @@ enum berth_status json_scan_end(struct json_scan *scan, struct berth_error *erro
 static long hexadecimal(struct json_scan *scan) {
     long value = 0;
     for (size_t i = 0; i < 4; i++) {
-        char c = look(scan, i);
-        int digit = is_digit(c)            ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
+        const int digit = hex_digit(look(scan, i));
         if (digit < 0) {
             return -1;
         }

@@ -20,8 +20,6 @@ struct json_scan {
     size_t at;
 };
 
-// The next byte that is not white space, '\0' at the end. Does not move past it.
-char json_scan_peek(struct json_scan *scan);
 // Skips `c`, which must come next.
 enum berth_status json_scan_expect(struct json_scan *scan, char c, struct berth_error *error);
 // For arrays and objects: after the opening bracket (*first: 1) or an element (*first: 0), sets
@@ -39,8 +37,5 @@ enum berth_status json_scan_unsigned(struct json_scan *scan, uint64_t *value,
 enum berth_status json_scan_skip(struct json_scan *scan, struct berth_error *error);
 // Checks that only white space is left.
 enum berth_status json_scan_end(struct json_scan *scan, struct berth_error *error);
-// Reports that `expected` was not found at the current position.
-enum berth_status json_scan_error(const struct json_scan *scan, const char *expected,
-                                  struct berth_error *error);
 
 #endif

@@ -8,6 +8,7 @@
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "core/words.h"
 #include "format/json/json_scan.h"
 
 #include <inttypes.h>
@@ -321,13 +322,7 @@ const char *safetensors_metadata(const struct safetensors *container, const char
 enum berth_status safetensors_read_raw(const struct safetensors *container,
                                        const struct tensor_entry *entry, uint64_t first,
                                        size_t bytes, void *to, struct berth_error *error) {
-    uint64_t size = entry->end - entry->begin;
-    if (first > size || bytes > size - first) {
-        return error_set(error, BERTH_INTERNAL,
-                         "%s: tensor \"%s\": read at offset %" PRIu64
-                         " of %zu bytes is out of range",
-                         container->file.path, entry->name, first, bytes);
-    }
+    TRY(tensor_check_range(container->file.path, entry, first, bytes, error));
     return file_reader_at(&container->file, container->data_begin + entry->begin + first, to, bytes,
                           error);
 }
@@ -345,7 +340,7 @@ enum berth_status safetensors_read_f32(const struct safetensors *container,
 
 // The header's brace follows its length in all but unusual files.
 static int recognise(const char *path, const unsigned char *head, size_t length) {
-    return tensor_path_ends(path, ".safetensors") ||
+    return name_has_ending(path, ".safetensors") ||
            (length > LENGTH_BYTES && head[LENGTH_BYTES] == '{');
 }
 

@@ -22,14 +22,6 @@ static int compare_tensors(const void *a, const void *b) {
     return strcmp(left->name, right->name);
 }
 
-static size_t tensor_bytes(const struct tensor_out *tensor) {
-    size_t bytes = tensor_dtype_size(tensor->dtype);
-    for (int i = 0; i < tensor->rank; i++) {
-        bytes *= (size_t)tensor->shape[i];
-    }
-    return bytes;
-}
-
 static void put_tensor(struct json_line *header, const struct tensor_out *tensor, size_t begin) {
     json_line_open(header, tensor->name, '{');
     json_line_text(header, "dtype", tensor_dtype_name(tensor->dtype));
@@ -40,7 +32,7 @@ static void put_tensor(struct json_line *header, const struct tensor_out *tensor
     json_line_close(header, ']');
     json_line_open(header, "data_offsets", '[');
     json_line_integer(header, NULL, (int64_t)begin);
-    json_line_integer(header, NULL, (int64_t)(begin + tensor_bytes(tensor)));
+    json_line_integer(header, NULL, (int64_t)(begin + tensor_out_bytes(tensor)));
     json_line_close(header, ']');
     json_line_close(header, '}');
 }
@@ -59,7 +51,7 @@ static void put_header(struct json_line *header, const struct tensor_out *const 
     }
     for (size_t i = 0; i < count; i++) {
         put_tensor(header, sorted[i], begin);
-        begin += tensor_bytes(sorted[i]);
+        begin += tensor_out_bytes(sorted[i]);
     }
     json_line_close(header, '}');
 }
@@ -124,7 +116,7 @@ static enum berth_status write_parts(const char *path, const struct head *head, 
     (void)file_writer_put(&writer, head->bytes, head->length, error);
     for (size_t i = 0; i < count; i++) {
         const struct tensor_out *tensor = head->sorted[i];
-        (void)file_writer_put(&writer, tensor->data, tensor_bytes(tensor), error);
+        (void)file_writer_put(&writer, tensor->data, tensor_out_bytes(tensor), error);
     }
     return file_writer_commit(&writer, error);
 }
@@ -148,7 +140,7 @@ enum berth_status safetensors_make(const char *path, const struct tensor_out *te
     if (status == BERTH_OK) {
         uint64_t size = head.length;
         for (size_t i = 0; i < count; i++) {
-            size += tensor_bytes(&tensors[i]);
+            size += tensor_out_bytes(&tensors[i]);
         }
         status = file_ranges_make(path, head.bytes, head.length, size, error);
     }

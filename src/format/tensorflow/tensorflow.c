@@ -7,6 +7,7 @@
 
 #include "core/memory.h"
 #include "core/utf8.h"
+#include "core/words.h"
 #include "format/checksum/crc32c.h"
 #include "format/protobuf/protobuf.h"
 #include "format/tensorflow/sorted_table.h"
@@ -534,20 +535,15 @@ static enum berth_status read_data(const struct tensor_file *file, const struct 
                                    struct berth_error *error) {
     const struct bundle *bundle = file->container;
     size_t i = (size_t)(entry - bundle->entries);
-    uint64_t size = entry->end - entry->begin;
-    if (first > size || bytes > size - first) {
-        return error_set(error, BERTH_INTERNAL,
-                         "%s: tensor \"%s\": read at offset %" PRIu64
-                         " of %zu bytes is out of range",
-                         file->path, entry->name, first, bytes);
-    }
+    TRY(tensor_check_range(file->path, entry, first, bytes, error));
     if (bundle->extras[i].is_text) {
         return error_set(
             error, BERTH_BAD_DATA,
             "%s: tensor \"%s\": expected numbers, found strings, which are not supported",
             file->path, entry->name);
     }
-    int verified = atomic_load(&bundle->extras[i].verified), whole = bytes == size;
+    int verified = atomic_load(&bundle->extras[i].verified),
+        whole = bytes == entry->end - entry->begin;
     if (!verified && !whole) {
         TRY(verify(bundle, i, error));
     }
@@ -561,7 +557,7 @@ static enum berth_status read_data(const struct tensor_file *file, const struct 
 // By name: the magic number is at the end of the file, and the data files need the prefix before
 // ".index".
 static int recognise(const char *path, const unsigned char *head, size_t length) {
-    return tensor_path_ends(path, INDEX_ENDING);
+    return name_has_ending(path, INDEX_ENDING);
 }
 
 static enum berth_status open_file(struct tensor_file *file, struct berth_error *error) {

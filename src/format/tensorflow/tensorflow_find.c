@@ -3,6 +3,7 @@
 // buffers' text format; its line model_checkpoint_path: "..." names the newest prefix, often with a
 // path on the machine that wrote it: only its last part counts.
 #include "core/memory.h"
+#include "core/words.h"
 #include "format/tensorflow/tensorflow.h"
 
 #include <string.h>
@@ -71,8 +72,7 @@ static enum berth_status ask_state(const char *folder, char **path, struct berth
     }
     char *newest = state != NULL ? find_newest(state) : NULL;
     if (newest != NULL) {
-        char *slash = strrchr(newest, '/');
-        status = take(folder, slash != NULL ? slash + 1 : newest, path, error);
+        status = take(folder, path_name(newest), path, error);
     }
     memory_free(state);
     memory_free(state_path);
@@ -90,7 +90,7 @@ enum berth_status tensorflow_find(const char *folder, char **path, struct berth_
     const char *only = NULL;
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        if (tensor_path_ends(names[i], INDEX_ENDING)) {
+        if (name_has_ending(names[i], INDEX_ENDING)) {
             if (only != NULL) {
                 status = error_set(error, BERTH_NO_INPUT,
                                    "%s: several TensorFlow checkpoints (%s and %s), and no file "

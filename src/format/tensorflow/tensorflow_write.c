@@ -81,20 +81,12 @@ static enum berth_status check_tensor(const struct tensorflow_writer *writer,
                            writer->prefix, tensor->name, tensor_dtype_name(tensor->dtype));
 }
 
-static size_t tensor_bytes(const struct tensor_out *tensor) {
-    size_t bytes = tensor_dtype_size(tensor->dtype);
-    for (int i = 0; i < tensor->rank; i++) {
-        bytes *= (size_t)tensor->shape[i];
-    }
-    return bytes;
-}
-
 enum berth_status tensorflow_writer_put(struct tensorflow_writer *writer,
                                         const struct tensor_out *tensor,
                                         struct berth_error *error) {
     TRY(check_tensor(writer, tensor, error));
     TRY(make_room(writer, error));
-    size_t bytes = tensor_bytes(tensor);
+    size_t bytes = tensor_out_bytes(tensor);
     struct tensorflow_written *written = &writer->tensors[writer->count];
     *written = (struct tensorflow_written){.name = memory_string(tensor->name),
                                            .dtype = tensor->dtype,
@@ -192,10 +184,8 @@ static void put_quoted(struct file_writer *file, const char *text, struct berth_
 
 static enum berth_status write_state(const char *prefix, struct berth_error *error) {
     static const char *const keys[] = {"model_checkpoint_path: ", "all_model_checkpoint_paths: "};
-    const char *slash = strrchr(prefix, '/'), *name = slash != NULL ? slash + 1 : prefix;
-    char *folder = slash != NULL ? memory_string_of(prefix, (size_t)(slash - prefix) + 1)
-                                 : memory_string("./");
-    char *path = folder != NULL ? join(folder, "checkpoint", error) : NULL;
+    char *folder = file_parent(prefix);
+    char *path = folder != NULL ? path_join(folder, "checkpoint") : NULL;
     memory_free(folder);
     if (path == NULL) {
         return file_no_path(error);
@@ -206,7 +196,7 @@ static enum berth_status write_state(const char *prefix, struct berth_error *err
     TRY(status);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         (void)file_writer_put(&file, keys[i], strlen(keys[i]), error);
-        put_quoted(&file, name, error);
+        put_quoted(&file, path_name(prefix), error);
     }
     return file_writer_commit(&file, error);
 }

@@ -70,6 +70,31 @@ size_t tensor_dtype_size(enum tensor_dtype dtype) {
     return dtype < TENSOR_OTHER ? dtype_rows[dtype].bits / 8 : 0;
 }
 
+// --- sizes and shapes ---------------------------------------------------------------------------
+
+size_t tensor_out_elements(const struct tensor_out *tensor) {
+    size_t elements = 1;
+    for (int i = 0; i < tensor->rank; i++) {
+        elements *= (size_t)tensor->shape[i];
+    }
+    return elements;
+}
+
+size_t tensor_out_bytes(const struct tensor_out *tensor) {
+    return tensor_out_elements(tensor) * tensor_dtype_size(tensor->dtype);
+}
+
+void tensor_print_shape(char *text, size_t size, const int64_t *shape, int rank) {
+    size_t used = (size_t)snprintf(text, size, "[");
+    for (int i = 0; i < rank && used < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i > 0 ? ", " : "",
+                                 (long long)shape[i]);
+    }
+    if (used < size) {
+        snprintf(text + used, size - used, "]");
+    }
+}
+
 // --- to f32 -------------------------------------------------------------------------------------
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files and memory have one byte order");

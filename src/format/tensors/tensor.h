@@ -43,6 +43,11 @@ struct tensor_out {
     int64_t shape[TENSOR_MAX_RANK];
     const void *data;
 };
+size_t tensor_out_elements(const struct tensor_out *tensor);
+size_t tensor_out_bytes(const struct tensor_out *tensor);
+
+// Writes "[2, 3]" to text[size], as far as it fits.
+void tensor_print_shape(char *text, size_t size, const int64_t *shape, int rank);
 
 // Data types have safetensors' names: "F32", "BF16", ... tensor_dtype_of sets the entry's dtype and
 // dtype_name; 0 when the name is unknown. tensor_dtype_bits of an unknown name is 0.

@@ -5,15 +5,11 @@
 #include "core/file.h"
 #include "core/memory.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 // --- opening ------------------------------------------------------------------------------------
-
-int tensor_path_ends(const char *path, const char *ending) {
-    size_t length = strlen(path), tail = strlen(ending);
-    return length > tail && strcmp(path + length - tail, ending) == 0;
-}
 
 static enum berth_status recognise(struct tensor_file *file, struct berth_error *error) {
     const struct tensor_formats *formats = file->formats;
@@ -112,6 +108,17 @@ const struct tensor_entry *tensor_file_find(const struct tensor_file *file, cons
 }
 
 // --- data ---------------------------------------------------------------------------------------
+
+enum berth_status tensor_check_range(const char *path, const struct tensor_entry *entry,
+                                     uint64_t first, size_t bytes, struct berth_error *error) {
+    const uint64_t size = entry->end - entry->begin;
+    return first <= size && bytes <= size - first
+               ? BERTH_OK
+               : error_set(error, BERTH_INTERNAL,
+                           "%s: tensor \"%s\": read at offset %" PRIu64
+                           " of %zu bytes is out of range",
+                           path, entry->name, first, bytes);
+}
 
 enum berth_status tensor_file_read(const struct tensor_file *file, const struct tensor_entry *entry,
                                    void *to, struct berth_error *error) {

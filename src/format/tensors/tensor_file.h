@@ -62,6 +62,10 @@ enum berth_status tensor_file_read_f32(const struct tensor_file *file,
                                        const struct tensor_entry *entry, int64_t first,
                                        int64_t count, float *to, struct berth_error *error);
 
+// For read(): BERTH_INTERNAL unless bytes [first, first + bytes) are in the tensor.
+enum berth_status tensor_check_range(const char *path, const struct tensor_entry *entry,
+                                     uint64_t first, size_t bytes, struct berth_error *error);
+
 // tensor_index_new sorts entries[count] by name into a new array (memory_free; after a failure,
 // too, when it may be NULL). A duplicate name is BERTH_BAD_DATA, with `path` and the tensor in the
 // message. tensor_index_find: the entry of that name, or NULL.
@@ -70,8 +74,5 @@ enum berth_status tensor_index_new(const struct tensor_entry *entries, size_t co
                                    struct berth_error *error);
 const struct tensor_entry *tensor_index_find(const struct tensor_entry *const *by_name,
                                              size_t count, const char *name);
-
-// For recognise(): whether the path has this ending.
-int tensor_path_ends(const char *path, const char *ending);
 
 #endif

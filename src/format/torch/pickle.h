@@ -126,7 +126,10 @@ int pickle_storage(const struct pickle *pickle, const struct pickle_value *value
 // whether the view is within the storage is not checked. 0 for other kinds.
 struct pickle_tensor {
     struct pickle_storage storage;
-    int64_t offset; // in elements, like the strides
+    const char *type; // torch's name of the type if the storage does not say it; NULL: it does
+    const char *dtype_name; // as for tensor_dtype_of; NULL: unknown
+    int is_negated;         // torch's bit "neg" or "conj" is set: the numbers are not as stored
+    int64_t offset;         // in elements, like the strides
     int rank;
     int64_t shape[TENSOR_MAX_RANK], stride[TENSOR_MAX_RANK];
 };

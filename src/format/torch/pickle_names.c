@@ -9,6 +9,7 @@
 const struct pickle_name pickle_names[] = {
     {"", PICKLE_MEANS_NOTHING, NULL},
     {"torch._utils._rebuild_tensor_v2", PICKLE_MEANS_TENSOR, NULL},
+    {"torch._utils._rebuild_tensor_v3", PICKLE_MEANS_TENSOR, NULL}, // names the type of its numbers
     {"torch._utils._rebuild_parameter", PICKLE_MEANS_FIRST, NULL},
     {"torch._utils._rebuild_parameter_with_state", PICKLE_MEANS_FIRST, NULL},
     {"torch.nn.parameter.Parameter", PICKLE_MEANS_FIRST, NULL},
@@ -25,6 +26,16 @@ const struct pickle_name pickle_names[] = {
     {"torch.ByteStorage", PICKLE_MEANS_STORAGE, "U8"},
     {"torch.BoolStorage", PICKLE_MEANS_STORAGE, "BOOL"},
     {"torch.ComplexFloatStorage", PICKLE_MEANS_STORAGE, "C64"},
+    // The numbers of types without a class of storages: a storage of bytes, and the type.
+    {"torch.storage.UntypedStorage", PICKLE_MEANS_STORAGE, "U8"},
+    {"torch.uint16", PICKLE_MEANS_TYPE, "U16"},
+    {"torch.uint32", PICKLE_MEANS_TYPE, "U32"},
+    {"torch.uint64", PICKLE_MEANS_TYPE, "U64"},
+    {"torch.float8_e4m3fn", PICKLE_MEANS_TYPE, "F8_E4M3"},
+    {"torch.float8_e5m2", PICKLE_MEANS_TYPE, "F8_E5M2"},
+    {"torch.float8_e4m3fnuz", PICKLE_MEANS_TYPE, "F8_E4M3FNUZ"},
+    {"torch.float8_e5m2fnuz", PICKLE_MEANS_TYPE, "F8_E5M2FNUZ"},
+    {"torch.float8_e8m0fnu", PICKLE_MEANS_TYPE, "F8_E8M0"},
     // Objects that training scripts save with their weights.
     {"collections.defaultdict", PICKLE_MEANS_DICT, NULL},
     {"torch.device", PICKLE_MEANS_OPAQUE, NULL},

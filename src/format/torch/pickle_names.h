@@ -5,7 +5,8 @@
 
 enum pickle_meaning {
     PICKLE_MEANS_NOTHING, // unknown
-    PICKLE_MEANS_STORAGE, // a type of numbers; not callable
+    PICKLE_MEANS_STORAGE, // a block of numbers of one type; not callable
+    PICKLE_MEANS_TYPE,    // a type of numbers; not callable
     PICKLE_MEANS_TENSOR,  // (storage, offset, shape, strides, ...) is a tensor
     PICKLE_MEANS_FIRST,   // a wrapper around a tensor or tuple, the call's first argument
     PICKLE_MEANS_DICT,    // a dictionary
@@ -15,7 +16,7 @@ enum pickle_meaning {
 struct pickle_name {
     const char *name; // module and name, joined by '.'
     enum pickle_meaning meaning;
-    const char *dtype_name; // of storages
+    const char *dtype_name; // of storages and types
 };
 
 // Row 0 is for unknown names; there are fewer than 256 rows.

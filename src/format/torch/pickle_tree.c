@@ -96,12 +96,16 @@ static int is_name_text(const struct pickle *pickle, const struct pickle_value *
 
 // ("storage", type, key, device, numel[, None]); the sixth field is that of the older format.
 const char *pickle_check_storage(const struct pickle *pickle, const struct pickle_value *id) {
+    const char *kind = is_sequence(id) ? pickle_text(pickle, pickle_item(pickle, id, 0)) : NULL;
+    if (kind != NULL && strcmp(kind, "module") == 0) {
+        return "of a pickled module: save its state_dict instead";
+    }
     if (!pickle_is(id, PICKLE_TUPLE) || (id->count != 5 && id->count != 6)) {
         return "that is not a tuple of five or six fields";
     }
-    const struct pickle_value *kind = slot(pickle, id, 0), *type = slot(pickle, id, 1);
-    if (!pickle_is(kind, PICKLE_TEXT) || strcmp(pickle->texts + kind->place, "storage") != 0) {
-        return "of something other than a storage (a whole module? save its state_dict)";
+    const struct pickle_value *type = slot(pickle, id, 1);
+    if (kind == NULL || strcmp(kind, "storage") != 0) {
+        return "of something other than a storage";
     }
     if (!pickle_is(type, PICKLE_NAME) ||
         pickle_names[type->detail].meaning != PICKLE_MEANS_STORAGE) {
@@ -124,7 +128,7 @@ static int are_sizes(const struct pickle *pickle, const struct pickle_value *tup
     return good;
 }
 
-// (storage, offset, shape, strides, requires_grad, hooks[, metadata])
+// (storage, offset, shape, strides, requires_grad, hooks[, type][, metadata])
 const char *pickle_check_tensor(const struct pickle *pickle, const struct pickle_value *arguments) {
     if (arguments->count < 4 || !pickle_is(slot(pickle, arguments, 0), PICKLE_STORAGE)) {
         return "without a storage, offset, shape and strides";
@@ -154,6 +158,31 @@ int pickle_storage(const struct pickle *pickle, const struct pickle_value *value
     return 1;
 }
 
+// Whether the metadata of a tensor sets one of these bits, which torch calls "neg" and "conj".
+static int is_negated(const struct pickle *pickle, const struct pickle_value *metadata) {
+    static const char *const bits[] = {"neg", "conj"};
+    int is_set = 0;
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
+        const struct pickle_value *bit = pickle_member(pickle, metadata, bits[i]);
+        is_set |= pickle_is(bit, PICKLE_TRUTH) && bit->integer != 0;
+    }
+    return is_set;
+}
+
+// What a call says beside storage and shape.
+static void add_type(const struct pickle *pickle, const struct pickle_value *arguments,
+                     struct pickle_tensor *tensor) {
+    const struct pickle_value *type = pickle_item(pickle, arguments, 6);
+    tensor->dtype_name = tensor->storage.dtype_name;
+    if (pickle_is(type, PICKLE_NAME)) {
+        const struct pickle_name *row = &pickle_names[type->detail];
+        tensor->type = pickle_text(pickle, type);
+        tensor->dtype_name = row->meaning == PICKLE_MEANS_TYPE ? row->dtype_name : NULL;
+    }
+    tensor->is_negated =
+        is_negated(pickle, pickle_item(pickle, arguments, tensor->type != NULL ? 7 : 6));
+}
+
 int pickle_tensor(const struct pickle *pickle, const struct pickle_value *value,
                   struct pickle_tensor *tensor) {
     if (!pickle_is(value, PICKLE_TENSOR)) {
@@ -165,6 +194,7 @@ int pickle_tensor(const struct pickle *pickle, const struct pickle_value *value,
     *tensor = (struct pickle_tensor){.offset = slot(pickle, arguments, 1)->integer,
                                      .rank = (int)shape->count};
     pickle_storage(pickle, slot(pickle, arguments, 0), &tensor->storage);
+    add_type(pickle, arguments, tensor);
     for (size_t i = 0; i < shape->count; i++) {
         tensor->shape[i] = slot(pickle, shape, i)->integer;
         tensor->stride[i] = slot(pickle, stride, i)->integer;

@@ -66,12 +66,30 @@ static int measure_extent(const struct pickle_tensor *tensor, int64_t *elements,
     return !overflow;
 }
 
+// Refuses numbers that cannot be read as they are stored.
+static enum berth_status check_numbers(const struct walk *walk,
+                                       const struct pickle_tensor *tensor) {
+    char problem[PICKLE_MAX_NAME * 2 + 64];
+    if (tensor->is_negated) {
+        return tensor_error(walk, "torch's bit \"neg\" or \"conj\" is set, so its numbers are not "
+                                  "as stored: save it after resolve_neg() and resolve_conj()");
+    }
+    if (tensor->dtype_name != NULL) {
+        return BERTH_OK;
+    }
+    snprintf(problem, sizeof problem, "of the unknown type %s: save it in another type",
+             tensor->type);
+    return tensor_error(walk, problem);
+}
+
 static enum berth_status describe(const struct walk *walk, const struct pickle_tensor *tensor,
                                   struct tensor_entry *entry, struct torch_view *view) {
     const struct torch_file *file = walk->file;
     int64_t elements, end;
     uint64_t size, bytes, numel = (uint64_t)tensor->storage.numel;
-    tensor_dtype_of(tensor->storage.dtype_name, entry);
+    const uint64_t unit = tensor_dtype_bits(tensor->storage.dtype_name) / 8;
+    TRY(check_numbers(walk, tensor));
+    tensor_dtype_of(tensor->dtype_name, entry);
     size = tensor_dtype_bits(entry->dtype_name) / 8;
     entry->rank = tensor->rank;
     memcpy(entry->shape, tensor->shape, sizeof entry->shape);
@@ -79,10 +97,10 @@ static enum berth_status describe(const struct walk *walk, const struct pickle_t
     if (view->storage == NULL) {
         return tensor_error(walk, "its data is missing from the file");
     }
-    if (numel > view->storage->size / size || numel * size != view->storage->size) {
+    if (numel > view->storage->size / unit || numel * unit != view->storage->size) {
         return tensor_error(walk, "the size of its storage differs from the pickle's");
     }
-    if (!measure_extent(tensor, &elements, &end) || (uint64_t)end > numel) {
+    if (!measure_extent(tensor, &elements, &end) || (uint64_t)end > view->storage->size / size) {
         return tensor_error(walk, "it extends beyond its storage");
     }
     if (__builtin_mul_overflow((uint64_t)elements, size, &bytes) ||
@@ -406,13 +424,7 @@ static enum berth_status read_strided(const struct torch_file *file,
 
 enum berth_status torch_read(const struct torch_file *file, const struct tensor_entry *entry,
                              uint64_t first, size_t bytes, void *to, struct berth_error *error) {
-    uint64_t size = entry->end - entry->begin;
-    if (first > size || bytes > size - first) {
-        return error_set(error, BERTH_INTERNAL,
-                         "%s: tensor \"%s\": read at offset %" PRIu64
-                         " of %zu bytes is out of range",
-                         file->archive.file.path, entry->name, first, bytes);
-    }
+    TRY(tensor_check_range(file->archive.file.path, entry, first, bytes, error));
     if (bytes == 0) {
         return BERTH_OK;
     }

@@ -30,7 +30,7 @@ struct torch_storage {
     uint64_t begin, size; // offset and size in the file, in bytes
     uint64_t numel;       // elements; 0 in a zip archive, which does not say
     uint32_t crc;         // CRC-32
-    int has_crc;          // the older format has no CRC
+    int has_crc;          // the older format has no CRC, nor has an archive written without
 };
 
 struct torch_view {

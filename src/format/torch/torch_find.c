@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/words.h"
 #include "format/torch/torch.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ int64_t torch_find_step(const char *name) {
     int64_t step = -1;
     const size_t length = strlen(name), around = strlen(PREFIX) + strlen(ENDING);
     if (length > around && strncmp(name, PREFIX, strlen(PREFIX)) == 0 &&
-        tensor_path_ends(name, ENDING)) {
+        name_has_ending(name, ENDING)) {
         (void)number_parse_digits(name + strlen(PREFIX), length - around, &step);
     }
     return step;

@@ -29,7 +29,8 @@ int torch_is_legacy(const unsigned char *head, size_t length) {
     return length >= sizeof legacy_magic && memcmp(head, legacy_magic, sizeof legacy_magic) == 0;
 }
 
-int torch_compare_storages(const void *a, const void *b) {
+// By key.
+static int torch_compare_storages(const void *a, const void *b) {
     const struct torch_storage *left = a, *right = b;
     return strcmp(left->key, right->key);
 }
@@ -114,7 +115,7 @@ static enum berth_status list_storages(struct torch_file *file, struct folder *f
                                        .begin = entry->begin,
                                        .size = entry->size,
                                        .crc = entry->crc,
-                                       .has_crc = 1};
+                                       .has_crc = file->archive.has_crc};
         }
     }
     return BERTH_OK; // sorted, because the entries are

@@ -15,7 +15,6 @@ enum berth_status torch_open_zip(struct torch_file *file, const char *path, enum
 enum berth_status torch_open_legacy(struct torch_file *file, const char *path,
                                     enum pickle_trust trust, struct berth_error *error);
 
-int torch_compare_storages(const void *a, const void *b); // by key
 const struct torch_storage *torch_find_storage(const struct torch_file *file, const char *key);
 
 #endif

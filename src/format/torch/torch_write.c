@@ -97,22 +97,14 @@ static void put_storage(struct output *out, const struct tensor_out *tensor, siz
     buffer_put_text(&out->pickle, "tQ");
 }
 
-static int64_t count_elements(const struct tensor_out *tensor) {
-    int64_t count = 1;
-    for (int i = 0; i < tensor->rank; i++) {
-        count *= tensor->shape[i];
-    }
-    return count;
-}
-
 // The index of the first tensor with the same data as list[index]: they share a storage, as tied
 // weights do in torch.
 static size_t find_storage(const struct tensor_out *list, size_t index) {
     const struct tensor_out *tensor = &list[index];
-    int64_t elements = count_elements(tensor);
+    const size_t elements = tensor_out_elements(tensor);
     for (size_t i = 0; i < index && elements > 0; i++) {
         if (list[i].data == tensor->data && list[i].dtype == tensor->dtype &&
-            count_elements(&list[i]) == elements) {
+            tensor_out_elements(&list[i]) == elements) {
             return i;
         }
     }
@@ -133,7 +125,7 @@ static enum berth_status put_tensor(struct output *out, const struct tensor_out 
     }
     put_name(out, "torch._utils", "_rebuild_tensor_v2");
     put_code(out, '(');
-    put_storage(out, tensor, number, count_elements(tensor));
+    put_storage(out, tensor, number, (int64_t)tensor_out_elements(tensor));
     put_integer(out, 0);
     put_tuple(out, tensor->shape, (size_t)tensor->rank);
     put_tuple(out, stride, (size_t)tensor->rank);
@@ -264,7 +256,7 @@ static enum berth_status add_loaded(struct archive *archive, const char *name,
 
 static enum berth_status add_tensor(struct archive *archive, const struct torch_node *node,
                                     const struct tensor_out *tensor, size_t number) {
-    const size_t bytes = (size_t)count_elements(tensor) * tensor_dtype_size(tensor->dtype);
+    const size_t bytes = tensor_out_bytes(tensor);
     char name[32];
     snprintf(name, sizeof name, "data/%zu", number);
     return node->load != NULL ? add_loaded(archive, name, node, tensor, bytes)
@@ -288,7 +280,7 @@ static enum berth_status add_data(struct archive *archive, const struct torch_no
 
 // The folder's name as in torch: the name of the file without its ending.
 static void name_root(const char *path, char *root) {
-    const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    const char *name = path_name(path);
     const char *dot = strrchr(name, '.');
     size_t length = dot != NULL ? (size_t)(dot - name) : strlen(name);
     int plain = length > 0 && length < ROOT_SIZE - 1;

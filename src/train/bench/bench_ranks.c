@@ -23,7 +23,8 @@ enum berth_status bench_replay_check(const struct bench_replay *replay, const ch
                      share->stage, ranges);
 }
 
-void bench_replay_divide(const struct bench_replay *replay, int64_t step) {
+// Divides an update as training does.
+static void bench_replay_divide(const struct bench_replay *replay, int64_t step) {
     const struct bench_data *data = replay->data;
     const size_t first = data->cuts[step], count = data->cuts[step + 1] - first;
     division_make(replay->division, &data->source, data->order + first, count, &data->files.shape,

@@ -22,9 +22,6 @@ struct bench_replay {
 enum berth_status bench_replay_check(const struct bench_replay *replay, const char *path,
                                      struct berth_error *error);
 
-// Divides an update as training does.
-void bench_replay_divide(const struct bench_replay *replay, int64_t step);
-
 // One update of this rank of all_reduce->comm: sleeps, exchanges.
 enum berth_status bench_replay_step(const struct bench_replay *replay,
                                     struct all_reduce *all_reduce, int64_t step,

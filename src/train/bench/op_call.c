@@ -107,7 +107,7 @@ struct mat op_shape(const struct op_call *call, int operand) {
     return mat_of(NULL, call->sizes[o->rows], call->sizes[o->cols], dtype_of(call, o));
 }
 
-size_t op_element_bytes(const struct op_call *call, int operand) {
+static size_t op_element_bytes(const struct op_call *call, int operand) {
     const struct op_operand *o = &call->op->operands[operand];
     static const size_t bytes[] = {[OP_F64] = sizeof(double),
                                    [OP_INT32] = sizeof(int32_t),

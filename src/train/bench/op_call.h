@@ -36,7 +36,6 @@ int op_has(const struct op_call *call, int operand);
 int op_memory_of(const struct op_call *call, int operand);
 // Its shape without gaps and without data; the dtype only of OP_F32 and OP_COMPUTE.
 struct mat op_shape(const struct op_call *call, int operand);
-size_t op_element_bytes(const struct op_call *call, int operand);
 // What it takes of the device's memory.
 size_t op_operand_bytes(struct device *dev, const struct op_call *call, int operand);
 // Whether the device has the operation, for operands of these shapes.

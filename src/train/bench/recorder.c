@@ -101,8 +101,7 @@ static void recorder_broadcast(struct comm *comm, void *data, size_t bytes, int 
 }
 
 static enum berth_status recorder_status(struct comm *comm, struct berth_error *error) {
-    const struct berth_error *own = &recorder_of(comm)->error;
-    return own->status == BERTH_OK ? BERTH_OK : error_set(error, own->status, "%s", own->message);
+    return error_copy(error, &recorder_of(comm)->error);
 }
 
 static struct comm_stats recorder_stats(struct comm *comm) {

@@ -2,7 +2,6 @@
 #include "train/checkpoint/checkpoint.h"
 
 #include "core/file.h"
-#include "core/file_partial.h"
 #include "core/memory.h"
 #include "core/number.h"
 #include "model/folder.h"
@@ -434,20 +433,13 @@ int checkpoint_dir_is_used(const char *output_dir, const struct berth_config *co
     return used;
 }
 
+static enum berth_status clean_entry(const char *path, void *context, struct berth_error *error) {
+    (void)context;
+    return checkpoint_is_temporary(path_name(path)) ? remove_entry(path, error) : BERTH_OK;
+}
+
 enum berth_status checkpoint_clean(const char *output_dir, struct berth_error *error) {
-    char **names;
-    TRY(dir_list(output_dir, &names, error));
-    enum berth_status status = BERTH_OK;
-    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        if (!checkpoint_is_temporary(names[i])) {
-            continue;
-        }
-        char *path = path_join(output_dir, names[i]);
-        status = path != NULL ? remove_entry(path, error) : file_no_path(error);
-        memory_free(path);
-    }
-    memory_free(names);
-    return status;
+    return dir_each(output_dir, clean_entry, NULL, error);
 }
 
 // --- finding, verifying and reading --------------------------------------------------------------

@@ -2,7 +2,6 @@
 #include "train/checkpoint/earlier.h"
 
 #include "core/file.h"
-#include "core/file_partial.h"
 #include "core/memory.h"
 #include "format/torch/torch.h"
 #include "metrics/results.h"
@@ -14,21 +13,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-typedef enum berth_status entry_action(const char *name, const void *context,
-                                       struct berth_error *error);
-
-static enum berth_status for_each_entry(const char *folder, entry_action *act, const void *context,
-                                        struct berth_error *error) {
-    char **names;
-    TRY(dir_list(folder, &names, error));
-    enum berth_status status = BERTH_OK;
-    for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
-        status = act(names[i], context, error);
-    }
-    memory_free(names);
-    return status;
-}
 
 // --- overwriting --------------------------------------------------------------------------------
 
@@ -47,25 +31,20 @@ static int is_removed(const char *name) {
            is_one_of(name, results_of_model);
 }
 
-static enum berth_status remove_entry(const char *name, const void *context,
-                                      struct berth_error *error) {
-    const char *output_dir = context;
+static enum berth_status remove_entry(const char *path, void *context, struct berth_error *error) {
+    const char *output_dir = context, *name = path_name(path);
     if (!is_removed(name)) {
         return BERTH_OK;
     }
     if (checkpoint_step(name) >= 0) {
         return checkpoint_remove(output_dir, checkpoint_step(name), error);
     }
-    char *path = path_join(output_dir, name);
-    enum berth_status status = path == NULL       ? file_no_path(error)
-                               : dir_exists(path) ? BERTH_OK // of no run
-                                                  : file_remove(path, error);
-    memory_free(path);
-    return status;
+    return dir_exists(path) ? BERTH_OK // of no run
+                            : file_remove(path, error);
 }
 
 enum berth_status earlier_remove(const char *output_dir, struct berth_error *error) {
-    return for_each_entry(output_dir, remove_entry, output_dir, error);
+    return dir_each(output_dir, remove_entry, (char *)output_dir, error);
 }
 
 // A file or folder that the run starts from.
@@ -73,28 +52,20 @@ struct start {
     const char *output_dir, *path;
 };
 
-static enum berth_status check_entry(const char *name, const void *context,
-                                     struct berth_error *error) {
+static enum berth_status check_entry(const char *path, void *context, struct berth_error *error) {
     const struct start *start = context;
-    if (!is_removed(name)) {
-        return BERTH_OK;
-    }
-    char *path = path_join(start->output_dir, name);
-    enum berth_status status = path != NULL ? BERTH_OK : file_no_path(error);
-    if (status == BERTH_OK && file_lies_in(start->path, path)) {
-        status = error_set(error, BERTH_CANT_CREATE,
+    return !is_removed(path_name(path)) || !file_lies_in(start->path, path)
+               ? BERTH_OK
+               : error_set(error, BERTH_CANT_CREATE,
                            "--overwrite_output_dir would remove %s, from which this run starts; "
                            "choose another --output_dir, or move it out of %s",
                            start->path, start->output_dir);
-    }
-    memory_free(path);
-    return status;
 }
 
 static enum berth_status check_start(const char *output_dir, const char *path,
                                      struct berth_error *error) {
-    const struct start start = {output_dir, path};
-    return path != NULL ? for_each_entry(output_dir, check_entry, &start, error) : BERTH_OK;
+    struct start start = {output_dir, path};
+    return path != NULL ? dir_each(output_dir, check_entry, &start, error) : BERTH_OK;
 }
 
 // A model that is the output folder itself, or is named without an ending, starts from files in it.
@@ -139,8 +110,9 @@ static char *free_name(const char *path) {
     return name;
 }
 
-static enum berth_status find_later(const struct earlier_branch *branch, const char *name,
-                                    const char *path, int *is_later, struct berth_error *error) {
+static enum berth_status find_later(const struct earlier_branch *branch, const char *path,
+                                    int *is_later, struct berth_error *error) {
+    const char *name = path_name(path);
     *is_later = branch->originals && torch_find_step(name) > branch->after;
     if (checkpoint_step(name) <= branch->after) {
         return BERTH_OK;
@@ -155,30 +127,28 @@ struct setting_aside {
     const struct berth_log *log;
 };
 
-static enum berth_status set_aside(const char *name, const void *context,
-                                   struct berth_error *error) {
+static enum berth_status set_aside(const char *path, void *context, struct berth_error *error) {
     const struct setting_aside *all = context;
-    char *path = path_join(all->branch->output_dir, name), *away = NULL;
-    int is_later = 0;
-    enum berth_status status =
-        path != NULL ? find_later(all->branch, name, path, &is_later, error) : file_no_path(error);
-    if (status == BERTH_OK && is_later) {
-        away = free_name(path);
-        status = away != NULL ? path_rename(path, away, error) : file_no_path(error);
-        if (status == BERTH_OK) {
-            log_note(all->log,
-                     "%s is now %s: this run went on from update %" PRId64
-                     " without it; remove it if nobody needs it",
-                     path, away, all->branch->after);
-        }
+    int is_later;
+    TRY(find_later(all->branch, path, &is_later, error));
+    if (!is_later) {
+        return BERTH_OK;
     }
-    memory_free(path);
+    char *away = free_name(path);
+    const enum berth_status status =
+        away != NULL ? path_rename(path, away, error) : file_no_path(error);
+    if (status == BERTH_OK) {
+        log_note(all->log,
+                 "%s is now %s: this run went on from update %" PRId64
+                 " without it; remove it if nobody needs it",
+                 path, away, all->branch->after);
+    }
     memory_free(away);
     return status;
 }
 
 enum berth_status earlier_set_aside(const struct earlier_branch *branch,
                                     const struct berth_log *log, struct berth_error *error) {
-    const struct setting_aside all = {branch, log};
-    return for_each_entry(branch->output_dir, set_aside, &all, error);
+    struct setting_aside all = {branch, log};
+    return dir_each(branch->output_dir, set_aside, &all, error);
 }

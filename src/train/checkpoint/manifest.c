@@ -153,8 +153,7 @@ static enum berth_status verify_file(const char *folder, const char *name, const
 // Whether a reader of the folder might look for a file of this name. It finds the weights in the
 // manifest's.
 static int may_be_read(const char *name) {
-    const char *slash = strrchr(name, '/');
-    const char *last = slash != NULL ? slash + 1 : name;
+    const char *last = path_name(name);
     return name[0] != '.' && last[0] != '.' &&
            (strcmp(last, "vocab.txt") == 0 || text_ends_with(last, ".json"));
 }

@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/number.h"
+#include "core/words.h"
 #include "model/weights.h"
 #include "train/checkpoint/original_moments.h"
 #include "train/checkpoint/original_write.h"
@@ -26,7 +27,7 @@ static int64_t step_of(const struct form *form, const char *name) {
     const size_t length = strlen(name);
     int64_t step = -1;
     if (length > prefix + ending && strncmp(name, form->prefix, prefix) == 0 &&
-        strcmp(name + length - ending, form->ending) == 0) {
+        text_ends_with(name, form->ending)) {
         (void)number_parse_digits(name + prefix, length - prefix - ending, &step);
     }
     return step;
@@ -71,8 +72,7 @@ enum berth_status original_at(const char *path, char **file, int64_t *step,
         if (whole == NULL) {
             return file_no_path(error);
         }
-        const char *slash = strrchr(whole, '/');
-        int64_t found = step_of_any(slash != NULL ? slash + 1 : whole);
+        int64_t found = step_of_any(path_name(whole));
         if (found >= 0 && file_exists(whole)) {
             *file = whole;
             *step = found;

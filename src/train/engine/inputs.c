@@ -236,7 +236,7 @@ static enum berth_status find_norms(struct model_files *files, const struct bert
                     missing.message);
         return BERTH_OK;
     }
-    return status == BERTH_OK ? BERTH_OK : error_set(error, status, "%s", missing.message);
+    return status == BERTH_OK ? BERTH_OK : error_copy(error, &missing);
 }
 
 // Refuses a request that contradicts the model, whose weights would be meaningless.

@@ -4,7 +4,7 @@
 #ifndef BERTH_TRAIN_JOB_PARTS_H
 #define BERTH_TRAIN_JOB_PARTS_H
 
-#include "core/file_partial.h"
+#include "core/file.h"
 #include "report/run_log.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/saver.h"

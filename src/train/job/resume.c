@@ -3,7 +3,6 @@
 
 #include "core/error.h"
 #include "core/file.h"
-#include "core/file_partial.h"
 #include "core/memory.h"
 #include "model/folder.h"
 #include "train/checkpoint/checkpoint.h"

@@ -171,13 +171,11 @@ int strategy_keeps_best(const struct berth_config *config) {
 static enum berth_status unknown_metric(const char *name, const struct task_score *score,
                                         struct berth_error *error) {
     char known[512] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < score->count && used < sizeof known; i++) {
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                                 score->items[i].name);
+    for (size_t i = 0; i < score->count; i++) {
+        words_add(known, sizeof known, score->items[i].name);
     }
-    if (!isnan(score->loss) && used < sizeof known) {
-        snprintf(known + used, sizeof known - used, ", loss");
+    if (!isnan(score->loss)) {
+        words_add(known, sizeof known, "loss");
     }
     return error_set(error, BERTH_CONFIG,
                      "--metric_for_best_model %s: the evaluation has no such score; it has %s",

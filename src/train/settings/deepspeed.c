@@ -117,6 +117,16 @@ static enum berth_status take_communication(struct reading *r, struct berth_erro
                            r->path, key, type);
 }
 
+// DeepSpeed's default depends on its version.
+static void note_clipping(const struct reading *r) {
+    if (!has_key(r, "gradient_clipping") && !is_given(r, "max_grad_norm")) {
+        log_note(r->log,
+                 "%s: no gradient_clipping: no clipping, as in DeepSpeed before 0.19.3; later "
+                 "versions clip to 1, as --max_grad_norm 1 does",
+                 r->path);
+    }
+}
+
 static enum berth_status take_top_level(struct reading *r, struct berth_error *error) {
     static const char *const zero[] = {"zero_stage", "overlap_comm", "reduce_bucket_size",
                                        "allgather_bucket_size"};
@@ -130,6 +140,7 @@ static enum berth_status take_top_level(struct reading *r, struct berth_error *e
     for (size_t i = 0; i < sizeof zero / sizeof *zero; i++) {
         TRY(take(r, zero[i], error));
     }
+    note_clipping(r);
     TRY(take_communication(r, error));
     if (!has_key(r, "train_batch_size") && !has_key(r, "train_micro_batch_size_per_gpu") &&
         !is_given(r, "train_batch_size") && !is_given(r, "per_device_train_batch_size")) {

@@ -31,7 +31,6 @@ struct classify {
 
 // --- labels (classify_labels.c) ------------------------------------------------------------------
 
-int classify_is_regression(const struct model_files *files);
 // As class_names_read; a regression has none.
 enum berth_status classify_read_names(struct class_names *names, const struct model_files *files,
                                       struct berth_error *error);

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-int classify_is_regression(const struct model_files *files) {
+static int classify_is_regression(const struct model_files *files) {
     return files->shape.problem == BERT_REGRESSION;
 }
 

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Symbolic links, where paths lead, and whether a file is still the same.
+#include "core/file.h"
+#include "core/file_call.h"
+#include "core/memory.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum berth_status file_link(const char *target, const char *path, struct berth_error *error) {
+    static atomic_uint number;
+    size_t size = strlen(path) + 48;
+    char *temporary = memory_new(size);
+    if (temporary == NULL) {
+        return file_no_path(error);
+    }
+    int result = -1;
+    for (int attempt = 0; attempt < 1000; attempt++) {
+        snprintf(temporary, size, "%s.%ld.%u.tmp", path, (long)getpid(),
+                 atomic_fetch_add(&number, 1));
+        result = CALL(symlink(target, temporary));
+        if (result == 0 || errno != EEXIST) {
+            break;
+        }
+    }
+    enum berth_status status = BERTH_OK;
+    if (result < 0) {
+        status = file_cannot_create(path, errno, error);
+    } else if (CALL(rename(temporary, path)) < 0) {
+        status = file_cannot_create(path, errno, error);
+        (void)CALL(unlink(temporary)); // the first error has been reported
+    } else {
+        status = dir_sync_parent(path, error);
+    }
+    memory_free(temporary);
+    return status;
+}
+
+int file_lies_in(const char *path, const char *folder) {
+    char real_path[PATH_MAX], real_folder[PATH_MAX];
+    if (realpath(path, real_path) == NULL || realpath(folder, real_folder) == NULL) {
+        return 0;
+    }
+    size_t length = strlen(real_folder);
+    return strncmp(real_path, real_folder, length) == 0 &&
+           (real_path[length] == '/' || real_path[length] == '\0' || length == 1);
+}
+
+char *file_resolve(const char *path) {
+    char real[PATH_MAX];
+    return realpath(path, real) != NULL ? memory_string(real) : NULL;
+}
+
+// `path` with the links in its folder resolved; newly allocated. NULL: no such folder.
+static char *without_links(const char *path) {
+    char *parent = file_parent(path), *folder = parent != NULL ? file_resolve(parent) : NULL;
+    char *result = folder != NULL ? path_join(folder, path_name(path)) : NULL;
+    memory_free(folder);
+    memory_free(parent);
+    return result;
+}
+
+int path_is_same(const char *first, const char *second) {
+    char *a = without_links(first), *b = without_links(second);
+    const int is_same = strcmp(a != NULL ? a : first, b != NULL ? b : second) == 0;
+    memory_free(a);
+    memory_free(b);
+    return is_same || file_check_output(first, second, NULL) != BERTH_OK;
+}
+
+static int64_t nanoseconds(struct timespec time) {
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+enum berth_status file_stamp_of(const char *path, struct file_stamp *stamp,
+                                struct berth_error *error) {
+    struct stat info;
+    if (lstat(path, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return error_set(error, BERTH_NO_INPUT, "%s: expected a file", path);
+    }
+    *stamp =
+        (struct file_stamp){.size = (uint64_t)info.st_size,
+                            .number = (uint64_t)info.st_ino,
+                            .modified_ns = nanoseconds(info.st_mtim),
+                            .changed_ns = nanoseconds(info.st_ctim),
+                            .is_own = info.st_uid == geteuid() && (info.st_mode & S_IWOTH) == 0};
+    return BERTH_OK;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the texts of instances were like, and warnings where they are not as the rules of instances
+// expect: several documents with one sentence per line, in the vocabulary's language.
+#ifndef BERTH_DATA_INSTANCE_TEXTS_H
+#define BERTH_DATA_INSTANCE_TEXTS_H
+
+#include "core/log.h"
+#include "data/pretraining/documents.h"
+#include "data/pretraining/instances.h"
+#include "data/pretraining/pretraining_statistics.h"
+#include "format/json/json.h"
+
+#include <stdint.h>
+
+struct instance_texts {
+    int64_t documents, tokens, unknown; // unknown: tokens that are [UNK]
+    int64_t ill_formed;                 // sequences of ill-formed UTF-8, which were dropped
+    int64_t cut;                        // pairs that lost more than half of their tokens
+    int64_t single;                     // shards of a single document,
+    char single_name[128];              // and the file of one of these
+};
+
+// Of one shard.
+struct instance_texts instance_texts_of(const struct documents *documents,
+                                        const struct instances *instances);
+// The counts as a JSON object (json_free; NULL when out of memory), and the addition of such an
+// object, of the file `name`.
+json *instance_texts_to_json(const struct instance_texts *texts);
+void instance_texts_add(struct instance_texts *texts, const char *name, const json *object);
+// The files are made all the same.
+void instance_texts_warn(const struct instance_texts *texts,
+                         const struct pretraining_statistics *statistics,
+                         const struct berth_log *log);
+
+#endif

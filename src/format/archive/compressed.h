@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recognises compressed files that a reader of plain text does not decompress.
+#ifndef BERTH_FORMAT_COMPRESSED_H
+#define BERTH_FORMAT_COMPRESSED_H
+
+#include "core/error.h"
+
+#include <stddef.h>
+
+enum { COMPRESSED_HEAD = 10 };
+
+// BERTH_BAD_DATA if the file `path` begins as a compressed file does: the message says how to
+// decompress it. `head` are its first bytes, COMPRESSED_HEAD or all.
+enum berth_status compressed_refuse(const char *path, const char *head, size_t length,
+                                    struct berth_error *error);
+
+#endif
