@@ -643,7 +643,8 @@ struct berth_text {
 /* What became of one text of several. A text that failed does not affect the others. */
 struct berth_text_status {
     struct berth_error error; /* status BERTH_OK, or why this text has no result: BERTH_USAGE (text
-                                 is NULL), BERTH_FAILURE (a number of the result is not finite) */
+                                 is NULL, or pair is not and the model has one token type),
+                                 BERTH_FAILURE (a number of the result is not finite) */
     int64_t tokens;           /* that the model read, special tokens included */
     int truncated;            /* tokens beyond max_seq_length were left out */
 };
@@ -776,7 +777,8 @@ size_t berth_encoder_size(const struct berth_encoder *encoder);
 /* As berth_model_max_length. */
 int64_t berth_encoder_max_length(const struct berth_encoder *encoder);
 /* Fills embeddings[count][berth_encoder_size], one row for each of texts[count]. Texts are
- * truncated to max_seq_length tokens. An unknown pooling is BERTH_USAGE. */
+ * truncated to max_seq_length tokens. An unknown pooling is BERTH_USAGE, an embedding with
+ * a number that is not finite BERTH_FAILURE. */
 enum berth_status berth_encoder_embed(const struct berth_encoder *encoder, const char *const *texts,
                                       size_t count, struct berth_embedding how, float *embeddings,
                                       struct berth_error *error);

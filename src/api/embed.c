@@ -123,6 +123,7 @@ static enum berth_status embed_round(struct embed *embed, size_t first, struct b
     struct encoder_texts texts = embed->all;
     const size_t left = texts.count - first;
     texts.texts += first;
+    texts.before = first;
     texts.count = left < round_size(embed) ? left : round_size(embed);
     TRY(encoder_embed(embed->encoder, &texts, embed->embeddings, error));
     return comm_settle(

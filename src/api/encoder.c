@@ -183,6 +183,8 @@ struct pass {
     struct berth_embedding how;
     float *embeddings;
     struct berth_text_status *statuses; // NULL: not wanted
+    struct berth_error failure;         // without them: of the first text that was found to fail
+    size_t before;                      // as in encoder.h
 };
 
 static void keep(void *context, const float *hidden, int64_t count, float *embedding) {
@@ -194,18 +196,33 @@ static void keep(void *context, const float *hidden, int64_t count, float *embed
 }
 
 static void take(void *context, size_t index, const float *embedding, int64_t count) {
-    const struct pass *pass = context;
+    struct pass *pass = context;
     const size_t place = pass->texts.places[index];
-    if (pass->statuses == NULL ||
-        texts_check_finite(&pass->statuses[place], embedding, (size_t)count)) {
+    struct berth_text_status own = {.tokens = 0};
+    struct berth_text_status *status = pass->statuses != NULL ? &pass->statuses[place] : &own;
+    if (texts_check_finite(status, embedding, (size_t)count)) {
         memcpy(pass->embeddings + place * pass->size, embedding, (size_t)count * sizeof *embedding);
+    } else if (pass->statuses == NULL && pass->failure.status == BERTH_OK) {
+        (void)error_set(&pass->failure, own.error.status, "text %zu: %s", pass->before + place + 1,
+                        own.error.message);
     }
+}
+
+// The first rank takes the embeddings, so it alone knows.
+static enum berth_status settle_failure(const struct pass *pass, struct comm *comm,
+                                        struct berth_error *error) {
+    const struct berth_error *found = &pass->failure;
+    return comm_settle(comm,
+                       found->status == BERTH_OK
+                           ? BERTH_OK
+                           : error_set(error, found->status, "%s", found->message),
+                       error);
 }
 
 // Texts, and how they become embeddings.
 struct request {
     struct texts_args texts;
-    size_t group; // as in encoder.h
+    size_t group, before; // as in encoder.h
     struct berth_embedding how;
 };
 
@@ -215,7 +232,8 @@ static enum berth_status embed(const struct berth_encoder *encoder, const struct
     struct pass pass = {.size = berth_encoder_size(encoder),
                         .how = request->how,
                         .embeddings = embeddings,
-                        .statuses = request->texts.statuses};
+                        .statuses = request->texts.statuses,
+                        .before = request->before};
     enum berth_status status =
         comm_settle(inference->predictor.comm,
                     texts_prepare(&pass.texts, inference, &request->texts, error), error);
@@ -229,6 +247,9 @@ static enum berth_status embed(const struct berth_encoder *encoder, const struct
                                         .take = take,
                                         .context = &pass};
         status = inference_run(inference, args, error);
+    }
+    if (status == BERTH_OK) {
+        status = settle_failure(&pass, inference->predictor.comm, error);
     }
     texts_done(&pass.texts);
     return status;
@@ -248,6 +269,7 @@ enum berth_status encoder_embed(const struct berth_encoder *encoder,
     const struct request request = {
         .texts = {.items = items, .count = texts->count, .prompt = encoder->sentence.prompt},
         .group = texts->group,
+        .before = texts->before,
         .how = texts->how};
     if (status == BERTH_OK) {
         status = embed(encoder, &request, embeddings, error);

@@ -10,7 +10,8 @@
 struct encoder_texts {
     const char *const *texts; // [count]
     size_t count;
-    size_t group; // a batch has texts of one group of so many neighbours; 0: of all
+    size_t before; // texts of the same list that came before these, for messages
+    size_t group;  // a batch has texts of one group of so many neighbours; 0: of all
     struct berth_embedding how;
 };
 
@@ -25,8 +26,8 @@ enum berth_status encoder_compare_ranks(const struct berth_encoder *encoder, con
 // BERTH_USAGE if it is no enum berth_pooling.
 enum berth_status encoder_check_pooling(int pooling, struct berth_error *error);
 
-// As berth_encoder_embed. Called by all ranks with the same texts; the first one gets the
-// embeddings. All get the same status (comm_settle).
+// As berth_encoder_embed: an embedding that is not finite is BERTH_FAILURE. Called by all ranks
+// with the same texts; the first one gets the embeddings. All get the same status (comm_settle).
 enum berth_status encoder_embed(const struct berth_encoder *encoder,
                                 const struct encoder_texts *texts, float *embeddings,
                                 struct berth_error *error);

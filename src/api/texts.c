@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/texts.h"
 
+#include "core/finite.h"
 #include "core/memory.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 // --- which texts --------------------------------------------------------------------------------
 
 // Sets the status of every text; returns the number of valid ones, which `places` lists.
-static size_t list_valid(const struct texts_args *args, size_t *places) {
+static size_t list_valid(const struct texts_args *args, const struct model_files *files,
+                         size_t *places) {
     size_t valid = 0;
     for (size_t i = 0; i < args->count; i++) {
         struct berth_error *error = NULL;
@@ -19,6 +22,11 @@ static size_t list_valid(const struct texts_args *args, size_t *places) {
         }
         if (args->items[i].text == NULL) {
             (void)error_set(error, BERTH_USAGE, "the text is NULL");
+        } else if (args->items[i].pair != NULL && !model_files_tell_pairs(files)) {
+            (void)error_set(error, BERTH_USAGE,
+                            "the text has a second one, which the model's type_vocab_size %" PRId64
+                            " cannot tell from the first; use a model with type_vocab_size 2",
+                            files->shape.type_vocab_size);
         } else {
             places[valid++] = i;
         }
@@ -26,8 +34,8 @@ static size_t list_valid(const struct texts_args *args, size_t *places) {
     return valid;
 }
 
-static enum berth_status make_dataset(struct texts *texts, const struct texts_args *args,
-                                      struct berth_error *error) {
+static enum berth_status make_dataset(struct texts *texts, const struct model_files *files,
+                                      const struct texts_args *args, struct berth_error *error) {
     struct pair_example *examples = memory_array_zeroed(args->count, sizeof *examples);
     texts->dataset.examples = examples;
     texts->dataset.name = "the texts";
@@ -35,7 +43,7 @@ static enum berth_status make_dataset(struct texts *texts, const struct texts_ar
     if (examples == NULL || texts->places == NULL) {
         return error_no_memory(error, args->count * sizeof *examples, "the texts");
     }
-    texts->dataset.count = list_valid(args, texts->places);
+    texts->dataset.count = list_valid(args, files, texts->places);
     for (size_t i = 0; i < texts->dataset.count; i++) {
         const struct berth_text *item = &args->items[texts->places[i]];
         examples[i] = (struct pair_example){.text = item->text,
@@ -61,7 +69,7 @@ static void note_lengths(const struct texts *texts, struct berth_text_status *st
 enum berth_status texts_prepare(struct texts *texts, const struct inference *inference,
                                 const struct texts_args *args, struct berth_error *error) {
     *texts = (struct texts){.places = NULL};
-    TRY(make_dataset(texts, args, error));
+    TRY(make_dataset(texts, &inference->predictor.files, args, error));
     TRY(pairs_put_prompt(&texts->dataset, args->prompt, &texts->prompted, error));
     TRY(pair_features_build(
         &texts->dataset, inference->predictor.files.tokenizer, inference->config.max_seq_length,
@@ -85,13 +93,12 @@ struct packer_source texts_source(const struct texts *texts) {
 }
 
 int texts_check_finite(struct berth_text_status *status, const float *numbers, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        if (!isfinite(numbers[i])) {
-            (void)error_set(&status->error, BERTH_FAILURE,
-                            "number %zu of %zu of the result is not finite (%g)", i + 1, count,
-                            (double)numbers[i]);
-            return 0;
-        }
+    const size_t finite = (size_t)finite_count(numbers, (int64_t)count);
+    if (finite < count) {
+        (void)error_set(&status->error, BERTH_FAILURE,
+                        "number %zu of %zu of the result is not finite (%g); the model's weights "
+                        "are damaged or its training diverged",
+                        finite + 1, count, (double)numbers[finite]);
     }
-    return 1;
+    return finite == count;
 }

@@ -427,8 +427,8 @@ struct device {
     void (*drop_rows)(struct device *dev, struct mat y, struct mat x, struct dropout dropout,
                       const struct batch *batch);
     // losses[i] = -log softmax(logits[i])[labels[i]] for i in [0, count);
-    // hits[i] = 1 where the label is the first of the largest logits of its row, else 0; NULL: not
-    // wanted.
+    // hits[i] = 1 where the label is the first of the largest logits of its row and none of them is
+    // NaN, else 0; NULL: not wanted.
     // dlogits = scale * d(sum of losses) / d(logits); empty: losses only. logits [C, K] f32, C >=
     // count; dlogits [C, K] f32, where it may be the memory of the logits, or in the compute dtype.
     // A label outside [0, K) is ignored (loss and gradient 0, no hit). labels NULL: that of row i

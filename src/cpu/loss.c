@@ -76,14 +76,15 @@ static void zero_rows(struct mat m, int64_t first) {
     }
 }
 
-// Whether no column has a larger logit than the label's, and none before it an equal one.
+// Whether the label's logit is larger than those of all columns before it, and at least as large as
+// those after it; with a logit that is NaN it is not.
 static unsigned char is_hit(struct mat logits, int64_t row, int32_t label) {
     const float *x = mat_rows(logits, row, 1).data;
     if (label < 0 || label >= logits.cols) {
         return 0;
     }
     for (int64_t i = 0; i < logits.cols; i++) {
-        if (x[i] > x[label] || (x[i] == x[label] && i < label)) {
+        if (!(x[label] > x[i] || (x[label] == x[i] && i >= label))) {
             return 0;
         }
     }

@@ -82,12 +82,12 @@ __global__ void __launch_bounds__(LOSS_THREADS, 4)
     const int64_t label = labels != NULL ? labels[row] : row;
     const bool used = label >= 0 && label < logits.cols;
     const float wanted = used ? number_at(logits, row, label) : 0.0f;
-    float most = -INFINITY, before = 0.0f; // columns that are chosen before the label
+    float most = -INFINITY, before = 0.0f; // columns that are chosen before the label, or are NaN
     double sum = 0.0;
     for (int64_t i = threadIdx.x; used && i < logits.cols; i += LOSS_THREADS) {
         const float x = number_at(logits, row, i);
         most = fmaxf(most, x);
-        before += x > wanted || (x == wanted && i < label) ? 1.0f : 0.0f;
+        before += wanted > x || (wanted == x && i >= label) ? 0.0f : 1.0f;
     }
     most = block_max<LOSS_THREADS>(most);
     before = block_sum<LOSS_THREADS>(before);

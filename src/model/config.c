@@ -5,7 +5,7 @@
 // Face's reader.
 //
 // Leaves out: relative positions, decoders and cross attention, activations with parameters of
-// their own (prelu, xielu).
+// their own (prelu, xielu), sqrtsoftplus.
 #include "model/config.h"
 
 #include "core/memory.h"
@@ -13,6 +13,7 @@
 #include "model/architectures.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define CONFIG_FILE_LIMIT ((size_t)16 << 20)
@@ -161,6 +162,20 @@ static enum berth_status read_reals(const json *object, const char *path,
     return BERTH_OK;
 }
 
+static enum berth_status refuse_activation(const char *path, const char *name,
+                                           struct berth_error *error) {
+    char known[512] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < LENGTH(activation_rows) && used < sizeof known; i++) {
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
+                                 activation_rows[i].name);
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "%s: key \"hidden_act\": expected one of %s; found \"%s\"; use a model with "
+                     "one of these functions",
+                     path, known, name);
+}
+
 static enum berth_status read_activation(const json *object, const char *path,
                                          struct bert_config *config, struct berth_error *error) {
     const char *name = activation_rows[0].name;
@@ -171,10 +186,7 @@ static enum berth_status read_activation(const json *object, const char *path,
             return BERTH_OK;
         }
     }
-    return error_set(error, BERTH_CONFIG,
-                     "%s: key \"hidden_act\": expected gelu, relu, silu, tanh or another of "
-                     "transformers' functions of one number, found \"%s\"",
-                     path, name);
+    return refuse_activation(path, name, error);
 }
 
 #define LABELS_LIMIT (1 << 20)

@@ -342,6 +342,52 @@ static void an_encoder_opens_with_any_optimizer(void **state) {
     berth_encoder_close(encoder);
 }
 
+// Token types are rows of a table: a model with one row must not read a second one.
+static void a_model_of_one_token_type_takes_single_texts(void **state) {
+    static const struct berth_text texts[] = {{"hello", NULL}, {"hello", "world"}};
+    struct berth_config config;
+    struct berth_classifier *classifier;
+    struct berth_encoder *encoder;
+    struct berth_text_status statuses[2];
+    struct berth_error error;
+    float numbers[2 * 8];
+    char single[96], own_config[96];
+    snprintf(single, sizeof single, "%s/single", folder);
+    snprintf(own_config, sizeof own_config, "%s/single.json", folder);
+    write_text(
+        own_config,
+        "{\"vocab_size\": 9, \"hidden_size\": 8, \"num_hidden_layers\": 1, "
+        "\"num_attention_heads\": 2, \"intermediate_size\": 16, "
+        "\"max_position_embeddings\": 16, \"type_vocab_size\": 1, \"model_type\": \"bert\"}");
+    assert_int_equal(berth_init_model(own_config, single, 3, &error), BERTH_OK);
+    berth_config_init(&config);
+    config.model_name_or_path = single;
+    config.vocab_file = vocab;
+    config.max_seq_length = 16;
+    for (int encodes = 0; encodes < 2; encodes++) {
+        if (encodes) {
+            assert_int_equal(berth_encoder_open(&config, (struct berth_log){0}, &encoder, &error),
+                             BERTH_OK);
+            assert_int_equal(berth_encoder_embed_many(encoder, texts, 2,
+                                                      berth_encoder_usual(encoder), numbers,
+                                                      statuses, &error),
+                             BERTH_OK);
+            berth_encoder_close(encoder);
+        } else {
+            assert_int_equal(
+                berth_classifier_open(&config, (struct berth_log){0}, &classifier, &error),
+                BERTH_OK);
+            assert_int_equal(berth_classifier_classify(classifier, texts, 2, BERTH_SCORE_USUAL,
+                                                       numbers, statuses, &error),
+                             BERTH_OK);
+            berth_classifier_close(classifier);
+        }
+        assert_int_equal(statuses[0].error.status, BERTH_OK);
+        assert_int_equal(statuses[1].error.status, BERTH_USAGE);
+        assert_non_null(strstr(statuses[1].error.message, "type_vocab_size 1"));
+    }
+}
+
 static void settings_filled_by_hand_are_checked(void **state) {
     struct berth_config config;
     struct berth_tokenizer *tokenizer;
@@ -472,6 +518,7 @@ int main(void) {
         cmocka_unit_test(missing_paths_and_jobs_are_named),
         cmocka_unit_test(what_nobody_wants_is_not_given),
         cmocka_unit_test(an_encoder_opens_with_any_optimizer),
+        cmocka_unit_test(a_model_of_one_token_type_takes_single_texts),
         cmocka_unit_test(settings_filled_by_hand_are_checked),
         cmocka_unit_test(settings_made_by_the_library_own_their_texts),
         cmocka_unit_test(every_allocation_may_fail),

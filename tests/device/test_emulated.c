@@ -2,6 +2,7 @@
 // The GPU's kernels, run by the emulation: every operation against double loops, its gradients
 // against finite differences, and the same bits whichever threads of a block go first.
 #include "core/harness.h"
+#include "nan_hits.h"
 #include "op_walk.h"
 
 #include <pthread.h>
@@ -66,6 +67,12 @@ static void operations(void **state) {
 
 static void operations_on_wide_rows(void **state) {
     walk(wide_shapes, COUNT(wide_shapes));
+}
+
+static void nan_is_no_hit(void **state) {
+    struct device *dev = open_emulated();
+    nan_hits_check(dev);
+    dev->close(dev);
 }
 
 static void attention(void **state) {
@@ -483,6 +490,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(operations),
         cmocka_unit_test(operations_on_wide_rows),
         cmocka_unit_test(operations_have_their_gradients),
+        cmocka_unit_test(nan_is_no_hit),
         cmocka_unit_test(attention),
         cmocka_unit_test(graphs),
         cmocka_unit_test(scratch_is_reserved),

@@ -4,6 +4,7 @@
 // device.
 #include "core/harness.h"
 #include "guarded_device.h"
+#include "nan_hits.h"
 #include "op_walk.h"
 #include "reference_activations.h"
 
@@ -143,6 +144,15 @@ static void the_sum_alone_gives_the_same_bits(void **state) {
     dev->close(dev);
 }
 
+static void nan_is_no_hit(void **state) {
+    struct device *dev = open_device(device_cpu_open, *state, 2);
+    if (dev == NULL) {
+        skip();
+    }
+    nan_hits_check(dev);
+    dev->close(dev);
+}
+
 // --- gradients ----------------------------------------------------------------------------------
 
 static void gradients(int exact) {
@@ -186,6 +196,7 @@ static void every_operation_has_a_row(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         EACH_INSTRUCTION_SET(against_reference),
+        EACH_INSTRUCTION_SET(nan_is_no_hit),
         cmocka_unit_test(the_sum_alone_gives_the_same_bits),
         cmocka_unit_test(gradients_of_references),
         cmocka_unit_test(gradients_of_the_device),

@@ -95,8 +95,10 @@ static void test_refused_values(void **state) {
         {"{" MINIMAL ", \"layer_norm_eps\": 0}", BERTH_CONFIG, "\"layer_norm_eps\""},
         {"{" MINIMAL ", \"initializer_range\": -1}", BERTH_CONFIG, "\"initializer_range\""},
         {"{" MINIMAL ", \"hidden_act\": \"prelu\"}", BERTH_CONFIG,
-         "\"hidden_act\": expected gelu, relu, silu, tanh or another of transformers' functions of "
-         "one number, found \"prelu\""},
+         "\"hidden_act\": expected one of gelu, gelu_python, gelu_new, gelu_pytorch_tanh, "
+         "gelu_python_tanh, gelu_fast, gelu_accurate, gelu_10, quick_gelu, relu, relu2, relu6, "
+         "leaky_relu, silu, swish, hardswish, mish, tanh, sigmoid, laplace, linear; found "
+         "\"prelu\"; use a model with one of these functions"},
         {"{" MINIMAL ", \"hidden_act\": 1}", BERTH_CONFIG, "expected a string"},
         {"{" MINIMAL ", \"position_embedding_type\": \"relative_key\"}", BERTH_CONFIG,
          "\"position_embedding_type\": expected \"absolute\", found \"relative_key\""},

@@ -256,7 +256,7 @@ static void test_weights_of_parts(void **state) {
 
 static void load(struct state *state, uint64_t seed) {
     struct state_loader loader;
-    assert_int_equal(state_loader_init(&loader, state, NULL), BERTH_OK);
+    assert_int_equal(state_loader_init(&loader, state, "a model", NULL), BERTH_OK);
     const struct param_sink sink = state_loader_sink(&loader);
     assert_int_equal(param_initialise_into(&table, &shape, seed, &sink, NULL), BERTH_OK);
     state_loader_done(&loader);

@@ -123,6 +123,7 @@ static void test_virtual_ranks_give_the_same_bytes(void **state) {
             setting.stage = layout % 3;
             parts = outcome_of(&setting);
             assert_same_outcome(&parts, &whole);
+            assert_memory_equal(parts.losses, whole.losses, sizeof whole.losses);
             outcome_done(&parts);
         }
         // What must differ: fewer parts add in another order.

@@ -2,6 +2,7 @@
 #include "train/checkpoint/state_file.h"
 
 #include "core/file.h"
+#include "core/finite.h"
 #include "core/memory.h"
 #include "format/safetensors/safetensors.h"
 #include "model/folder.h"
@@ -94,11 +95,28 @@ struct moving {
     const struct moments_source *source; // read from it instead of `file`; NULL: from `file`
 };
 
+// No file gets weights of a run that has diverged: nothing could be done with them.
+static enum berth_status check_finite(const struct tensor_entry *entry, int64_t first,
+                                      int64_t count, const float *values,
+                                      struct berth_error *error) {
+    const int64_t finite = finite_count(values, count);
+    return finite == count
+               ? BERTH_OK
+               : error_set(error, BERTH_FAILURE,
+                           "number %" PRId64 " of the weight %s is not finite (%g): the training "
+                           "diverged; go on from an earlier checkpoint, or start over, with a "
+                           "lower learning_rate",
+                           first + finite + 1, entry->name, (double)values[finite]);
+}
+
 static enum berth_status fill_piece(struct moving *moving, const struct tensor_entry *entry,
                                     int64_t first, int64_t count, float *values,
                                     struct berth_error *error) {
     const uint64_t offset =
         moving->file.data_begin + entry->begin + (uint64_t)first * sizeof *values;
+    if (moving->kind == STATE_FILE_WEIGHTS) {
+        TRY(check_finite(entry, first, count, values, error));
+    }
     return file_ranges_put(&moving->ranges, offset, values, (size_t)count * sizeof *values, error);
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/engine/blame.h"
 
+#include "core/finite.h"
 #include "core/memory.h"
 #include "train/engine/update_cut.h"
 
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,10 +15,8 @@ static int is_finite(const struct state *state, const float *values, const struc
     for (size_t i = 0; i < state->own.count; i++) {
         const struct partition_span own =
             partition_part(&state->own, i, param->offset, param->rows * param->cols);
-        for (int64_t k = own.first; k < own.first + own.count; k++) {
-            if (!isfinite(values[k])) {
-                return 0;
-            }
+        if (finite_count(values + own.first, own.count) < own.count) {
+            return 0;
         }
     }
     return 1;

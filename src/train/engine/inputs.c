@@ -202,19 +202,24 @@ struct length_limits model_files_limits(const struct model_files *files, int64_t
                                   .source = source};
 }
 
-// Of the heads, these read two texts at once.
+int model_files_tell_pairs(const struct model_files *files) {
+    return files->shape.type_vocab_size >= 2;
+}
+
+// Of the heads, these always read two texts at once.
 static int reads_pairs(enum param_head head) {
-    return head == PARAM_HEAD_SPAN || head == PARAM_HEAD_CLASS || head == PARAM_HEAD_PRETRAINING;
+    return head == PARAM_HEAD_SPAN || head == PARAM_HEAD_PRETRAINING;
 }
 
 static enum berth_status check_types(const struct model_files *files, const char *folder,
                                      struct berth_error *error) {
-    if (files->shape.type_vocab_size < 2 && reads_pairs(files->table.head)) {
-        return error_set(
-            error, BERTH_CONFIG,
-            "%s: type_vocab_size %" PRId64
-            " in its configuration cannot distinguish question and context; expected at least 2",
-            folder, files->shape.type_vocab_size);
+    if (!model_files_tell_pairs(files) && reads_pairs(files->table.head)) {
+        return error_set(error, BERTH_CONFIG,
+                         "%s: type_vocab_size %" PRId64
+                         " in its configuration cannot tell the second text of a pair, which %s "
+                         "reads, from the first; use a model with type_vocab_size 2",
+                         folder, files->shape.type_vocab_size,
+                         param_head_row(files->table.head)->title);
     }
     return BERTH_OK;
 }
@@ -456,7 +461,7 @@ enum berth_status model_files_load(const struct model_files *files, const char *
                                    struct berth_error *error) {
     struct folder_report report = {0};
     struct state_loader loader;
-    enum berth_status status = state_loader_init(&loader, state, error);
+    enum berth_status status = state_loader_init(&loader, state, folder, error);
     if (status == BERTH_OK) {
         const struct param_sink sink = state_loader_sink(&loader);
         status = folder_read_weights_into(folder, &files->shape, &files->table, seed, &sink,
@@ -482,7 +487,7 @@ enum berth_status model_files_initialise(const struct model_files *files,
                                          const struct berth_config *config, struct state *state,
                                          struct berth_error *error) {
     struct state_loader loader;
-    enum berth_status status = state_loader_init(&loader, state, error);
+    enum berth_status status = state_loader_init(&loader, state, "the initial weights", error);
     if (status == BERTH_OK) {
         const struct param_sink sink = state_loader_sink(&loader);
         status = param_initialise_into(&files->table, &files->shape, (uint64_t)config->seed, &sink,

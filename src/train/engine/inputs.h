@@ -40,6 +40,9 @@ enum berth_status model_files_open_new(struct model_files *files, struct berth_c
                                        struct berth_error *error);
 void model_files_done(struct model_files *files);
 
+// Whether the model can tell the second text of a pair from the first, by token types.
+int model_files_tell_pairs(const struct model_files *files);
+
 // Overrides keys of the model's config.json (id2label, ...), and rebuilds the table.
 enum berth_status model_files_merge(struct model_files *files, const struct json_t *object,
                                     struct berth_error *error);

@@ -80,6 +80,32 @@ static enum berth_status take_levels(struct updater *updater, struct berth_error
     return status;
 }
 
+static size_t earlier_loss_bytes(const struct updater *updater) {
+    return (size_t)(updater->own_parts - 1) * ENGINE_LOSSES * sizeof(double);
+}
+
+static enum berth_status take_losses(struct updater *updater, struct berth_error *error) {
+    struct device *device = updater->engine->state->device;
+    const size_t bytes = earlier_loss_bytes(updater);
+    updater->part_losses =
+        memory_array((size_t)updater->own_parts * ENGINE_LOSSES, sizeof *updater->part_losses);
+    if (updater->part_losses == NULL) {
+        return error_no_memory(error, bytes, "the losses of an update's parts");
+    }
+    updater->earlier_losses = bytes > 0 ? device->memory_new(device, bytes) : NULL;
+    return bytes == 0 || updater->earlier_losses != NULL
+               ? BERTH_OK
+               : device_no_memory(device, bytes, "the losses of an update's parts", error);
+}
+
+static void drop_losses(struct updater *updater) {
+    struct device *device = updater->engine->state->device;
+    if (updater->earlier_losses != NULL) {
+        device->memory_free(device, updater->earlier_losses, earlier_loss_bytes(updater));
+    }
+    memory_free(updater->part_losses);
+}
+
 static size_t class_bytes(const struct engine *engine) {
     return (size_t)engine->model.config->num_labels * sizeof(float);
 }
@@ -139,6 +165,7 @@ enum berth_status updater_init(struct updater *updater, struct engine *engine,
                                "counts of an update");
     }
     TRY(take_levels(updater, error));
+    TRY(take_losses(updater, error));
     TRY(take_class_rule(updater, error));
     engine->model.frozen = rules->optimizer.frozen;
     TRY(replica_check_init(&updater->check, rules->check_every, &updater->all_reduce, error));
@@ -169,6 +196,7 @@ void updater_done(struct updater *updater) {
     }
     memory_free(updater->levels);
     drop_class_rule(updater);
+    drop_losses(updater);
     memory_free(updater->counts);
     updater->engine->model.source = (struct bert_source){0};
     *updater = (struct updater){0};
@@ -227,16 +255,19 @@ static void forward(const struct update_cut *cut, const struct batch *batch) {
     end_graph(cut, begun);
 }
 
-static void add_losses(struct engine *engine, const struct micro *micro) {
+// To the losses of part `part` of this rank's.
+static void add_losses(const struct updater *updater, int part, const struct micro *micro) {
+    struct engine *engine = updater->engine;
     struct device *device = engine->state->device;
     const struct batch *batch = &engine->packer.batch;
-    device->add_losses(device, &engine->sums->losses[ENGINE_SEQUENCE_LOSS],
-                       bert_losses(engine->training), batch->sequence_count,
-                       micro->sequence_weight);
+    double *sums = part + 1 < updater->own_parts
+                       ? updater->earlier_losses + (size_t)part * ENGINE_LOSSES
+                       : engine->sums->losses;
+    device->add_losses(device, sums + ENGINE_SEQUENCE_LOSS, bert_losses(engine->training),
+                       batch->sequence_count, micro->sequence_weight);
     if (batch->masked_count > 0) {
-        device->add_losses(device, &engine->sums->losses[ENGINE_MASKED_LOSS],
-                           bert_masked_losses(engine->training), batch->masked_count,
-                           micro->masked_weight);
+        device->add_losses(device, sums + ENGINE_MASKED_LOSS, bert_masked_losses(engine->training),
+                           batch->masked_count, micro->masked_weight);
     }
 }
 
@@ -326,6 +357,7 @@ static int reduces_each(const struct updater *updater) {
 
 // One part on its way.
 struct part {
+    int index;        // among this rank's
     size_t end;       // in the division
     size_t announces; // times that its gradient is added over the ranks; 0: a later part's is
     size_t announced; // of these
@@ -334,7 +366,10 @@ struct part {
 static struct part part_of(const struct update_cut *cut, int index) {
     const struct updater *updater = cut->updater;
     const int is_last = index + 1 == updater->own_parts;
-    return (struct part){.announces = !is_last ? 0 : reduces_each(updater) ? cut->most_micro : 1};
+    return (struct part){.index = index,
+                         .announces = !is_last                ? 0
+                                      : reduces_each(updater) ? cut->most_micro
+                                                              : 1};
 }
 
 static void run_micro(const struct update_cut *cut, const struct micro *micro, struct part *part,
@@ -357,7 +392,7 @@ static void run_micro(const struct update_cut *cut, const struct micro *micro, s
                   (float)(micro->sequence_weight * loss_scale_of(cut->args)),
                   announces ? &sink : NULL);
     part->announced += (size_t)announces;
-    add_losses(engine, micro);
+    add_losses(cut->updater, part->index, micro);
     end_graph(cut, begun);
     device->mark(device, DEVICE_PHASE_OTHER);
     result->tokens += batch->token_count;
@@ -398,6 +433,9 @@ static int run_backward(const struct update_cut *cut, struct update_result *resu
     struct device *device = cut->engine->state->device;
     updater->announced = 0;
     device->zero(device, cut->engine->sums, sizeof *cut->engine->sums);
+    if (updater->earlier_losses != NULL) {
+        device->zero(device, updater->earlier_losses, earlier_loss_bytes(updater));
+    }
     for (int i = 0; i < updater->own_parts; i++) {
         if (!run_part(cut, i, result)) {
             return 0;
@@ -412,6 +450,34 @@ static int run_backward(const struct update_cut *cut, struct update_result *resu
 
 // --- waiting and the step ------------------------------------------------------------------------
 
+// The sum of values[0], values[ENGINE_LOSSES], ... of `parts` parts, in the tree that ranks add in
+// (comm/calls.h): the first 2^k of them, and the rest.
+static double sum_of_parts(const double *values, int parts) {
+    int first = 1;
+    while (2 * first < parts) {
+        first *= 2;
+    }
+    return parts == 1 ? *values
+                      : sum_of_parts(values, first) +
+                            sum_of_parts(values + (size_t)first * ENGINE_LOSSES, parts - first);
+}
+
+// Adds this rank's parts, so that the sum over the ranks does not depend on how many parts each
+// rank has.
+static void sum_losses(const struct updater *updater, const struct engine_sums *last,
+                       double sums[ENGINE_LOSSES]) {
+    struct device *device = updater->engine->state->device;
+    double *parts = updater->part_losses;
+    const size_t earlier = earlier_loss_bytes(updater);
+    if (earlier > 0) {
+        device->download(device, parts, updater->earlier_losses, earlier);
+    }
+    memcpy((char *)parts + earlier, last->losses, sizeof last->losses);
+    for (int i = 0; i < ENGINE_LOSSES; i++) {
+        sums[i] = sum_of_parts(parts + i, updater->own_parts);
+    }
+}
+
 // The only place where an update waits for the device and for the other ranks.
 static enum berth_status ask(const struct update_cut *cut, struct update_result *result,
                              struct berth_error *error) {
@@ -425,7 +491,7 @@ static enum berth_status ask(const struct update_cut *cut, struct update_result 
     struct engine_sums own;
     optimizer_norm(&cut->updater->plan, 1 / loss_scale_of(cut->args));
     device->download(device, &own, engine->sums, sizeof own);
-    memcpy(sums, own.losses, sizeof own.losses);
+    sum_losses(cut->updater, &own, sums);
     const enum berth_status status = device->status(device, error);
     if (status == BERTH_OK) { // else the others need not come here to learn of it
         comm->sum(comm, sums, SUMS);

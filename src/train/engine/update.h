@@ -60,7 +60,11 @@ struct updater {
     int level_count;
     size_t announced, before; // ranges whose gradients were announced, and the last of them
     float *class_weights;     // [num_labels] in device memory; NULL: none
-    float **levels;           // [level_count][total] in device memory: sums of 1, 2, 4, ... parts
+    // [own_parts - 1][ENGINE_LOSSES] in device memory: the losses of all parts of this rank but the
+    // last, whose are in engine->sums; NULL: there is one part.
+    double *earlier_losses;
+    double *part_losses; // [own_parts][ENGINE_LOSSES] on the host
+    float **levels;      // [level_count][total] in device memory: sums of 1, 2, 4, ... parts
 };
 
 // Bytes of device memory for the sums of parts, of a rank with so many.

@@ -100,7 +100,7 @@ static void report_saved(struct run *run, int64_t step) {
 }
 
 // What on_save_error says to an error of saving `step`; not to one of other ranks or of the state
-// itself.
+// itself, as of weights that are not finite.
 static enum berth_status judge(const struct run *run, int64_t step, enum berth_status status,
                                const struct berth_error *own, struct berth_error *error) {
     if (status == BERTH_OK) {
@@ -112,12 +112,13 @@ static enum berth_status judge(const struct run *run, int64_t step, enum berth_s
     }
     const char *outcome =
         run->saved_step == step ? "saved, but an older one could not be removed" : "not saved";
-    if (goes_on_after_save_error(run->loop)) {
+    const int is_finite = status != BERTH_FAILURE;
+    if (is_finite && goes_on_after_save_error(run->loop)) {
         log_warning(run->loop->log, "checkpoint of step %" PRId64 " %s: %s", step, outcome,
                     own->message);
         return BERTH_OK;
     }
-    return error_set(error, status == BERTH_NO_MEMORY ? status : BERTH_IO,
+    return error_set(error, status == BERTH_NO_MEMORY || !is_finite ? status : BERTH_IO,
                      "checkpoint of step %" PRId64 " %s: %s", step, outcome, own->message);
 }
 

@@ -25,8 +25,9 @@ void loop_report_spike(const struct run *run, const struct update_result *update
         log_real("loss_mean", limits->loss / factor),
         log_real("grad_norm", update->grad_norm),
         log_real("grad_norm_mean", limits->grad_norm / factor),
-        log_integer("data_update", progress_data_step(progress, run->loop->batching,
-                                                      loop_own_step(run->loop, progress->step)))};
+        log_integer("data_update",
+                    1 + progress_data_step(progress, run->loop->batching,
+                                           loop_own_step(run->loop, progress->step)))};
     char text[256];
     number_format(
         text, sizeof text, "update %" PRId64 " is a spike: %s %.4g, %.3g times the mean, %.4g; %s",

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/optimizer/state.h"
 
+#include "core/finite.h"
 #include "core/memory.h"
 #include "format/checksum/digest.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 struct state_bytes state_measure(const struct param_table *table, enum dtype compute,
@@ -272,8 +274,8 @@ size_t state_loader_bytes(const struct state *state) {
 }
 
 enum berth_status state_loader_init(struct state_loader *loader, struct state *state,
-                                    struct berth_error *error) {
-    *loader = (struct state_loader){.state = state};
+                                    const char *source, struct berth_error *error) {
+    *loader = (struct state_loader){.state = state, .source = source};
     loader->bytes = state->device->is_host ? 0 : state_loader_bytes(state);
     state->digest[0] = '\0';
     if (loader->bytes > 0) {
@@ -307,11 +309,26 @@ static float *begin_param(void *context, const struct param *param) {
     return loader->staging != NULL ? loader->staging : loader->state->master + param->offset;
 }
 
+static enum berth_status check_finite(const struct state_loader *loader, const struct param *param,
+                                      const float *values, struct berth_error *error) {
+    const int64_t count = param->rows * param->cols, finite = finite_count(values, count);
+    return finite == count
+               ? BERTH_OK
+               : error_set(error, BERTH_BAD_DATA,
+                           "%s: number %" PRId64 " of the weight %s is not finite (%g): the file "
+                           "is damaged, or the training that wrote it diverged; use another model "
+                           "or an earlier checkpoint",
+                           loader->source, finite + 1, param->name, (double)values[finite]);
+}
+
 static enum berth_status end_param(void *context, const struct param *param, float *values,
                                    struct berth_error *error) {
     const struct state_loader *loader = context;
     struct state *state = loader->state;
     const int64_t count = param->rows * param->cols;
+    if (state->gradients != NULL) {
+        TRY(check_finite(loader, param, values, error));
+    }
     if (loader->staging != NULL) {
         state->device->upload(state->device, state->master + param->offset, values,
                               bytes_of(param));

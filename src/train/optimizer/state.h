@@ -104,6 +104,7 @@ void state_set_weights(struct state *state, const float *host);
 // weights this rank keeps what it reads, so memory for one parameter is enough beside those.
 struct state_loader {
     struct state *state;
+    const char *source; // of the weights, for messages; borrowed
     float *staging; // [bytes / 4] on the host, of the largest parameter; NULL: the device's memory
                     // is the host's
     size_t bytes;
@@ -112,8 +113,9 @@ struct state_loader {
 // loaded.
 size_t state_loader_bytes(const struct state *state);
 // state_loader_done frees, also after a failure. The sink borrows the loader, which must not move.
+// For training it refuses a weight that is not finite (BERTH_BAD_DATA), because no update mends it.
 enum berth_status state_loader_init(struct state_loader *loader, struct state *state,
-                                    struct berth_error *error);
+                                    const char *source, struct berth_error *error);
 struct param_sink state_loader_sink(struct state_loader *loader);
 // Called once all parameters are loaded. The weights of inference become those of int8, or packed.
 enum berth_status state_loader_finish(struct state_loader *loader, const struct bert_config *config,

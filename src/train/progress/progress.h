@@ -51,7 +51,8 @@ enum berth_status progress_init(struct progress *progress, struct berth_error *e
 void progress_done(struct progress *progress);
 
 // The update of the phase whose data the update after `updates` of the phase has: the same one
-// unless data was left out. At the end of the data it goes on with that of the beginning.
+// unless data was left out. After the data of the last update comes that of the first, so that the
+// run needs no data that the plan has not seen.
 int64_t progress_data_step(const struct progress *progress, const struct batching *batching,
                            int64_t updates);
 

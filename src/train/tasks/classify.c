@@ -13,6 +13,7 @@
 #include "core/options.h"
 #include "train/machine/machine.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 // --- settings -----------------------------------------------------------------------------------
@@ -178,6 +179,18 @@ static enum berth_status settings_of(const struct classify *own, const struct cl
     return table_format_of(part->path, &settings->table.format, error);
 }
 
+static enum berth_status check_types(const struct classify *own, const struct pair_dataset *dataset,
+                                     const struct model_files *files, struct berth_error *error) {
+    if (dataset->text_pair_column == NULL || model_files_tell_pairs(files)) {
+        return BERTH_OK;
+    }
+    return error_set(error, BERTH_CONFIG,
+                     "%s: column %s has second texts, and the model's type_vocab_size %" PRId64
+                     " cannot tell them from the first; use a model with type_vocab_size 2%s",
+                     dataset->name, dataset->text_pair_column, files->shape.type_vocab_size,
+                     own->task == NULL ? ", or --text_column without --text_pair_column" : "");
+}
+
 static enum berth_status read_part(const struct classify *own, struct classify_part *part,
                                    const struct task_open *args, struct berth_error *error) {
     struct pair_settings settings;
@@ -186,6 +199,7 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     TRY(settings_of(own, part, args, &settings, error));
     settings.has_class_minus_one = class_names_has(&own->names, "-1");
     TRY(pairs_read(part->path, &settings, &part->dataset, error));
+    TRY(check_types(own, &part->dataset, args->files, error));
     if (part->dataset.left_out > 0) {
         log_warning(args->log,
                     "%s: %zu rows with a different number of fields are left out (first: line %zu)",

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/finite.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PIECE ((int64_t)4096)
+#define EXPONENT INT32_C(0x7F800000) // bits that are all set in an infinity and in NaN
+
+// Without an end before the last number, so that the compiler can use vectors.
+static int is_finite(const float *numbers, int64_t count) {
+    int32_t most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t bits;
+        memcpy(&bits, &numbers[i], sizeof bits);
+        bits &= EXPONENT;
+        most = bits > most ? bits : most;
+    }
+    return most < EXPONENT;
+}
+
+int64_t finite_count(const float *numbers, int64_t count) {
+    int64_t first = 0;
+    while (count - first > PIECE && is_finite(numbers + first, PIECE)) {
+        first += PIECE;
+    }
+    while (first < count && isfinite(numbers[first])) {
+        first++;
+    }
+    return first;
+}

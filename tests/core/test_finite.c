@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first number that is not finite, at every place of arrays that have and do not have whole
+// pieces.
+#include "core/finite.h"
+#include "core/harness.h"
+
+#include <float.h>
+#include <math.h>
+
+enum { MOST = 2 * 4096 + 3 };
+
+static void test_every_place(void **state) {
+    static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY};
+    static float numbers[MOST];
+    for (int i = 0; i < MOST; i++) {
+        numbers[i] = i % 2 == 0 ? FLT_MAX : -FLT_TRUE_MIN;
+    }
+    for (int count = 0; count <= MOST; count += count < 3 || count > 4093 ? 1 : 4090) {
+        assert_int_equal(finite_count(numbers, count), count);
+    }
+    for (int i = 0; i < MOST; i++) {
+        const float before = numbers[i];
+        numbers[i] = bad[i % 4];
+        assert_int_equal(finite_count(numbers, MOST), i);
+        assert_int_equal(finite_count(numbers, i), i); // reads no further
+        numbers[MOST - 1] = i < MOST - 1 ? NAN : numbers[i];
+        assert_int_equal(finite_count(numbers, MOST), i);
+        numbers[MOST - 1] = FLT_MAX;
+        numbers[i] = before;
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_place)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
