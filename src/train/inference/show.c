@@ -166,8 +166,7 @@ static enum berth_status answer(const struct show_args *args, struct show *show,
                                .context = &show->logits};
     struct infer_result timing;
     TRY(infer_run(&show->predictor.engine, &infer, &timing, error));
-    struct squad_answer_options options = squad_input_answer_options(config);
-    options.all_spans = 1;
+    const struct squad_answer_options options = squad_input_answer_options(config);
     const struct squad_outcome outcome = {.dataset = &show->part,
                                           .set = &show->features,
                                           .logits = show->logits.values,
