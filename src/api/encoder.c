@@ -208,17 +208,6 @@ static void take(void *context, size_t index, const float *embedding, int64_t co
     }
 }
 
-// The first rank takes the embeddings, so it alone knows.
-static enum berth_status settle_failure(const struct pass *pass, struct comm *comm,
-                                        struct berth_error *error) {
-    const struct berth_error *found = &pass->failure;
-    return comm_settle(comm,
-                       found->status == BERTH_OK
-                           ? BERTH_OK
-                           : error_set(error, found->status, "%s", found->message),
-                       error);
-}
-
 // Texts, and how they become embeddings.
 struct request {
     struct texts_args texts;
@@ -249,7 +238,8 @@ static enum berth_status embed(const struct berth_encoder *encoder, const struct
         status = inference_run(inference, args, error);
     }
     if (status == BERTH_OK) {
-        status = settle_failure(&pass, inference->predictor.comm, error);
+        // The first rank takes the embeddings, so it alone knows.
+        status = comm_settle(inference->predictor.comm, error_copy(error, &pass.failure), error);
     }
     texts_done(&pass.texts);
     return status;

@@ -481,7 +481,8 @@ static enum berth_status check_stages(const struct job *job, struct berth_error 
         }
     }
     const struct instance_options options = instance_stage_of(job).options;
-    return job->wanted[PACK] ? pack_stage_check(&options, error) : BERTH_OK;
+    const int packs_new = job->wanted[PACK] && job->wanted[INSTANCES];
+    return packs_new ? pack_stage_check(&options, error) : BERTH_OK;
 }
 
 // All that a rank does alone.

@@ -307,7 +307,7 @@ struct device {
     void (*download)(struct device *dev, void *to_host, const void *from, size_t bytes);
     // For exchanges of what the device computes; NULL where is_host. Memory of the host that the
     // device copies to and from while it computes; NULL when out of memory. An upload from it may
-    // read it until the next fetch_wait returns, or any other call that waits.
+    // read it until the wait for a fetch that was begun after it, or any call that waits for all.
     void *(*pinned_new)(struct device *dev, size_t bytes);
     void (*pinned_free)(struct device *dev, void *block, size_t bytes);
     // Begins to copy `from`, as all earlier calls leave it, beside the operations that follow;

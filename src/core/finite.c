@@ -7,7 +7,7 @@
 #define PIECE ((int64_t)4096)
 #define EXPONENT INT32_C(0x7F800000) // bits that are all set in an infinity and in NaN
 
-// Without an end before the last number, so that the compiler can use vectors.
+// No early exit, so that the compiler can vectorize the loop.
 static int is_finite(const float *numbers, int64_t count) {
     int32_t most = 0;
     for (int64_t i = 0; i < count; i++) {

@@ -75,12 +75,12 @@ enum berth_status meeting_work(const struct meeting_rules *rules, void (*work)(v
     pthread_t thread;
     thread_condition_init(&meeting.changed);
     rules->comm->enter(rules->comm, COMM_MEETING, 0);
-    const int has_thread = thread_start(&thread, run_meetings, &meeting) == 0;
-    if (has_thread) {
+    const int failure = thread_start(&thread, run_meetings, &meeting);
+    if (failure == 0) {
         work(rules->context);
     }
     finish(&meeting);
-    if (has_thread) {
+    if (failure == 0) {
         pthread_join(thread, NULL);
     } else {
         run_meetings(&meeting); // the other ranks meet this one, too
@@ -91,5 +91,7 @@ enum berth_status meeting_work(const struct meeting_rules *rules, void (*work)(v
     if (meeting.status != BERTH_OK) {
         return error_set(error, meeting.status, "%s", meeting.error.message);
     }
-    return has_thread ? BERTH_OK : error_no_memory(error, 0, "a thread that meets other processes");
+    return failure == 0 ? BERTH_OK
+                        : error_set_errno(error, BERTH_UNAVAILABLE, failure,
+                                          "cannot start the thread that meets other processes");
 }

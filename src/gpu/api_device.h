@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-// Memory of the GPU that nobody asks for by name: code, which is loaded as a kernel first runs, and
-// graphs. An estimate.
+// Memory that the driver takes by itself, for code, which is loaded when a kernel first runs, and
+// for graphs. An estimate.
 #define GPU_CODE_BYTES ((size_t)256 << 20)
 #define GPU_UNROLL _Pragma("unroll") // before a loop over an array that must stay in registers
 #define GPU_SHARED(type, name, count) __shared__ type name[count]

@@ -169,8 +169,8 @@ static void close_fetches(struct gpu_fetches *fetches) {
     }
 }
 
-// The first slot that has `old` has `own` from now on.
-static void keep_pinned(struct gpu *gpu, const void *old, struct gpu_pinned own) {
+// Replaces the first entry whose block is `old`.
+static void replace_pinned(struct gpu *gpu, const void *old, struct gpu_pinned own) {
     for (struct gpu_pinned &pinned : gpu->pinned) {
         if (pinned.block == old) {
             pinned = own;
@@ -190,7 +190,7 @@ static void *pinned_new(struct device *dev, size_t bytes) {
     if (gpu->status != BERTH_OK || gpu_pinned_new(&block, bytes).code != 0) {
         return NULL;
     }
-    keep_pinned(gpu, NULL, gpu_pinned{(const char *)block, bytes});
+    replace_pinned(gpu, NULL, gpu_pinned{(const char *)block, bytes});
     return block;
 }
 
@@ -199,7 +199,7 @@ static void pinned_free(struct device *dev, void *block, size_t bytes) {
     gpu_peers_rest(gpu);
     (void)gpu_wait(gpu->stream); // for uploads from it
     (void)gpu_wait(gpu->fetches.stream);
-    keep_pinned(gpu, block, gpu_pinned{NULL, 0});
+    replace_pinned(gpu, block, gpu_pinned{NULL, 0});
     gpu_pinned_free(block);
 }
 

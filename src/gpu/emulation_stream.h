@@ -21,8 +21,7 @@ struct emulated_graph;
 
 // BERTH_EMULATION_GPUS, or 1.
 int emulated_gpus(void);
-// The GPU that a thread of the host uses: 0 until it chooses another one.
-int emulated_gpu(void);
+// The GPU that the calling thread of the host uses from now on; before, 0.
 void emulated_use_gpu(int index);
 
 // Of the thread's GPU.

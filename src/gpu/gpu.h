@@ -156,8 +156,8 @@ size_t gpu_peers_bytes(void);
 // The host waits for the event, NULL: for all of the device's stream, which may wait for other
 // ranks: ends when one of them is lost, too.
 void gpu_wait_with_peers(struct gpu *gpu, const gpu_event *event);
-// Where there are peers, waits for all operations and exchanges so: what follows may wait for all
-// streams of the GPU.
+// With peers, waits for all operations and exchanges as gpu_wait_with_peers does, because what
+// follows may wait for all streams of the GPU.
 void gpu_peers_rest(struct gpu *gpu);
 
 // --- attention_cudnn.cu -------------------------------------------------------------------------

@@ -82,6 +82,7 @@ __global__ void __launch_bounds__(SUM_THREADS)
     const bool there = column < sums.count * sums.columns;
     const float sum = sum_of_rows(partials + column, blocks, stride, there);
     if (threadIdx.x < SUM_COLUMNS && there) {
+        static_assert(GPU_SUMS == 3, "each sum is named");
         const int64_t which = column / sums.columns; // not an index, which takes local memory
         float *const to = which == 0 ? sums.to[0] : which == 1 ? sums.to[1] : sums.to[2];
         to[column % sums.columns] += sum;

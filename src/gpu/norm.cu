@@ -310,7 +310,7 @@ DEVICE float *float_at(const struct mat &m, int64_t row, int64_t column) {
 // there. A run that lies within them goes to the table; of one that does not, the block keeps its
 // piece in partials[block, 0] where the run begins before the block, else in partials[block, 1].
 // Then one block for each such run adds the pieces. The order is that of the places.
-enum { WORD_ROWS = 32, WORD_AHEAD = 8, JOIN_BLOCKS = 6 }; // of a run, side by side
+enum { WORD_ROWS = 32, WORD_AHEAD = 8, JOIN_BLOCKS = 6 };
 
 enum word_end { RUN_GOES_ON, RUN_IS_WHOLE, PIECE_OF_EARLIER, PIECE_OF_OWN };
 
@@ -541,9 +541,9 @@ static gpu_cost type_gradient_cost(float *, struct mat gradient, int64_t types,
 
 // --- operations ---------------------------------------------------------------------------------
 
-static bool is_vectorizable(const struct mat *mats, int count) {
-    for (int i = 0; i < count; i++) {
-        if (!gpu_is_vectorizable(mats[i])) {
+template <size_t N> static bool are_vectorizable(const struct mat (&mats)[N]) {
+    for (const struct mat &m : mats) {
+        if (!gpu_is_vectorizable(m)) {
             return false;
         }
     }
@@ -586,7 +586,7 @@ void gpu_norm_forward(struct device *dev, const struct norm_args *args, const st
                                args->sum,
                                row_of(args->gamma, columns),
                                row_of(args->beta, columns)};
-    with_group(gpu, columns, is_vectorizable(mats, 8), [&](auto group) {
+    with_group(gpu, columns, are_vectorizable(mats), [&](auto group) {
         using G = decltype(group);
         gpu_run(gpu, {"norm_forward", gpu_blocks(args->y.rows, G::GROUPS), G::BLOCK},
                 norm_forward_kernel<G>, norm_forward_cost, *args, *batch);
@@ -605,7 +605,7 @@ void gpu_embed_forward(struct device *dev, const struct embed_args *args,
                                args->type,
                                row_of(args->gamma, columns),
                                row_of(args->beta, columns)};
-    with_group(gpu, columns, is_vectorizable(mats, 8), [&](auto group) {
+    with_group(gpu, columns, are_vectorizable(mats), [&](auto group) {
         using G = decltype(group);
         gpu_run(gpu, {"embed_forward", gpu_blocks(args->y.rows, G::GROUPS), G::BLOCK},
                 embed_forward_kernel<G>, embed_forward_cost, *args, *batch);
@@ -633,7 +633,7 @@ void gpu_norm_backward(struct device *dev, const struct norm_grad_args *args,
                                args->dsum,
                                row_of(args->gamma, columns)};
     float *partials = gpu_partials(gpu, blocks * sums * columns);
-    with_group(gpu, columns, is_vectorizable(mats, 7), [&](auto group) {
+    with_group(gpu, columns, are_vectorizable(mats), [&](auto group) {
         using G = decltype(group);
         const size_t shared = (size_t)(G::GROUPS * columns) * sizeof(float);
         gpu_run(gpu, {"norm_backward", blocks, G::BLOCK, shared}, norm_backward_kernel<G>,
@@ -673,7 +673,7 @@ void gpu_embed_backward(struct device *dev, const struct embed_grad_args *args,
     const struct mat mats[] = {args->dy, args->dy2, args->xhat, args->scratch,
                                row_of(args->gamma, columns)};
     float *partials = gpu_partials(gpu, blocks * 2 * columns);
-    with_group(gpu, columns, is_vectorizable(mats, 5), [&](auto group) {
+    with_group(gpu, columns, are_vectorizable(mats), [&](auto group) {
         using G = decltype(group);
         const size_t shared = (size_t)(G::GROUPS * columns) * sizeof(float);
         gpu_run(gpu, {"embed_backward", blocks, G::BLOCK, shared}, embed_backward_kernel<G>,

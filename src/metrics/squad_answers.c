@@ -16,7 +16,7 @@
 #include <string.h>
 
 #define EMPTY_NULL_SCORE 1000000.0 // for a question without windows
-// Of a single question, and more for each answer that is asked for.
+// With all_spans, a question keeps SPANS_KEPT spans, and SPANS_FOR_EACH more for each answer.
 #define SPANS_KEPT ((size_t)1 << 14)
 #define SPANS_FOR_EACH 16
 

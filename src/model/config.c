@@ -9,11 +9,11 @@
 #include "model/config.h"
 
 #include "core/memory.h"
+#include "core/words.h"
 #include "format/json/json.h"
 #include "model/architectures.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #define CONFIG_FILE_LIMIT ((size_t)16 << 20)
@@ -165,10 +165,8 @@ static enum berth_status read_reals(const json *object, const char *path,
 static enum berth_status refuse_activation(const char *path, const char *name,
                                            struct berth_error *error) {
     char known[512] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < LENGTH(activation_rows) && used < sizeof known; i++) {
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i > 0 ? ", " : "",
-                                 activation_rows[i].name);
+    for (size_t i = 0; i < LENGTH(activation_rows); i++) {
+        words_add(known, sizeof known, activation_rows[i].name);
     }
     return error_set(error, BERTH_CONFIG,
                      "%s: key \"hidden_act\": expected one of %s; found \"%s\"; use a model with "

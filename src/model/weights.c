@@ -23,7 +23,7 @@
 // All that it writes beside "X.weight".
 static const struct beside_row {
     const char *ending;
-    int is_used; // 0: it describes activations, which have no use for it here
+    int is_used; // 0: it describes activations, which are not quantized here
 } beside_rows[] = {
     {SCALE, 1},          {ZERO_POINT, 1},          {"input_scale", 0}, {"input_zero_point", 0},
     {"output_scale", 0}, {"output_zero_point", 0},
@@ -126,7 +126,7 @@ static enum berth_status add_entry(struct weights *weights, const struct tensor_
     return BERTH_OK;
 }
 
-// What it is beside a matrix of integers; NULL: nothing.
+// The row for a tensor that belongs to a matrix of integers; NULL: it belongs to none.
 static const struct beside_row *row_beside_matrix(const struct tensor_file *file,
                                                   const struct tensor_entry *entry) {
     for (size_t i = 0; i < sizeof beside_rows / sizeof *beside_rows; i++) {
@@ -167,6 +167,12 @@ static enum berth_status check_scale(const struct tensor_file *file, const struc
     const struct tensor_entry *entry = weight->entry, *scale = weight->scale;
     if (scale != NULL && fits(scale, entry)) {
         return BERTH_OK;
+    }
+    if (!text_ends_with(entry->name, MATRIX)) {
+        return error_set(error, BERTH_BAD_DATA,
+                         "%s: tensor \"%s\": expected a name that ends in \"" MATRIX
+                         "\" of a matrix of type I8",
+                         file->path, entry->name);
     }
     return error_set(error, BERTH_BAD_DATA,
                      "%s: tensor \"%s\" of type I8: expected \"%s_scale"

@@ -385,7 +385,7 @@ static enum berth_status read_value(struct run *run, const char *path, struct be
 static enum berth_status read_again(struct run *run, const char *path, struct berth_error *error) {
     const enum berth_status status = read_value(run, path, error);
     run->skipped = 0;
-    return status == BERTH_BAD_DATA ? BERTH_OK : status;
+    return status == BERTH_OK ? run_end(run, error) : status == BERTH_BAD_DATA ? BERTH_OK : status;
 }
 
 // A value on several lines, such as trainer_state.json, begins with a bracket alone; other files

@@ -563,8 +563,10 @@ void http_stop_accepting(struct http_server *server) {
         // The socket is left to http_stop: libmicrohttpd still refers to it.
         (void)MHD_quiesce_daemon(server->daemon);
     }
-    if (server->settings.listener < 0) { // else others wait for a reply that never comes
-        shutdown(server->listener, SHUT_RDWR);
+    // Clients that connect now are refused, instead of waiting for a reply that never comes. A
+    // socket of http_settings is not the server's own.
+    if (server->settings.listener < 0) {
+        (void)shutdown(server->listener, SHUT_RDWR);
     }
 }
 

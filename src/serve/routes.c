@@ -332,13 +332,15 @@ static int is_encoded(const struct http_request *request) {
 
 // Why the body cannot be read, whatever its type; NULL: it can.
 static const char *body_problem(const struct http_request *request) {
-    return is_encoded(request)
-               ? "no Content-Encoding is read here; send the body as it is, without one"
-           // The header of KServe's extension for binary tensors, which stand after the JSON.
-           : http_header(request, "Inference-Header-Content-Length") != NULL
-               ? "binary tensors are not read here; send them as JSON (tritonclient: "
-                 "set_data_from_numpy with binary_data=False)"
-               : NULL;
+    if (is_encoded(request)) {
+        return "no Content-Encoding is read here; send the body as it is, without one";
+    }
+    // KServe's extension for binary tensors, which stand after the JSON.
+    if (http_header(request, "Inference-Header-Content-Length") != NULL) {
+        return "binary tensors are not read here; send them as JSON (tritonclient: "
+               "set_data_from_numpy with binary_data=False)";
+    }
+    return NULL;
 }
 
 static int refuse(const struct http_request *request, struct http_reply *reply, int status,

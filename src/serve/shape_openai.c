@@ -24,7 +24,7 @@ static enum berth_status check_text(const json *value, const char *what,
     return !json_is_number_value(value) && !json_is_array_value(value)
                ? BERTH_OK
                : error_set(error, BERTH_USAGE,
-                           "%s: expected a text, and token numbers are not read (LangChain: "
+                           "%s: expected a text; token numbers are not read (LangChain: "
                            "check_embedding_ctx_length=False)",
                            what);
 }

@@ -89,7 +89,7 @@ struct served_task {
     const struct task_output *outputs;
 };
 
-extern const struct served_task served_questions; // each in the file of its name
+extern const struct served_task served_questions; // task_questions.c, ...
 extern const struct served_task served_classes;
 extern const struct served_task served_embeddings;
 extern const struct served_task served_tokens;

@@ -193,7 +193,7 @@ for i in $(seq 40); do printf 'Bern is the capital of a town.\n'; done >lines-on
 # shellcheck disable=SC2086
 run 0 --text lines-only.txt $one_document --output lines-only
 grep -q 'making 1 shard for training and 0 for testing, not 256 and 256: .* and the text has 1$' err || die "one article"
-grep -q 'warning: shards of a single document: 1, one of them for corpus_training_0.hdf5; .*expected an empty line after each article' err ||
+grep -q 'warning: files made of a single document: 1, such as corpus_training_0.hdf5; .*expected an empty line after each article' err ||
     die "a shard of one document"
 # shellcheck disable=SC2086
 run 0 --text lines-only.txt $one_document --output lines-only

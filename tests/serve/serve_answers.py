@@ -189,7 +189,7 @@ class Answers(unittest.TestCase):
         self.refused("/v1/embeddings", {"input": "x", "model": "similar", "encoding_format": "hex"}, "base64")
         for numbers in ([[1, 2]], [1, 2]):
             self.refused("/v1/embeddings", {"input": numbers, "model": "similar"},
-                         "input[0]: expected a text, and token numbers are not read (LangChain: check_embedding_ctx_length=False)")
+                         "input[0]: expected a text; token numbers are not read (LangChain: check_embedding_ctx_length=False)")
         for name, given in (("truncate", True), ("normalize", False), ("input_type", "query"), ("colour", None)):
             self.refused("/v1/embeddings", {"input": "x", "model": "similar", name: given}, f"{name}: unknown at this path")
         self.refused("/v1/embeddings", {"input": {"text": "x"}}, "or a list of texts")

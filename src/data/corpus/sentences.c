@@ -229,7 +229,8 @@ static const char *end_after_wide(const char *at, const char *end) {
     for (; (size = closing_at(at, (size_t)(end - at))) > 0; needs_blank = 1) {
         at += size;
     }
-    return at == end || is_blank(*at) || !needs_blank ? at : NULL;
+    const int is_wide_blank = end - at >= 3 && memcmp(at, "\xe3\x80\x80", 3) == 0; // U+3000
+    return at == end || is_blank(*at) || is_wide_blank || !needs_blank ? at : NULL;
 }
 
 static const char *find_end(const char *begin, const char *end) {

@@ -5,11 +5,11 @@
 
 #include "core/clock.h"
 #include "core/memory.h"
+#include "core/thread.h"
 #include "data/pretraining/instances.h"
 #include "data/pretraining/python_random.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <string.h>
 
 // A file in memory; shared by the visits that use it.
@@ -96,10 +96,9 @@ static enum berth_status start_reader(struct shard_stream *stream, struct berth_
     struct reader *reader = &stream->reader;
     pthread_mutex_init(&reader->lock, NULL);
     pthread_cond_init(&reader->changed, NULL);
-    reader->is_started = pthread_create(&reader->thread, NULL, run_reader, stream) == 0;
-    return reader->is_started
-               ? BERTH_OK
-               : error_set(error, BERTH_NO_MEMORY, "cannot start a thread to read shards");
+    const enum berth_status status = thread_open(&reader->thread, run_reader, stream, error);
+    reader->is_started = status == BERTH_OK;
+    return status;
 }
 
 static void stop_reader(struct reader *reader) {

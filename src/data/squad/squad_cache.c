@@ -18,6 +18,7 @@
 #include "core/file.h"
 #include "core/little_endian.h"
 #include "core/memory.h"
+#include "core/utf8.h"
 #include "data/squad/squad_cache_file.h"
 #include "format/checksum/crc32c.h"
 
@@ -67,9 +68,9 @@ enum berth_status squad_cache_key_of(const void *bytes, size_t size, int64_t lim
 char *squad_cache_path(const char *folder, const char *data_path,
                        const struct squad_cache_key *key) {
     char name[320];
-    snprintf(name, sizeof name, "%.120s_%" PRId64 "_%" PRId64 "_%" PRId64 "_%.32s.features",
-             path_name(data_path), key->options.max_seq_length, key->options.doc_stride,
-             key->options.max_query_length, key->hex);
+    snprintf(name, sizeof name, "%.*s_%" PRId64 "_%" PRId64 "_%" PRId64 "_%.32s.features",
+             UTF8_SHOWN(path_name(data_path), 120), key->options.max_seq_length,
+             key->options.doc_stride, key->options.max_query_length, key->hex);
     return path_join(folder, name);
 }
 

@@ -21,8 +21,8 @@ static inline size_t white_space_bytes(const char *text, size_t length) {
     return 0;
 }
 
-// Writes the words of a text, separated by single blanks, to `to`, which has room for `length`
-// bytes; returns their length.
+// Writes the words of a text, as white_space_bytes separates them, with single blanks between them
+// to `to`, which has room for `length` bytes and may be `text`; returns the new length.
 static inline size_t white_space_join(const char *text, size_t length, char *to) {
     size_t out = 0;
     int blank = 0;

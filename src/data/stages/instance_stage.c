@@ -538,7 +538,7 @@ enum berth_status instance_stage_make_files(struct instance_stage *stage, const 
     }
     pretraining_statistics_add(stage->statistics, &instances);
     stage->texts = instance_texts_of(&documents, &instances);
-    snprintf(stage->texts.single_name, sizeof stage->texts.single_name, "%s", outputs[0]);
+    instance_texts_name(&stage->texts, outputs[0]);
     TRY_DONE(write_shares(stage, &instances, outputs, error));
 done:
     instances_done(&instances);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/stages/instance_texts.h"
 
+#include "core/utf8.h"
+
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -40,13 +42,18 @@ json *instance_texts_to_json(const struct instance_texts *texts) {
     return json_if_whole(object, failed);
 }
 
+void instance_texts_name(struct instance_texts *texts, const char *name) {
+    snprintf(texts->single_name, sizeof texts->single_name, "%.*s",
+             UTF8_SHOWN(name, sizeof texts->single_name - 1));
+}
+
 void instance_texts_add(struct instance_texts *texts, const char *name, const json *object) {
     for (size_t i = 0; i < TEXT_COUNTS; i++) {
         int64_t *count = (int64_t *)((char *)texts + text_counts[i].offset);
         *count += json_as_integer(json_member(object, text_counts[i].name));
     }
     if (json_as_integer(json_member(object, "single")) > 0) {
-        snprintf(texts->single_name, sizeof texts->single_name, "%s", name);
+        instance_texts_name(texts, name);
     }
 }
 
@@ -55,20 +62,20 @@ void instance_texts_warn(const struct instance_texts *texts,
                          const struct berth_log *log) {
     const double instances = (double)statistics->instances;
     const double unknown = (double)texts->unknown / (double)texts->tokens;
-    const double is_random = (double)statistics->random_next / instances;
+    const double random = (double)statistics->random_next / instances;
     const double cut = (double)texts->cut / instances;
     if (texts->single > 0) {
         log_warning(log,
-                    "shards of a single document: %" PRId64
-                    ", one of them for %s; there no second segment comes from another document, so "
-                    "all count as what follows; expected an empty line after each article",
+                    "files made of a single document: %" PRId64
+                    ", such as %s; all their second segments are the text that follows, because "
+                    "there is no other document; expected an empty line after each article",
                     texts->single, texts->single_name);
     }
-    if (is_random > RANDOM_MOST) {
+    if (random > RANDOM_MOST) {
         log_warning(log,
                     "%.0f %% of the instances have a random second segment, expected about half: "
                     "most articles or lines stand alone; expected one sentence per line",
-                    100 * is_random);
+                    100 * random);
     }
     if (cut > CUT_MOST) {
         log_warning(log,

@@ -27,6 +27,8 @@ struct instance_texts instance_texts_of(const struct documents *documents,
 // object, of the file `name`.
 json *instance_texts_to_json(const struct instance_texts *texts);
 void instance_texts_add(struct instance_texts *texts, const char *name, const json *object);
+// Sets the file that a warning of a single document names.
+void instance_texts_name(struct instance_texts *texts, const char *name);
 // The files are made all the same.
 void instance_texts_warn(const struct instance_texts *texts,
                          const struct pretraining_statistics *statistics,

@@ -150,7 +150,7 @@ static enum berth_status same(const struct wikipedia_state *state, const json *o
                            state->path, remedy);
 }
 
-// Whether the finished file exists unchanged in size.
+// Checks that the finished file exists and has `bytes` bytes.
 static enum berth_status check_whole(const char *folder, size_t index, uint64_t bytes,
                                      struct berth_error *error) {
     char *path = wikipedia_file_path(folder, index);
@@ -211,7 +211,7 @@ enum berth_status wikipedia_state_check(const char *folder, const json *manifest
 
 // --- the folder ---------------------------------------------------------------------------------
 
-// Removes the half-written files of killed runs, also those in AA, AB, ..., one level deep.
+// Removes the half-written files of killed runs, also those in AA, AB, ...
 static enum berth_status remove_temporary(const char *path, void *context,
                                           struct berth_error *error) {
     if (file_is_temporary(path)) {

@@ -10,6 +10,7 @@
 #include "core/number.h"
 #include "data/wikipedia/wikitext_parts.h"
 
+#include <ctype.h>
 #include <strings.h>
 
 // The number of frames searched for the start of a construct: a limit, so that broken markup is not
@@ -157,11 +158,23 @@ static void open_braces(struct pass *pass) {
     }
 }
 
+// Braces within a word, as in "4-{2-ethyl}-phenol", with text that names no variant.
+static int are_of_word(const struct pass *pass, const struct wikitext_frame *frame) {
+    const char *text = pass->out->bytes + frame->start;
+    const char before = frame->start > 1 ? text[-2] : ' ';
+    return (isalnum((unsigned char)before) || before == ')' || before == ']') &&
+           !wikitext_has_variants(text, pass->out->length - frame->start);
+}
+
 // The text that is kept begins at the hyphen before the frame.
 static void close_variant(struct pass *pass) {
     unsigned through = 1u << FRAME_LINK | 1u << FRAME_EXTERNAL | 1u << FRAME_TAG;
     struct wikitext_frame *frame = reach(pass, FRAME_VARIANT, 0, through);
     if (frame == NULL) {
+        return;
+    }
+    if (are_of_word(pass, frame)) {
+        pop(pass); // the text stays, with both hyphens
         return;
     }
     char *text = pass->out->bytes + frame->start;

@@ -135,6 +135,10 @@ static int is_hidden(const char *flags, size_t length) {
     return 0;
 }
 
+int wikitext_has_variants(const char *text, size_t length) {
+    return memchr(text, '|', length) != NULL || code_length(text, length) > 0;
+}
+
 size_t wikitext_choose_variant(char *text, size_t length) {
     const char *bar = memchr(text, '|', length), *from = bar != NULL ? bar + 1 : text;
     if (bar != NULL && is_hidden(text, (size_t)(bar - text))) {

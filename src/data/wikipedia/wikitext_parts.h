@@ -22,6 +22,8 @@ void wikitext_expand(struct wikitext *wikitext, const struct wikitext_template *
 // Whether a link with the prefix text[0, length) is no part of the text: files, categories, other
 // namespaces and other languages' pages.
 int wikitext_drops_prefix(const struct wikitext *wikitext, const char *text, size_t length);
+// Whether the content of -{...}-, text[0, length), has flags or names a variant.
+int wikitext_has_variants(const char *text, size_t length);
 // Replaces the content of -{...}-, text[0, length), by its first branch; returns the new length.
 size_t wikitext_choose_variant(char *text, size_t length);
 

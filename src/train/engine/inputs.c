@@ -142,7 +142,8 @@ static enum berth_status open_tokenizer(struct model_files *files,
                                         const struct berth_config *config, const char *folder,
                                         struct vocabulary_file *file, struct berth_error *error) {
     if (config->do_lower_case >= 0) {
-        TRY(folder_text_rules(folder, NULL, &files->rules, error));
+        const struct vocabulary_file *own = config->vocab_file == NULL ? file : NULL;
+        TRY(folder_text_rules(folder, own, &files->rules, error));
         TRY(check_casing(files, config, folder, error));
     }
     return read_tokenizer(files, config, folder, file, error);
@@ -281,14 +282,15 @@ static enum berth_status open_text(struct model_files *files, struct berth_confi
                                    const struct berth_log *log, struct berth_error *error) {
     struct vocabulary_file file = {0};
     enum berth_status status = find_vocabulary(files, config, folder, &file, error);
-    if (status == BERTH_OK && works_without_vocabulary(files, config)) {
-        return leave_out_vocabulary(files, config, folder, log, error);
-    }
-    if (status == BERTH_OK) {
+    const int leaves_out = status == BERTH_OK && works_without_vocabulary(files, config);
+    if (status == BERTH_OK && !leaves_out) {
         status = open_tokenizer(files, config, folder, &file, error);
     }
     vocabulary_file_done(&file);
     TRY(status);
+    if (leaves_out) {
+        return leave_out_vocabulary(files, config, folder, log, error);
+    }
     if (files->shape.vocab_size == 0) { // as the vocabulary
         files->shape.vocab_size = (int64_t)tokenizer_size(files->tokenizer);
     }

@@ -142,8 +142,8 @@ static int is_under_way(const struct range_exchange *exchange, enum kind kind, i
     return 0;
 }
 
-// Elements from..to of a range begin to be copied. Where there are none, too: the wait for it is
-// one for the uploads from the mirror, which is then written.
+// Begins to copy elements from..to of a range, also where there are none: the wait for it ensures
+// that earlier uploads have read the mirror, which is written next.
 static int64_t fetch(const struct range_exchange *exchange, const struct comm_range *range,
                      int64_t from, int64_t to) {
     struct device *device = exchange->device;

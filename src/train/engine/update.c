@@ -87,10 +87,11 @@ static size_t earlier_loss_bytes(const struct updater *updater) {
 static enum berth_status take_losses(struct updater *updater, struct berth_error *error) {
     struct device *device = updater->engine->state->device;
     const size_t bytes = earlier_loss_bytes(updater);
-    updater->part_losses =
-        memory_array((size_t)updater->own_parts * ENGINE_LOSSES, sizeof *updater->part_losses);
+    const size_t count = (size_t)updater->own_parts * ENGINE_LOSSES;
+    updater->part_losses = memory_array(count, sizeof *updater->part_losses);
     if (updater->part_losses == NULL) {
-        return error_no_memory(error, bytes, "the losses of an update's parts");
+        return error_no_memory(error, count * sizeof *updater->part_losses,
+                               "the losses of an update's parts");
     }
     updater->earlier_losses = bytes > 0 ? device->memory_new(device, bytes) : NULL;
     return bytes == 0 || updater->earlier_losses != NULL

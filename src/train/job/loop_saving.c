@@ -112,13 +112,13 @@ static enum berth_status judge(const struct run *run, int64_t step, enum berth_s
     }
     const char *outcome =
         run->saved_step == step ? "saved, but an older one could not be removed" : "not saved";
-    const int is_finite = status != BERTH_FAILURE;
-    if (is_finite && goes_on_after_save_error(run->loop)) {
+    const int has_diverged = status == BERTH_FAILURE; // a weight is not finite (state_file.c)
+    if (!has_diverged && goes_on_after_save_error(run->loop)) {
         log_warning(run->loop->log, "checkpoint of step %" PRId64 " %s: %s", step, outcome,
                     own->message);
         return BERTH_OK;
     }
-    return error_set(error, status == BERTH_NO_MEMORY || !is_finite ? status : BERTH_IO,
+    return error_set(error, status == BERTH_NO_MEMORY || has_diverged ? status : BERTH_IO,
                      "checkpoint of step %" PRId64 " %s: %s", step, outcome, own->message);
 }
 
