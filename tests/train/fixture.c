@@ -362,6 +362,10 @@ void fixture_assert_holds(const char *path, const char *part) {
     memory_free(text);
 }
 
+void fixture_assert_logged(const char *part) {
+    fixture_assert_holds(in_folder("log"), part);
+}
+
 void fixture_expect(struct fixture_run *run, int status, const char *part) {
     remove(in_folder("log"));
     run->log_file = fixture_keep("log");
@@ -369,7 +373,7 @@ void fixture_expect(struct fixture_run *run, int status, const char *part) {
     if (found != status) {
         fail_msg("status %d, expected %d: %s", found, status, fixture_text(in_folder("log")));
     }
-    fixture_assert_holds(in_folder("log"), part);
+    fixture_assert_logged(part);
 }
 
 double fixture_number(const char *output, const char *file, const char *key) {

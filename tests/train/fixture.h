@@ -80,6 +80,8 @@ void assert_same_run(const char *output_a, const char *output_b);
 char *fixture_text(const char *path);
 // Checks that a file has the text `part`.
 void fixture_assert_holds(const char *path, const char *part);
+// The same of in_folder("log").
+void fixture_assert_logged(const char *part);
 // Runs, and checks the status and that the text records, in in_folder("log"), have `part`.
 void fixture_expect(struct fixture_run *run, int status, const char *part);
 // A number in a JSON file of an output folder.

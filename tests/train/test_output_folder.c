@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// RELIABILITY 28 and 29: output folders that are in use, vanish, are read-only or have something in
+// them; a dry run.
+#include "fixture.h"
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void test_two_runs_on_one_folder(void **state) {
+    struct fixture_run first = fixture_default("out");
+    struct file_lock lock;
+    assert_int_equal(dir_make(in_folder("out"), NULL), BERTH_OK);
+    assert_int_equal(file_lock_take(&lock, in_folder("out"), NULL), BERTH_OK);
+    first.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&first), BERTH_CANT_CREATE);
+    char holder[32];
+    snprintf(holder, sizeof holder, "pid %ld", (long)getpid());
+    fixture_assert_logged(holder);
+    file_lock_release(&lock);
+    // A lock file that a killed run left does not block a run.
+    FILE *file = fopen(in_folder("out/.lock"), "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(fixture_execute(&first), BERTH_OK);
+}
+
+static void remove_folder(void) {
+    assert_int_equal(dir_remove(in_folder("out"), NULL), BERTH_OK);
+}
+
+// Another run's lock, in the place of the one that is held.
+static void replace_lock(void) {
+    FILE *file = fopen(in_folder("out/.lock.new"), "w");
+    assert_non_null(file);
+    fputs("another", file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(rename(in_folder("out/.lock.new"), in_folder("out/.lock")), 0);
+}
+
+static void replace_folder(void) {
+    remove_folder();
+    assert_int_equal(dir_make(in_folder("out"), NULL), BERTH_OK);
+    replace_lock();
+}
+
+// A run that no longer has its folder leaves it alone.
+static void test_lost_folder_stops_the_run(void **state) {
+    static void (*const losses[])(void) = {remove_folder, replace_lock, replace_folder};
+    static const int64_t steps[] = {1, 3, FIXTURE_UPDATES};
+    for (size_t i = 0; i < 9; i++) {
+        struct fixture_run run = fixture_default("out");
+        run.config.save_steps = i % 2 == 0 ? 1 : 100;
+        run.config.on_save_error = "continue"; // which is not one
+        run.act = losses[i / 3];
+        run.act_at_step = steps[i % 3];
+        run.log_file = fixture_keep("log");
+        assert_int_equal(fixture_execute(&run), BERTH_IO);
+        fixture_assert_logged("the lock of this run is lost");
+        assert_false(file_exists(in_folder("out/model.safetensors")));
+        if (losses[i / 3] == remove_folder) {
+            assert_false(dir_exists(in_folder("out")));
+        } else {
+            char *text = fixture_text(in_folder("out/.lock")); // and so does its end
+            assert_string_equal(text, "another");
+            memory_free(text);
+            remove_folder();
+        }
+    }
+}
+
+static void test_lost_folder_takes_no_predictions(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.job = berth_predict;
+    run.config.predict_file = fixture_keep("dev.json");
+    run.act = remove_folder;
+    run.act_in_predict = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_IO);
+    assert_false(dir_exists(in_folder("out")));
+}
+
+static void expect_same_file(const char *name, char *before) {
+    char *after = fixture_text(in_folder(name));
+    assert_string_equal(after, before);
+    memory_free(after);
+    memory_free(before);
+}
+
+// The original programs predict into the folder that they trained in; its other files stay.
+static void test_predictions_beside_the_trained_model(void **state) {
+    struct fixture_run run = fixture_default("out");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    char *log = fixture_text(in_folder("out/log.jsonl")),
+         *config = fixture_text(in_folder("out/config.json"));
+    struct fixture_run predicting = fixture_default("out");
+    predicting.job = berth_predict;
+    predicting.config.predict_file = fixture_keep("dev.json");
+    for (int i = 0; i < 2; i++) { // the second time over the first one's
+        assert_int_equal(fixture_execute(&predicting), BERTH_OK);
+        assert_true(file_exists(in_folder("out/predictions.json")));
+        assert_int_equal(file_remove(in_folder("out/nbest_predictions.json"), NULL), BERTH_OK);
+    }
+    expect_same_file("out/log.jsonl", log);
+    expect_same_file("out/config.json", config);
+    int64_t newest;
+    assert_true(fixture_good_checkpoints("out", &newest) > 0);
+    // Files of nobody's training run are not mixed with predictions.
+    predicting.config.output_dir = fixture_keep("model");
+    assert_int_equal(fixture_execute(&predicting), BERTH_CANT_CREATE);
+}
+
+static void test_output_folder_rules(void **state) {
+    struct fixture_run run = fixture_default("out");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE); // not empty
+    run.config.overwrite_output_dir = 1;
+    run.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 2);
+    assert_int_equal(newest, 2); // the old run's checkpoints are gone
+    run = fixture_default("train.json");
+    assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE); // a file
+    run = fixture_default("train.json/out");
+    assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE);
+    run.config.output_dir = "/proc/berth"; // read-only, even for root
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE);
+    char *text = fixture_text(in_folder("log"));
+    assert_null(strstr(text, "step:")); // before any training
+    memory_free(text);
+}
+
+// The shape and the vocabulary of a resumed run may be those of a checkpoint of its own output
+// folder, which it then removes.
+static void test_start_from_a_checkpoint_that_goes(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.max_steps = 3;
+    run.config.model_name_or_path = fixture_keep("out/checkpoint-1");
+    run.config.resume_from_checkpoint = "auto";
+    run.config.save_total_limit = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 1);
+    assert_int_equal(newest, 3);
+    assert_same_file(in_folder("model/vocab.txt"), in_folder("out/checkpoint-3/vocab.txt"));
+}
+
+// A model that the run would remove before it has saved another: a kill would leave none.
+static void test_overwriting_the_model_it_starts_from(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.max_steps = 2;
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    run.config.model_name_or_path = fixture_keep("out/checkpoint-1");
+    run.config.overwrite_output_dir = 1;
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_CANT_CREATE);
+    fixture_assert_logged("--overwrite_output_dir would remove");
+    int64_t newest;
+    assert_int_equal(fixture_good_checkpoints("out", &newest), 2);
+    run.config.model_name_or_path = fixture_keep("out");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+}
+
+// Nothing of an overwritten run is left from which the new one could be resumed, or that would pass
+// for its result.
+static void test_overwriting_leaves_nothing_of_a_run(void **state) {
+    static const char *const gone[] = {
+        "ckpt_8.pt",        "model.ckpt-8.index", "pytorch_model.bin", "bert_config.json",
+        "checkpoint",       "train_results.json", "all_results.json",  "checkpoint-8/config.json",
+        "eval_results.json"};
+    struct fixture_run run = fixture_default("out");
+    run.config.validation_file = fixture_keep("dev.json");
+    run.config.save_format = "torch,nvidia,tensorflow";
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+        assert_true(file_exists(fixture_path("out", gone[i])));
+    }
+    run.config.save_format = "hf";
+    run.config.overwrite_output_dir = 1;
+    run.stop_at_start = 1;
+    run.stop_level = 1;
+    assert_int_equal(fixture_execute(&run), BERTH_INTERRUPTED);
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+        assert_false(file_exists(fixture_path("out", gone[i])));
+    }
+    assert_true(file_exists(fixture_path("out", "model.safetensors"))); // until it is replaced
+}
+
+// Runs and predictions, including dry ones, whose inputs are missing too: counts those that do not
+// report that the output cannot be created.
+static int wrong_refusals(const char *output) {
+    struct fixture_run run = fixture_default("out");
+    run.config.output_dir = output;
+    run.config.train_file = run.config.predict_file = fixture_keep("none.json");
+    run.config.model_name_or_path = fixture_keep("none");
+    int wrong = 0;
+    for (int i = 0; i < 4; i++) {
+        run.job = i / 2 ? berth_predict : berth_train;
+        run.config.dry_run = i % 2;
+        wrong += fixture_execute(&run) != BERTH_CANT_CREATE;
+    }
+    return wrong;
+}
+
+static void test_output_is_checked_before_anything_is_read(void **state) {
+    assert_int_equal(wrong_refusals(fixture_keep("train.json")), 0);
+    assert_int_equal(wrong_refusals(fixture_keep("train.json/out")), 0);
+    assert_int_equal(wrong_refusals(fixture_keep("train.json/a/b/")), 0);
+    assert_int_equal(dir_make(in_folder("full"), NULL), BERTH_OK);
+    assert_int_equal(file_write(in_folder("full/kept"), "kept", 4, NULL), BERTH_OK);
+    assert_int_equal(wrong_refusals(fixture_keep("full")), 0);
+}
+
+static void test_read_only_output_is_told_before_anything_is_read(void **state) {
+    const char *folder = fixture_keep("locked");
+    assert_int_equal(dir_make(folder, NULL), BERTH_OK);
+    assert_int_equal(chmod(folder, 0555), 0);
+    // For root only a file system without writing is read-only.
+    int mounted = access(folder, W_OK) == 0;
+    if (mounted && mount("tmpfs", folder, "tmpfs", MS_RDONLY, "size=64k") != 0) {
+        skip();
+    }
+    int wrong = wrong_refusals(folder) + wrong_refusals(fixture_keep("locked/a/b"));
+    if (mounted) {
+        umount(folder);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void test_bad_input_leaves_no_folder(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.train_file = fixture_keep("none.json");
+    assert_int_equal(fixture_execute(&run), BERTH_NO_INPUT);
+    run.config.train_file = fixture_keep("model/config.json");
+    assert_int_equal(fixture_execute(&run), BERTH_BAD_DATA);
+    run = fixture_default("out");
+    run.config.max_seq_length = 65;
+    assert_int_equal(fixture_execute(&run), BERTH_CONFIG);
+    run = fixture_default("out");
+    FILE *file = fopen(in_folder("model/model.safetensors"), "r+b");
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), 5000), 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(fixture_execute(&run), BERTH_BAD_DATA);
+    file = fopen(in_folder("model/vocab.txt"), "a");
+    assert_non_null(file);
+    fprintf(file, "more\n");
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(fixture_execute(&run), BERTH_CONFIG);
+    assert_false(dir_exists(in_folder("out")));
+}
+
+static void test_dry_run_writes_nothing(void **state) {
+    struct fixture_run run = fixture_default("out");
+    run.config.dry_run = 1;
+    run.log_file = fixture_keep("log");
+    assert_int_equal(fixture_execute(&run), BERTH_OK);
+    assert_false(dir_exists(in_folder("out")));
+    fixture_assert_logged("plan: memory");
+    fixture_assert_logged("total_steps=8");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FIXTURE_TEST(test_two_runs_on_one_folder),
+        FIXTURE_TEST(test_lost_folder_stops_the_run),
+        FIXTURE_TEST(test_lost_folder_takes_no_predictions),
+        FIXTURE_TEST(test_predictions_beside_the_trained_model),
+        FIXTURE_TEST(test_output_folder_rules),
+        FIXTURE_TEST(test_start_from_a_checkpoint_that_goes),
+        FIXTURE_TEST(test_overwriting_the_model_it_starts_from),
+        FIXTURE_TEST(test_overwriting_leaves_nothing_of_a_run),
+        FIXTURE_TEST(test_output_is_checked_before_anything_is_read),
+        FIXTURE_TEST(test_read_only_output_is_told_before_anything_is_read),
+        FIXTURE_TEST(test_bad_input_leaves_no_folder),
+        FIXTURE_TEST(test_dry_run_writes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
