@@ -47,7 +47,7 @@ struct losses {
 static void add_loss(struct loss *loss, const char *name) {
     size_t used = strlen(loss->names);
     if (used + strlen(name) + 3 < sizeof loss->names) {
-        snprintf(loss->names + used, sizeof loss->names - used, "%s%s", used > 0 ? ", " : "", name);
+        words_add(loss->names, sizeof loss->names, name);
     } else if (used > 0 && strcmp(loss->names + used - 3, "...") != 0 &&
                used + 5 < sizeof loss->names) {
         snprintf(loss->names + used, sizeof loss->names - used, "...");

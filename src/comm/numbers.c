@@ -2,20 +2,13 @@
 #include "comm/numbers.h"
 
 #include "comm/loops.h"
+#include "core/addends.h"
 
 #include <assert.h>
 #include <string.h>
 
 // Elements that are added at a time: what a sum holds in between stays in the first cache.
 enum { BLOCK = 1024 };
-
-int numbers_split(int n) {
-    int half = 1;
-    while (half * 2 < n) {
-        half *= 2;
-    }
-    return half;
-}
 
 // --- conversions --------------------------------------------------------------------------------
 
@@ -54,7 +47,7 @@ static void sum_block(float *to, const struct addend *addends, int n, int64_t fi
         numbers_convert(to, DTYPE_F32, element(addends, first), addends->dtype, count);
         return;
     }
-    const int half = numbers_split(n);
+    const int half = addends_split(n);
     sum_block(to, addends, half, first, count);
     if (n - half == 1) {
         add_addend(to, &addends[half], first, count);

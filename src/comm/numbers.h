@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of exchanges, on the host: conversions between types, sums along the fixed
-// tree.
-//
-// The tree of n addends: the sum of one is itself; that of more is the sum of the first 2^k, the
-// largest power of two below n, plus the sum of the rest. So with equal powers of two of ranks on
-// each host, the tree over hosts of the trees over their ranks is the tree over all ranks.
+// Arithmetic of exchanges, on the host: conversions between types, sums along the fixed tree
+// (core/addends.h).
 #ifndef BERTH_COMM_NUMBERS_H
 #define BERTH_COMM_NUMBERS_H
 
@@ -17,9 +13,6 @@ struct addend {
     const void *data;
     enum dtype dtype;
 };
-
-// How many of n > 1 addends are in the first half.
-int numbers_split(int n);
 
 // to[i] = from[i], rounded to the nearest even where `to_dtype` is narrower. The types are equal,
 // or f32 and bf16.

@@ -7,6 +7,7 @@
 // (squad_files.c).
 #include "metrics/squad_answers.h"
 
+#include "core/finite.h"
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "metrics/squad_text.h"
@@ -50,13 +51,12 @@ static const float *logits_of(const struct search *search, const struct squad_fe
 
 enum berth_status squad_check_logits(const struct squad_example *example, const float *logits,
                                      int32_t length, struct berth_error *error) {
-    for (int32_t i = 0; i < 2 * length; i++) {
-        if (!isfinite(logits[i])) {
-            return error_set(error, BERTH_FAILURE,
-                             "question \"%.*s\": the %s logit of token %d is not a finite number; "
-                             "the model's weights are damaged or its training diverged",
-                             UTF8_SHOWN(example->id, 60), i % 2 == 0 ? "start" : "end", i / 2);
-        }
+    const int i = (int)finite_count(logits, 2 * length);
+    if (i < 2 * length) {
+        return error_set(error, BERTH_FAILURE,
+                         "question \"%.*s\": the %s logit of token %d is not a finite number; "
+                         "the model's weights are damaged or its training diverged",
+                         UTF8_SHOWN(example->id, 60), i % 2 == 0 ? "start" : "end", i / 2);
     }
     return BERTH_OK;
 }

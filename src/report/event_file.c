@@ -83,8 +83,8 @@ static void put_packed(struct protobuf_writer *message, uint32_t number, const d
 
 // Appends an Event with a histogram of `count` > 0 values, in 30 buckets of equal width from the
 // minimum to the maximum.
-static void event_put_histogram(struct protobuf_writer *message, double wall_time, int64_t step,
-                                const char *tag, const double *values, size_t count) {
+static void put_histogram(struct protobuf_writer *message, double wall_time, int64_t step,
+                          const char *tag, const double *values, size_t count) {
     const struct histogram h = count_values(values, count);
     double limits[BUCKETS];
     for (int i = 0; i < BUCKETS; i++) {
@@ -301,7 +301,7 @@ static enum berth_status put_values(struct event_file *file, const struct berth_
     if (count > 0) {
         char tag[TAG_SIZE];
         snprintf(tag, sizeof tag, "Train/%s", record->text != NULL ? record->text : "values");
-        event_put_histogram(&file->message, wall_time(), step, tag, values, count);
+        put_histogram(&file->message, wall_time(), step, tag, values, count);
         frame(file);
     }
     memory_free(values);

@@ -449,7 +449,7 @@ static enum berth_status try_checkpoints(const char *folder, char **path,
 }
 
 // The log in an output folder: log.jsonl, else the newest trainer_state.json; newly allocated.
-static enum berth_status run_find(const char *folder, char **path, struct berth_error *error) {
+static enum berth_status find_log(const char *folder, char **path, struct berth_error *error) {
     static const char *const names[] = {RUN_LOG_NAME, "trainer_state.json"};
     *path = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && *path == NULL; i++) {
@@ -471,7 +471,7 @@ enum berth_status run_read(struct run *run, const char *path, struct berth_error
     if (!dir_exists(path)) {
         return read_log(run, path, error);
     }
-    TRY(run_find(path, &found, error));
+    TRY(find_log(path, &found, error));
     const enum berth_status status = read_log(run, found, error);
     memory_free(found);
     return status;

@@ -4,6 +4,7 @@
 #include "comm/host_window.h"
 #include "comm/numbers.h"
 #include "comm/range_message.h"
+#include "core/addends.h"
 #include "core/harness.h"
 #include "core/memory.h"
 #include "core/rng.h"
@@ -529,7 +530,7 @@ static double tree_sum(int first, int count, size_t i) {
     if (count == 1) {
         return addend_of(first, i);
     }
-    const int half = numbers_split(count);
+    const int half = addends_split(count);
     return tree_sum(first, half, i) + tree_sum(first + half, count - half, i);
 }
 

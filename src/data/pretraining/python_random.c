@@ -61,7 +61,7 @@ static void refill(struct python_random *random) {
 }
 
 // getrandbits(32).
-static uint32_t python_random_word(struct python_random *random) {
+static uint32_t next_word(struct python_random *random) {
     if (random->next == PYTHON_RANDOM_WORDS) {
         refill(random);
     }
@@ -75,16 +75,16 @@ static uint32_t python_random_word(struct python_random *random) {
 // --- numbers ------------------------------------------------------------------------------------
 
 double python_random_real(struct python_random *random) {
-    double high = python_random_word(random) >> 5, low = python_random_word(random) >> 6;
+    double high = next_word(random) >> 5, low = next_word(random) >> 6;
     return (high * 67108864.0 + low) / 9007199254740992.0;
 }
 
 static uint64_t bits_of(struct python_random *random, int count) {
     if (count <= 32) {
-        return python_random_word(random) >> (32 - count);
+        return next_word(random) >> (32 - count);
     }
-    uint64_t low = python_random_word(random);
-    return low | (uint64_t)(python_random_word(random) >> (64 - count)) << 32;
+    uint64_t low = next_word(random);
+    return low | (uint64_t)(next_word(random) >> (64 - count)) << 32;
 }
 
 uint64_t python_random_below(struct python_random *random, uint64_t bound) {

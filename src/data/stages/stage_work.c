@@ -78,8 +78,7 @@ int stage_must_end(struct stage_work *work) {
 }
 
 enum berth_status stage_outcome(const struct stage_work *work, struct berth_error *error) {
-    return work->status == BERTH_OK ? BERTH_OK
-                                    : error_set(error, work->status, "%s", work->error.message);
+    return work->status == BERTH_OK ? BERTH_OK : error_copy(error, &work->error);
 }
 
 static void make_own(struct stage_work *work, const struct stage_items *items) {

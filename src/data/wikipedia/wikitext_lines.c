@@ -63,7 +63,7 @@ static uint32_t numbered_point(const char *digits, size_t length) {
 
 // Decodes the entity at text[0, length), "&...;", to UTF-8 in bytes[4]; *used is its length. 0 when
 // it is not an entity.
-static size_t wikitext_entity(const char *text, size_t length, char bytes[4], size_t *used) {
+static size_t read_entity(const char *text, size_t length, char bytes[4], size_t *used) {
     size_t most = length < 12 ? length : 12;
     const char *end = memchr(text, ';', most);
     if (end == NULL) {
@@ -149,8 +149,7 @@ static void decode(struct buffer *line, const char *text, size_t length) {
                              : used > 5                                ? used - 5
                                                                        : 0;
             buffer_put(line, text + i, literal);
-        } else if (text[i] == '&' &&
-                   (put = wikitext_entity(text + i, length - i, bytes, &used)) > 0) {
+        } else if (text[i] == '&' && (put = read_entity(text + i, length - i, bytes, &used)) > 0) {
             buffer_put(line, bytes, put);
         } else if (text[i] == '_' && switch_length(text + i, length - i) > 0) {
             used = switch_length(text + i, length - i);

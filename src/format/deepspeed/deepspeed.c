@@ -16,7 +16,7 @@
 #define NAME_LIMIT 4096
 
 // The number of elements of a tensor; 0 for a type that cannot be read.
-static uint64_t deepspeed_elements(const struct tensor_entry *entry) {
+static uint64_t elements_of(const struct tensor_entry *entry) {
     size_t size = tensor_dtype_size(entry->dtype);
     return size > 0 ? (entry->end - entry->begin) / size : 0;
 }
@@ -107,7 +107,7 @@ static enum berth_status place_parameter(const struct deepspeed_checkpoint *chec
                          "shape, without duplicates",
                          path, UTF8_SHOWN(text != NULL ? text : "(no text)", 200));
     }
-    uint64_t elements = deepspeed_elements(own);
+    uint64_t elements = elements_of(own);
     if (elements > row->end - row->at) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: tensor \"%s\" extends beyond the ZeRO shards, which hold %" PRIu64
@@ -129,7 +129,7 @@ static enum berth_status place_group(const struct deepspeed_checkpoint *checkpoi
                       .paddings = pickle_item(&first->file.pickle, paddings, group)};
     uint64_t ranks = checkpoint->rank_count, together = 2 * ranks;
     for (size_t rank = 0; rank < ranks; rank++) {
-        row.end += deepspeed_elements(checkpoint->partitions[group * ranks + rank]);
+        row.end += elements_of(checkpoint->partitions[group * ranks + rank]);
     }
     for (size_t i = 0; i < pickle_length(shapes); i++) {
         TRY(place_parameter(checkpoint, &row, shapes, i, error));
@@ -157,8 +157,8 @@ static enum berth_status place_shared(const struct deepspeed_checkpoint *checkpo
             continue; // DeepSpeed also lists frozen ones
         }
         const struct tensor_entry *entries = checkpoint->entries;
-        uint64_t elements = deepspeed_elements(&entries[source - checkpoint->places]);
-        if (copy->own == NULL || deepspeed_elements(copy->own) != elements) {
+        uint64_t elements = elements_of(&entries[source - checkpoint->places]);
+        if (copy->own == NULL || elements_of(copy->own) != elements) {
             return deepspeed_error(checkpoint->states.archive.file.path, "shared_params",
                                    "pairs of tensors with the same shape", error);
         }
@@ -279,7 +279,7 @@ static enum berth_status read_row(const struct deepspeed_checkpoint *checkpoint,
         checkpoint->partitions + group * checkpoint->rank_count;
     uint64_t begin = 0;
     for (size_t rank = 0; rank < checkpoint->rank_count && count > 0; rank++) {
-        uint64_t end = begin + deepspeed_elements(partitions[rank]);
+        uint64_t end = begin + elements_of(partitions[rank]);
         if (first < end) {
             uint64_t now = end - first < count ? end - first : count;
             TRY(check_partition(checkpoint, group * checkpoint->rank_count + rank, error));

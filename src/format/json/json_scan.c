@@ -24,8 +24,8 @@ static char look(const struct json_scan *scan, size_t ahead) {
 }
 
 // Reports that `expected` was not found at the current position.
-static enum berth_status json_scan_error(const struct json_scan *scan, const char *expected,
-                                         struct berth_error *error) {
+static enum berth_status refuse(const struct json_scan *scan, const char *expected,
+                                struct berth_error *error) {
     char found[32] = "the end";
     if (scan->at < scan->length) {
         unsigned char c = (unsigned char)scan->text[scan->at];
@@ -37,7 +37,7 @@ static enum berth_status json_scan_error(const struct json_scan *scan, const cha
 }
 
 // The next byte that is not white space, '\0' at the end. Does not move past it.
-static char json_scan_peek(struct json_scan *scan) {
+static char peek(struct json_scan *scan) {
     while (is_blank(look(scan, 0))) {
         scan->at++;
     }
@@ -45,8 +45,8 @@ static char json_scan_peek(struct json_scan *scan) {
 }
 
 enum berth_status json_scan_expect(struct json_scan *scan, char c, struct berth_error *error) {
-    if (json_scan_peek(scan) != c) {
-        return json_scan_error(scan, (char[]){'\'', c, '\'', '\0'}, error);
+    if (peek(scan) != c) {
+        return refuse(scan, (char[]){'\'', c, '\'', '\0'}, error);
     }
     scan->at++;
     return BERTH_OK;
@@ -54,7 +54,7 @@ enum berth_status json_scan_expect(struct json_scan *scan, char c, struct berth_
 
 enum berth_status json_scan_more(struct json_scan *scan, char close, int *first, int *more,
                                  struct berth_error *error) {
-    char next = json_scan_peek(scan);
+    char next = peek(scan);
     *more = next != close;
     if (*more && !*first) {
         TRY(json_scan_expect(scan, ',', error));
@@ -66,8 +66,8 @@ enum berth_status json_scan_more(struct json_scan *scan, char close, int *first,
 }
 
 enum berth_status json_scan_end(struct json_scan *scan, struct berth_error *error) {
-    json_scan_peek(scan);
-    return scan->at == scan->length ? BERTH_OK : json_scan_error(scan, "the end", error);
+    peek(scan);
+    return scan->at == scan->length ? BERTH_OK : refuse(scan, "the end", error);
 }
 
 // --- strings ------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ static enum berth_status unicode_escape(struct json_scan *scan, char *to, size_t
             low >= 0xDC00 && low < 0xE000 ? 0x10000 + (point - 0xD800) * 0x400 + low - 0xDC00 : -1;
     }
     if (point <= 0 || (point >= 0xD800 && point < 0xE000)) {
-        return json_scan_error(scan, "a valid code point after \\u", error);
+        return refuse(scan, "a valid code point after \\u", error);
     }
     *bytes = utf8_encode((uint32_t)point, to);
     return BERTH_OK;
@@ -115,7 +115,7 @@ static enum berth_status escape(struct json_scan *scan, char *to, size_t *bytes,
         return unicode_escape(scan, to, bytes, error);
     }
     if (place == NULL) {
-        return json_scan_error(scan, "an escape character", error);
+        return refuse(scan, "an escape character", error);
     }
     scan->at++;
     *to = values[place - letters];
@@ -137,7 +137,7 @@ enum berth_status json_scan_text(struct json_scan *scan, char **value, struct be
         size_t left = scan->length - scan->at;
         bytes = left > 0 ? utf8_character(scan->text + scan->at, left) : 0;
         if (bytes == 0 || (unsigned char)look(scan, 0) < 0x20) {
-            return json_scan_error(scan, "well-formed UTF-8 up to the closing '\"'", error);
+            return refuse(scan, "well-formed UTF-8 up to the closing '\"'", error);
         }
         memmove(to, scan->text + scan->at, bytes);
         to += bytes;
@@ -157,20 +157,20 @@ enum berth_status json_scan_key(struct json_scan *scan, char **key, struct berth
 
 enum berth_status json_scan_unsigned(struct json_scan *scan, uint64_t *value,
                                      struct berth_error *error) {
-    char first = json_scan_peek(scan);
+    char first = peek(scan);
     if (!is_digit(first) || (first == '0' && is_digit(look(scan, 1)))) {
-        return json_scan_error(scan, "an integer of 0 or more", error);
+        return refuse(scan, "an integer of 0 or more", error);
     }
     *value = 0;
     for (; is_digit(look(scan, 0)); scan->at++) {
         if (__builtin_mul_overflow(*value, 10, value) ||
             __builtin_add_overflow(*value, (uint64_t)(look(scan, 0) - '0'), value)) {
-            return json_scan_error(scan, "an integer below 2^64", error);
+            return refuse(scan, "an integer below 2^64", error);
         }
     }
     char next = look(scan, 0);
     if (next == '.' || next == 'e' || next == 'E') {
-        return json_scan_error(scan, "an integer, not a fraction", error);
+        return refuse(scan, "an integer, not a fraction", error);
     }
     return BERTH_OK;
 }
@@ -197,13 +197,13 @@ static enum berth_status skip_number(struct json_scan *scan, struct berth_error 
         scan->at += look(scan, 0) == '-' || look(scan, 0) == '+';
         valid = skip_digits(scan) > 0;
     }
-    return valid ? BERTH_OK : json_scan_error(scan, "a JSON value", error);
+    return valid ? BERTH_OK : refuse(scan, "a JSON value", error);
 }
 
 static enum berth_status skip_plain(struct json_scan *scan, struct berth_error *error) {
     static const char *const words[] = {"true", "false", "null"};
     char *text;
-    if (json_scan_peek(scan) == '"') {
+    if (peek(scan) == '"') {
         return json_scan_text(scan, &text, error);
     }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -227,7 +227,7 @@ struct skip_stack {
 static enum berth_status skip_open(struct json_scan *scan, struct skip_stack *stack,
                                    struct berth_error *error) {
     if (stack->depth == SKIP_DEPTH) {
-        return json_scan_error(scan, "less deeply nested values", error);
+        return refuse(scan, "less deeply nested values", error);
     }
     stack->close[stack->depth++] = look(scan, 0) == '{' ? '}' : ']';
     stack->first = 1;
@@ -247,7 +247,7 @@ enum berth_status json_scan_skip(struct json_scan *scan, struct berth_error *err
                 TRY(json_scan_key(scan, &key, error));
             }
         }
-        char next = json_scan_peek(scan);
+        char next = peek(scan);
         if (!more) {
             stack.depth--;
         } else if (next == '{' || next == '[') {

@@ -47,17 +47,12 @@ static enum berth_status take(const char *folder, const char *name, char **path,
     if (file != NULL) {
         memcpy(file, name, length);
         memcpy(file + length, INDEX_ENDING, sizeof INDEX_ENDING);
-        *path = path_join(folder, file);
     }
+    const enum berth_status status = file == NULL ? file_no_path(error)
+                                     : length > 0 ? file_find(folder, file, path, error)
+                                                  : BERTH_OK;
     memory_free(file);
-    if (*path == NULL) {
-        return file_no_path(error);
-    }
-    if (length == 0 || !file_exists(*path)) {
-        memory_free(*path);
-        *path = NULL;
-    }
-    return BERTH_OK;
+    return status;
 }
 
 static enum berth_status ask_state(const char *folder, char **path, struct berth_error *error) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/engine/update.h"
 
+#include "core/addends.h"
 #include "core/memory.h"
 #include "train/engine/update_cut.h"
 
@@ -451,16 +452,14 @@ static int run_backward(const struct update_cut *cut, struct update_result *resu
 
 // --- waiting and the step ------------------------------------------------------------------------
 
-// The sum of values[0], values[ENGINE_LOSSES], ... of `parts` parts, in the tree that ranks add in
-// (comm/calls.h): the first 2^k of them, and the rest.
+// The sum of values[0], values[ENGINE_LOSSES], ... of `parts` parts.
 static double sum_of_parts(const double *values, int parts) {
-    int first = 1;
-    while (2 * first < parts) {
-        first *= 2;
+    if (parts == 1) {
+        return *values;
     }
-    return parts == 1 ? *values
-                      : sum_of_parts(values, first) +
-                            sum_of_parts(values + (size_t)first * ENGINE_LOSSES, parts - first);
+    const int first = addends_split(parts);
+    return sum_of_parts(values, first) +
+           sum_of_parts(values + (size_t)first * ENGINE_LOSSES, parts - first);
 }
 
 // Adds this rank's parts, so that the sum over the ranks does not depend on how many parts each

@@ -2,6 +2,7 @@
 #include "train/settings/deepspeed_keys.h"
 
 #include "core/options.h"
+#include "core/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -371,8 +372,7 @@ static void note(const json *root, const char *path, const struct deepspeed_keys
         join(full, &key);
         const json *value = at(root, full);
         if (value != NULL && needs_note(keys->use, value)) {
-            const size_t used = strlen(found);
-            snprintf(found + used, sizeof found - used, "%s%s", used > 0 ? ", " : "", full);
+            words_add(found, sizeof found, full);
         }
     }
     if (found[0] != '\0') {

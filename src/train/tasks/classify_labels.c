@@ -8,14 +8,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-static int classify_is_regression(const struct model_files *files) {
+static int is_regression(const struct model_files *files) {
     return files->shape.problem == BERT_REGRESSION;
 }
 
 // Berth has no head with one output for each of several numbers.
 enum berth_status classify_check_outputs(const struct model_files *files,
                                          struct berth_error *error) {
-    return !classify_is_regression(files) || files->shape.num_labels == 1
+    return !is_regression(files) || files->shape.num_labels == 1
                ? BERTH_OK
                : error_set(
                      error, BERTH_CONFIG,
@@ -26,7 +26,7 @@ enum berth_status classify_check_outputs(const struct model_files *files,
 
 enum berth_status classify_read_names(struct class_names *names, const struct model_files *files,
                                       struct berth_error *error) {
-    return classify_is_regression(files) ? BERTH_OK : class_names_read(names, files, error);
+    return is_regression(files) ? BERTH_OK : class_names_read(names, files, error);
 }
 
 // Makes the data's classes the model's; its head is newly initialised if it was for others.
@@ -82,7 +82,7 @@ static enum berth_status check_kind(const struct classify *own, const struct mod
     const struct pair_dataset *dataset = &own->parts[0].dataset;
     int real = dataset->target == PAIR_REAL;
     TRY(classify_check_outputs(files, error));
-    if (!dataset->has_labels || real == classify_is_regression(files)) {
+    if (!dataset->has_labels || real == is_regression(files)) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_CONFIG,
