@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Debian packages with CPack: berth (program, manual, completion), libberth0.1 (the soname's version), libberth-dev, and one package for each
-# module. package/build builds them; in this folder there are also
+# Debian packages with CPack: berth (program, manual, completion), libberthX (X: the soname's
+# version), libberth-dev, and one package for each module. package/build builds them; in this folder there are also
 #   build             packages, source archive, bill of materials and SHA256SUMS, reproducibly
 #   debian/           their copyright file, and what is done to the files of each package
 #   berth.spec        the same as an RPM

@@ -82,11 +82,11 @@ static inline gpu_error gpu_use(int index) {
     return gpu_error_of(GPU_CALL(SetDevice)(index));
 }
 
-// A number for the 16 bytes that name a GPU, or a part of one.
+// A number below 2^40 for the 16 bytes that name a GPU, or a part of one.
 static inline uint64_t gpu_number_of(const void *name) {
     uint64_t halves[2];
     memcpy(halves, name, sizeof halves);
-    return (halves[0] ^ halves[1] * 0x9E3779B97F4A7C15u) >> 20;
+    return (halves[0] ^ halves[1] * 0x9E3779B97F4A7C15u) >> 24;
 }
 
 static inline gpu_error gpu_open(int index, const struct device_options *options,

@@ -38,7 +38,8 @@ static const struct fault faults[] = {
      "use smaller batches, or end what else uses the GPU"},
     {GPU_NO_DRIVER, BERTH_UNAVAILABLE, "the driver is missing or too old", FAULT_DRIVER},
     {3, BERTH_UNAVAILABLE, "the driver cannot be initialized",
-     "a process that was forked after its parent used the GPU has none: start it anew (Python's "
+     "a process that was forked after its parent used the GPU cannot use it: start a new process "
+     "instead (Python's "
      "multiprocessing: spawn); otherwise " FAULT_DRIVER},
     {46, BERTH_UNAVAILABLE, "the GPU is busy or unavailable",
      "end what uses it, choose another one with --device, or use --device cpu"},
