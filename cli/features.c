@@ -133,7 +133,7 @@ static enum berth_status build(struct job *job, struct cli_call *call, struct be
     TRY(inputs_find_tokenizer(config, &job->tokenizer, error));
     TRY(squad_read(config->predict_file, 0, &job->dataset, error));
     if (config->strict_answers) {
-        TRY(squad_check_placed(&job->dataset, error));
+        TRY(squad_refuse_misplaced(&job->dataset, error));
     }
     return squad_features_build(&job->dataset, job->tokenizer, &rules, machine_threads(config),
                                 &log, &job->set, error);

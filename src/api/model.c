@@ -164,7 +164,7 @@ static struct squad_answer_options options_of(const struct berth_model *model,
                                               const struct berth_question *question) {
     struct squad_answer_options options = model->answers;
     const size_t most =
-        question->capacity < SQUAD_N_BEST_MOST ? question->capacity : SQUAD_N_BEST_MOST;
+        question->capacity < SQUAD_N_BEST_MAX ? question->capacity : SQUAD_N_BEST_MAX;
     if ((size_t)options.n_best_size < most) {
         options.n_best_size = (int64_t)most;
     }

@@ -8,8 +8,8 @@
 
 const size_t embedding_recall_depths[EMBEDDING_RECALLS] = {1, 3, 5, 10};
 
-#define DEEPEST 10 // of the reciprocal rank
-#define LANES 16   // sums that are added side by side
+#define RANK_LIMIT 10 // of the reciprocal rank
+#define LANES 16      // sums that are added side by side
 
 double embedding_cosine(const struct embedding_set *set, uint32_t a, uint32_t b) {
     const float *x = set->vectors + a * set->size, *y = set->vectors + b * set->size;
@@ -112,7 +112,7 @@ static void score_query(const struct retrieval *r, size_t query, double *cosines
             scores[k] += rank < embedding_recall_depths[k] ? 1 / (double)count : 0;
         }
     }
-    scores[EMBEDDING_RECALLS] = best < DEEPEST ? 1 / (double)(best + 1) : 0;
+    scores[EMBEDDING_RECALLS] = best < RANK_LIMIT ? 1 / (double)(best + 1) : 0;
 }
 
 // 0: out of memory.

@@ -41,7 +41,7 @@ struct results_predictions {
     const float *logits;
     size_t count, width;
     const char *const *labels; // names of the classes; NULL: regression
-    int several;               // multi-label: each class whose sigmoid is above one half applies
+    int multi_label;           // multi-label: each class whose sigmoid is above one half applies
 };
 
 // The class with the largest logit; of equal ones the first.

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SQUAD_N_BEST_MOST 65536
+#define SQUAD_N_BEST_MAX 65536
 
 struct squad_answer_options {
     int64_t n_best_size;

@@ -161,8 +161,8 @@ static enum berth_status score_v2(struct evaluation *evaluation) {
 }
 
 // Sets *exact and *f1 of an example according to the no-answer threshold.
-static enum berth_status thresholded(const struct evaluation *evaluation, size_t index,
-                                     double *exact, double *f1) {
+static enum berth_status score_with_threshold(const struct evaluation *evaluation, size_t index,
+                                              double *exact, double *f1) {
     const struct squad_example *example = &evaluation->dataset.examples[index];
     double odds = 0.0;
     if (evaluation->odds != NULL) {
@@ -182,26 +182,26 @@ static enum berth_status thresholded(const struct evaluation *evaluation, size_t
     return BERTH_OK;
 }
 
-enum part { PART_ALL, PART_ANSWERED, PART_UNANSWERED };
+enum subset { SUBSET_ALL, SUBSET_ANSWERED, SUBSET_UNANSWERED };
 
-static enum berth_status put_part(struct evaluation *evaluation, enum part part,
-                                  const char *prefix) {
+static enum berth_status put_subset(struct evaluation *evaluation, enum subset subset,
+                                    const char *prefix) {
     const struct squad_dataset *dataset = &evaluation->dataset;
     double exact_sum = 0.0, f1_sum = 0.0;
     int64_t total = 0;
     for (size_t i = 0; i < dataset->count; i++) {
         double exact = 0.0, f1 = 0.0;
         int answered = dataset->examples[i].answer_count > 0;
-        if ((part == PART_ANSWERED && !answered) || (part == PART_UNANSWERED && answered)) {
+        if ((subset == SUBSET_ANSWERED && !answered) || (subset == SUBSET_UNANSWERED && answered)) {
             continue;
         }
-        TRY(thresholded(evaluation, i, &exact, &f1));
+        TRY(score_with_threshold(evaluation, i, &exact, &f1));
         exact_sum += exact;
         f1_sum += f1;
         total++;
     }
     if (total > 0) {
-        const char *separator = part == PART_ALL ? "{\n  " : ",\n  ";
+        const char *separator = subset == SUBSET_ALL ? "{\n  " : ",\n  ";
         TRY(put_percent(evaluation, separator, prefix, "exact", exact_sum, total));
         TRY(put_percent(evaluation, ",\n  ", prefix, "f1", f1_sum, total));
         TRY(put(evaluation, ",\n  ", prefix, "total", json_new_integer(total)));
@@ -247,10 +247,10 @@ static enum berth_status put_best(struct evaluation *evaluation, const char *con
     TRY(put_percent(evaluation, ",\n  ", "best_", name, best.sum, (int64_t)dataset->count));
     snprintf(key, sizeof key, "best_%s", name);
     json *threshold = NULL;
-    if (best.place == SIZE_MAX) {
+    if (best.index == SIZE_MAX) {
         threshold = json_new_real(0.0);
     } else {
-        const char *id = dataset->examples[evaluation->sorted[best.place].example].id;
+        const char *id = dataset->examples[evaluation->sorted[best.index].example].id;
         threshold = json_copy_deep(json_member(evaluation->odds, id));
     }
     return put(evaluation, ",\n  ", key, "_thresh", threshold);
@@ -281,9 +281,9 @@ done:
 static enum berth_status evaluate_v2(struct evaluation *evaluation) {
     TRY(squad_check_ids(&evaluation->dataset, evaluation->dataset.name, evaluation->error));
     TRY(score_v2(evaluation));
-    TRY(put_part(evaluation, PART_ALL, ""));
-    TRY(put_part(evaluation, PART_ANSWERED, "HasAns_"));
-    TRY(put_part(evaluation, PART_UNANSWERED, "NoAns_"));
+    TRY(put_subset(evaluation, SUBSET_ALL, ""));
+    TRY(put_subset(evaluation, SUBSET_ANSWERED, "HasAns_"));
+    TRY(put_subset(evaluation, SUBSET_UNANSWERED, "NoAns_"));
     if (evaluation->odds != NULL) {
         TRY(put_thresholds(evaluation));
     }

@@ -20,12 +20,12 @@ enum berth_status squad_score_v1(const struct squad_dataset *dataset,
 
 // The v2.0 scores in percent: of all questions, of those with and of those without an answer, and,
 // with null odds, at the best thresholds.
-struct squad_part {
+struct squad_subset_score {
     double exact, f1;
     size_t total;
 };
 struct squad_score_v2 {
-    struct squad_part all, answered, unanswered;
+    struct squad_subset_score all, answered, unanswered;
     double best_exact, best_exact_threshold, best_f1, best_f1_threshold; // NaN without odds
 };
 // predictions[i] and odds[i] (NULL: no odds) belong to examples[i]; every example has a prediction.

@@ -50,7 +50,7 @@ enum berth_status squad_text_of_span(const struct squad_text_source *source,
                                      struct berth_error *error);
 
 // A range of a text in bytes, end exclusive.
-struct squad_text_part {
+struct squad_text_range {
     size_t begin, end;
 };
 
@@ -58,6 +58,6 @@ struct squad_text_part {
 // normalised text `predicted`; all of it if the two cannot be aligned.
 enum berth_status squad_text_align(const struct tokenizer *tokenizer, const char *predicted,
                                    const char *original, size_t length,
-                                   struct squad_text_part *part, struct berth_error *error);
+                                   struct squad_text_range *range, struct berth_error *error);
 
 #endif

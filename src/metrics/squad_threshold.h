@@ -20,7 +20,7 @@ void squad_odds_sort(struct squad_odds *odds, size_t count);
 
 struct squad_best {
     double sum;   // sum of the measure over all questions at the best threshold
-    size_t place; // index of that threshold in the sorted odds; SIZE_MAX: answering nothing is best
+    size_t index; // index of that threshold in the sorted odds; SIZE_MAX: answering nothing is best
                   // (the official threshold is then 0)
 };
 

@@ -35,13 +35,13 @@ struct basic_origin {
 struct basic_mark; // a combining character that is still to be sorted
 
 // A walk over a text, and its current word.
-struct basic {
+struct basic_walk {
     const struct basic_rules *rules;
     const unsigned char *text;
     size_t length;
-    size_t at;              // the next byte
+    size_t offset;          // the next byte
     uint32_t character;     // index of the next character
-    size_t run_at;          // where the combining characters before `at` begin
+    size_t run_offset;      // where the combining characters before `at` begin
     uint32_t run_character; // index of the character there
     size_t ill_formed;
 
@@ -55,7 +55,7 @@ struct basic {
     int special;                        // a special token, as in the text
 
     char *buffer;
-    struct basic_origin *places;
+    struct basic_origin *origin_buffer;
     size_t capacity;
     struct basic_mark *marks;
     size_t mark_capacity;
@@ -65,19 +65,19 @@ struct basic {
 void basic_rules_init(struct basic_rules *rules, int column, enum unicode_mapping mapping);
 // Sets the special tokens, which are borrowed and not empty. Call it at most once, after
 // basic_rules_init.
-void basic_rules_keep(struct basic_rules *rules, const char *const *specials, size_t count);
+void basic_rules_set_specials(struct basic_rules *rules, const char *const *specials, size_t count);
 
 // Begins a walk; length is at most UINT32_MAX. basic_done frees the walk's memory.
-void basic_init(struct basic *walk, const struct basic_rules *rules, const char *text,
+void basic_init(struct basic_walk *walk, const struct basic_rules *rules, const char *text,
                 size_t length);
-void basic_done(struct basic *walk);
+void basic_done(struct basic_walk *walk);
 
 // Moves to the next word: 1; 0 at the end of the text; -1 when out of memory. The word's arrays are
 // valid until the next call.
-int basic_next(struct basic *walk);
+int basic_next(struct basic_walk *walk);
 
 // The origin of byte `i` of the word.
-static inline struct basic_origin basic_origin_of(const struct basic *walk, size_t i) {
+static inline struct basic_origin basic_origin_of(const struct basic_walk *walk, size_t i) {
     if (!walk->plain) {
         return walk->origins[i];
     }

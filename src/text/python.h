@@ -19,11 +19,11 @@ static inline int python_is_space(uint32_t c) {
 }
 
 // The length that str.rstrip() leaves.
-size_t python_stripped(const char *text, size_t length);
+size_t python_rstrip_length(const char *text, size_t length);
 
 // The length of the first line of a file opened as text, whose lines end in LF, CR LF or CR. *end:
 // the bytes of that end; 0 where the text ends without one.
-size_t python_line(const char *text, size_t length, size_t *end);
+size_t python_line_length(const char *text, size_t length, size_t *end);
 
 // str.lower(): lower[] has room for 2 * count characters (U+0130 becomes two); returns their
 // number. A capital sigma at the end of a word becomes a final sigma.

@@ -65,7 +65,7 @@ static enum berth_status set_specials(struct tokenizer *tokenizer, const char *c
     }
     add_specials(tokenizer, special_names, SPECIALS, &kept);
     add_specials(tokenizer, added, added_count, &kept);
-    basic_rules_keep(&tokenizer->rules, tokenizer->specials, kept);
+    basic_rules_set_specials(&tokenizer->rules, tokenizer->specials, kept);
     return BERTH_OK;
 }
 
@@ -187,8 +187,8 @@ static int reserve(struct token_list *list, size_t extra) {
 }
 
 // Appends bytes [begin, end) of the word as one piece; the caller has reserved room.
-static void append(struct token_list *list, const struct basic *word, int32_t id, int32_t number,
-                   size_t begin, size_t end) {
+static void append(struct token_list *list, const struct basic_walk *word, int32_t id,
+                   int32_t number, size_t begin, size_t end) {
     struct basic_origin first = basic_origin_of(word, begin);
     struct basic_origin last = basic_origin_of(word, end - 1);
     list->items[list->count++] = (struct token){.id = id,
@@ -200,7 +200,7 @@ static void append(struct token_list *list, const struct basic *word, int32_t id
 }
 
 // The longest piece at `begin`; returns its id, or -1, and sets *end.
-static int32_t longest_piece(const struct tokenizer *tokenizer, const struct basic *word,
+static int32_t longest_piece(const struct tokenizer *tokenizer, const struct basic_walk *word,
                              size_t begin, size_t *end) {
     const struct trie *trie = &tokenizer->vocabulary.trie;
     uint32_t node = begin == 0 ? 0 : tokenizer->continuation;
@@ -216,8 +216,8 @@ static int32_t longest_piece(const struct tokenizer *tokenizer, const struct bas
 }
 
 // Appends the pieces of a word; the caller has reserved room for one per byte.
-static void cut_word(const struct tokenizer *tokenizer, const struct basic *word, int32_t number,
-                     struct token_list *list) {
+static void split_word(const struct tokenizer *tokenizer, const struct basic_walk *word,
+                       int32_t number, struct token_list *list) {
     size_t before = list->count;
     size_t begin = 0;
     int32_t id = word->characters > (size_t)tokenizer->options.max_word_length ? -1 : 0;
@@ -247,7 +247,7 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
                                    struct berth_error *error) {
     TRY(check_length(length, error));
     size_t before = list->count;
-    struct basic walk;
+    struct basic_walk walk;
     basic_init(&walk, &tokenizer->rules, text, length);
     int found;
     for (int32_t number = 0; (found = basic_next(&walk)) > 0; number++) {
@@ -259,7 +259,7 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
             append(list, &walk, tokenizer_find(tokenizer, walk.bytes, walk.count), number, 0,
                    walk.count);
         } else {
-            cut_word(tokenizer, &walk, number, list);
+            split_word(tokenizer, &walk, number, list);
         }
     }
     list->ill_formed += walk.ill_formed;
@@ -281,7 +281,7 @@ struct joined {
     size_t capacity;
 };
 
-static int grow_joined(struct joined *joined, size_t extra) {
+static int reserve_joined(struct joined *joined, size_t extra) {
     if (joined->capacity - joined->count >= extra) {
         return 1;
     }
@@ -301,8 +301,8 @@ static int grow_joined(struct joined *joined, size_t extra) {
 
 // Appends a word, after a blank if it is not the first. The blank's origin is the byte after the
 // previous word.
-static int join_word(struct joined *joined, const struct basic *word, uint32_t *last_end) {
-    if (!grow_joined(joined, word->count + 2)) {
+static int join_word(struct joined *joined, const struct basic_walk *word, uint32_t *last_end) {
+    if (!reserve_joined(joined, word->count + 2)) {
         return 0;
     }
     if (joined->count > 0) {
@@ -322,10 +322,10 @@ enum berth_status tokenizer_basic(const struct tokenizer *tokenizer, const char 
                                   uint32_t **origin, struct berth_error *error) {
     TRY(check_length(length, error));
     struct joined joined = {0};
-    struct basic walk;
+    struct basic_walk walk;
     uint32_t last_end = 0;
     basic_init(&walk, &tokenizer->rules, text, length);
-    int found = grow_joined(&joined, 1) ? 1 : -1;
+    int found = reserve_joined(&joined, 1) ? 1 : -1;
     while (found > 0 && (found = basic_next(&walk)) > 0) {
         found = join_word(&joined, &walk, &last_end) ? 1 : -1;
     }

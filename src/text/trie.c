@@ -58,8 +58,8 @@ static unsigned char byte_at(const struct builder *builder, size_t string, size_
 }
 
 // Collects the distinct next bytes of the strings in `pending`, ascending; returns their number.
-static size_t gather_labels(const struct builder *builder, const struct pending *pending,
-                            unsigned char labels[ALPHABET]) {
+static size_t collect_labels(const struct builder *builder, const struct pending *pending,
+                             unsigned char labels[ALPHABET]) {
     size_t count = 0;
     for (size_t i = pending->first; i < pending->last; i++) {
         unsigned char byte = byte_at(builder, i, pending->depth);
@@ -103,7 +103,7 @@ static size_t find_base(struct builder *builder, const unsigned char *labels, si
     return slot - labels[0];
 }
 
-static int place_children(struct builder *builder, struct pending pending) {
+static int add_children(struct builder *builder, struct pending pending) {
     struct trie *trie = builder->trie;
     if (builder->strings[pending.first].length == pending.depth) {
         trie->nodes[pending.node].id = builder->strings[pending.first].id;
@@ -113,7 +113,7 @@ static int place_children(struct builder *builder, struct pending pending) {
         return 1;
     }
     unsigned char labels[ALPHABET];
-    size_t count = gather_labels(builder, &pending, labels);
+    size_t count = collect_labels(builder, &pending, labels);
     size_t base = find_base(builder, labels, count);
     if (base == SIZE_MAX) {
         return 0;
@@ -144,7 +144,7 @@ int trie_build(struct trie *trie, const struct trie_string *strings, size_t coun
         done = count == 0 || push(&builder, (struct pending){0, 0, count, 0});
     }
     for (size_t next = 0; done && next < builder.queued; next++) {
-        done = place_children(&builder, builder.queue[next]);
+        done = add_children(&builder, builder.queue[next]);
     }
     memory_free(builder.queue);
     if (!done) {

@@ -93,8 +93,8 @@ static int compare(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static enum berth_status check_repeats(const char *name, const struct trie_string *strings,
-                                       size_t count, struct berth_error *error) {
+static enum berth_status check_duplicates(const char *name, const struct trie_string *strings,
+                                          size_t count, struct berth_error *error) {
     for (size_t i = 1; i < count; i++) {
         if (strings[i].length == strings[i - 1].length &&
             memcmp(strings[i].bytes, strings[i - 1].bytes, strings[i].length) == 0) {
@@ -121,7 +121,7 @@ static enum berth_status build_trie(struct vocabulary *vocabulary, const char *n
                                           vocabulary->starts[i + 1] - start - 1, (int32_t)i};
     }
     qsort(strings, vocabulary->count, sizeof *strings, compare);
-    enum berth_status status = check_repeats(name, strings, vocabulary->count, error);
+    enum berth_status status = check_duplicates(name, strings, vocabulary->count, error);
     if (status == BERTH_OK && !trie_build(&vocabulary->trie, strings, vocabulary->count)) {
         status = error_no_memory(error, vocabulary->starts[vocabulary->count],
                                  "the vocabulary's search tree");

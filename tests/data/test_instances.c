@@ -272,7 +272,7 @@ static void test_documents_from_text(void **state) {
     assert_int_equal(
         tokenizer_open_memory("v", vocabulary, sizeof vocabulary - 1, &options, &tokenizer, NULL),
         BERTH_OK);
-    assert_int_equal(documents_put_text(&documents, tokenizer, text, sizeof text - 1, NULL),
+    assert_int_equal(documents_add_text(&documents, tokenizer, text, sizeof text - 1, NULL),
                      BERTH_OK);
     assert_int_equal(documents.count, 3);
     assert_int_equal(documents.sentence_count, 4);
@@ -296,9 +296,9 @@ static struct documents shard_of(int shard) {
             for (int k = 0; k < TOKENS; k++) {
                 sentence[k] = 104 + (shard * 7919 + i * 131 + j * 17 + k) % 800;
             }
-            assert_int_equal(documents_put(&documents, sentence, TOKENS, NULL), BERTH_OK);
+            assert_int_equal(documents_add_sentence(&documents, sentence, TOKENS, NULL), BERTH_OK);
         }
-        assert_int_equal(documents_end(&documents, NULL), BERTH_OK);
+        assert_int_equal(documents_end_document(&documents, NULL), BERTH_OK);
     }
     return documents;
 }
@@ -413,8 +413,8 @@ static void test_cut_is_binomial(void **state) {
         for (int k = 0; k < TOKENS; k++) {
             sentence[k] = 104 + k;
         }
-        assert_int_equal(documents_put(&documents, sentence, TOKENS, NULL), BERTH_OK);
-        assert_int_equal(documents_end(&documents, NULL), BERTH_OK);
+        assert_int_equal(documents_add_sentence(&documents, sentence, TOKENS, NULL), BERTH_OK);
+        assert_int_equal(documents_end_document(&documents, NULL), BERTH_OK);
     }
     for (int python = 0; python < 2; python++) {
         struct instance_options options = complete((struct instance_options){.max_seq_length = 65,

@@ -89,7 +89,7 @@ static void check_layout(const struct layout *layout) {
     check_label(&set, set.count - 1, layout->last);
     assert_true(task->labels != NULL || layout->first == NULL ||
                 set.examples[0].value == layout->value);
-    assert_int_equal(set.left_out, strcmp(layout->block, "tsv qqp train") == 0);
+    assert_int_equal(set.skipped_rows, strcmp(layout->block, "tsv qqp train") == 0);
     pair_dataset_done(&set);
     memory_free(text);
 }
@@ -352,7 +352,7 @@ static void takes_several_labels(void **state) {
                                         "{\"a\":\"z\",\"l\":[]}\n{\"a\":\"z\",\"l\":\"\"}\n",
                                         &settings);
     static const int32_t labels[][2] = {{1, 0}, {2, 0}};
-    assert_int_equal(set.target, PAIR_LABELS);
+    assert_int_equal(set.target, PAIR_MULTI_LABEL);
     assert_int_equal(set.label_count, 3);
     assert_string_equal(set.labels[2], "r");
     for (size_t i = 0; i < 4; i++) {

@@ -134,12 +134,12 @@ static void keeps_the_first_examples(void **state) {
     }
 }
 
-// The message of squad_check_placed for the file, which the reader accepts.
+// The message of squad_refuse_misplaced for the file, which the reader accepts.
 static const char *complaint(const char *text) {
     static struct berth_error error;
     struct squad_dataset set = fixture_dataset_of(text);
     assert_int_equal(set.misplaced, 1);
-    assert_int_equal(squad_check_placed(&set, &error), BERTH_BAD_DATA);
+    assert_int_equal(squad_refuse_misplaced(&set, &error), BERTH_BAD_DATA);
     squad_dataset_done(&set);
     return error.message;
 }

@@ -184,7 +184,7 @@ static void equals_python_on_real_data(void **state) {
 
 static void align(const char *predicted, const char *original, const char *expected) {
     struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
-    struct squad_text_part part;
+    struct squad_text_range part;
     assert_int_equal(
         squad_text_align(tokenizer, predicted, original, strlen(original), &part, NULL), BERTH_OK);
     char *found = memory_string_of(original + part.begin, part.end - part.begin);

@@ -10,7 +10,7 @@
 // A text in UTF-8 and the current position. Line ends also end sentences.
 struct sentences {
     const char *text;
-    size_t length, at;
+    size_t length, offset;
     size_t line_end; // end of the line of `at`, once known: found once per line
 };
 

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
-#include "data/corpus/shard_places.h"
+#include "data/corpus/shard_assignment.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +29,7 @@ struct shard_counts {
 // skipped.
 struct shard_writer {
     struct shard_plan plan;
-    const struct shard_places *places;
+    const struct shard_assignment *assignment;
     struct shard_target target;
     struct file_writer *files;   // [target.count]
     struct shard_counts *counts; // [target.count]
@@ -39,7 +39,7 @@ struct shard_writer {
 // commit, complete, or not at all. Close with commit, which aborts when it fails, or with abort;
 // the counts stay until shard_writer_done.
 enum berth_status shard_writer_open(struct shard_writer *writer, const struct shard_plan *plan,
-                                    const struct shard_places *places,
+                                    const struct shard_assignment *assignment,
                                     const struct shard_target *target, struct berth_error *error);
 // Splits the text of the next article into sentences and writes it to its shard. More articles than
 // were counted are BERTH_BAD_DATA.

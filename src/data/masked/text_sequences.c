@@ -15,7 +15,7 @@ struct group {
     size_t count, capacity;
     size_t *ends; // of each sequence in ids
     size_t end_count, end_capacity;
-    size_t cut, left_out;
+    size_t truncated, dropped;
 };
 
 struct builder {
@@ -77,9 +77,9 @@ static enum berth_status add_line(const struct builder *builder, struct group *g
     if (list->count == 0) {
         return BERTH_OK;
     }
-    const int is_cut = list->count > room;
-    group->cut += (size_t)is_cut;
-    TRY(add_tokens(builder, group, list, is_cut ? room : list->count));
+    const int is_truncated = list->count > room;
+    group->truncated += (size_t)is_truncated;
+    TRY(add_tokens(builder, group, list, is_truncated ? room : list->count));
     return add_end(group, group->count);
 }
 
@@ -88,8 +88,8 @@ static enum berth_status cut_blocks(const struct builder *builder, struct group 
     for (size_t end = length; end <= group->count; end += length) {
         TRY(add_end(group, end));
     }
-    group->left_out = group->count % length;
-    group->count -= group->left_out;
+    group->dropped = group->count % length;
+    group->count -= group->dropped;
     return BERTH_OK;
 }
 
@@ -141,8 +141,8 @@ static void add_group(struct text_sequences *sequences, const struct group *grou
         sequences->longest = end - begin > sequences->longest ? end - begin : sequences->longest;
         sequences->starts[++sequences->count] = end;
     }
-    sequences->cut += group->cut;
-    sequences->left_out += group->left_out;
+    sequences->truncated += group->truncated;
+    sequences->dropped += group->dropped;
 }
 
 static enum berth_status join_groups(const struct builder *builder,

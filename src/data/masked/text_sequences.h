@@ -23,8 +23,8 @@ struct text_sequences {
     size_t count;
     size_t longest;   // tokens of a sequence
     int8_t *type_ids; // [longest] zeros
-    size_t cut;       // truncated lines
-    size_t left_out;  // blocks: tokens of the remainders
+    size_t truncated; // lines
+    size_t dropped;   // blocks: tokens of the remainders
 };
 
 struct text_sequence_rules {

@@ -20,7 +20,7 @@ struct solver {
     size_t count;
     unsigned char *state; // [columns] 1: in use, 2: depends on those in use
     double *factor;       // [rows, rows] lower triangle
-    double *solution, *right;
+    double *solution, *rhs;
 };
 
 static double product(const struct nnls *problem, size_t a, size_t b) {
@@ -81,7 +81,7 @@ static void solve_used(struct solver *solver) {
     size_t rows = solver->problem->rows;
     for (size_t i = 0; i < solver->count; i++) {
         const double *line = solver->factor + i * rows;
-        double sum = dot_column(solver->problem, solver->used[i], solver->right);
+        double sum = dot_column(solver->problem, solver->used[i], solver->rhs);
         for (size_t j = 0; j < i; j++) {
             sum -= line[j] * solver->solution[j];
         }
@@ -135,14 +135,14 @@ static double step_of(const struct solver *solver) {
     for (size_t i = 0; i < solver->count; i++) {
         double x = solver->x[solver->used[i]], to = solver->solution[i];
         if (to <= TOLERANCE && x - to > 0) {
-            double here = x / (x - to);
-            step = here < step ? here : step;
+            double limit = x / (x - to);
+            step = limit < step ? limit : step;
         }
     }
     return step;
 }
 
-static void settle(struct solver *solver) {
+static void restore_feasibility(struct solver *solver) {
     for (double step = 0; step < 1 && solver->count > 0;) {
         solve_used(solver);
         step = step_of(solver);
@@ -156,12 +156,12 @@ static void settle(struct solver *solver) {
     }
 }
 
-static void run(struct solver *solver) {
+static void solve(struct solver *solver) {
     const struct nnls *problem = solver->problem;
     double largest = 0;
     for (size_t i = 1; i <= problem->rows; i++) {
-        solver->right[i] = problem->weights[i] * problem->b[i];
-        largest = fabs(solver->right[i]) > largest ? fabs(solver->right[i]) : largest;
+        solver->rhs[i] = problem->weights[i] * problem->b[i];
+        largest = fabs(solver->rhs[i]) > largest ? fabs(solver->rhs[i]) : largest;
     }
     find_residual(solver);
     for (size_t round = 0; round < 3 * problem->columns && solver->count < problem->rows; round++) {
@@ -176,29 +176,29 @@ static void run(struct solver *solver) {
             continue;
         }
         solver->count++;
-        settle(solver);
+        restore_feasibility(solver);
         find_residual(solver);
     }
 }
 
 enum berth_status nnls_solve(const struct nnls *problem, double *x, struct berth_error *error) {
     size_t rows = problem->rows, numbers = rows * rows + 4 * (rows + 1);
-    double *room = memory_array_zeroed(numbers, sizeof *room);
+    double *workspace = memory_array_zeroed(numbers, sizeof *workspace);
     struct solver solver = {.problem = problem, .x = x};
     solver.used = memory_array(rows + 1, sizeof *solver.used);
     solver.state = memory_array_zeroed(problem->columns + 1, 1);
     memset(x, 0, problem->columns * sizeof *x);
-    int is_there = room != NULL && solver.used != NULL && solver.state != NULL;
-    if (is_there) {
-        solver.factor = room;
-        solver.residual = room + rows * rows;
+    int allocated = workspace != NULL && solver.used != NULL && solver.state != NULL;
+    if (allocated) {
+        solver.factor = workspace;
+        solver.residual = workspace + rows * rows;
         solver.solution = solver.residual + rows + 1;
-        solver.right = solver.solution + rows + 1;
-        run(&solver);
+        solver.rhs = solver.solution + rows + 1;
+        solve(&solver);
     }
-    memory_free(room);
+    memory_free(workspace);
     memory_free(solver.used);
     memory_free(solver.state);
-    return is_there ? BERTH_OK
-                    : error_no_memory(error, numbers * sizeof *room, "the packing's solver");
+    return allocated ? BERTH_OK
+                     : error_no_memory(error, numbers * sizeof *workspace, "the packing's solver");
 }

@@ -168,8 +168,8 @@ enum berth_status glue_task_settings(const struct glue_task *task, enum glue_spl
         .text_pair_column = file->text_pair_column,
         .label_column = file->label_column,
         .label_optional = split == GLUE_TEST || split == GLUE_TEST_MISMATCHED,
-        .only_column = file->only_column,
-        .only_value = language != NULL ? language : "zh",
+        .filter_column = file->filter_column,
+        .filter_value = language != NULL ? language : "zh",
         .target = task->labels != NULL ? PAIR_CLASS : PAIR_REAL,
         .labels = task->labels,
         .label_count = task->label_count,
@@ -198,13 +198,13 @@ static char *find_file(const char *folder, const char *title, const char *name, 
 }
 
 // Replaces "%s" in `pattern` by the language.
-static void name_file(const char *pattern, const char *language, char *name, size_t size) {
-    const char *place = strstr(pattern, "%s");
-    if (place == NULL) {
+static void format_file_name(const char *pattern, const char *language, char *name, size_t size) {
+    const char *marker = strstr(pattern, "%s");
+    if (marker == NULL) {
         snprintf(name, size, "%s", pattern);
     } else {
-        snprintf(name, size, "%.*s%.16s%s", (int)(place - pattern), pattern,
-                 language != NULL ? language : "zh", place + 2);
+        snprintf(name, size, "%.*s%.16s%s", (int)(marker - pattern), pattern,
+                 language != NULL ? language : "zh", marker + 2);
     }
 }
 
@@ -218,7 +218,7 @@ enum berth_status glue_task_path(const struct glue_task *task, const char *folde
     char names[2][64] = {"", ""};
     for (size_t i = 0; i < 2 && patterns[i] != NULL; i++) {
         int failed;
-        name_file(patterns[i], language, names[i], sizeof names[i]);
+        format_file_name(patterns[i], language, names[i], sizeof names[i]);
         *path = find_file(folder, task->title, names[i], &failed);
         if (failed) {
             return file_no_path(error);

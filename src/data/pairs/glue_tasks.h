@@ -25,7 +25,7 @@ enum glue_metric { GLUE_ACCURACY, GLUE_ACCURACY_F1, GLUE_MATTHEWS, GLUE_CORRELAT
 struct glue_file {
     const char *name;     // NULL: the task has no such split; "%s" is the language
     const char *raw_name; // the same split in the original publication; NULL: none
-    const char *text_column, *text_pair_column, *label_column, *only_column;
+    const char *text_column, *text_pair_column, *label_column, *filter_column;
     const char *const *column_names; // for a file without a header
 };
 

@@ -22,7 +22,7 @@ struct pair_feature {
     size_t first;          // index in the pools
     int32_t length;        // tokens, special ones included
     int32_t second;        // first row of b; `length` for single texts
-    int cut;               // truncated
+    int truncated;
     int32_t label;         // class; -1: none
     float value;           // real label; NaN: none
     const int32_t *labels; // several labels at once, borrowed from the data set
@@ -35,7 +35,7 @@ struct pair_feature_set {
     int32_t *ids;       // pool
     int8_t *type_ids;   // pool
     size_t token_count; // length of the pools
-    size_t cut;         // truncated examples
+    size_t truncated;   // truncated examples
 };
 
 // Builds the features of a whole data set on `threads` threads; the result does not depend on their
@@ -50,6 +50,6 @@ void pair_feature_set_done(struct pair_feature_set *set);
 struct packer_sequence pair_features_sequence(const void *set, size_t index);
 
 // Truncates the lengths of two texts to `room` tokens together (special tokens not counted).
-void pair_features_cut(size_t *first, size_t *second, size_t room);
+void pair_features_truncate(size_t *first, size_t *second, size_t room);
 
 #endif

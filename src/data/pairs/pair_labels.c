@@ -57,7 +57,7 @@ static enum berth_status check_classes(const struct pair_dataset *dataset, const
     return BERTH_OK;
 }
 
-void pair_labels_drop_repeats(struct pair_example *example) {
+void pair_labels_drop_duplicates(struct pair_example *example) {
     int32_t kept = 0;
     for (int32_t i = 0; i < example->label_count; i++) {
         int32_t before = 0;
@@ -85,8 +85,8 @@ static enum berth_status take_names(struct pair_dataset *dataset, const struct l
         for (size_t k = 0; k < labels; k++) {
             list[k] = numbers[list[k]];
         }
-        if (dataset->target == PAIR_LABELS) {
-            pair_labels_drop_repeats(&dataset->examples[i]);
+        if (dataset->target == PAIR_MULTI_LABEL) {
+            pair_labels_drop_duplicates(&dataset->examples[i]);
         }
     }
     memory_free(storage->labels);
@@ -104,7 +104,7 @@ static enum berth_status relabel(struct pair_dataset *dataset, const struct labe
     label_names_expected(classes, match, expected, sizeof expected);
     TRY(check_classes(dataset, numbers, expected, error));
     dataset->labels_in_order = match == LABELS_BY_ORDER;
-    return match != LABELS_BY_NAME && label_names_are_in_place(classes, &labels, numbers)
+    return match != LABELS_BY_NAME && label_names_are_identity(classes, &labels, numbers)
                ? BERTH_OK
                : take_names(dataset, classes, numbers, error);
 }
@@ -144,7 +144,7 @@ void pair_labels_describe(const struct pair_dataset *dataset, char *text, size_t
     const struct label_names labels = {dataset->labels, dataset->label_count};
     const size_t used =
         (size_t)snprintf(text, size, "%zu class%s%s (", labels.count, labels.count != 1 ? "es" : "",
-                         dataset->target == PAIR_LABELS ? ", several at once" : "");
+                         dataset->target == PAIR_MULTI_LABEL ? ", several at once" : "");
     label_names_list(&labels, text + used, size - used - 1);
     strcat(text, ")");
 }
@@ -166,9 +166,9 @@ int pair_labels_to_config(const struct pair_dataset *dataset, json *config) {
     }
     failed |= json_set(config, "id2label", id2label);
     failed |= json_set(config, "label2id", label2id);
-    const char *type = real                             ? "regression"
-                       : dataset->target == PAIR_LABELS ? "multi_label_classification"
-                                                        : "single_label_classification";
+    const char *type = real                                  ? "regression"
+                       : dataset->target == PAIR_MULTI_LABEL ? "multi_label_classification"
+                                                             : "single_label_classification";
     failed |= json_set(config, "problem_type", json_new_text(type));
     return !failed;
 }

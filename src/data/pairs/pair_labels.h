@@ -10,10 +10,10 @@ struct pair_storage {
     struct table table;
     void *labels;     // the names in one block, or an array of borrowed ones
     int32_t *numbers; // with several labels at once: the classes of all examples
-    char *pieces;     // separated texts, and numbers without the blanks beside them
+    char *text;       // separated texts, and numbers without the blanks beside them
 };
 
 // Of several labels at once keeps the first of each class.
-void pair_labels_drop_repeats(struct pair_example *example);
+void pair_labels_drop_duplicates(struct pair_example *example);
 
 #endif

@@ -14,12 +14,12 @@
 // label is an array, real numbers if every label is a number and at least one is not an integer,
 // else classes. Several labels are a JSON array, or text separated by commas; an empty array or
 // text means none.
-enum pair_target { PAIR_AUTO, PAIR_CLASS, PAIR_REAL, PAIR_LABELS };
+enum pair_target { PAIR_AUTO, PAIR_CLASS, PAIR_REAL, PAIR_MULTI_LABEL };
 
 // A class of a task: its label in the files, another spelling (or NULL), and its name in
 // config.json (id2label).
 struct pair_label {
-    const char *text, *also, *name;
+    const char *text, *alias, *name;
 };
 
 struct pair_settings {
@@ -29,10 +29,10 @@ struct pair_settings {
     const char *label_column;     // NULL: no labels
     // 1: the label column may be missing, or without a label: every one empty, null or -1.
     int label_optional;
-    int has_class_minus_one;  // 1: -1 is a label there, too
-    const char *label_remedy; // ends messages about labels: "; ..."; NULL: none
-    const char *only_column;  // use only rows with only_value in this column; NULL: all rows
-    const char *only_value;
+    int has_class_minus_one;   // 1: -1 is a label there, too
+    const char *label_remedy;  // ends messages about labels: "; ..."; NULL: none
+    const char *filter_column; // use only rows with filter_value in this column; NULL: all rows
+    const char *filter_value;
     enum pair_target target;
     const struct pair_label *labels; // the classes in order; NULL: those of the file, sorted
     size_t label_count;
@@ -56,8 +56,8 @@ struct pair_dataset {
     const char *const *labels; // names of the classes
     size_t label_count;        // 0 for real labels and without labels
     int labels_in_order;       // pairs_relabel: the classes without names were taken in order
-    size_t left_out;           // ragged rows that were skipped, see table.h
-    size_t left_out_line;      // of the first of them
+    size_t skipped_rows;       // ragged rows that were skipped, see table.h
+    size_t skipped_line;       // of the first of them
     const char *text_column, *text_pair_column, *label_column; // which were read; NULL: none
     const char *empty_label_column; // that has no label, and was not read; NULL: none
     const char *label_remedy;       // of the settings; not NULL

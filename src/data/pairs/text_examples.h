@@ -9,28 +9,28 @@
 
 #include <stddef.h>
 
-#define TEXT_EXAMPLE_MOST 3
+#define TEXT_EXAMPLE_MAX 3
 
 // Columns of the texts and of the score. Without the first text's name they follow from the file:
 // the score is the column score, scores, label or labels, the texts are the other columns that are
 // not called id or idx, in their order, as in sentence-transformers.
 struct text_example_settings {
-    const char *texts[TEXT_EXAMPLE_MOST]; // the third NULL: pairs
-    const char *score;                    // NULL: none
+    const char *texts[TEXT_EXAMPLE_MAX]; // the third NULL: pairs
+    const char *score;                   // NULL: none
 };
 
 struct text_example {
-    const char *texts[TEXT_EXAMPLE_MOST]; // borrowed from the table
-    double score;                         // NaN: none
-    size_t line;                          // of the file
+    const char *texts[TEXT_EXAMPLE_MAX]; // borrowed from the table
+    double score;                        // NaN: none
+    size_t line;                         // of the file
 };
 
 struct text_examples {
     struct text_example *items;
     size_t count, texts; // of each: 2 or 3
     int has_scores;
-    const char *columns[TEXT_EXAMPLE_MOST]; // which were read
-    const char *score_column;               // NULL: none
+    const char *columns[TEXT_EXAMPLE_MAX]; // which were read
+    const char *score_column;              // NULL: none
     struct table table;
 };
 

@@ -39,33 +39,35 @@ static struct span span_of(const struct maker *maker, size_t first, size_t end) 
 
 // --- room ---------------------------------------------------------------------------------------
 
-static enum berth_status no_room(size_t count, size_t size, struct berth_error *error) {
+static enum berth_status no_memory(size_t count, size_t size, struct berth_error *error) {
     return error_no_memory(error, count * size, "pre-training instances");
 }
 
 enum berth_status instances_reserve(struct instances *to, size_t tokens, size_t predictions,
                                     struct berth_error *error) {
-    struct instance *items = memory_grow(to->items, &to->room, to->count + 1, sizeof *items);
+    struct instance *items = memory_grow(to->items, &to->capacity, to->count + 1, sizeof *items);
     if (items == NULL) {
-        return no_room(to->count + 1, sizeof *items, error);
+        return no_memory(to->count + 1, sizeof *items, error);
     }
     to->items = items;
     tokens += to->token_count;
-    int32_t *ids = memory_grow(to->tokens, &to->token_room, tokens, sizeof *ids);
+    int32_t *ids = memory_grow(to->tokens, &to->token_capacity, tokens, sizeof *ids);
     if (ids == NULL) {
-        return no_room(tokens, sizeof *ids, error);
+        return no_memory(tokens, sizeof *ids, error);
     }
     to->tokens = ids;
     predictions += to->prediction_count;
-    size_t room = to->prediction_room; // of the labels
-    uint16_t *positions = memory_grow(to->positions, &room, predictions, sizeof *positions);
+    size_t position_capacity = to->prediction_capacity; // of the labels
+    uint16_t *positions =
+        memory_grow(to->positions, &position_capacity, predictions, sizeof *positions);
     if (positions == NULL) {
-        return no_room(predictions, sizeof *positions, error);
+        return no_memory(predictions, sizeof *positions, error);
     }
     to->positions = positions;
-    int32_t *labels = memory_grow(to->labels, &to->prediction_room, predictions, sizeof *labels);
+    int32_t *labels =
+        memory_grow(to->labels, &to->prediction_capacity, predictions, sizeof *labels);
     if (labels == NULL) {
-        return no_room(predictions, sizeof *labels, error);
+        return no_memory(predictions, sizeof *labels, error);
     }
     to->labels = labels;
     return BERTH_OK;
@@ -82,7 +84,7 @@ void instances_done(struct instances *instances) {
 // --- pairs --------------------------------------------------------------------------------------
 
 // Each token is cut off at the front or at the end by a coin of its own.
-static void cut(struct maker *maker, struct span *span, size_t tokens) {
+static void cut_off(struct maker *maker, struct span *span, size_t tokens) {
     span->tokens += draws_heads(&maker->draws, tokens);
     span->count -= tokens;
 }
@@ -98,7 +100,7 @@ static void truncate_pair(struct maker *maker, struct span *a, struct span *b) {
         if (more == 0) {
             more = maker->draws.is_python ? 1 : (excess + 1) / 2;
         }
-        cut(maker, longer, more < excess ? more : excess);
+        cut_off(maker, longer, more < excess ? more : excess);
     }
 }
 
@@ -132,28 +134,28 @@ static enum berth_status put_pair(struct maker *maker, struct span a, struct spa
 
 // A document that is being split into chunks.
 struct document {
-    size_t place;      // index in the shuffled order
+    size_t index;      // index in the shuffled order
     size_t first, end; // its sentences
     size_t target;     // tokens of a chunk
 };
 
-static struct document document_at(const struct maker *maker, size_t place) {
+static struct document document_at(const struct maker *maker, size_t index) {
     const uint32_t *documents = maker->documents->documents;
-    uint32_t number = maker->order[place];
+    uint32_t number = maker->order[index];
     return (struct document){
-        .place = place, .first = documents[number], .end = documents[number + 1]};
+        .index = index, .first = documents[number], .end = documents[number + 1]};
 }
 
 // A random run of sentences, of at least `wanted` tokens if its document has them. After ten
 // attempts it may be from this document: then the pair does not count as random.
 static struct span random_next(struct maker *maker, const struct document *document, size_t a_count,
                                int *is_random) {
-    size_t place = document->place;
-    for (int i = 0; i < 10 && (i == 0 || place == document->place); i++) {
-        place = draws_below(&maker->draws, (uint32_t)maker->documents->count);
+    size_t index = document->index;
+    for (int i = 0; i < 10 && (i == 0 || index == document->index); i++) {
+        index = draws_below(&maker->draws, (uint32_t)maker->documents->count);
     }
-    *is_random = place != document->place;
-    struct document other = document_at(maker, place);
+    *is_random = index != document->index;
+    struct document other = document_at(maker, index);
     size_t start = other.first + draws_below(&maker->draws, (uint32_t)(other.end - other.first));
     size_t end = start + 1;
     while (end < other.end && span_of(maker, start, end).count + a_count < document->target) {
@@ -178,9 +180,9 @@ static enum berth_status put_chunk(struct maker *maker, const struct document *d
     return put_pair(maker, a, b, is_random, error);
 }
 
-static enum berth_status put_document(struct maker *maker, size_t place,
+static enum berth_status put_document(struct maker *maker, size_t index,
                                       struct berth_error *error) {
-    struct document document = document_at(maker, place);
+    struct document document = document_at(maker, index);
     size_t most = (size_t)maker->options->max_seq_length - 3;
     document.target = most;
     if (draws_real(&maker->draws) < maker->options->short_seq_prob) {

@@ -51,12 +51,12 @@ struct instance_counts {             // for statistics
 
 struct instances {
     struct instance *items; // in the order of writing
-    size_t count, room;
+    size_t count, capacity;
     int32_t *tokens;
-    size_t token_count, token_room;
+    size_t token_count, token_capacity;
     uint16_t *positions; // of predictions, ascending within an instance
     int32_t *labels;     // the original ids
-    size_t prediction_count, prediction_room;
+    size_t prediction_count, prediction_capacity;
     struct instance_counts counts;
 };
 

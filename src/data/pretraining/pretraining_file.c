@@ -58,12 +58,13 @@ static int is_numbered_part(const char *name) {
 }
 
 int pretraining_is_file(const char *name) {
-    static const char *const ends[] = {".hdf5", ".h5", ".tfrecord", ".tf_record", ".tfrecords"};
+    static const char *const extensions[] = {".hdf5", ".h5", ".tfrecord", ".tf_record",
+                                             ".tfrecords"};
     if (name[0] == '.' || name_has_ending(name, ".tmp")) {
         return 0;
     }
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        if (name_has_ending(name, ends[i])) {
+    for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++) {
+        if (name_has_ending(name, extensions[i])) {
             return 1;
         }
     }

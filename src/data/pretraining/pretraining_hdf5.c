@@ -143,10 +143,10 @@ enum {
     PACK_IDS,
     PACK_MASK,
     PACK_SEGMENTS,
-    PACK_PLACES,
+    PACK_TOKEN_POSITIONS,
     PACK_POSITIONS,
     PACK_LABELS,
-    PACK_NEXT_AT,
+    PACK_NEXT_POSITIONS,
     PACK_NEXT,
     PACK_WEIGHTS
 };
@@ -163,14 +163,14 @@ static void put_sequence(struct rows *rows, const struct instances *from,
         row_i32(rows, PACK_IDS)[at] = from->tokens[instance->tokens + (size_t)i];
         row_i32(rows, PACK_MASK)[at] = packed->sequences + 1;
         row_i8(rows, PACK_SEGMENTS)[at] = i >= instance->second;
-        row_i32(rows, PACK_PLACES)[at] = i;
+        row_i32(rows, PACK_TOKEN_POSITIONS)[at] = i;
     }
     for (size_t i = 0; i < instance->prediction_count; i++, packed->predictions++) {
         row_i32(rows, PACK_POSITIONS)[packed->predictions] =
             packed->length + from->positions[instance->predictions + i];
         row_i32(rows, PACK_LABELS)[packed->predictions] = from->labels[instance->predictions + i];
     }
-    row_i32(rows, PACK_NEXT_AT)[packed->sequences] = packed->length;
+    row_i32(rows, PACK_NEXT_POSITIONS)[packed->sequences] = packed->length;
     row_i8(rows, PACK_NEXT)[packed->sequences] = (int8_t)instance->is_random;
     row_i32(rows, PACK_WEIGHTS)[packed->sequences] = 1;
     packed->length += instance->length;

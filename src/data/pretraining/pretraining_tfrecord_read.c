@@ -242,14 +242,14 @@ static enum berth_status open_file(struct reading *reading, const char *path,
                                    struct berth_error *error) {
     reading->rows.path = path;
     TRY(tfrecord_open(&reading->file, path, error));
-    int32_t *room = memory_array(ROW_PLAIN_COLUMNS + 1, INSTANCE_LENGTH_MAX * sizeof *room);
-    if (room == NULL) {
+    int32_t *columns = memory_array(ROW_PLAIN_COLUMNS + 1, INSTANCE_LENGTH_MAX * sizeof *columns);
+    if (columns == NULL) {
         return error_no_memory(error, (size_t)INSTANCE_LENGTH_MAX * 4, path);
     }
     for (int i = 0; i < ROW_PLAIN_COLUMNS; i++) {
-        reading->rows.values[i] = room + (size_t)i * INSTANCE_LENGTH_MAX;
+        reading->rows.values[i] = columns + (size_t)i * INSTANCE_LENGTH_MAX;
     }
-    reading->weights = room + (size_t)ROW_PLAIN_COLUMNS * INSTANCE_LENGTH_MAX;
+    reading->weights = columns + (size_t)ROW_PLAIN_COLUMNS * INSTANCE_LENGTH_MAX;
     return BERTH_OK;
 }
 

@@ -148,11 +148,11 @@ static void sample_new(struct python_random *random, uint32_t from, uint32_t cou
 int python_random_sample(struct python_random *random, uint32_t from, uint32_t count,
                          uint32_t *to) {
     int keeps_list = from <= list_limit(count);
-    uint32_t *room = memory_array_zeroed(keeps_list ? from : from / 32 + 1, sizeof *room);
-    if (room == NULL) {
+    uint32_t *scratch = memory_array_zeroed(keeps_list ? from : from / 32 + 1, sizeof *scratch);
+    if (scratch == NULL) {
         return -1;
     }
-    (keeps_list ? sample_list : sample_new)(random, from, count, room, to);
-    memory_free(room);
+    (keeps_list ? sample_list : sample_new)(random, from, count, scratch, to);
+    memory_free(scratch);
     return 0;
 }

@@ -55,13 +55,13 @@ enum berth_status shard_stream_take(struct shard_stream *stream, int64_t first, 
                                     struct shard_taken *taken, struct berth_error *error);
 
 // The origin of sequence `index` of the stream.
-struct shard_place {
+struct shard_position {
     int64_t epoch; // with by_rank the pass
     size_t visit;  // index of the file in the epoch's order, or the round
     size_t file;   // index of the file in the list
     int64_t row;   // index of the sequence in the file
 };
-struct shard_place shard_stream_place(struct shard_stream *stream, int64_t index);
+struct shard_position shard_stream_locate(struct shard_stream *stream, int64_t index);
 // The file, as its index in the list, of a visit, counted over all epochs.
 size_t shard_stream_file(struct shard_stream *stream, int64_t visit);
 

@@ -42,7 +42,7 @@ struct squad_dataset {
 
 // Reads a data set. `limit` > 0 keeps the first examples only. Errors name file, place and remedy:
 // no questions, missing keys, wrong types. An answer that is not in its context at answer_start is
-// marked: squad_check_placed refuses it, training skips its question.
+// marked: squad_refuse_misplaced refuses it, training skips its question.
 enum berth_status squad_read(const char *path, int64_t limit, struct squad_dataset *dataset,
                              struct berth_error *error);
 void squad_dataset_done(struct squad_dataset *dataset);
@@ -53,8 +53,8 @@ int squad_has_references(const struct squad_dataset *dataset);
 
 // BERTH_BAD_DATA when an answer is misplaced, with the place, the id, the context's text there and
 // the remedy of the first one.
-enum berth_status squad_check_placed(const struct squad_dataset *dataset,
-                                     struct berth_error *error);
+enum berth_status squad_refuse_misplaced(const struct squad_dataset *dataset,
+                                         struct berth_error *error);
 
 // Reads a data set for scoring only, as the official scripts do: answer_start is neither needed nor
 // checked.

@@ -40,9 +40,9 @@ struct squad_build {
 };
 // Where an example is, for messages: `FILE: question "ID"`, or "the question" of a set that the
 // caller built.
-#define SQUAD_PLACE 1024
-const char *squad_place_of(const struct squad_build *args, const struct squad_example *example,
-                           char place[SQUAD_PLACE]);
+#define SQUAD_QUESTION_SIZE 1024
+const char *squad_name_question(const struct squad_build *args, const struct squad_example *example,
+                                char name[SQUAD_QUESTION_SIZE]);
 // By Keras's rules.
 enum berth_status squad_keras_build(const struct squad_build *args, struct berth_error *error);
 

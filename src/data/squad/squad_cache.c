@@ -80,23 +80,23 @@ char *squad_cache_path(const char *folder, const char *data_path,
 struct output {
     struct file_writer file;
     uint32_t crc;
-    size_t gathered;
+    size_t used;
     unsigned char bytes[1 << 14];
 };
 
 static void flush(struct output *out) {
-    out->crc = crc32c(out->crc, out->bytes, out->gathered);
-    (void)file_writer_put(&out->file, out->bytes, out->gathered,
+    out->crc = crc32c(out->crc, out->bytes, out->used);
+    (void)file_writer_put(&out->file, out->bytes, out->used,
                           NULL); // the commit reports a failure
-    out->gathered = 0;
+    out->used = 0;
 }
 
 static void put_number(struct output *out, uint64_t number, size_t size) {
-    if (out->gathered + size > sizeof out->bytes) {
+    if (out->used + size > sizeof out->bytes) {
         flush(out);
     }
-    little_endian_put(out->bytes + out->gathered, number, size);
-    out->gathered += size;
+    little_endian_put(out->bytes + out->used, number, size);
+    out->used += size;
 }
 
 static void put(struct output *out, const void *bytes, size_t length) {

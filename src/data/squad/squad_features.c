@@ -25,8 +25,8 @@
 
 #include <string.h>
 
-#define SKIPPED_NAMED 5
-#define FEATURES_LONGEST (1 << 24) // maximum of any length option: keeps every sum within int64
+#define SKIPPED_SHOWN 5
+#define LENGTH_MAX (1 << 24) // maximum of any length option: keeps every sum within int64
 
 struct builder {
     const struct squad_build *args;
@@ -38,11 +38,11 @@ struct builder {
 
 static enum berth_status check_option(const char *name, int64_t value, int64_t least,
                                       struct berth_error *error) {
-    if (value >= least && value <= FEATURES_LONGEST) {
+    if (value >= least && value <= LENGTH_MAX) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_USAGE, "%s: expected %lld to %d, found %lld", name,
-                     (long long)least, FEATURES_LONGEST, (long long)value);
+                     (long long)least, LENGTH_MAX, (long long)value);
 }
 
 static enum berth_status check_options(const struct squad_feature_options *options,
@@ -98,10 +98,10 @@ static enum berth_status list_documents(struct builder *builder, struct berth_er
         const struct squad_example *example = &dataset->examples[i];
         if (i == 0 || example->context != dataset->examples[i - 1].context) {
             if (example->context_length > UINT32_MAX / 2) {
-                char place[SQUAD_PLACE];
+                char name[SQUAD_QUESTION_SIZE];
                 return error_set(error, BERTH_BAD_DATA,
                                  "%s: the context has %zu bytes; at most %u fit",
-                                 squad_place_of(builder->args, example, place),
+                                 squad_name_question(builder->args, example, name),
                                  example->context_length, UINT32_MAX / 2);
             }
             struct squad_document *document = &builder->documents[builder->document_count++];
@@ -195,10 +195,10 @@ static int64_t token_of_word(const struct squad_document *document, int64_t word
 
 // Google's test: whether the answer, with its white space squeezed, is within the words joined by
 // blanks.
-static enum berth_status words_hold(const struct builder *builder,
-                                    const struct squad_document *document, int64_t first,
-                                    int64_t last, const char *answer, int *holds,
-                                    struct berth_error *error) {
+static enum berth_status words_contain(const struct builder *builder,
+                                       const struct squad_document *document, int64_t first,
+                                       int64_t last, const char *answer, int *contains,
+                                       struct berth_error *error) {
     const uint32_t *begin = builder->args->set->word_begin + document->first_word;
     const uint32_t *end = builder->args->set->word_end + document->first_word;
     const size_t bytes = end[last] - begin[first];
@@ -212,7 +212,7 @@ static enum berth_status words_hold(const struct builder *builder,
     }
     length = white_space_squeeze(clean, length);
     const size_t joined_length = white_space_join(document->context + begin[first], bytes, joined);
-    *holds = memmem(joined, joined_length, clean, length) != NULL;
+    *contains = memmem(joined, joined_length, clean, length) != NULL;
     memory_free(clean);
     memory_free(joined);
     return BERTH_OK;
@@ -230,12 +230,12 @@ static int answer_begins_at(const struct squad_document *document, int64_t token
 
 // Narrows [start, end] to the tokens of the answer itself: "(1895-1943)" to "1895". Of several
 // places the one at `byte` of the context, else the first, which is Google's choice.
-static void improve_span(struct squad_plan *plan, const struct token_list *answer, size_t byte) {
+static void narrow_span(struct squad_plan *plan, const struct token_list *answer, size_t byte) {
     const int64_t count = (int64_t)answer->count;
     int64_t found = -1;
     for (int64_t start = plan->start; count > 0 && start + count - 1 <= plan->end; start++) {
-        const int is_there = plan->document->begins[start] == byte;
-        if ((is_there || found < 0) && answer_begins_at(plan->document, start, answer)) {
+        const int is_at_byte = plan->document->begins[start] == byte;
+        if ((is_at_byte || found < 0) && answer_begins_at(plan->document, start, answer)) {
             found = start;
         }
     }
@@ -273,7 +273,7 @@ static enum berth_status locate_answer(const struct builder *builder,
     size_t text_length = strlen(answer->text), length = document->context_length;
     size_t first_byte =
         answer->start < 0 ? SIZE_MAX : utf8_skip(document->context, length, answer->start);
-    int holds = 0;
+    int contains = 0;
     int64_t first = -1, last = -1;
     if (first_byte < length) {
         size_t rest = utf8_skip(document->context + first_byte, length - first_byte,
@@ -282,9 +282,9 @@ static enum berth_status locate_answer(const struct builder *builder,
         last = word_at(builder, document, rest < length - first_byte ? first_byte + rest : length);
     }
     if (first >= 0) {
-        TRY(words_hold(builder, document, first, last, answer->text, &holds, error));
+        TRY(words_contain(builder, document, first, last, answer->text, &contains, error));
     }
-    if (!holds) {
+    if (!contains) {
         plan->skipped = 1;
         return BERTH_OK;
     }
@@ -295,7 +295,7 @@ static enum berth_status locate_answer(const struct builder *builder,
     list->count = 0;
     TRY(tokenizer_encode(builder->args->tokenizer, answer->text, text_length, list, error));
     const int google = tokenizer_rules_of(builder->args->tokenizer)->rules == TOKENIZER_GOOGLE;
-    improve_span(plan, list, google ? SIZE_MAX : first_byte);
+    narrow_span(plan, list, google ? SIZE_MAX : first_byte);
     return BERTH_OK;
 }
 
@@ -320,12 +320,12 @@ static enum berth_status tokenize_query(const struct builder *builder,
     plan->query_length = (int64_t)count;
     plan->room = builder->args->options->max_seq_length - plan->query_length - 3;
     if (plan->room < 1) {
-        char place[SQUAD_PLACE];
+        char name[SQUAD_QUESTION_SIZE];
         return error_set(
             error, BERTH_USAGE,
             "%s: its %zu tokens and 3 special ones leave no room for the "
             "document in max_seq_length %lld; raise it or lower max_query_length (%lld)",
-            squad_place_of(builder->args, example, place), count,
+            squad_name_question(builder->args, example, name), count,
             (long long)builder->args->options->max_seq_length,
             (long long)builder->args->options->max_query_length);
     }
@@ -382,7 +382,7 @@ static void fill_examples(const struct builder *builder, int threads) {
 // --- all features --------------------------------------------------------------------------------
 
 // Assigns every window its place and allocates the pools.
-static enum berth_status place_windows(struct builder *builder, struct berth_error *error) {
+static enum berth_status lay_out_windows(struct builder *builder, struct berth_error *error) {
     struct squad_feature_set *set = builder->args->set;
     uint64_t tokens = 0, features = 0;
     for (size_t i = 0; i < builder->args->dataset->count; i++) {
@@ -411,7 +411,7 @@ static void report_skipped(const struct builder *builder, const struct berth_log
     }
     log_warning(log, "%s: skipping %zu of %zu questions; --strict_answers refuses such a file",
                 builder->args->name, left, builder->args->dataset->count);
-    left = left < SKIPPED_NAMED ? left : SKIPPED_NAMED;
+    left = left < SKIPPED_SHOWN ? left : SKIPPED_SHOWN;
     for (size_t i = 0; left > 0; i++) {
         const struct squad_example *example = &builder->args->dataset->examples[i];
         if (builder->plans[i].skipped) {
@@ -433,7 +433,7 @@ static enum berth_status build(struct builder *builder, int threads, const struc
     TRY(squad_failure_status(&builder->failure, error));
     plan_examples(builder, threads);
     TRY(squad_failure_status(&builder->failure, error));
-    TRY(place_windows(builder, error));
+    TRY(lay_out_windows(builder, error));
     fill_examples(builder, threads);
     report_skipped(builder, log);
     for (size_t i = 0; builder->args->options->training && i < builder->args->set->count; i++) {

@@ -6,8 +6,8 @@
 #include "data/squad/squad.h"
 #include "format/json/json.h"
 
-#define SQUAD_PLACE 128 // bytes of a place such as data[3].paragraphs[0].qas[2]
-#define SQUAD_SHOWN 60  // maximum bytes of a quotation in a message
+#define SQUAD_LOCATION_SIZE 128 // bytes of a place such as data[3].paragraphs[0].qas[2]
+#define SQUAD_SHOWN 60          // maximum bytes of a quotation in a message
 
 // The state of reading; the reader owns the arrays.
 struct squad_reader {
@@ -22,7 +22,7 @@ struct squad_reader {
     int is_declared_2;                  // the file's version says 2.0
     int version_2;                      // it does, or a question has is_impossible
     int has_empty;                      // a question's array of answers is empty
-    json *made;                         // texts of ids that are numbers; NULL: none
+    json *number_ids;                   // texts of ids that are numbers; NULL: none
     size_t misplaced;                   // answers
     struct berth_error first_misplaced; // the error for the first of them
 };
@@ -34,7 +34,7 @@ int squad_reader_is_full(const struct squad_reader *reader);
 // which messages place at `place`.
 enum berth_status squad_reader_root(struct squad_reader *reader, const json *root);
 enum berth_status squad_reader_record(struct squad_reader *reader, const json *record,
-                                      const char *place);
+                                      const char *location);
 
 // The length of the prefix of `text` that a message quotes, at a character boundary.
 int squad_shown(const char *text, size_t length);

@@ -38,7 +38,7 @@ void stage_set_integer(struct stage_settings *settings, const char *name, uint64
 void stage_set_real(struct stage_settings *settings, const char *name, double value);
 
 // Where a stage's files and its manifest are, and who makes them.
-struct stage_place {
+struct stage_location {
     const char *folder, *manifest;
     struct comm *comm; // NULL: this process alone
 };
@@ -65,14 +65,14 @@ struct stage {
 //
 // All ranks open a stage, and get the entries that the first one found. Ranks with other settings
 // than its are BERTH_CONFIG.
-enum berth_status stage_open(struct stage *stage, const struct stage_place *place,
+enum berth_status stage_open(struct stage *stage, const struct stage_location *location,
                              const struct stage_settings *settings, struct berth_error *error);
 // The facts of a finished file; NULL: still to be made. Do not call it while other threads call
 // stage_put.
 const json *stage_find(const struct stage *stage, const char *name);
 // Records a finished file with its `facts` (takes ownership), to which it adds "bytes".
 // Thread-safe. stage_save writes the manifest.
-enum berth_status stage_put(struct stage *stage, const char *name, json *facts,
+enum berth_status stage_put(struct stage *stage, const char *name, json *entry,
                             struct berth_error *error);
 enum berth_status stage_save(struct stage *stage, struct berth_error *error);
 // After stage_put of one file of many: writes the manifest where a sixteenth of its entries is new,

@@ -30,7 +30,7 @@ struct stage_work {
     enum berth_status status;
     struct berth_error error;
     int64_t done_elsewhere; // by the other ranks, as they said last
-    int others_end;         // another rank failed or was asked to stop
+    int others_stopped;     // another rank failed or was asked to stop
 };
 // Adds to the progress and reports it.
 void stage_advance(struct stage_work *work, int64_t more);
@@ -38,7 +38,7 @@ void stage_advance(struct stage_work *work, int64_t more);
 void stage_fail(struct stage_work *work, enum berth_status status, const struct berth_error *error);
 // Whether workers should end: after a failure, or after a stop request, which becomes
 // BERTH_INTERRUPTED; in any rank.
-int stage_must_end(struct stage_work *work);
+int stage_should_stop(struct stage_work *work);
 // The first failure of this rank, or BERTH_OK.
 enum berth_status stage_outcome(const struct stage_work *work, struct berth_error *error);
 

@@ -35,7 +35,7 @@ enum label_match label_names_match(const struct label_names *classes,
                                    int32_t *numbers);
 
 // Whether label i is class i, and every class has a label.
-int label_names_are_in_place(const struct label_names *classes, const struct label_names *labels,
+int label_names_are_identity(const struct label_names *classes, const struct label_names *labels,
                              const int32_t *numbers);
 
 // What a message says was expected, after "the model has no label ...; expected ".

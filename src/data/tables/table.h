@@ -33,8 +33,8 @@ struct table {
     const char **columns;
     size_t column_count;
     size_t row_count;
-    size_t left_out;       // ragged rows that were skipped
-    size_t left_out_line;  // the line of the first of them
+    size_t skipped_rows;   // ragged rows that were skipped
+    size_t skipped_line;   // the line of the first of them
     const size_t *lines;   // [row_count] first line of each row, from 1
     const char **cells;    // [row_count][column_count]; NULL for JSON lines
     const json *json_rows; // JSON lines: an array of objects

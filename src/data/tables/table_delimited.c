@@ -14,7 +14,7 @@ struct cursor {
     int64_t characters;  // this many characters (before quotes are removed)
 };
 
-enum ending { ENDS_FIELD, ENDS_ROW };
+enum delimiter { ENDS_FIELD, ENDS_ROW };
 
 static void next_line(struct cursor *cursor) {
     cursor->line++;
@@ -28,7 +28,7 @@ static int64_t characters_before(const struct cursor *cursor, const char *at) {
 
 // --- TSV ----------------------------------------------------------------------------------------
 
-static enum ending cut_tsv_field(struct cursor *cursor) {
+static enum delimiter cut_tsv_field(struct cursor *cursor) {
     char *stop = cursor->at + strcspn(cursor->at, "\t\n");
     char found = *stop;
     *stop = '\0';
@@ -103,7 +103,7 @@ static enum berth_status find_plain_end(struct table_reader *reader, struct curs
 }
 
 // Removes the quotes of the field from its opening quote to its closing one.
-static void take_quotes_off(char *open, const char *close) {
+static void remove_quotes(char *open, const char *close) {
     char *to = open;
     for (const char *from = open + 1; from < close; from++) {
         from += *from == '"';
@@ -113,7 +113,7 @@ static void take_quotes_off(char *open, const char *close) {
 }
 
 static enum berth_status cut_csv_field(struct table_reader *reader, struct cursor *cursor,
-                                       enum ending *ending) {
+                                       enum delimiter *delimiter) {
     char *begin = cursor->at, *stop = begin;
     int quoted = *begin == '"', ends;
     TRY(quoted ? find_closing_quote(reader, cursor, &stop) : find_plain_end(reader, cursor, &stop));
@@ -125,7 +125,7 @@ static enum berth_status cut_csv_field(struct table_reader *reader, struct curso
                 ? "a CR without LF; lines end in LF or CR LF"
                 : "text after the closing quote; expected a comma or the end of the line");
     }
-    *ending = ends ? ENDS_ROW : ENDS_FIELD;
+    *delimiter = ends ? ENDS_ROW : ENDS_FIELD;
     cursor->at += ends ? bytes : 1;
     cursor->characters = characters_before(cursor, cursor->at);
     cursor->counted = cursor->at;
@@ -133,7 +133,7 @@ static enum berth_status cut_csv_field(struct table_reader *reader, struct curso
         next_line(cursor);
     }
     if (quoted) {
-        take_quotes_off(begin, stop);
+        remove_quotes(begin, stop);
     } else {
         *stop = '\0';
     }
@@ -144,13 +144,13 @@ static enum berth_status cut_csv_field(struct table_reader *reader, struct curso
 
 // Appends the cells of the row at the cursor.
 static enum berth_status cut_row(struct table_reader *reader, struct cursor *cursor) {
-    enum ending ending = ENDS_FIELD;
-    while (ending == ENDS_FIELD) {
+    enum delimiter delimiter = ENDS_FIELD;
+    while (delimiter == ENDS_FIELD) {
         TRY(table_reader_add(reader, &reader->cells, cursor->at));
         if (reader->options->format == TABLE_TSV) {
-            ending = cut_tsv_field(cursor);
+            delimiter = cut_tsv_field(cursor);
         } else {
-            TRY(cut_csv_field(reader, cursor, &ending));
+            TRY(cut_csv_field(reader, cursor, &delimiter));
         }
     }
     return BERTH_OK;
@@ -185,14 +185,14 @@ static enum berth_status take_row(struct table_reader *reader, struct cursor *cu
     TRY(cut_row(reader, cursor));
     size_t fields = reader->cells.count - before;
     if (fields == reader->columns.count) {
-        return table_reader_row(reader, line);
+        return table_reader_add_row(reader, line);
     }
     reader->cells.count = before;
     if (!reader->options->ragged) {
         return count_error(reader, line, fields);
     }
-    reader->left_out_line = reader->left_out == 0 ? line : reader->left_out_line;
-    reader->left_out++;
+    reader->skipped_line = reader->skipped_rows == 0 ? line : reader->skipped_line;
+    reader->skipped_rows++;
     return BERTH_OK;
 }
 

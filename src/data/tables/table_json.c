@@ -100,7 +100,7 @@ static enum berth_status take_object(struct table_reader *reader, const json *ob
         return no_memory(reader);
     }
     TRY(copy_row(reader, object, row, line));
-    return table_reader_row(reader, line);
+    return table_reader_add_row(reader, line);
 }
 
 // Takes the object that begins in `line`.
@@ -146,74 +146,74 @@ static enum berth_status read_lines(struct table_reader *reader) {
 // --- an array of objects ------------------------------------------------------------------------
 
 // A place in the text and its line.
-struct place {
+struct cursor {
     const char *at;
     size_t line;
 };
 
-static void move(struct place *place, size_t bytes) {
-    for (const char *end = place->at + bytes; place->at < end; place->at++) {
-        place->line += *place->at == '\n';
+static void advance(struct cursor *cursor, size_t bytes) {
+    for (const char *end = cursor->at + bytes; cursor->at < end; cursor->at++) {
+        cursor->line += *cursor->at == '\n';
     }
 }
 
-static void skip_blanks(struct place *place) {
-    move(place, strspn(place->at, " \t\r\n"));
+static void skip_blanks(struct cursor *cursor) {
+    advance(cursor, strspn(cursor->at, " \t\r\n"));
 }
 
-static enum berth_status array_error(const struct table_reader *reader, const struct place *place,
+static enum berth_status array_error(const struct table_reader *reader, const struct cursor *cursor,
                                      const char *expected) {
-    const int ends = *place->at == '\0';
-    const size_t character = ends ? 0 : utf8_skip(place->at, strnlen(place->at, 4), 1);
+    const int ends = *cursor->at == '\0';
+    const size_t character = ends ? 0 : utf8_skip(cursor->at, strnlen(cursor->at, 4), 1);
     return error_set(reader->error, BERTH_BAD_DATA,
                      "%s: line %zu: expected %s in the array of rows, found %s%.*s%s", reader->name,
-                     place->line, expected, ends ? "the end of the file" : "\"", (int)character,
-                     place->at, ends ? "" : "\"");
+                     cursor->line, expected, ends ? "the end of the file" : "\"", (int)character,
+                     cursor->at, ends ? "" : "\"");
 }
 
 // Takes the object at the place, and the comma or bracket after it: *is_last.
-static enum berth_status take_entry(struct table_reader *reader, struct place *place,
+static enum berth_status take_entry(struct table_reader *reader, struct cursor *cursor,
                                     int *is_last) {
-    skip_blanks(place);
-    if (*place->at != '{') {
-        return array_error(reader, place, "an object such as {\"text\": \"...\"}");
+    skip_blanks(cursor);
+    if (*cursor->at != '{') {
+        return array_error(reader, cursor, "an object such as {\"text\": \"...\"}");
     }
     const char *end = reader->text + reader->length;
-    const size_t length = json_first_end(place->at, (size_t)(end - place->at));
-    TRY(take_text(reader, place->at, length, place->line));
-    move(place, length);
-    skip_blanks(place);
-    *is_last = *place->at == ']';
-    if (*place->at != ',' && !*is_last) {
-        return array_error(reader, place, "a comma or ]");
+    const size_t length = json_first_end(cursor->at, (size_t)(end - cursor->at));
+    TRY(take_text(reader, cursor->at, length, cursor->line));
+    advance(cursor, length);
+    skip_blanks(cursor);
+    *is_last = *cursor->at == ']';
+    if (*cursor->at != ',' && !*is_last) {
+        return array_error(reader, cursor, "a comma or ]");
     }
-    move(place, 1);
+    advance(cursor, 1);
     return BERTH_OK;
 }
 
-static enum berth_status read_array(struct table_reader *reader, struct place *place) {
+static enum berth_status read_array(struct table_reader *reader, struct cursor *cursor) {
     int is_last = 0;
     while (!is_last) {
-        TRY(take_entry(reader, place, &is_last));
+        TRY(take_entry(reader, cursor, &is_last));
     }
-    skip_blanks(place);
-    return *place->at == '\0'
-               ? BERTH_OK
-               : error_set(reader->error, BERTH_BAD_DATA,
-                           "%s: line %zu: text after the array of rows", reader->name, place->line);
+    skip_blanks(cursor);
+    return *cursor->at == '\0' ? BERTH_OK
+                               : error_set(reader->error, BERTH_BAD_DATA,
+                                           "%s: line %zu: text after the array of rows",
+                                           reader->name, cursor->line);
 }
 
 enum berth_status table_read_json_lines(struct table_reader *reader) {
-    struct place place = {.at = reader->text, .line = 1};
+    struct cursor cursor = {.at = reader->text, .line = 1};
     reader->json_rows = json_new_array();
     reader->json_columns = json_new_object();
     if (reader->json_rows == NULL || reader->json_columns == NULL) {
         return no_memory(reader);
     }
-    skip_blanks(&place);
-    if (*place.at != '[') {
+    skip_blanks(&cursor);
+    if (*cursor.at != '[') {
         return read_lines(reader);
     }
-    move(&place, 1);
-    return read_array(reader, &place);
+    advance(&cursor, 1);
+    return read_array(reader, &cursor);
 }

@@ -17,15 +17,15 @@ struct table_texts {
 struct table_reader {
     const char *name;
     const struct table_options *options;
-    char *text;     // the file after its byte order mark, NUL-terminated; changed in place
-    size_t length;  // of the text in bytes
-    size_t skipped; // bytes of the byte order mark
+    char *text;        // the file after its byte order mark, NUL-terminated; changed in place
+    size_t length;     // of the text in bytes
+    size_t mark_bytes; // bytes of the byte order mark
     struct berth_error *error;
     // The results so far.
     struct table_texts columns, cells;
     size_t *lines;
     size_t row_count, row_capacity;
-    size_t left_out, left_out_line;
+    size_t skipped_rows, skipped_line;
     json *json_rows, *json_columns; // the rows, and the set of keys
 };
 
@@ -33,7 +33,7 @@ struct table_reader {
 enum berth_status table_reader_add(struct table_reader *reader, struct table_texts *texts,
                                    const char *text);
 // Records a row that begins in `line`; the caller adds its cells.
-enum berth_status table_reader_row(struct table_reader *reader, size_t line);
+enum berth_status table_reader_add_row(struct table_reader *reader, size_t line);
 
 // Read the text into columns, cells (or json_rows) and lines.
 enum berth_status table_read_delimited(struct table_reader *reader);

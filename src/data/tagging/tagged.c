@@ -81,7 +81,7 @@ static enum berth_status renumber(struct tagged_dataset *dataset, const struct l
     label_names_expected(classes, match, expected, sizeof expected);
     TRY(unknown_tag(dataset, numbers, expected, error));
     dataset->tags_in_order = match == LABELS_BY_ORDER;
-    if (match == LABELS_BY_NAME || !label_names_are_in_place(classes, &tags, numbers)) {
+    if (match == LABELS_BY_NAME || !label_names_are_identity(classes, &tags, numbers)) {
         apply_numbers(dataset, numbers);
         dataset->tag_names = classes->list;
         dataset->tag_count = classes->count;

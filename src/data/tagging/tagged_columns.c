@@ -78,8 +78,8 @@ static enum berth_status find_columns(struct columns *columns, const struct fiel
                            reader->dataset->name, columns->line, word);
 }
 
-static enum berth_status cut_fields(const struct columns *columns, char *line,
-                                    struct fields *fields) {
+static enum berth_status split_fields(const struct columns *columns, char *line,
+                                      struct fields *fields) {
     fields->count = 0;
     for (char *at = line + strspn(line, " \t\r"); *at != '\0';) {
         char *end = at + strcspn(at, " \t\r");
@@ -115,26 +115,26 @@ static enum berth_status take_line(struct columns *columns, const struct fields 
                          reader->dataset->name, columns->line, columns->count, fields->count);
     }
     if (!columns->in_sentence) {
-        TRY(tagged_reader_sentence(reader, columns->line));
+        TRY(tagged_reader_begin_sentence(reader, columns->line));
         columns->in_sentence = 1;
     }
-    return tagged_reader_word(reader, fields->items[columns->word],
-                              reader->has_tags ? fields->items[columns->tag] : NULL);
+    return tagged_reader_add_word(reader, fields->items[columns->word],
+                                  reader->has_tags ? fields->items[columns->tag] : NULL);
 }
 
-static int ends_reading(const struct columns *columns) {
+static int is_done(const struct columns *columns) {
     return !columns->in_sentence && tagged_reader_is_full(columns->reader);
 }
 
 static enum berth_status take_lines(struct tagged_reader *reader, char *text, size_t length) {
     struct columns columns = {.reader = reader};
     struct fields fields;
-    for (char *at = text, *end = text + length; at < end && !ends_reading(&columns);) {
+    for (char *at = text, *end = text + length; at < end && !is_done(&columns);) {
         char *newline = memchr(at, '\n', (size_t)(end - at));
         char *stop = newline != NULL ? newline : end;
         columns.line++;
         *stop = '\0';
-        TRY(cut_fields(&columns, at, &fields));
+        TRY(split_fields(&columns, at, &fields));
         TRY(take_line(&columns, &fields));
         at = stop + 1;
     }

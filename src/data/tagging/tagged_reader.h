@@ -25,10 +25,10 @@ struct tagged_reader {
 
 // Adds a word to the sentence that has begun; `tag` is read only where the file has tags. Both are
 // borrowed, the word for as long as the data set lives.
-enum berth_status tagged_reader_word(struct tagged_reader *reader, const char *word,
-                                     const char *tag);
+enum berth_status tagged_reader_add_word(struct tagged_reader *reader, const char *word,
+                                         const char *tag);
 // Begins a sentence whose first word is in `line`.
-enum berth_status tagged_reader_sentence(struct tagged_reader *reader, size_t line);
+enum berth_status tagged_reader_begin_sentence(struct tagged_reader *reader, size_t line);
 // Whether as many sentences as wanted were read.
 int tagged_reader_is_full(const struct tagged_reader *reader);
 

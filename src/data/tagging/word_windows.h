@@ -38,8 +38,8 @@ struct word_window_set {
     int32_t *classes;
     uint32_t *words;
     size_t label_count;
-    size_t divided; // sentences in more than one window
-    size_t cut;     // words that are longer than a window
+    size_t split_sentences; // sentences in more than one window
+    size_t truncated;       // words that are longer than a window
     size_t token_capacity, window_capacity, label_capacity;
 };
 

@@ -16,9 +16,9 @@ struct dump {
     struct bzip2_reader *bzip2; // NULL: plain
     int is_divided;             // among ranks
     struct file_reader file;
-    char *piece;         // of a plain file
+    char *chunk;         // of a plain file
     uint64_t read;       // bytes of the plain file
-    uint64_t at;         // offset in the XML of the next byte
+    uint64_t offset;     // offset in the XML of the next byte
     uint64_t block, bit; // start of the last piece: offset in the XML, and bit offset in the dump
     struct encoding_reader decoder;
     size_t mark;        // bytes of the byte order mark still to skip
@@ -31,12 +31,12 @@ struct dump_readers {
     struct comm *comm; // the ranks that read it together; NULL: this process alone
     int all_threads;   // of these
 };
-extern const struct dump_readers dump_one_reader;
+extern const struct dump_readers dump_single_reader;
 
 // Opens the dump at a place; one in UTF-16 at its start. The caller skips the bytes before the
 // place. Call dump_close, also after a failure.
 enum berth_status dump_open(struct dump *dump, const char *path, const struct dump_readers *readers,
-                            const struct wikipedia_place *place, struct berth_error *error);
+                            const struct wikipedia_position *position, struct berth_error *error);
 // The next piece; a *length of 0 is the end. Of a dump that ranks have divided all return the same
 // errors.
 enum berth_status dump_next(struct dump *dump, const char **bytes, size_t *length,

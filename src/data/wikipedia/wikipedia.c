@@ -30,7 +30,7 @@ struct article {
     size_t title, text, length; // offsets in the batch; the title is NUL-terminated
     const char *plain;
     size_t plain_length;
-    struct wikipedia_place end;     // after the page
+    struct wikipedia_position end;  // after the page
     struct wikipedia_counts counts; // including the page
 };
 
@@ -52,8 +52,8 @@ struct job {
     const struct berth_log *log;
     struct wikipedia_counts *counts;
     struct dump dump;
-    struct mediawiki_reader *reader, *head; // head: reads the site when resuming
-    char *url;                              // up to "?curid="
+    struct mediawiki_reader *reader, *site_reader; // head: reads the site when resuming
+    char *url;                                     // up to "?curid="
 
     struct buffer batch;      // titles and wikitext
     struct article *articles; // of this rank; in the first one of all ranks, in the order of their
@@ -61,7 +61,7 @@ struct job {
     size_t article_count, article_capacity;
     size_t own_count, own_length; // of the articles, and of the batch, that this rank cleans
     uint64_t batch_bytes;         // of all ranks' parts of the batch
-    uint64_t share_bytes;         // of a rank's part
+    uint64_t bytes_per_rank;      // of a rank's part
     struct cleaner *cleaners;     // [threads]
     struct buffer passed; // what one rank passes on: its articles' ids and lengths, the text
 
@@ -69,7 +69,7 @@ struct job {
     struct found found;           // by the first rank
     int all_threads;              // of all ranks
     int all_failed;               // ranks that read the dump together have returned an error
-    uint64_t from;                // offset in the XML of the first page to read
+    uint64_t start_offset;        // offset in the XML of the first page to read
 };
 
 static int rank_of(const struct job *job) {
@@ -91,25 +91,25 @@ static enum berth_status settle(const struct job *job, enum berth_status own,
 static int count_page(struct wikipedia_counts *counts, const struct mediawiki_page *page) {
     counts->pages++;
     counts->xml_bytes = (int64_t)page->end;
-    int64_t *why = page->is_damaged    ? &counts->damaged
-                   : page->ns != 0     ? &counts->other_namespaces
-                   : page->is_redirect ? &counts->redirects
-                   : page->is_oversize ? &counts->oversize
-                                       : NULL;
-    if (why != NULL) {
-        ++*why;
+    int64_t *skipped = page->is_damaged    ? &counts->damaged
+                       : page->ns != 0     ? &counts->other_namespaces
+                       : page->is_redirect ? &counts->redirects
+                       : page->is_oversize ? &counts->oversize
+                                           : NULL;
+    if (skipped != NULL) {
+        ++*skipped;
     }
-    return why == NULL;
+    return skipped == NULL;
 }
 
 // Consecutive articles of the batch, about as much text for each rank.
 static int owner_of(const struct job *job) {
-    const uint64_t owner = job->batch_bytes / job->share_bytes;
+    const uint64_t owner = job->batch_bytes / job->bytes_per_rank;
     return owner < (uint64_t)rank_count(job) ? (int)owner : rank_count(job) - 1;
 }
 
-static enum berth_status take_page(void *context, const struct mediawiki_page *page,
-                                   struct berth_error *error) {
+static enum berth_status add_page(void *context, const struct mediawiki_page *page,
+                                  struct berth_error *error) {
     struct job *job = context;
     if (!count_page(job->counts, page)) {
         return BERTH_OK;
@@ -129,7 +129,7 @@ static enum berth_status take_page(void *context, const struct mediawiki_page *p
     struct article *article = &job->articles[job->article_count++];
     *article = (struct article){
         .id = page->id, .owner = owner, .counts = *job->counts, .length = page->text_length};
-    article->end = (struct wikipedia_place){page->end, job->dump.block, job->dump.bit};
+    article->end = (struct wikipedia_position){page->end, job->dump.block, job->dump.bit};
     article->title = job->batch.length;
     buffer_put(&job->batch, page->title, strlen(page->title) + 1);
     article->text = job->batch.length;
@@ -162,7 +162,7 @@ static void clean_run(struct job *job, int thread, int threads, enum berth_statu
                       struct berth_error *error) {
     struct cleaner *cleaner = &job->cleaners[thread];
     const struct mediawiki_site *site =
-        mediawiki_get_site(job->head != NULL ? job->head : job->reader);
+        mediawiki_get_site(job->site_reader != NULL ? job->site_reader : job->reader);
     cleaner->wikitext.namespaces = site->namespaces;
     cleaner->wikitext.namespace_count = site->namespace_count;
     buffer_clear(&cleaner->plain);
@@ -240,8 +240,8 @@ static enum berth_status pack_cleaned(struct job *job, struct berth_error *error
 }
 
 // Every rank gets the cleaned text of the rank `root`, of *count articles.
-static enum berth_status pass_on(struct job *job, int root, size_t *count,
-                                 struct berth_error *error) {
+static enum berth_status broadcast_cleaned(struct job *job, int root, size_t *count,
+                                           struct berth_error *error) {
     struct comm *comm = job->settings->comm;
     uint64_t sizes[2] = {job->own_count, job->passed.length};
     comm->broadcast(comm, sizes, sizeof sizes, root);
@@ -284,7 +284,7 @@ static enum berth_status write_others(struct job *job, struct berth_error *error
     TRY(settle(job, rank_of(job) > 0 ? pack_cleaned(job, error) : BERTH_OK, error));
     for (int owner = 1; owner < rank_count(job); owner++, first += count) {
         enum berth_status status = BERTH_OK;
-        TRY(pass_on(job, owner, &count, error));
+        TRY(broadcast_cleaned(job, owner, &count, error));
         if (rank_of(job) == 0) {
             status = take_cleaned(job, owner, first, count, error);
             if (status == BERTH_OK) {
@@ -312,7 +312,8 @@ static enum berth_status write_batch(struct job *job, struct berth_error *error)
 
 // "https://en.wikipedia.org/wiki" of ".../wiki/Main_Page".
 static enum berth_status make_url(struct job *job, struct berth_error *error) {
-    const char *base = mediawiki_get_site(job->head != NULL ? job->head : job->reader)->base;
+    const char *base =
+        mediawiki_get_site(job->site_reader != NULL ? job->site_reader : job->reader)->base;
     if (job->url != NULL) {
         return BERTH_OK;
     }
@@ -322,17 +323,17 @@ static enum berth_status make_url(struct job *job, struct berth_error *error) {
     return job->url != NULL ? BERTH_OK : error_no_memory(error, 1, "the wiki's address");
 }
 
-static enum berth_status prepare_batch(struct job *job, struct berth_error *error) {
+static enum berth_status clean_pages(struct job *job, struct berth_error *error) {
     TRY(make_url(job, error));
     return clean_batch(job, error);
 }
 
 static enum berth_status finish_batch(struct job *job, struct berth_error *error) {
-    TRY(settle(job, prepare_batch(job, error), error));
+    TRY(settle(job, clean_pages(job, error), error));
     return write_batch(job, error);
 }
 
-static enum berth_status one_page_is_enough(void *context, const struct mediawiki_page *page,
+static enum berth_status stop_at_first_page(void *context, const struct mediawiki_page *page,
                                             struct berth_error *error) {
     *(int *)context = 1;
     return error_set(error, BERTH_INTERRUPTED, "the head has been read");
@@ -340,21 +341,21 @@ static enum berth_status one_page_is_enough(void *context, const struct mediawik
 
 // Reads the dump's head again for the facts about the wiki when the run resumes in the middle.
 static enum berth_status read_site(struct job *job, struct berth_error *error) {
-    const struct wikipedia_place begin = {0, 0, 0};
+    const struct wikipedia_position begin = {0, 0, 0};
     struct dump dump;
     const char *bytes;
     size_t length = 1;
     int done = 0;
     enum berth_status status =
-        dump_open(&dump, job->settings->dump, &dump_one_reader, &begin, error);
+        dump_open(&dump, job->settings->dump, &dump_single_reader, &begin, error);
     if (status == BERTH_OK) {
-        status =
-            mediawiki_open(job->settings->dump, 0, one_page_is_enough, &done, &job->head, error);
+        status = mediawiki_open(job->settings->dump, 0, stop_at_first_page, &done,
+                                &job->site_reader, error);
     }
     while (status == BERTH_OK && length > 0) {
         status = dump_next(&dump, &bytes, &length, error);
         if (status == BERTH_OK) {
-            status = mediawiki_feed(job->head, bytes, length, error);
+            status = mediawiki_feed(job->site_reader, bytes, length, error);
         }
     }
     dump_close(&dump);
@@ -362,8 +363,8 @@ static enum berth_status read_site(struct job *job, struct berth_error *error) {
 }
 
 // Opens the dump where the finished files end.
-static enum berth_status start(struct job *job, struct berth_error *error) {
-    const struct wikipedia_place place = job->found.last.next;
+static enum berth_status open_dump(struct job *job, struct berth_error *error) {
+    const struct wikipedia_position position = job->found.last.next;
     if (job->found.count > 0) {
         *job->counts = job->found.last.counts;
         log_note(job->log, "found %zu finished text files; resuming after page %" PRId64,
@@ -372,19 +373,19 @@ static enum berth_status start(struct job *job, struct berth_error *error) {
     }
     const struct dump_readers readers = {
         job->settings->threads, rank_count(job) > 1 ? job->settings->comm : NULL, job->all_threads};
-    TRY(dump_open(&job->dump, job->settings->dump, &readers, &place, error));
-    return mediawiki_open(job->settings->dump, place.page, take_page, job, &job->reader, error);
+    TRY(dump_open(&job->dump, job->settings->dump, &readers, &position, error));
+    return mediawiki_open(job->settings->dump, position.page, add_page, job, &job->reader, error);
 }
 
 // Feeds the bytes after the place where the run begins.
-static enum berth_status feed(struct job *job, const char *bytes, size_t length, uint64_t from,
-                              struct berth_error *error) {
-    uint64_t skip = from > job->dump.block ? from - job->dump.block : 0;
+static enum berth_status feed(struct job *job, const char *bytes, size_t length,
+                              uint64_t start_offset, struct berth_error *error) {
+    uint64_t skip = start_offset > job->dump.block ? start_offset - job->dump.block : 0;
     return skip >= length ? BERTH_OK
                           : mediawiki_feed(job->reader, bytes + skip, length - (size_t)skip, error);
 }
 
-static int asks_to_stop(const volatile int *stop) {
+static int is_stop_requested(const volatile int *stop) {
     return stop != NULL && *stop != 0;
 }
 
@@ -393,7 +394,7 @@ static enum berth_status read_batch(struct job *job, const volatile int *stop, i
                                     struct berth_error *error) {
     const char *bytes;
     size_t length;
-    while (job->batch_bytes < job->share_bytes * (uint64_t)rank_count(job)) {
+    while (job->batch_bytes < job->bytes_per_rank * (uint64_t)rank_count(job)) {
         const enum berth_status status = dump_next(&job->dump, &bytes, &length, error);
         if (status != BERTH_OK) {
             job->all_failed = job->dump.is_divided;
@@ -404,8 +405,8 @@ static enum berth_status read_batch(struct job *job, const volatile int *stop, i
             *at_end = 1;
             return mediawiki_finish(job->reader, error);
         }
-        TRY(feed(job, bytes, length, job->from, error));
-        if (rank_count(job) == 1 && asks_to_stop(stop)) {
+        TRY(feed(job, bytes, length, job->start_offset, error));
+        if (rank_count(job) == 1 && is_stop_requested(stop)) {
             return BERTH_OK;
         }
     }
@@ -416,7 +417,7 @@ static enum berth_status read_batch(struct job *job, const volatile int *stop, i
 static enum berth_status check_stop(const struct job *job, const volatile int *stop,
                                     struct berth_error *error) {
     struct comm *comm = job->settings->comm;
-    double requests = asks_to_stop(stop);
+    double requests = is_stop_requested(stop);
     if (comm != NULL) {
         comm->sum(comm, &requests, 1);
         TRY(comm->status(comm, error));
@@ -430,7 +431,7 @@ static enum berth_status check_stop(const struct job *job, const volatile int *s
 
 static enum berth_status read_dump(struct job *job, const volatile int *stop,
                                    struct berth_error *error) {
-    job->from = job->found.last.next.page;
+    job->start_offset = job->found.last.next.page;
     for (int at_end = 0; !at_end;) {
         const enum berth_status status = read_batch(job, stop, &at_end, error);
         TRY(job->all_failed ? status : settle(job, status, error));
@@ -440,7 +441,7 @@ static enum berth_status read_dump(struct job *job, const volatile int *stop,
     return BERTH_OK;
 }
 
-static enum berth_status conclude(struct job *job, struct berth_error *error) {
+static enum berth_status finish(struct job *job, struct berth_error *error) {
     const struct wikipedia_counts *saved = &job->files.saved;
     if (saved->articles == 0) {
         return error_set(error, BERTH_BAD_DATA,
@@ -467,7 +468,7 @@ static enum berth_status open_folder(struct job *job, struct berth_error *error)
 }
 
 // What all ranks must know alike.
-static enum berth_status share_found(struct job *job, struct berth_error *error) {
+static enum berth_status broadcast_found(struct job *job, struct berth_error *error) {
     struct comm *comm = job->settings->comm;
     double threads = job->settings->threads;
     if (comm != NULL) {
@@ -476,13 +477,13 @@ static enum berth_status share_found(struct job *job, struct berth_error *error)
         TRY(comm->status(comm, error));
     }
     job->all_threads = (int)threads;
-    job->share_bytes = BATCH_BYTES * (uint64_t)job->all_threads / (uint64_t)rank_count(job);
+    job->bytes_per_rank = BATCH_BYTES * (uint64_t)job->all_threads / (uint64_t)rank_count(job);
     return BERTH_OK;
 }
 
 static enum berth_status run(struct job *job, const volatile int *stop, struct berth_error *error) {
     TRY(settle(job, open_folder(job, error), error));
-    TRY(share_found(job, error));
+    TRY(broadcast_found(job, error));
     if (job->found.complete) {
         *job->counts = job->found.last.counts;
         log_note(job->log, "%s: the text is complete (%zu file%s)", job->settings->folder,
@@ -492,16 +493,16 @@ static enum berth_status run(struct job *job, const volatile int *stop, struct b
     job->cleaners = memory_array_zeroed((size_t)job->settings->threads, sizeof *job->cleaners);
     TRY(settle(job,
                job->cleaners != NULL
-                   ? start(job, error)
+                   ? open_dump(job, error)
                    : error_no_memory(error, sizeof *job->cleaners, "the cleaners"),
                error));
     TRY(read_dump(job, stop, error));
-    return settle(job, rank_of(job) == 0 ? conclude(job, error) : BERTH_OK, error);
+    return settle(job, rank_of(job) == 0 ? finish(job, error) : BERTH_OK, error);
 }
 
 static void done(struct job *job) {
     mediawiki_close(job->reader);
-    mediawiki_close(job->head);
+    mediawiki_close(job->site_reader);
     dump_close(&job->dump);
     for (int i = 0; job->cleaners != NULL && i < job->settings->threads; i++) {
         wikitext_done(&job->cleaners[i].wikitext);

@@ -14,7 +14,7 @@ struct wikipedia_article {
     const char *title;              // NUL-terminated
     const char *text;               // from wikipedia_put_text
     size_t length;                  // 0: it is not written
-    struct wikipedia_place end;     // after the page
+    struct wikipedia_position end;  // after the page
     struct wikipedia_counts counts; // of what was read, including the page
 };
 

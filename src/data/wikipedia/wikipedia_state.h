@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 // A place between two pages.
-struct wikipedia_place {
+struct wikipedia_position {
     uint64_t page;  // offset in the XML of the next page; 0: the start of the dump
     uint64_t block; // offset in the XML of the bzip2 block that contains it
     uint64_t bit;   // bit offset of that block in the dump
@@ -17,7 +17,7 @@ struct wikipedia_place {
 
 struct wikipedia_file {
     uint64_t bytes;
-    struct wikipedia_place next;    // after its last page
+    struct wikipedia_position next; // after its last page
     struct wikipedia_counts counts; // from the start of the dump up to `next`
 };
 

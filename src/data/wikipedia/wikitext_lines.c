@@ -101,8 +101,8 @@ static size_t find_apostrophe(const char *text, size_t length) {
         if (run == 3) {
             int after_blank = i == 0 || text[i - 1] == ' ';
             int after_letter = i == 1 || (i > 1 && text[i - 2] == ' ');
-            size_t *place = &found[after_blank ? 2 : after_letter ? 0 : 1];
-            *place = *place == SIZE_MAX ? i : *place;
+            size_t *slot = &found[after_blank ? 2 : after_letter ? 0 : 1];
+            *slot = *slot == SIZE_MAX ? i : *slot;
         }
         i += run > 0 ? run : 1;
     }
@@ -207,14 +207,14 @@ static int invisible(const unsigned char *text, size_t left, size_t *length) {
 }
 
 // Removes commas and the like that dropped text has left at the end.
-static void cut_end(struct tidy *tidy) {
+static void trim_end(struct tidy *tidy) {
     while (last(tidy) != '\0' && strchr(" ,;", last(tidy)) != NULL) {
         tidy->out->length--;
     }
 }
 
 static void close_parenthesis(struct tidy *tidy) {
-    cut_end(tidy);
+    trim_end(tidy);
     tidy->blank = 0;
     if (last(tidy) != '(') {
         put(tidy, ")", 1);
@@ -233,7 +233,7 @@ static int is_word_byte(unsigned char byte) {
 }
 
 // Handles a mark that ends a phrase; `next` is the byte after it, 0 at the end of the line.
-static void mark(struct tidy *tidy, char byte, unsigned char next) {
+static void put_mark(struct tidy *tidy, char byte, unsigned char next) {
     if (last(tidy) == '(' && byte != '.') {
         return; // the text before it was dropped
     }
@@ -266,7 +266,7 @@ static size_t tidy_special(struct tidy *tidy, const char *text, size_t left) {
     } else if (text[0] == ')') {
         close_parenthesis(tidy);
     } else if (strchr(",.;:", text[0]) != NULL) {
-        mark(tidy, text[0], next);
+        put_mark(tidy, text[0], next);
     } else if (text[0] == ']') {
         tidy->blank = 0;
         if (last(tidy) != ']') {
@@ -321,7 +321,7 @@ static int tidy_line(struct buffer *out, const struct buffer *line) {
 
 // --- headings -----------------------------------------------------------------------------------
 
-static size_t count_front(const char *text, size_t length, char byte) {
+static size_t count_leading(const char *text, size_t length, char byte) {
     size_t count = 0;
     while (count < length && text[count] == byte) {
         count++;
@@ -329,7 +329,7 @@ static size_t count_front(const char *text, size_t length, char byte) {
     return count;
 }
 
-static size_t count_back(const char *text, size_t length, char byte) {
+static size_t count_trailing(const char *text, size_t length, char byte) {
     size_t count = 0;
     while (count < length && text[length - 1 - count] == byte) {
         count++;
@@ -339,15 +339,15 @@ static size_t count_back(const char *text, size_t length, char byte) {
 
 // Holds "== History ==" until text follows. 1 when the line is a heading.
 static int take_heading(struct lines *lines, const char *text, size_t length) {
-    size_t front = count_front(text, length, '='), back = count_back(text, length, '=');
-    size_t level = front < back ? front : back;
-    if (front == length || level < 2) {
-        return front == length;
+    size_t leading = count_leading(text, length, '='), trailing = count_trailing(text, length, '=');
+    size_t level = leading < trailing ? leading : trailing;
+    if (leading == length || level < 2) {
+        return leading == length;
     }
     level = level < LEVELS - 1 ? level : LEVELS - 1;
     struct buffer *store = &lines->wikitext->headings;
     size_t at = store->length;
-    decode(&lines->wikitext->line, text + front, length - front - back);
+    decode(&lines->wikitext->line, text + leading, length - leading - trailing);
     if (tidy_line(store, &lines->wikitext->line)) {
         char end = store->bytes[store->length - 1];
         if (strchr(".!?", end) == NULL) {

@@ -41,7 +41,7 @@ enum wikitext_tag_kind {
 
 struct wikitext_tag {
     enum wikitext_tag_kind kind;
-    int number;        // index by name; -1: inline elements
+    int index;         // index by name; -1: inline elements
     int is_closing;    // </x>
     int closes_itself; // <x/>
     const char *name;

@@ -140,7 +140,7 @@ static size_t name_length(const struct argument *argument) {
 }
 
 // The position that a name means: "2=", and "text=" and "quote=" for the first; -1: none.
-static int named_place(const char *name, size_t length) {
+static int named_position(const char *name, size_t length) {
     if (length == 2 && name[0] >= '1' && name[0] <= '9') {
         return name[0] - '1';
     }
@@ -150,9 +150,9 @@ static int named_place(const char *name, size_t length) {
                : -1;
 }
 
-static void place(struct arguments *arguments, struct argument argument) {
+static void add_argument(struct arguments *arguments, struct argument argument) {
     size_t name = name_length(&argument);
-    int at = name > 0 ? named_place(argument.text, name) : (int)arguments->count;
+    int at = name > 0 ? named_position(argument.text, name) : (int)arguments->count;
     argument.text += name;
     argument.length -= name;
     trim(&argument);
@@ -172,7 +172,7 @@ static void split(const char *text, size_t length, struct arguments *arguments) 
         const char *next = memchr(at + 1, WIKITEXT_SEPARATOR, (size_t)(end - at - 1));
         struct argument argument = {at + 1, (size_t)((next != NULL ? next : end) - at - 1)};
         trim(&argument);
-        place(arguments, argument);
+        add_argument(arguments, argument);
         at = next;
     }
 }

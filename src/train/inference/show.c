@@ -122,7 +122,7 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
     TRY(squad_input_feature_options(config, &show->rules, error));
     TRY(squad_read(config->predict_file, 0, &show->dataset, error));
     if (config->strict_answers) {
-        TRY(squad_check_placed(&show->dataset, error));
+        TRY(squad_refuse_misplaced(&show->dataset, error));
     }
     show->part = show->dataset;
     show->part.storage = NULL;

@@ -185,7 +185,7 @@ static void put_into_cache(const struct opening *opening, const struct squad_cac
 
 static enum berth_status check_answers(const struct opening *opening, struct berth_error *error) {
     return opening->args->config->strict_answers
-               ? squad_check_placed(&opening->input->dataset, error)
+               ? squad_refuse_misplaced(&opening->input->dataset, error)
                : BERTH_OK;
 }
 
