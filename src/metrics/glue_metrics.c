@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metrics of GLUE. Counts are integers below 2^53, so accuracy, F1 and Matthews' correlation
-// are the same doubles as scikit-learn's. Correlations are summed in long double; SciPy sums in
-// double and differs in the last bits.
+// Counts are integers below 2^53, so accuracy, F1 and Matthews' correlation are the same doubles as
+// scikit-learn's. Correlations are summed in long double; SciPy sums in double and differs in the
+// last bits.
 #include "metrics/glue_metrics.h"
 
 #include "core/memory.h"

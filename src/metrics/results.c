@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The result files of a run. Real numbers are printed like Python's floats, with the fewest digits
-// that read back the same; probabilities like NumPy's float32, as in Google's files.
+// Real numbers are printed like Python's floats, with the fewest digits that read back the same;
+// probabilities like NumPy's float32, as in Google's files.
 #include "metrics/results.h"
 
 #include "core/file.h"
@@ -112,7 +112,7 @@ static json *sort_object(const json *object) {
     return json_if_whole(sorted, failed);
 }
 
-// `failed`: the object lacks a member, for want of memory.
+// `failed`: the object is incomplete, because memory ran out.
 static enum berth_status write_object(const char *path, const json *object, int failed,
                                       struct berth_error *error) {
     json *sorted = failed ? NULL : sort_object(object);
@@ -154,7 +154,7 @@ static enum berth_status merge(const char *all_path, json *all, const json *obje
     return write_object(all_path, all, failed, error);
 }
 
-// `made`: the contents of the file of the split, to be written; NULL: those that it has.
+// `contents`: to be written to the file of the split; NULL: the file stays as it is.
 static enum berth_status write_split(const char *folder, const char *split, const json *contents,
                                      struct berth_error *error) {
     char *path = results_path(folder, split), *all_path = results_path(folder, "all");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Google's n-best search and choice of the answer (run_squad.py's write_predictions). Scores are
-// sums and softmaxes in double, as in the original.
+// Google's n-best search and choice of the answer (run_squad.py's write_predictions). Sums
+// and softmaxes are computed in double, as in the original.
 //
-// The original includes the padding of a window in the best starts and ends; here there is no
-// padding. Leaves out cutting the text from the context (squad_text.c) and the files
-// (squad_files.c).
+// In the original the padding of a window takes part in the choice of the best starts and ends;
+// here there is no padding. squad_text.c cuts the text from the context, squad_files.c writes the
+// files.
 #include "metrics/squad_answers.h"
 
 #include "core/finite.h"
@@ -61,7 +61,7 @@ enum berth_status squad_check_logits(const struct squad_example *example, const 
     return BERTH_OK;
 }
 
-// Rows with the largest values, largest first; of equal ones the lower row first.
+// The rows with the largest values, largest first; of equals, the lower row first.
 struct best_rows {
     struct row {
         double value;
@@ -70,7 +70,7 @@ struct best_rows {
     size_t count, most;
 };
 
-// Inserts into a sorted list, because few rows are kept.
+// Inserts the row into the sorted list, which is short.
 static void put_row(struct best_rows *best, double value, int32_t row) {
     struct row *rows = best->rows;
     if (best->count == best->most && !(value > rows[best->most - 1].value)) {
@@ -84,8 +84,8 @@ static void put_row(struct best_rows *best, double value, int32_t row) {
     rows[index] = (struct row){value, row};
 }
 
-// The row after the last one in which an answer may end that starts in this row of the document;
-// `start` itself: none may.
+// One past the last row in which an answer that starts in row `start` may end; `start` itself: no
+// answer may start there.
 static int32_t end_limit(const struct search *search, const struct squad_feature *feature,
                          int32_t start) {
     const int32_t past = feature->document_begin + feature->document_length;
@@ -142,7 +142,7 @@ static enum berth_status add_pairs(struct search *search, const struct squad_fea
     return BERTH_OK;
 }
 
-// The best score of a span from this row of the document.
+// The best score of a span that starts in row `start`.
 static double best_score(const struct search *search, const struct squad_feature *feature,
                          int32_t start) {
     const float *logits = logits_of(search, feature);
@@ -156,7 +156,7 @@ static double best_score(const struct search *search, const struct squad_feature
     return best;
 }
 
-// The best n of all spans are among those from the n rows whose best spans are best.
+// The n best of all spans start in the n rows whose best spans have the highest scores.
 static enum berth_status add_best(struct search *search, const struct squad_feature *feature,
                                   struct best_rows *starts) {
     for (int32_t i = 0; i < feature->document_length; i++) {
@@ -203,7 +203,7 @@ static void sort_spans(struct search *search) {
     }
 }
 
-// The spans of all windows of a long context would take more memory than the model.
+// Bounds the memory: the spans of all windows of a long context would need more than the model.
 static void drop_worst_spans(struct search *search) {
     const size_t n = (size_t)search->outcome->options->n_best_size;
     const size_t most = SPANS_KEPT + SPANS_PER_ANSWER * n;
@@ -449,7 +449,7 @@ enum berth_status squad_answer_all(const struct squad_outcome *outcome, int thre
             outcome, first[i], first[i + 1] - first[i], &(*results)[i], &own_error);
         if (own_status != BERTH_OK) {
 #pragma omp critical(squad_answers_failure)
-            if (i < failed) { // report the lowest question's error, whatever the number of threads
+            if (i < failed) { // the first question's error, whatever the number of threads
                 failed = i;
                 status = own_status;
                 if (error != NULL) {

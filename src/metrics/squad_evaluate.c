@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The official evaluation of whole files: evaluate-v1.1.py and evaluate-v2.0.py, with the same sums
-// in the same order and numbers printed as in Python, so that the output is the same text.
+// The official evaluation of whole files, evaluate-v1.1.py and evaluate-v2.0.py: the same sums in
+// the same order, printed as in Python, so that the output is the same text.
 //
-// Sums run from left to right, as Python's did before 3.12. A question without a prediction counts
-// 0 in v1.1; in v2.0 it is an error, as in evaluate-v2.0.py. If no prediction belongs to the data
-// set, this is an error here, whereas evaluate-v1.1.py prints 0.
+// Sums are plain left-to-right sums, like those of Python before 3.12. A question without a
+// prediction scores 0 in v1.1 and is an error in v2.0, as in the scripts. Predictions that all
+// belong to another data set are an error here, whereas evaluate-v1.1.py prints 0.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "format/json/json.h"
@@ -61,7 +61,7 @@ static enum berth_status prediction_of(const struct evaluation *evaluation, size
     return BERTH_OK;
 }
 
-// A file for other questions would score 0, which looks like a bad model.
+// Predictions for another data set would score 0, which looks like a bad model.
 static enum berth_status check_overlap(const struct evaluation *evaluation) {
     const struct squad_dataset *dataset = &evaluation->dataset;
     for (size_t i = 0; i < dataset->count; i++) {
@@ -160,7 +160,7 @@ static enum berth_status score_v2(struct evaluation *evaluation) {
     return BERTH_OK;
 }
 
-// Sets *exact and *f1 of an example according to the no-answer threshold.
+// The exact match and F1 of an example after applying the no-answer threshold.
 static enum berth_status score_with_threshold(const struct evaluation *evaluation, size_t index,
                                               double *exact, double *f1) {
     const struct squad_example *example = &evaluation->dataset.examples[index];
@@ -236,7 +236,7 @@ static void sort_odds(struct evaluation *evaluation, const struct squad_example 
     squad_odds_sort(evaluation->sorted, evaluation->sorted_count);
 }
 
-// Prints the threshold exactly as in the file.
+// Prints the best score and its threshold, which is written exactly as in the file.
 static enum berth_status put_best(struct evaluation *evaluation, const char *const *predictions,
                                   const char *name, int is_f1) {
     const struct squad_dataset *dataset = &evaluation->dataset;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact match and F1 of single answers, by the rules of the official scripts.
+// Exact match and F1 of answers and of data sets, by the rules of the official scripts.
 //
 //   normal form: lower case, without ASCII punctuation, the words a, an, the made blanks, split at
 //                white space into tokens
 //   exact match: the same tokens in the same order
-//   F1:          2 p r / (p + r) of the tokens as bags; v2.0: if either has none, 1 when both have
-//                none, else 0
-// Python's text rules apply throughout. Leaves out whole files (squad_evaluate.c).
+//   F1:          2 p r / (p + r) of the bags of tokens; in v2.0, if one text has no token, 1 if
+//   neither
+//                has any, otherwise 0
+//
+// Python's text rules apply throughout. squad_evaluate.c evaluates files.
 #include "metrics/squad_metrics.h"
 
 #include "core/memory.h"
@@ -60,7 +62,7 @@ static int is_article(const uint32_t *word, size_t length) {
            (length == 3 && word[0] == 't' && word[1] == 'h' && word[2] == 'e');
 }
 
-// \b(a|an|the)\b matches if a whole run of word characters is an article.
+// \b(a|an|the)\b matches if and only if a whole run of word characters is an article.
 static void blank_articles(uint32_t *text, size_t count) {
     size_t i = 0;
     while (i < count) {

@@ -18,8 +18,8 @@ enum berth_status squad_score_v1(const struct squad_dataset *dataset,
                                  const char *const *predictions, struct squad_score *score,
                                  struct berth_error *error);
 
-// The v2.0 scores in percent: of all questions, of those with and of those without an answer, and,
-// with null odds, at the best thresholds.
+// The v2.0 scores in percent: of all questions, of those with and those without an answer, and, if
+// there are null odds, at the best thresholds.
 struct squad_subset_score {
     double exact, f1;
     size_t total;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps a span of word pieces back to the original words: by the places of the pieces in the
-// context, or by get_final_text of Google's run_squad.py, including every branch that gives up (it
-// then returns the original words unchanged).
+// Maps a span of word pieces back to the original text: by the offsets of the pieces in the
+// context, or like get_final_text of Google's run_squad.py, including every case in which it gives
+// up and returns the original words unchanged.
 //
 // Google's alignment compares the texts without U+0020, character by character: if the counts are
 // equal, the k-th character of one is taken to be the k-th of the other. Like the original, this is
@@ -15,11 +15,11 @@
 
 #include <string.h>
 
-// A span, whose text is wanted.
+// A span whose text is wanted.
 struct span {
     const struct squad_feature *feature;
     int32_t start, end; // rows
-    size_t first, last; // words, in the set's pools
+    size_t first, last; // words, as indices in the set's pools
 };
 
 // Joins the pieces with spaces, removes " ##" and "##", and collapses white space. Newly allocated.
@@ -76,7 +76,7 @@ static int64_t solid_index(const char *text, size_t length, size_t at) {
     return number;
 }
 
-// The byte at which non-space character `number` begins; it must exist.
+// The offset of the non-space character with this index, which must exist.
 static size_t solid_offset(const char *text, int64_t number) {
     size_t i = 0;
     while (text[i] == ' ' || !utf8_begins(text[i]) || number-- > 0) {
@@ -93,7 +93,7 @@ static int64_t solid_count(const char *text, size_t length) {
     return utf8_count(text, length) - blanks;
 }
 
-// The byte at which the last character before byte `end` begins; `end` itself if there is none.
+// The offset of the last character before byte `end`; `end` itself if there is none.
 static size_t last_character(const char *text, size_t begin, size_t end) {
     size_t at = end;
     while (at > begin) {
@@ -120,7 +120,7 @@ static enum berth_status read_basic(struct squad_words *words, const struct toke
     return BERTH_OK;
 }
 
-// Maps the part `found` of the basic text to one of the original; 0 if that is impossible.
+// Maps the range `found` of the basic text to one of the original text; 0 if that is impossible.
 static int map_back(const struct squad_words *words, struct squad_text_range found,
                     struct squad_text_range *range) {
     if (found.end == found.begin || !words->aligns) {
@@ -140,7 +140,7 @@ static int map_back(const struct squad_words *words, struct squad_text_range fou
     return 1;
 }
 
-// 0: the texts cannot be aligned, and the part is all.
+// Finds the predicted text. Returns 0 if the texts cannot be aligned; the range is then all of it.
 static int align(const struct squad_words *words, const char *predicted,
                  struct squad_text_range *range) {
     const char *found = words->aligns ? strstr(words->basic, predicted) : NULL;
@@ -175,8 +175,8 @@ static char *joined_words(const struct squad_text_source *source, size_t first, 
     return text;
 }
 
-// The byte of the context for byte `at` of the joined words; `at` is within a word or, if `past`,
-// one past the end of one.
+// The offset in the context of byte `at` of the joined words; `at` is within a word or, if `past`,
+// one past its end.
 static size_t context_offset(const struct squad_text_source *source, size_t first, size_t at,
                              int past) {
     const uint32_t *begin = source->set->word_begin, *end = source->set->word_end;
@@ -187,7 +187,7 @@ static size_t context_offset(const struct squad_text_source *source, size_t firs
     return begin[w] + at;
 }
 
-// Words [first, last] of the example's document, from the memo or read now.
+// Finds words [first, last] of the example's document in the memo, or adds them.
 static enum berth_status find_words(const struct squad_text_source *source, size_t first,
                                     size_t last, uint32_t *number, struct berth_error *error) {
     struct squad_text_memo *memo = source->memo;
@@ -214,7 +214,7 @@ static enum berth_status find_words(const struct squad_text_source *source, size
     return words->basic != NULL ? BERTH_OK : read_basic(words, source->tokenizer, error);
 }
 
-// Whether the memo has this text of the words already; it has it from now on.
+// Adds a text of the words to the memo; *is: whether it was there before.
 static enum berth_status is_known(struct squad_text_memo *memo, uint32_t words, const char *text,
                                   int *is, struct berth_error *error) {
     struct buffer key = {0};
@@ -229,7 +229,8 @@ static enum berth_status is_known(struct squad_text_memo *memo, uint32_t words, 
                                        : error_no_memory(error, strlen(text), "an answer");
 }
 
-// `first` is the index of the first word.
+// Cuts the predicted text from words [first, last]; leaves answer->text NULL if it is known
+// already.
 static enum berth_status cut(const struct squad_text_source *source, const char *predicted,
                              size_t first, size_t last, struct squad_text *answer,
                              struct berth_error *error) {
@@ -240,7 +241,8 @@ static enum berth_status cut(const struct squad_text_source *source, const char 
     const struct squad_words *words = &source->memo->words[number];
     TRY(is_known(source->memo, number, predicted, &is, error));
     if (!is && !align(words, predicted, &range)) {
-        TRY(is_known(source->memo, number, " ", &is, error)); // all, which no predicted text is
+        TRY(is_known(source->memo, number, " ", &is,
+                     error)); // stands for all of the words; no predicted text is " "
     }
     if (is) {
         return BERTH_OK;
@@ -267,10 +269,11 @@ static enum berth_status cut_as_google(const struct squad_text_source *source,
     return status;
 }
 
-// --- by the places of tokens ---------------------------------------------------------------------
+// --- by the offsets of tokens
+// ---------------------------------------------------------------------
 
-// The part of `words` from token `start` on, if that begins within its word, to token `end`, if
-// that ends within its word. All of it if the features are not those of this context.
+// The range `words`, from token `start` on if that begins within a word, up to token `end` if that
+// ends within a word. All of the range if the features are not those of this context.
 static struct squad_text_range range_of_tokens(const struct token_list *tokens,
                                                struct squad_text_range words, size_t start,
                                                size_t end) {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits a text into words, one at a time.
+// Splits a text into words, one at a time: the basic tokenizer.
 //
-// Order of the rules (BertNormalizer and BertPreTokenizer; Google's differ in their tables only,
-// and in the final sigma): drop controls, white space ends a word, an ideograph is a word of its
-// own; when lower-casing: NFD, strip non-spacing marks, lower-case; then split at punctuation.
+// The rules, in order: control characters are dropped; white space ends a word; an ideograph is a
+// word of its own; when lower-casing, NFD, strip non-spacing marks, lower-case; finally, split at
+// punctuation. These are BertNormalizer and BertPreTokenizer; Google's rules differ only in their
+// tables and in the final sigma.
 //
-// Words of ASCII letters and digits take a fast path. Stripping makes canonical order irrelevant
-// except where a combining character survives it (a spacing one, or one newer than the reference
-// program): such runs are sorted here. Sorted characters get the origins that the reference gives
-// them: the n-th character of the sorted run has the origin of the n-th character of the unsorted
-// run; a character from a decomposition has that of the one before it.
+// Words of ASCII letters and digits take a fast path. Stripping makes the canonical order
+// irrelevant unless a combining character survives it (a spacing one, or one newer than the
+// reference program); only then is a run sorted. Sorted characters get the same origins as in the
+// reference program: the n-th character of the sorted run has the origin of the n-th character of
+// the unsorted run; a character from a decomposition has the origin of the character before it.
 #include "text/basic.h"
 
 #include "core/memory.h"
@@ -51,7 +52,7 @@ void basic_rules_set_specials(struct basic_rules *rules, const char *const *spec
     for (size_t i = 0; i < count; i++) {
         unsigned char first = (unsigned char)specials[i][0];
         rules->special_first[first] = 1;
-        // The fast paths would skip blanks and letters.
+        // Otherwise the fast paths for blanks and letters would skip it.
         if (rules->ascii[first] == BASIC_SPACE || rules->ascii[first] >= BASIC_FIRST_LETTER) {
             rules->ascii[first] = BASIC_SLOW;
         }
@@ -87,7 +88,7 @@ static int reserve(struct basic_walk *walk, size_t extra) {
     if (walk->capacity - walk->count >= extra) {
         return 1;
     }
-    size_t needed = walk->count + extra, capacity = walk->capacity; // of the origins
+    size_t needed = walk->count + extra, capacity = walk->capacity; // as for the origins
     char *buffer = memory_grow(walk->buffer, &capacity, needed, 1);
     if (buffer == NULL) {
         return 0;
@@ -118,7 +119,7 @@ static int put(struct basic_walk *walk, uint32_t point, struct basic_origin orig
 // --- capital sigma ------------------------------------------------------------------------------
 
 // Decodes the character that ends before `at`; returns its length in bytes. Ill-formed sequences
-// come byte by byte: they are dropped, so their number does not matter.
+// are returned byte by byte: they are dropped, so their number does not matter.
 static size_t decode_before(const struct basic_walk *walk, size_t at, uint32_t *point) {
     for (size_t bytes = 1; bytes <= 4 && bytes <= at; bytes++) {
         if (utf8_begins((char)walk->text[at - bytes])) {
@@ -132,8 +133,8 @@ static size_t decode_before(const struct basic_walk *walk, size_t at, uint32_t *
     return 1;
 }
 
-// What a neighbouring character says about a sigma: 1 it is inside a word, 0 it is not, -1 look at
-// the next character.
+// What a neighbouring character says about a sigma: 1 it is a cased letter, 0 it is none, -1 look
+// further.
 static int sigma_context(const struct basic_walk *walk, uint32_t point) {
     if (point == UTF8_ILL_FORMED) {
         return -1;
@@ -170,7 +171,7 @@ static int sigma_is_final(const struct basic_walk *walk, size_t begin, size_t en
 
 // --- special tokens -----------------------------------------------------------------------------
 
-// Whether a character separates words in the text as given; -1 when it is dropped, so that the next
+// Whether a character separates words in the original text; -1 if it is dropped, so that the next
 // one decides.
 static int separates(const struct basic_walk *walk, uint32_t point) {
     if (point == UTF8_ILL_FORMED) {
@@ -198,7 +199,7 @@ static int stands_alone(const struct basic_walk *walk, size_t begin, size_t end)
     return before != 0 && after != 0;
 }
 
-// The length in bytes of the longest special token at walk->at; 0: none.
+// The length in bytes of the longest special token at walk->offset; 0: none.
 static size_t special_at(const struct basic_walk *walk) {
     if (!walk->rules->special_first[walk->text[walk->offset]]) {
         return 0;
@@ -230,7 +231,7 @@ static int add_mark(struct basic_walk *walk, size_t *count, struct basic_mark ma
     return 1;
 }
 
-// Adds the combining characters at walk->at and moves past them.
+// Adds the combining characters at walk->offset and moves past them.
 static int collect_marks(struct basic_walk *walk, size_t *count) {
     while (walk->offset < walk->length && special_at(walk) == 0) {
         uint32_t point;
@@ -257,8 +258,8 @@ static int collect_marks(struct basic_walk *walk, size_t *count) {
     return 1;
 }
 
-// Appends the marks that survive stripping, in canonical order. `place` is the origin of the
-// character before them.
+// Appends the marks that survive stripping, in canonical order. `origin` is that of the character
+// before them.
 static int put_marks(struct basic_walk *walk, size_t count, struct basic_origin origin) {
     size_t next = 0; // origin of the next mark of the text
     size_t sizes[COMBINING_CLASSES] = {0};
@@ -286,11 +287,11 @@ static int put_marks(struct basic_walk *walk, size_t count, struct basic_origin 
     return 1;
 }
 
-// Handles the run of marks around the surviving mark at walk->at: goes back to the start of the
+// Handles the run of marks around the surviving mark at walk->offset: goes back to the start of the
 // run, of which nothing has been appended yet.
 static int put_run(struct basic_walk *walk) {
     size_t count = 0;
-    size_t ill_formed = walk->ill_formed; // those before walk->at are decoded a second time
+    size_t ill_formed = walk->ill_formed; // the run is decoded a second time
     size_t end = walk->offset;
     walk->offset = walk->run_offset;
     walk->character = walk->run_character;
@@ -304,7 +305,7 @@ static int put_run(struct basic_walk *walk) {
     return collect_marks(walk, &count) && put_marks(walk, count, before);
 }
 
-// A character that decomposes into a starter and surviving marks; walk->at is after it.
+// Appends a character that decomposes into a starter and surviving marks; walk->offset is after it.
 static int put_composed(struct basic_walk *walk, uint32_t point, struct basic_origin origin) {
     uint32_t output[UNICODE_MAP_MAX];
     size_t parts = unicode_map(point, walk->rules->column, walk->rules->mapping, output);
@@ -322,7 +323,7 @@ static int put_composed(struct basic_walk *walk, uint32_t point, struct basic_or
 
 // --- the walk -----------------------------------------------------------------------------------
 
-// Takes ASCII characters from walk->at.
+// Takes ASCII characters from walk->offset as the word.
 static void take_plain(struct basic_walk *walk, size_t bytes) {
     walk->bytes = (const char *)walk->text + walk->offset;
     walk->count = walk->characters = bytes;
@@ -344,7 +345,7 @@ static void advance(struct basic_walk *walk, size_t bytes, int begins_run) {
     }
 }
 
-// Takes `bytes` bytes from walk->at, which are a special token, as they are.
+// Takes the special token of `bytes` bytes at walk->offset unchanged.
 static int take_special(struct basic_walk *walk, size_t bytes) {
     const size_t end = walk->offset + bytes;
     while (walk->offset < end) {
@@ -367,14 +368,14 @@ static int take_special(struct basic_walk *walk, size_t bytes) {
 // The effect of one character on the word.
 enum step { STEP_CONTINUE, STEP_END, STEP_NO_MEMORY };
 
-// A character that is neither dropped nor white space.
+// A character that is part of a word.
 struct letter {
     uint32_t point;
     const struct unicode_kind *kind;
     struct basic_origin origin;
-    uint32_t output[UNICODE_MAP_MAX]; // the mapped characters, unless marks around it are sorted
+    uint32_t output[UNICODE_MAP_MAX]; // the mapped characters; unused if marks around it are sorted
     size_t parts;
-    int alone; // a word of its own, as the vocabulary sees it
+    int alone; // a word of its own after mapping
 };
 
 static void convert(const struct basic_walk *walk, struct letter *letter) {
@@ -399,7 +400,7 @@ static void convert(const struct basic_walk *walk, struct letter *letter) {
     }
 }
 
-// Appends a character that is part of a run to sort.
+// Appends a character that is part of a run to be sorted.
 static int put_sorted(struct basic_walk *walk, const struct letter *letter) {
     int done;
     if (letter->kind->combining != 0) {
@@ -456,7 +457,7 @@ static enum step take_character(struct basic_walk *walk) {
     return letter.alone ? STEP_END : STEP_CONTINUE;
 }
 
-// Reads the rest of a word that the fast path could not finish; its start is in the buffer.
+// Reads the rest of a word that the fast path could not finish; its beginning is in the buffer.
 static int next_slow(struct basic_walk *walk) {
     walk->plain = 0;
     enum step step = STEP_CONTINUE;
@@ -471,7 +472,7 @@ static int next_slow(struct basic_walk *walk) {
     return step == STEP_NO_MEMORY ? -1 : walk->count > 0;
 }
 
-// Takes ASCII letters and digits from walk->at; the word is complete when a blank or punctuation
+// Takes ASCII letters and digits from walk->offset; the word is complete if a blank or punctuation
 // follows.
 static int take_ascii(struct basic_walk *walk, size_t letters) {
     if (!reserve(walk, letters)) {
@@ -523,7 +524,7 @@ int basic_next(struct basic_walk *walk) {
         while (end < walk->length && ascii[walk->text[end]] >= BASIC_FIRST_LETTER) {
             end++;
         }
-        // Nothing is found when everything before a special token is dropped.
+        // Nothing is found if everything before a special token is dropped.
         found = end > walk->offset ? take_ascii(walk, end - walk->offset) : next_slow(walk);
     }
     return found;

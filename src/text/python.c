@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python's text functions; str.lower() and \w from tables that Python itself wrote
+// Python's text functions. The tables of str.lower() and \w were written by Python itself
 // (dev/make_python_tables.py).
 //
-// The final sigma is Unicode's Final_Sigma condition: a cased character before it and none after
-// it, case-ignorable ones not counted.
+// A final sigma is one that meets Unicode's Final_Sigma condition: a cased character before it and
+// none after it, case-ignorable characters not counted.
 #include "text/python.h"
 
 #include "core/utf8.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WordPiece over the words of basic.c: greedily takes the longest piece of the vocabulary from the
-// left, with ## before every piece but the first; a word that cannot be split, or is too long, is
+// WordPiece on the words of basic.c: greedily takes the longest piece of the vocabulary from the
+// left, with ## before every piece but the first. A word that is too long or cannot be split is
 // [UNK].
 #include "text/tokenizer.h"
 
@@ -21,7 +21,7 @@ struct tokenizer {
     struct vocabulary vocabulary;
     struct basic_rules rules;
     struct tokenizer_special special;
-    const char **specials; // kept whole in texts
+    const char **specials; // kept unchanged in texts
     uint32_t continuation; // the trie's node after "##"; TRIE_NONE: no such pieces
 };
 
@@ -34,7 +34,7 @@ static int32_t find(const struct tokenizer *tokenizer, const char *name) {
     return tokenizer_find(tokenizer, name, strlen(name));
 }
 
-// Collects the special tokens that the vocabulary has, in its own text.
+// Collects the special tokens that are in the vocabulary; borrows their text from it.
 static void add_specials(struct tokenizer *tokenizer, const char *const *names, size_t count,
                          size_t *kept) {
     for (size_t i = 0; i < count; i++) {
@@ -142,7 +142,7 @@ void tokenizer_close(struct tokenizer *tokenizer) {
     }
 }
 
-// --- questions ----------------------------------------------------------------------------------
+// --- queries ----------------------------------------------------------------------------------
 
 size_t tokenizer_size(const struct tokenizer *tokenizer) {
     return tokenizer->vocabulary.count;
@@ -199,7 +199,7 @@ static void append(struct token_list *list, const struct basic_walk *word, int32
                                                 .byte_end = last.end};
 }
 
-// The longest piece at `begin`; returns its id, or -1, and sets *end.
+// The id of the longest piece at `begin`, or -1; sets *end.
 static int32_t longest_piece(const struct tokenizer *tokenizer, const struct basic_walk *word,
                              size_t begin, size_t *end) {
     const struct trie *trie = &tokenizer->vocabulary.trie;
@@ -273,7 +273,7 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
 
 // --- basic tokens -------------------------------------------------------------------------------
 
-// A growing text, and the origin of each byte.
+// A growing text and the origin of each byte.
 struct joined {
     char *bytes;
     uint32_t *origin;
@@ -285,7 +285,7 @@ static int reserve_joined(struct joined *joined, size_t extra) {
     if (joined->capacity - joined->count >= extra) {
         return 1;
     }
-    size_t needed = joined->count + extra, capacity = joined->capacity; // that of the origins
+    size_t needed = joined->count + extra, capacity = joined->capacity; // as for the origins
     char *bytes = memory_grow(joined->bytes, &capacity, needed, 1);
     if (bytes == NULL) {
         return 0;

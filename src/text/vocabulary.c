@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and checks a vocabulary. The file is untrusted: every count comes from its actual bytes.
+// Reads and checks a vocabulary. The file is not trusted: every count is taken from its actual
+// bytes.
 #include "text/vocabulary.h"
 
 #include "core/memory.h"
@@ -60,7 +61,7 @@ static int has_crlf_lines(const char *bytes, size_t length) {
     return lines > 0;
 }
 
-// Fills text and starts, which have room for one more byte and two more starts than needed.
+// Fills text and starts.
 static void cut_lines(struct vocabulary *vocabulary, const char *bytes, size_t length) {
     int crlf = has_crlf_lines(bytes, length);
     size_t used = 0;

@@ -20,7 +20,7 @@ static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MAS
 
 // A word as its current pieces.
 struct word {
-    int32_t *symbols; // pieces, in the trainer's array
+    int32_t *symbols; // pieces; points into trainer->symbols
     uint32_t length;
     uint64_t count; // in the text
 };
@@ -29,14 +29,14 @@ struct trainer {
     const struct word_counts *counts;
     const struct vocabulary_rules *rules;
     struct string_index *pieces;
-    uint8_t *alphabet; // [POINTS] enum place, ORed
+    uint8_t *alphabet; // [POINTS] enum character_use, ORed
     int32_t *symbols;  // of all words
     struct word *words;
     size_t word_count;
     struct pair_table pairs;
 };
 
-// Where a character of the alphabet occurs in any word.
+// Whether a character is in the alphabet, and whether it occurs inside words.
 enum character_use { CHARACTER_KNOWN = 1, CHARACTER_INSIDE = 2 };
 
 static enum berth_status out_of_memory(struct berth_error *error) {
@@ -134,7 +134,7 @@ static int put_character(struct trainer *trainer, uint32_t point, int inside) {
     return string_index_put(trainer->pieces, name, length) != STRING_INDEX_NONE;
 }
 
-// The piece of a character of the alphabet.
+// The piece of a character in the alphabet.
 static int32_t character_piece(const struct trainer *trainer, uint32_t point, int inside) {
     char name[CHARACTER_NAME_SIZE];
     size_t length = name_character(point, inside, name);
@@ -180,7 +180,8 @@ static uint32_t merged_piece(struct trainer *trainer, int32_t left, int32_t righ
 
 // --- words --------------------------------------------------------------------------------------
 
-// Fills symbols[] with the word's characters as pieces; 0 when one is not in the alphabet.
+// Fills symbols[] with the pieces of the word's characters; returns their number, or 0 if one of
+// them is not in the alphabet.
 static uint32_t spell(const struct trainer *trainer, size_t word, int32_t *symbols) {
     const struct string_index *words = &trainer->counts->words;
     const unsigned char *bytes = (const unsigned char *)string_index_bytes(words, word);
@@ -229,14 +230,14 @@ static enum berth_status count_pairs(struct trainer *trainer, struct berth_error
     return pair_table_settle(&trainer->pairs) ? BERTH_OK : out_of_memory(error);
 }
 
-// --- joining ------------------------------------------------------------------------------------
+// --- merging ------------------------------------------------------------------------------------
 
 struct merge {
     int32_t left, right, piece;
 };
 
-// Updates the counts of the pairs around a joined pair; 0 when out of memory. `out` pieces of the
-// word are done, `in` is the index of the pair.
+// Updates the counts of the pairs around a merged pair; 0 when out of memory. The word has `out`
+// merged pieces so far; `in` is the index of the pair.
 static int recount(struct trainer *trainer, uint32_t w, const struct merge *merge, uint32_t out,
                    uint32_t in) {
     struct word *word = &trainer->words[w];
@@ -257,7 +258,7 @@ static int recount(struct trainer *trainer, uint32_t w, const struct merge *merg
     return 1;
 }
 
-// Joins every occurrence of the pair in the word, from left to right.
+// Merges every occurrence of the pair in the word, from left to right; 0 when out of memory.
 static int merge_in_word(struct trainer *trainer, uint32_t w, const struct merge *merge) {
     struct word *word = &trainer->words[w];
     uint32_t out = 0;
@@ -277,7 +278,7 @@ static int merge_in_word(struct trainer *trainer, uint32_t w, const struct merge
     return 1;
 }
 
-// Adds the piece of the pair and joins it in all words.
+// Adds the piece of the pair and merges the pair in all words.
 static enum berth_status merge_pair(struct trainer *trainer, struct pair *pair,
                                     struct berth_error *error) {
     uint32_t *words = pair->words;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists the files once, reads them one after another through a window, and splits them into
-// articles by the rule of their form.
+// articles by the rule of the corpus form.
 #include "data/corpus/corpus.h"
 
 #include "core/buffer.h"
@@ -51,7 +51,8 @@ static enum berth_status add_file(struct corpus *corpus, char *path, struct bert
     return BERTH_OK;
 }
 
-// In the extracted form files like "wiki_00"; else every file that is not hidden.
+// In the extracted form only files such as "wiki_00" count; otherwise every file that is not
+// hidden.
 static int is_corpus_file(const struct corpus *corpus, const char *name) {
     if (corpus->form != CORPUS_EXTRACTED) {
         return name[0] != '.';
@@ -146,7 +147,7 @@ const char *const *corpus_files(const struct corpus *corpus, size_t *count) {
     return (const char *const *)corpus->files;
 }
 
-// Begins to read after the byte order mark of UTF-8, if the file has one.
+// Starts after the UTF-8 byte order mark, if the file has one.
 static enum berth_status skip_byte_order_mark(struct corpus *corpus, struct berth_error *error) {
     char head[COMPRESSED_HEAD];
     const size_t length = corpus->file.size < sizeof head ? (size_t)corpus->file.size : sizeof head;
@@ -172,7 +173,7 @@ static void close_file(struct corpus *corpus) {
     corpus->filled = corpus->offset = 0;
 }
 
-// Reads more bytes into the window; enlarges it when a line fills it.
+// Reads more bytes into the window, which grows when a single line fills it.
 static enum berth_status fill_window(struct corpus *corpus, struct berth_error *error) {
     if (corpus->offset > 0) {
         memmove(corpus->window, corpus->window + corpus->offset, corpus->filled - corpus->offset);
@@ -203,7 +204,7 @@ static enum berth_status fill_window(struct corpus *corpus, struct berth_error *
 
 // --- articles -----------------------------------------------------------------------------------
 
-// The offset of the first ill-formed UTF-8 or NUL; `length` when there is none.
+// The offset of the first NUL or ill-formed UTF-8 sequence; `length` if there is none.
 static size_t valid_prefix(const char *text, size_t length) {
     const char *nul = memchr(text, '\0', length);
     return utf8_valid_prefix(text, nul != NULL ? (size_t)(nul - text) : length);
@@ -296,7 +297,7 @@ static enum berth_status read_extracted(struct corpus *corpus, struct berth_erro
                      (unsigned long long)(corpus->read_bytes - (corpus->filled - corpus->offset)));
 }
 
-// Reads up to an empty line, or to the end of the file where empty lines do not end an article.
+// Reads to an empty line, or to the end of the file if empty lines do not end an article.
 static enum berth_status read_lines(struct corpus *corpus, int to_empty,
                                     struct berth_error *error) {
     struct line line;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Splits the articles into training and test articles, then assigns each set to its shards, longest
+// article first, with a heap of the shards by their sentences.
 #include "data/corpus/shard_assignment.h"
 
 #include "core/memory.h"
@@ -10,7 +12,8 @@
 
 enum { STREAM_TEST_ARTICLES = 11, ARTICLES_MIN = 2 };
 
-// Articles in an order: the sort key in the upper half, the article's number in the lower.
+// Articles in some order. An item has the sort key in its upper half and the article's index in its
+// lower half.
 struct order {
     uint64_t *items;
     size_t count;
@@ -57,8 +60,8 @@ static struct order shuffle_articles(const struct shard_plan *plan, const uint32
 }
 
 // Moves the test articles to the end of the order; returns their number. An article that would
-// exceed the share by more than half its length is left for training, and so are at least two
-// articles.
+// exceed the quota by more than half its length stays with the training articles, of which at least
+// two remain.
 static size_t move_test_articles(const struct shard_plan *plan, const uint32_t *sentences,
                                  struct order *order) {
     double all = 0, taken = 0;
@@ -84,7 +87,8 @@ static size_t move_test_articles(const struct shard_plan *plan, const uint32_t *
     return tests;
 }
 
-// --- shards of one kind -------------------------------------------------------------------------
+// --- training or test shards
+// -------------------------------------------------------------------------
 
 struct load {
     uint64_t sentences;
@@ -95,7 +99,7 @@ static int is_lighter(const struct load *a, const struct load *b) {
     return a->sentences != b->sentences ? a->sentences < b->sentences : a->shard < b->shard;
 }
 
-// Restores the heap (smallest load first) after the load at `at` has grown.
+// Restores the heap (lightest shard first) after the load at `at` has grown.
 static void sift_down(struct load *heap, size_t count, size_t at) {
     for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
         child += child + 1 < count && is_lighter(&heap[child + 1], &heap[child]);
@@ -109,7 +113,7 @@ static void sift_down(struct load *heap, size_t count, size_t at) {
     }
 }
 
-// A shard that still needs articles.
+// The first shard that has fewer articles than it needs; the last one if there is none.
 static size_t find_incomplete(const struct load *heap, size_t count) {
     size_t at = 0;
     while (at + 1 < count && heap[at].articles >= ARTICLES_MIN) {
@@ -144,7 +148,7 @@ static enum berth_status assign_in_order(const struct order *order, const uint32
     return BERTH_OK;
 }
 
-// Longest first; among equals the lower number first.
+// Longest first; of equals, the lower index first.
 static void sort_by_length(struct order *order, const uint32_t *sentences) {
     for (size_t i = 0; i < order->count; i++) {
         uint32_t article = article_of(order->items[i]);
@@ -188,7 +192,8 @@ enum berth_status shard_assignment_make(struct shard_plan *plan, const uint32_t 
     assignment->shards = memory_array((size_t)count + 1, sizeof *assignment->shards);
     enum berth_status status = BERTH_OK;
     if (items == NULL || assignment->shards == NULL) {
-        status = error_no_memory(error, (size_t)count * sizeof *items, "the articles' places");
+        status =
+            error_no_memory(error, (size_t)count * sizeof *items, "the assignment of articles");
     } else {
         memset(assignment->shards, 0xff,
                (size_t)count * sizeof *assignment->shards); // SHARD_UNASSIGNED

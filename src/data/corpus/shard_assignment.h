@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assigns articles to shards: shards of a kind have about equally many sentences, and the test
-// shards together have their share of all sentences.
+// Assigns articles to shards, so that all training shards have about equally many sentences, all
+// test shards likewise, and the test shards together have the requested fraction of all sentences.
 //
-// Test articles are drawn in a random order by the seed until they have that share. Then the
-// articles of each kind, longest first, go to the shard with the fewest sentences so far; every
-// shard gets two if there are enough, since random next sentences come from another article.
-// NVIDIA's script aims at the same balance with other rules and all articles in memory; this needs
-// only the number of sentences of each.
+// Test articles are taken in a random order, which depends on the seed, until they have that
+// fraction. Then the training articles and the test articles, longest first, each go to the shard
+// with the fewest sentences so far. Every shard gets two articles if there are enough, because
+// random next sentences come from another article. NVIDIA's script balances shards by other rules,
+// with all articles in memory; this one needs only the number of sentences of each.
 #ifndef BERTH_DATA_SHARD_ASSIGNMENT_H
 #define BERTH_DATA_SHARD_ASSIGNMENT_H
 
@@ -17,21 +17,21 @@
 
 struct shard_plan {
     uint32_t training,
-        test;             // shards of each kind; with 0 test shards all articles are for training
-    double test_fraction; // of the sentences
+        test;             // numbers of shards; 0 test shards: all articles are for training
+    double test_fraction; // of all sentences
     uint64_t seed;
 };
 
-enum { SHARDS_LIMIT = 4096 }; // of each kind
+enum { SHARDS_LIMIT = 4096 }; // of training and of test shards
 
-// The number of shards. They are numbered in one row: training, then test.
+// The number of shards. Their indices run through the training shards, then the test shards.
 static inline size_t shard_count(const struct shard_plan *plan) {
     return (size_t)plan->training + plan->test;
 }
 
 #define SHARD_UNASSIGNED UINT16_MAX // of an article without a sentence
 struct shard_assignment {
-    uint16_t *shards; // [count] the shard's index in the row
+    uint16_t *shards; // [count] the index of each article's shard
     uint64_t count;
 };
 

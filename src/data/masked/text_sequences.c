@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads tokenize groups of lines, which do not depend on each other; then the groups are put
-// together.
+// Threads tokenize independent groups of lines; then the groups are concatenated.
 #include "data/masked/text_sequences.h"
 
 #include "core/memory.h"
@@ -8,12 +7,12 @@
 #include <math.h>
 #include <string.h>
 
-#define GROUP_LINES 1000 // as datasets.map passes them to run_mlm's functions
+#define GROUP_LINES 1000 // the batch size with which datasets.map calls run_mlm's functions
 
 struct group {
     int32_t *ids;
     size_t count, capacity;
-    size_t *ends; // of each sequence in ids
+    size_t *ends; // of the sequences in ids
     size_t end_count, end_capacity;
     size_t truncated, dropped;
 };
@@ -50,7 +49,7 @@ static enum berth_status add_end(struct group *group, size_t end) {
     return BERTH_OK;
 }
 
-// The first `count` tokens of the list with [CLS] and [SEP].
+// Appends [CLS], the first `count` tokens of the list, and [SEP].
 static enum berth_status add_tokens(const struct builder *builder, struct group *group,
                                     const struct token_list *list, size_t count) {
     int32_t *ids = add_ids(group, count + 2);
@@ -104,7 +103,7 @@ static enum berth_status fill_group(const struct builder *builder, size_t index,
 }
 
 static enum berth_status fill_groups(const struct builder *builder, struct berth_error *error) {
-    int failed = 0; // only for lack of memory
+    int failed = 0; // out of memory is the only possible failure
 #pragma omp parallel num_threads(builder->rules->threads) reduction(| : failed)
     {
         struct token_list list = {0};

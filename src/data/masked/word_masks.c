@@ -13,7 +13,7 @@
 #define MASK_BELOW 0xCCCCCCCDu   // 0.8
 #define RANDOM_BELOW 0xE6666666u // 0.8 + 0.1
 
-// A sequence and its copy.
+// A sequence and its masked copy.
 struct masked_copy {
     const struct word_mask_rules *rules;
     const int32_t *from;
@@ -40,11 +40,11 @@ static int32_t replacement(const struct word_mask_rules *rules, int32_t id,
                : id;
 }
 
-// Returns the number of predicted tokens.
+// Fills the copy; returns the number of predicted tokens.
 static int32_t mask_sequence(const struct masked_copy *copy) {
     const struct word_mask_rules *rules = copy->rules;
     int32_t count = 0;
-    int is_predicted = 0, in_word = 0; // of the token before
+    int is_predicted = 0, in_word = 0; // of the previous token
     for (size_t i = 0; i < copy->length; i++) {
         const int32_t id = copy->from[i];
         const int is_word = may_be_predicted(rules, id);
@@ -67,7 +67,7 @@ static size_t chosen_index(const struct word_mask_choice *choice, size_t i) {
     return choice->order != NULL ? choice->order[i] : i;
 }
 
-// What the former copies were is not kept.
+// Does not preserve the previous copies.
 static enum berth_status reserve_sequences(struct word_masks *masks, size_t count,
                                            struct berth_error *error) {
     if (count <= masks->sequence_capacity) {

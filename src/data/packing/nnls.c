@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Non-negative least squares by Lawson and Hanson's method ("Solving least squares problems", 1974,
-// chapter 23) on the normal equations, which are small and exact enough here: A holds small
-// integers. A new column extends the Cholesky factor by a row; removing a column recomputes the
-// rows after it.
+// chapter 23) on the normal equations, which are small and accurate enough here, because A
+// contains small integers. A new column extends the Cholesky factor by a row; removing a column
+// recomputes the rows after it.
 #include "data/packing/nnls.h"
 
 #include "core/memory.h"
@@ -57,8 +57,8 @@ static void find_residual(struct solver *solver) {
     }
 }
 
-// Computes row `row` of the factor, for the column used there; 0 when it depends on the columns
-// before.
+// Computes row `row` of the factor, for column used[row]; 0 if that column depends on the columns
+// before it.
 static int factor_row(struct solver *solver, size_t row) {
     size_t rows = solver->problem->rows, column = solver->used[row];
     double *line = solver->factor + row * rows;
@@ -76,7 +76,7 @@ static int factor_row(struct solver *solver, size_t row) {
     return line[row] > 0;
 }
 
-// Computes the least-squares solution with the columns in use.
+// Computes the least-squares solution for the columns in use.
 static void solve_used(struct solver *solver) {
     size_t rows = solver->problem->rows;
     for (size_t i = 0; i < solver->count; i++) {
@@ -96,7 +96,7 @@ static void solve_used(struct solver *solver) {
     }
 }
 
-// The column that reduces the error most, or `columns`.
+// The column that reduces the error most, if its gradient exceeds `least`; otherwise `columns`.
 static size_t best_column(const struct solver *solver, double least) {
     size_t best = solver->problem->columns;
     for (size_t i = 0; i < solver->problem->columns; i++) {
@@ -129,7 +129,7 @@ static void drop_zeros(struct solver *solver) {
     }
 }
 
-// The largest step towards the solution that keeps all x positive; 1: the whole way.
+// The largest step towards the solution that keeps all x positive; 1: the full step.
 static double step_of(const struct solver *solver) {
     double step = 1;
     for (size_t i = 0; i < solver->count; i++) {
@@ -142,6 +142,8 @@ static double step_of(const struct solver *solver) {
     return step;
 }
 
+// Moves x towards the solution and drops the columns that reach zero, until the solution is
+// feasible.
 static void restore_feasibility(struct solver *solver) {
     for (double step = 0; step < 1 && solver->count > 0;) {
         solve_used(solver);

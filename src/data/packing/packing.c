@@ -13,8 +13,8 @@
 
 enum {
     ROUNDS = 20,
-    SEQUENCES_MIN = 100, // sequences that are not worth another round
-    SHORT_LENGTH = 8,    // lengths with a lower weight
+    SEQUENCES_MIN = 100, // fewer sequences are not worth another round
+    SHORT_LENGTH = 8,    // lengths up to this have a lower weight
     TOP_STRATEGIES = 8,
     STREAM_ROWS = 1,
     STREAM_SEQUENCES = 2
@@ -22,15 +22,15 @@ enum {
 
 struct planner {
     struct packing *packing;
-    double *weights, *rest, *x; // rest: sequences still to pack, by length
+    double *weights, *rest, *x; // rest: sequences still to be packed, by length
     int64_t *histogram;         // [length + 1]
     int64_t *left;              // [length + 1] not packed yet; negative: more slots than sequences
 };
 
 // --- strategies ---------------------------------------------------------------------------------
 
-// Lists all non-decreasing sets of up to three lengths that fill a row; returns their number. NULL:
-// only counts.
+// Lists all sets of up to three lengths, in ascending order, that fill a row; returns their number.
+// With `to` NULL it only counts.
 static size_t list_strategies(int length, struct packing_strategy *to) {
     size_t count = 0;
     for (int a = 0; 3 * a <= length; a++) {
@@ -105,7 +105,7 @@ static int by_value_descending(const void *a, const void *b) {
     return left->number < right->number ? -1 : 1;
 }
 
-// When all round to zero: uses each of the strategies that pack most of the rest once.
+// If all counts round to zero: uses the strategies that pack most of the rest, each once.
 static enum berth_status use_largest(struct planner *planner, double sequences,
                                      struct berth_error *error) {
     struct packing *packing = planner->packing;
@@ -129,7 +129,8 @@ static enum berth_status use_largest(struct planner *planner, double sequences,
     return BERTH_OK;
 }
 
-// Updates what is left to pack: slots that stay empty are padding and do not count.
+// Updates the sequences still to be packed; returns their number. Empty slots are padding and do
+// not count.
 static double find_rest(struct planner *planner) {
     double sum = 0;
     planner->rest[0] = 0;
@@ -160,7 +161,7 @@ static enum berth_status mix_once(struct planner *planner, double sequences,
     return used > 0 ? BERTH_OK : use_largest(planner, sequences, error);
 }
 
-// The strategy of one length plus padding.
+// The strategy that fills a row with one length and padding.
 static size_t padded_strategy(const struct packing *packing, int length) {
     uint16_t rest = (uint16_t)(packing->length - length), own = (uint16_t)length;
     struct packing_strategy wanted = {{rest > 0 && rest < own ? rest : own}};
@@ -201,7 +202,7 @@ static void shuffle(uint64_t seed, uint32_t stream, uint32_t *numbers, size_t co
     }
 }
 
-// Sorts the instances by length: those of a length are order[starts[length], starts[length + 1]).
+// Sorts the instances by length: those of length n are order[starts[n], starts[n + 1]).
 static void sort_by_length(const struct instances *instances, const int64_t *histogram, int length,
                            size_t *starts, uint32_t *order) {
     starts[0] = 0;
@@ -229,7 +230,7 @@ static void order_rows(const struct packing *packing, uint64_t seed, uint32_t *r
 }
 
 struct assignment {
-    size_t *starts, *next; // [length + 2] offsets of each length's instances
+    size_t *starts, *next; // [length + 2] the first, and the next, instance of each length in order
     uint32_t *order, *rows;
 };
 
@@ -365,7 +366,7 @@ double packing_speed_up_limit(const struct packing *packing) {
     return (double)packing->sequences * packing->length / (double)packing->tokens;
 }
 
-// The most frequently used strategies.
+// The indices of the most frequently used strategies.
 static json *top_strategies(const struct packing *packing) {
     struct ranked best[TOP_STRATEGIES + 1];
     size_t count = 0;

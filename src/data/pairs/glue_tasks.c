@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of tasks. File and column names are GLUE's; labels are in the order of Google's
-// run_classifier.py for its tasks, else in that of the GLUE data card; names for id2label are the
-// data card's.
+// The table of tasks. File and column names are GLUE's. Labels are in the order of Google's
+// run_classifier.py if it has the task, otherwise in that of the GLUE data card. The names for
+// id2label are the data card's.
 #include "data/pairs/glue_tasks.h"
 
 #include "core/file.h"
@@ -31,7 +31,7 @@ static const struct pair_label three_way[] = {{"contradiction", "contradictory",
 
 static const char *const cola_columns[] = {"source", "label", "annotation", "sentence", NULL};
 
-// One file with the usual name per split, all with these columns: text, second text, label.
+// Three files with the usual names and these columns: text, second text, label.
 #define SPLIT(name, ...)                                                                           \
     { name, NULL, __VA_ARGS__, NULL, NULL }
 #define FILES(...)                                                                                 \
@@ -179,8 +179,8 @@ enum berth_status glue_task_settings(const struct glue_task *task, enum glue_spl
     return BERTH_OK;
 }
 
-// The path in `folder`, else in its subfolder; NULL when neither exists or when out of memory
-// (*failed: 1).
+// The path of the file in `folder` or else in its subfolder `title`; NULL if neither exists, or
+// when out of memory (*failed is 1).
 static char *find_file(const char *folder, const char *title, const char *name, int *failed) {
     char *inside = path_join(folder, title);
     char *paths[2] = {path_join(folder, name), inside != NULL ? path_join(inside, name) : NULL};
@@ -197,7 +197,7 @@ static char *find_file(const char *folder, const char *title, const char *name, 
     return found;
 }
 
-// Replaces "%s" in `pattern` by the language.
+// Replaces "%s" in `pattern` with the language.
 static void format_file_name(const char *pattern, const char *language, char *name, size_t size) {
     const char *marker = strstr(pattern, "%s");
     if (marker == NULL) {

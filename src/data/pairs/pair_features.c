@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds features in two passes: first all threads tokenize and truncate the examples
-// independently; then each example gets its place in the pools and is copied there.
+// Builds features in two passes. First the threads tokenize and truncate the examples
+// independently; then each example gets its offset in the pools and is copied there.
 #include "data/pairs/pair_features.h"
 
 #include "core/memory.h"
@@ -10,7 +10,7 @@
 #define LENGTH_MAX (1 << 24)
 
 struct encoded {
-    int32_t *ids; // a's tokens, then b's
+    int32_t *ids; // tokens of a, then of b
     size_t first, second;
     int truncated;
 };
@@ -105,7 +105,7 @@ static void encode_examples(struct builder *builder, int threads) {
 
 // --- second pass --------------------------------------------------------------------------------
 
-// Assigns every example its place and allocates the pools; 0 when out of memory.
+// Gives every example its offset and allocates the pools; 0 when out of memory.
 static int lay_out_features(struct builder *builder) {
     struct pair_feature_set *set = builder->set;
     for (size_t i = 0; i < builder->dataset->count; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts texts and pairs of texts to model inputs: [CLS] a [SEP], type 0, or [CLS] a [SEP] b
-// [SEP], where b and the [SEP] after it have type 1.
+// Converts texts and pairs of texts to model inputs: [CLS] a [SEP] with type 0, or [CLS] a [SEP] b
+// [SEP], in which b and the last [SEP] have type 1.
 //
 // Truncation follows Google's rule: a pair loses the last token of its longer text (of b when both
 // are equally long) until it fits. `tokenizers` truncates to the same lengths with one exception:
@@ -19,13 +19,13 @@
 
 // The input of an example: feature i belongs to example i.
 struct pair_feature {
-    size_t first;          // index in the pools
-    int32_t length;        // tokens, special ones included
-    int32_t second;        // first row of b; `length` for single texts
+    size_t first;   // index in the pools
+    int32_t length; // tokens, special ones included
+    int32_t second; // first row of b; `length` for single texts
     int truncated;
     int32_t label;         // class; -1: none
     float value;           // real label; NaN: none
-    const int32_t *labels; // several labels at once, borrowed from the data set
+    const int32_t *labels; // multi-label: classes, borrowed from the data set
     int32_t label_count;   // -1: unknown
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of classes: their order in a model, and their entry in config.json.
+// Class names: their order in a model, and their entries in config.json.
 #include "data/pairs/pair_labels.h"
 
 #include "core/memory.h"
@@ -15,7 +15,7 @@
 
 // --- renumbering --------------------------------------------------------------------------------
 
-// Copies the names into one block, the array and then the text; NULL when out of memory.
+// Copies the names into one block: the array, then the text. NULL when out of memory.
 static const char **copy_names(const char *const *names, size_t count) {
     size_t bytes = count * sizeof *names;
     for (size_t i = 0; i < count; i++) {
@@ -31,13 +31,13 @@ static const char **copy_names(const char *const *names, size_t count) {
     return copy;
 }
 
-// The classes of an example: its only one, or all of several.
+// The classes of an example: one, or with multi-label data any number.
 static const int32_t *labels_of(const struct pair_example *example, size_t *count) {
     *count = example->label_count >= 0 ? (size_t)example->label_count : 1;
     return example->label_count >= 0 ? example->labels : &example->label;
 }
 
-// The error for the first label without a class; `expected` ends its message.
+// Sets the error for the first label without a class; the message ends with `expected`.
 static enum berth_status check_classes(const struct pair_dataset *dataset, const int32_t *numbers,
                                        const char *expected, struct berth_error *error) {
     for (size_t i = 0; i < dataset->count; i++) {
@@ -71,7 +71,7 @@ void pair_labels_drop_duplicates(struct pair_example *example) {
     example->label_count = kept;
 }
 
-// Takes a copy of the names. Names that differ only by case may become one class.
+// Renumbers the labels and copies the names. Labels that differ only in case may become one class.
 static enum berth_status take_names(struct pair_dataset *dataset, const struct label_names *classes,
                                     const int32_t *numbers, struct berth_error *error) {
     struct pair_storage *storage = dataset->storage;
@@ -115,7 +115,8 @@ enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const 
         return BERTH_OK;
     }
     const struct label_names classes = {names, count};
-    int32_t *numbers = memory_array(dataset->label_count, sizeof *numbers); // of the old classes
+    int32_t *numbers =
+        memory_array(dataset->label_count, sizeof *numbers); // the new class of each old one
     if (numbers == NULL) {
         return error_no_memory(error, dataset->label_count * sizeof *numbers, "the labels");
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns the rows of a table into examples: selects rows and texts, and interprets labels.
-// pair_labels.c renumbers classes and has their entry in config.json.
+// Turns the rows of a table into examples: selects rows and columns, and interprets labels.
+// pair_labels.c renumbers classes and handles their entries in config.json.
 #include "data/pairs/pairs.h"
 
 #include "core/memory.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define NO_COLUMN SIZE_MAX
-#define NUMBER_SIZE 64 // bytes of a number from which blanks are taken
+#define NUMBER_SIZE 64 // bytes of a number after its blanks are stripped
 
 struct reader {
     const struct pair_settings *settings;
@@ -23,8 +23,8 @@ struct reader {
     struct pair_storage *storage;
     size_t text, pair, label, filter; // columns
     size_t *rows;                     // of each example
-    const char **texts;               // the label of each example; NULL: an array
-    int is_multi_label;               // whether there are several labels at once
+    const char **texts;               // the label of each example; NULL: a JSON array
+    int is_multi_label;
     struct berth_error *error;
 };
 
@@ -37,7 +37,7 @@ static enum berth_status find_column(const struct reader *reader, const char *se
                           : table_column(reader->table, setting, column, index, reader->error);
 }
 
-// The first column from `index` on that may hold texts.
+// The first column from `index` on that may contain texts.
 static size_t next_text(const struct reader *reader, size_t index) {
     static const char *const numbers[] = {"id", "idx"};
     for (; index < reader->table->column_count; index++) {
@@ -152,7 +152,7 @@ static enum berth_status take_rows(struct reader *reader) {
 
 // --- columns without a label --------------------------------------------------------------------
 
-// -1 is what Hugging Face's data sets have where the label is not published.
+// Hugging Face's data sets have -1 where the label is not published.
 static int has_label(const struct reader *reader, size_t row) {
     const json *list = table_list(reader->table, row, reader->label);
     const char *text;
@@ -178,7 +178,7 @@ static void ignore_empty_labels(struct reader *reader) {
 
 // --- real labels --------------------------------------------------------------------------------
 
-// Whether the label is a number with blanks beside it, which is then copied without them.
+// If the label is a number with blanks around it, copies the number without them and returns 1.
 static int strip_number(const char *text, char number[NUMBER_SIZE]) {
     const size_t before = strspn(text, " \t"), whole = strlen(text);
     size_t length = whole - before;
@@ -251,7 +251,7 @@ static enum berth_status take_values(struct reader *reader) {
 
 // --- classes ------------------------------------------------------------------------------------
 
-// Makes the distinct `texts`, sorted, the classes; numbers[i] is the class of texts[i].
+// Makes the distinct `texts`, sorted, the classes; sets numbers[i] to the class of texts[i].
 static enum berth_status collect_classes(struct reader *reader, const char *const *texts,
                                          size_t count, int32_t *numbers) {
     size_t kept = 0;
@@ -292,16 +292,16 @@ static enum berth_status collect_single(struct reader *reader) {
     return status;
 }
 
-// --- several labels at once ---------------------------------------------------------------------
+// --- multi-label ---------------------------------------------------------------------
 
-// All labels of all examples, one after another.
+// The labels of all examples, one after another.
 struct label_list {
     const char **texts;
     size_t count, bytes;
     char *to; // where the next separated text goes
 };
 
-// The maximum number of labels of example `i`.
+// An upper bound of the number of labels of example `i`, and the bytes that its text needs.
 static size_t count_labels(const struct reader *reader, size_t i, size_t *bytes) {
     const char *text = reader->texts[i];
     size_t count = 1;
@@ -465,7 +465,7 @@ static enum berth_status take_table(struct reader *reader) {
     return take_labels(reader);
 }
 
-// Takes ownership of the table, also on failure.
+// Takes ownership of the table, even on failure.
 static enum berth_status read_table(struct table *table, const struct pair_settings *settings,
                                     struct pair_dataset *dataset, struct berth_error *error) {
     struct pair_storage *storage = memory_array_zeroed(1, sizeof *storage);

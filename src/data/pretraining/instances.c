@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes pre-training instances. The order of the draws is part of the result: with Python's numbers
-// each draw below is where the published script draws.
+// Makes pre-training instances. The order of the random draws is part of the result: every draw
+// below is where the published script makes it.
 #include "data/pretraining/instances.h"
 
 #include "core/checksum.h"
@@ -37,7 +37,8 @@ static struct span span_of(const struct maker *maker, size_t first, size_t end) 
     return (struct span){tokens_of(maker, first), (size_t)(sentences[end] - sentences[first])};
 }
 
-// --- room ---------------------------------------------------------------------------------------
+// --- memory
+// ---------------------------------------------------------------------------------------
 
 static enum berth_status no_memory(size_t count, size_t size, struct berth_error *error) {
     return error_no_memory(error, count * size, "pre-training instances");
@@ -83,14 +84,14 @@ void instances_done(struct instances *instances) {
 
 // --- pairs --------------------------------------------------------------------------------------
 
-// Each token is cut off at the front or at the end by a coin of its own.
+// A coin toss for each token decides whether it is cut off at the front or at the end.
 static void cut_off(struct maker *maker, struct span *span, size_t tokens) {
     span->tokens += draws_heads(&maker->draws, tokens);
     span->count -= tokens;
 }
 
-// The longer part loses tokens until it is as long as the other one; then both do in turn, B first.
-// Of a turn's tosses only CPython's numbers have an order.
+// The longer segment loses tokens until both are equally long; then they take turns, B first. Only
+// CPython's generator needs the tosses one at a time; otherwise a turn takes several tokens.
 static void truncate_pair(struct maker *maker, struct span *a, struct span *b) {
     const size_t most = (size_t)maker->options->max_seq_length - 3;
     while (a->count + b->count > most) {
@@ -146,8 +147,8 @@ static struct document document_at(const struct maker *maker, size_t index) {
         .index = index, .first = documents[number], .end = documents[number + 1]};
 }
 
-// A random run of sentences, of at least `wanted` tokens if its document has them. After ten
-// attempts it may be from this document: then the pair does not count as random.
+// A random run of sentences that reaches the target with A, if its document is long enough. After
+// ten attempts it may come from this document; then the pair does not count as random.
 static struct span random_next(struct maker *maker, const struct document *document, size_t a_count,
                                int *is_random) {
     size_t index = document->index;
@@ -164,7 +165,7 @@ static struct span random_next(struct maker *maker, const struct document *docum
     return span_of(maker, start, end);
 }
 
-// Makes an instance from the sentences [first, end); *next gets the sentence to continue with.
+// Makes an instance from the sentences [first, *next); sets *next to the sentence to continue with.
 static enum berth_status put_chunk(struct maker *maker, const struct document *document,
                                    size_t first, size_t *next, struct berth_error *error) {
     size_t count = *next - first;
@@ -260,10 +261,9 @@ static enum berth_status make_all(struct maker *maker, struct berth_error *error
     return shuffle_instances(maker, error);
 }
 
-// A shard's stream of random numbers depends on all that is in it. If shards shared a stream, all
-// would mask the same places and draw the same few ids. Its content rather than its name, so that
-// a text gives the same instances in a file or folder of any name, alone or in one of several
-// parts.
+// The random stream of a shard depends on its content. If shards shared a stream, all would mask
+// the same positions and insert the same few ids. The content rather than the name, so that a text
+// gives the same instances whatever its file is called, alone or as one of several shards.
 static uint32_t stream_of(const struct documents *documents) {
     if (documents->count == 0) {
         return 0;
@@ -297,7 +297,8 @@ enum berth_status instances_make(const struct documents *documents,
 
 #define EIGHT(x) x, x, x, x, x, x, x, x
 
-// The segments of every sequence are a slice of these zeros and ones around their border.
+// The segment ids of any sequence are a slice of this array around the border between zeros and
+// ones.
 static const int8_t segments[2 * INSTANCE_LENGTH_MAX] = {
     [INSTANCE_LENGTH_MAX] = EIGHT(EIGHT(EIGHT(EIGHT(1)))), EIGHT(EIGHT(EIGHT(EIGHT(1))))};
 _Static_assert(INSTANCE_LENGTH_MAX == 8 * 8 * 8 * 8 * 2, "as many ones as zeros");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks words. The order of the draws is part of the result, as in instances.c.
+// Masks words. The order of the random draws is part of the result, as in instances.c.
 #include "data/pretraining/masking.h"
 
 #include "core/memory.h"
@@ -26,7 +26,7 @@ void masking_done(struct masking *masking) {
     memory_free(masking->labels);
 }
 
-// Finds the words that may be masked: all except [CLS] and [SEP], also within the text.
+// Finds the words that may be masked: all except [CLS] and [SEP], which may also occur in the text.
 static size_t find_words(struct masking *masking, const int32_t *tokens, size_t length) {
     const struct instance_options *options = masking->options;
     size_t count = 0;
@@ -91,8 +91,8 @@ size_t masking_count(const struct instance_options *options, size_t length) {
     return wanted < most ? wanted : most;
 }
 
-// The next candidate: with Python's numbers all are shuffled first, otherwise they are drawn one by
-// one.
+// The next candidate. With Python's numbers all candidates were shuffled first; otherwise they are
+// drawn one at a time.
 static struct word next_word(struct masking *masking, size_t i, size_t count) {
     if (!masking->draws->is_python) {
         size_t j = i + draws_below(masking->draws, (uint32_t)(count - i));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes HDF5 files of instances, plain and packed, in blocks of rows.
 #include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"
 #include "format/hdf5/hdf5.h"
@@ -7,7 +8,7 @@
 
 enum { BLOCK_ROWS = 64, COLUMNS_MAX = 9 };
 
-// A block of rows of a file in progress: one array per column.
+// A block of rows that is being filled: one array per column.
 struct rows {
     struct hdf5_column columns[COLUMNS_MAX];
     size_t column_count;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads HDF5 files in blocks of rows and splits each row, packed or not, into sequences.
+// Reads HDF5 files of instances in blocks of rows, and splits each row, packed or not, into
+// sequences.
 #include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"
 #include "data/pretraining/pretraining_rows.h"

@@ -33,7 +33,7 @@ static const int32_t *row_of(const struct pretraining_rows *rows, int column) {
     return rows->values[column] + rows->in_block * (size_t)rows->widths[column];
 }
 
-// A part of a row: the tokens [begin, end), and the masked positions [first, last).
+// A sequence of a row: the tokens [begin, end) and the masked positions [first, last).
 struct sequence {
     int32_t begin, end, first, last, is_random;
 };
@@ -114,7 +114,7 @@ static enum berth_status put_sequence(struct pretraining_rows *rows,
     return BERTH_OK;
 }
 
-// The end of the run of `value` that begins at `from`.
+// The end of the run of `value` that begins at index `from`.
 static int32_t run_end(const int32_t *values, int32_t from, int64_t width, int32_t value) {
     while (from < width && values[from] == value) {
         from++;
@@ -136,7 +136,7 @@ enum berth_status pretraining_put_plain(struct pretraining_rows *rows, struct be
     return put_sequence(rows, &sequence, error);
 }
 
-// Sequence k of a row begins where the previous one ends; so do its masked positions.
+// Each sequence of a row begins where the previous one ends, and so do its masked positions.
 enum berth_status pretraining_put_packed(struct pretraining_rows *rows, struct berth_error *error) {
     const int32_t *mask = row_of(rows, ROW_MASK), *positions = row_of(rows, ROW_POSITIONS);
     struct sequence sequence = {0};

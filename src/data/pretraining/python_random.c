@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MT19937 (Matsumoto and Nishimura, 1998) seeded by an array, and CPython's functions on its words.
+// MT19937 (Matsumoto and Nishimura, 1998), seeded by an array, and the functions that CPython
+// builds on its words.
 #include "data/pretraining/python_random.h"
 
 #include "core/memory.h"
@@ -20,7 +21,7 @@ static void seed_word(struct python_random *random, uint32_t seed) {
     }
 }
 
-// Mixes word `i` with the previous one; the last word precedes the first.
+// Mixes word `i` with the word before it.
 static uint32_t mixed(const struct python_random *random, size_t i, uint32_t factor) {
     uint32_t before = random->state[i - 1];
     return random->state[i] ^ (before ^ before >> 30) * factor;

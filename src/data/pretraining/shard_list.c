@@ -47,7 +47,7 @@ static enum berth_status add_shard(struct shard_list *list, char *path, int max_
     return BERTH_OK;
 }
 
-// Room for `count` more.
+// Makes room for `count` more shards.
 static enum berth_status reserve(struct shard_list *list, size_t count, struct berth_error *error) {
     const size_t all = list->count + count + 1;
     struct shard *items = memory_array_zeroed(all, sizeof *items);
@@ -102,7 +102,7 @@ static enum berth_status add_all(struct shard_list *list, const char *path, enum
     return status;
 }
 
-// Google's programs take a list of files and patterns, separated by commas.
+// As Google's programs, accepts a comma-separated list of files and patterns.
 static enum berth_status add_list(struct shard_list *list, const char *path, enum shard_use use,
                                   int max_seq_length, struct berth_error *error) {
     char **paths;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams sequences from shards. The caller's thread decides which file is needed; the reader
-// thread reads one at a time.
+// Streams sequences from shards. The caller's thread decides which file is needed next; a reader
+// thread reads one file at a time.
 #include "data/pretraining/shard_stream.h"
 
 #include "core/clock.h"
@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-// A file in memory; shared by the visits that use it.
+// A file in memory, shared by the visits that use it.
 struct loaded {
     struct loaded *next;
     size_t file;
@@ -25,10 +25,10 @@ struct visit {
     int64_t number;
     struct loaded *loaded;
     uint32_t *order;
-    int64_t count; // of its sequences, in that order
+    int64_t count; // sequences of `order` that are used
 };
 
-// The state that both threads share, protected by `lock`.
+// The state shared by both threads, protected by `lock`.
 struct reader {
     pthread_t thread;
     pthread_mutex_t lock;
@@ -223,7 +223,7 @@ static void shuffle_files(struct shard_stream *stream, int64_t epoch) {
     python_random_shuffle(&random, stream->files, count);
 }
 
-// Where a visit's file is in its epoch's order.
+// The index of a visit's file in the order of its epoch.
 static int64_t index_in_order(const struct shard_stream *stream, int64_t visit) {
     const int64_t count = (int64_t)stream->list->count, round = visit % count;
     const int64_t ranks = stream->settings.ranks;
@@ -243,8 +243,8 @@ size_t shard_stream_file(struct shard_stream *stream, int64_t visit) {
     return stream->files[index_in_order(stream, visit)];
 }
 
-// The permutation of a visit's sequences is that of a seed and a number. Independent of the order
-// of the files and of the other files' orders.
+// Permutes a visit's sequences, independently of the order of the files and of the other files'
+// permutations.
 static void shuffle_rows(const struct shard_stream *stream, size_t file, struct visit *visit,
                          size_t count) {
     const struct shard_stream_settings *settings = &stream->settings;
@@ -271,7 +271,7 @@ static int64_t file_sequences(struct shard_stream *stream, int64_t visit) {
     return stream->list->items[shard_stream_file(stream, visit)].sequences;
 }
 
-// The sequences of a visit that are not left out.
+// The number of sequences of a visit that are used.
 static int64_t sequence_count(struct shard_stream *stream, int64_t visit) {
     const int64_t own = file_sequences(stream, visit);
     if (stream->settings.by_rank) {
@@ -284,7 +284,7 @@ static int64_t sequence_count(struct shard_stream *stream, int64_t visit) {
     return left < 0 ? 0 : left < own ? left : own;
 }
 
-// The visit that contains sequence `index` of the stream, and the sequence's position in it.
+// The visit that contains sequence `index` of the stream; *row is the sequence's index in it.
 static int64_t visit_in_epoch(struct shard_stream *stream, int64_t index, int64_t *row) {
     const int64_t all = shard_stream_sequences(stream->list, &stream->settings);
     int64_t visit = index / all * (int64_t)stream->list->count, rest = index % all;
@@ -298,7 +298,7 @@ static int64_t visit_in_epoch(struct shard_stream *stream, int64_t index, int64_
     }
 }
 
-// Passes of a rank differ in length, so it goes on from what was found before.
+// The passes of a rank differ in length, so the search continues from the visit found last.
 static int64_t visit_of_rank(struct shard_stream *stream, int64_t index, int64_t *row) {
     if (index < stream->last_first) {
         stream->last_visit = stream->last_first = 0;
@@ -337,7 +337,7 @@ static struct loaded *find_loaded(const struct shard_stream *stream, size_t file
     return loaded;
 }
 
-// Gets the file from the reader thread; discards a different file that was read ahead.
+// Gets the file from the reader thread; discards any other file that was read ahead.
 static enum berth_status load(struct shard_stream *stream, size_t file, struct loaded **found,
                               struct berth_error *error) {
     struct loaded *loaded = memory_array_zeroed(1, sizeof *loaded);
@@ -492,7 +492,7 @@ uint64_t shard_stream_bytes(const struct shard_list *list, int64_t sequences) {
         int64_t own = list->items[i].sequences;
         largest = own > largest ? own : largest;
     }
-    // An update may begin and end within files, and the next file is read ahead.
+    // An update may begin and end in the middle of a file, and the next file is read ahead.
     int64_t at_once = sequences + 3 * largest;
     int64_t held = at_once < list->sequences + largest ? at_once : list->sequences + largest;
     return (uint64_t)held * row + (uint64_t)at_once * sizeof(uint32_t) +

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads SQuAD files: JSON or JSON lines, the limit, and ownership. squad_records.c interprets the
+// Reads SQuAD files, JSON or JSON lines, and owns their data. squad_records.c interprets the
 // values.
 #include "data/squad/squad.h"
 
@@ -30,7 +30,8 @@ static int is_blank(const char *bytes, size_t length) {
     return i == length;
 }
 
-// Whether there are several values, the first of which is an object that ends with its line.
+// Whether the text is several values, the first of which is an object that ends at the end of a
+// line.
 static int is_json_lines(const char *bytes, size_t length) {
     size_t begin = 0;
     while (begin < length && is_blank(bytes + begin, 1)) {
@@ -112,7 +113,8 @@ static enum berth_status read_bytes(struct squad_reader *reader, const char *byt
     return status;
 }
 
-// Moves the reader's arrays to the data set; answers are in one pool, in the order of the examples.
+// Moves the reader's arrays to the data set. The answers are one pool, in the order of the
+// examples.
 static void publish(struct squad_reader *reader, struct storage *storage,
                     struct squad_dataset *dataset) {
     size_t first = 0;

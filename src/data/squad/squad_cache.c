@@ -6,12 +6,13 @@
 //   features   8 i32 each: example, length, document_begin, document_length, document_start, start,
 //              end, answer
 //   ids        u16 each where the vocabulary has at most 65,536 tokens, else u32
-//   without labels only: the document rows' words (u32 each) and max_context (u8 each), the words'
-//              begins and ends (u32 each), each question's first word (u32)
+//   only without labels: words (u32 each) and max_context (u8 each) of the document rows, begins
+//   and
+//              ends of the words (u32 each), first word of each question (u32)
 //   footer     u32 CRC-32C of all bytes before it
 //
-// Type ids, the places of the features, unique ids and the contents outside the document rows
-// follow from the rest. squad_cache_read.c is the reader.
+// Type ids, the offsets of the features, unique ids and everything outside the document rows follow
+// from the rest. squad_cache_read.c is the reader.
 #include "data/squad/squad_cache.h"
 
 #include "core/buffer.h"
@@ -76,7 +77,7 @@ char *squad_cache_path(const char *folder, const char *data_path,
 
 // --- writing ------------------------------------------------------------------------------------
 
-// Buffers bytes for the file and its checksum.
+// Buffered output to the file and its checksum.
 struct output {
     struct file_writer file;
     uint32_t crc;

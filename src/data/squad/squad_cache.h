@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features in a cache file, so that the next run on the same data need not build them.
+// A cache file of features, so that the next run on the same data need not build them.
 //
-// A file belongs to one key: the SHA-256 of everything that the features depend on. So it is never
-// stale: other data, another vocabulary or other settings have another key. A damaged, truncated or
-// foreign file is an error of squad_cache_read, after which the caller builds the features.
+// A file belongs to one key, the SHA-256 of everything that the features depend on. It is never
+// stale: other data, another vocabulary or other settings have another key. squad_cache_read
+// refuses a damaged, truncated or foreign file; the caller then builds the features.
 #ifndef BERTH_DATA_SQUAD_CACHE_H
 #define BERTH_DATA_SQUAD_CACHE_H
 
@@ -15,11 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The key that a file must have.
+// The key of a file, and what it stands for.
 struct squad_cache_key {
     char hex[DIGEST_HEX_SIZE];
     struct squad_feature_options options;
-    int64_t vocabulary; // tokens in it
+    int64_t vocabulary; // number of tokens in it
 };
 
 // The key of the features of a file with these bytes and a limit of `limit` questions (0: all).

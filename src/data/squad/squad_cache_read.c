@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the cache file (squad_cache.c describes its layout). Every number is checked before use: a
-// malicious file can contain wrong features, but none that lead outside an array.
+// Reads the cache file, whose layout squad_cache.c describes. Every number is checked before use: a
+// malicious file can contain wrong features, but none that index past an array.
 #include "core/file.h"
 #include "core/little_endian.h"
 #include "core/memory.h"
@@ -63,7 +63,7 @@ static enum berth_status read_header(struct input *in) {
     return BERTH_OK;
 }
 
-// Counts the document rows, which only the features contain; each feature is checked first.
+// Counts the document rows, whose number only the features tell.
 static enum berth_status count_rows(struct input *in) {
     for (uint64_t i = 0; i < in->features; i++) {
         int32_t length =
@@ -76,7 +76,7 @@ static enum berth_status count_rows(struct input *in) {
     return BERTH_OK;
 }
 
-// Finds the parts, whose sizes must add up to the file's.
+// Finds the sections; their sizes must add up to the size of the file.
 static enum berth_status find_sections(struct input *in) {
     uint64_t left = in->length - CACHE_HEADER_BYTES - CACHE_FOOTER_BYTES;
     if (in->features > left / CACHE_FEATURE_BYTES || in->tokens > left / cache_id_bytes(in->key) ||
@@ -162,7 +162,8 @@ static enum berth_status read_ids(struct input *in) {
                : refuse(in, "a token id outside the vocabulary");
 }
 
-// Sets the types. Rows of type 0 come first: Google's question, Keras's context and its [SEP].
+// Sets the type ids. The rows of type 0 come first: the question by Google's rules, the context and
+// its [SEP] by Keras's.
 static void set_types(struct input *in) {
     int keras = in->key->options.rules == SQUAD_RULES_KERAS;
     for (size_t i = 0; i < in->set->count; i++) {
@@ -174,14 +175,14 @@ static void set_types(struct input *in) {
     }
 }
 
-// Whether the words [first, last] of an example's document are in order and within its context.
+// Whether the words [first, last] are in order and within the context of the feature's example.
 static int words_follow(const struct input *in, const struct squad_feature *feature, size_t first,
                         size_t last) {
     const uint32_t *begin = in->set->word_begin, *end = in->set->word_end;
     int keras = in->key->options.rules == SQUAD_RULES_KERAS;
     for (size_t w = first; w <= last; w++) {
-        // Google's words have white space between them; Keras's "words" are tokens, and several may
-        // come from one character.
+        // Google's words are separated by white space; Keras's "words" are tokens, several of which
+        // may come from one character.
         int follows = w == first || (keras ? begin[w] >= begin[w - 1] && end[w] >= end[w - 1]
                                            : begin[w] > end[w - 1]);
         if (begin[w] >= end[w] || !follows) {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Google's sliding windows over SQuAD documents (run_squad.py).
 //
-// A document is tokenized once for all its questions. A plan per question (its tokens, the answer's
-// position, the number of windows) gives every window its place in the pools; then the windows are
-// filled in any order. Both passes run on all threads; the result does not depend on their number.
+// A document is tokenized once for all its questions. The first pass makes a plan for each
+// question: its tokens, the position of the answer, the number of windows. The plans give every
+// window its offset in the pools; the second pass fills the windows in any order. Both passes run
+// on all threads; the result does not depend on their number.
 //
 // The windows of a document of n tokens with room for r begin at 0, s, 2s, ... where s = min(r,
 // stride), and the last one reaches the end of the document.
 //
-// filter_by_words is BingBertSquad's test: a training window is kept when the indices of the
-// answer's first and last WORD are between those of the window's first and last TOKEN in the
-// document. The labels are the rows that the answer's tokens would have, whatever those rows
-// contain; rows before 0 become 0, and rows past the window's are no labels. (The original has
-// padding in some of these rows; Berth has none.)
+// filter_by_words is BingBertSquad's test: a training window is kept if the indices of the answer's
+// first and last WORD lie between the indices of the window's first and last TOKEN in the document.
+// The labels are the rows that the answer's tokens would have, whatever those rows contain; rows
+// before 0 become 0, and rows past the end of the window are no labels. (In the original some of
+// these rows are padding, which Berth does not have.)
 //
-// Keras's rules are in squad_keras.c.
+// squad_keras.c has Keras's rules.
 #include "data/squad/squad_features.h"
 
 #include "core/memory.h"
@@ -33,7 +34,7 @@ struct builder {
     struct squad_document *documents;
     size_t document_count;
     struct squad_plan *plans;
-    struct squad_failure failure; // of an example or a document
+    struct squad_failure failure; // of a document or an example
 };
 
 static enum berth_status check_option(const char *name, int64_t value, int64_t least,
@@ -67,8 +68,7 @@ static enum berth_status check_options(const struct squad_feature_options *optio
 
 // --- documents ----------------------------------------------------------------------------------
 
-// Splits a text into words: maximal runs of anything but white space. With NULL arrays it only
-// counts.
+// Splits a text into words, maximal runs without white space. With NULL arrays it only counts them.
 static size_t split_words(const char *text, size_t length, uint32_t *begin, uint32_t *end) {
     size_t count = 0, at = 0;
     while (at < length) {
@@ -123,8 +123,8 @@ static enum berth_status list_documents(struct builder *builder, struct berth_er
     return BERTH_OK;
 }
 
-// Google tokenizes word by word; the pieces of the whole text are the same, since all white space
-// of the word split also separates words in the tokenizer.
+// Google tokenizes word by word. Tokenizing the whole text gives the same pieces, because white
+// space that splits words here also separates words in the tokenizer.
 static enum berth_status tokenize_document(void *context, size_t index, struct token_list *list,
                                            struct berth_error *error) {
     const struct builder *builder = context;
@@ -162,8 +162,8 @@ static void tokenize_documents(struct builder *builder, int threads) {
 
 // --- the answer's position -----------------------------------------------------------------------
 
-// The word that contains a byte of the context; white space belongs to the word before it, -1 if
-// there is none.
+// The word that contains the byte of the context; white space belongs to the word before it. -1:
+// there is no such word.
 static int64_t word_at(const struct builder *builder, const struct squad_document *document,
                        size_t byte) {
     const uint32_t *begin = builder->args->set->word_begin + document->first_word;
@@ -193,8 +193,8 @@ static int64_t token_of_word(const struct squad_document *document, int64_t word
     return low;
 }
 
-// Google's test: whether the answer, with its white space squeezed, is within the words joined by
-// blanks.
+// Google's test: whether the words, joined by single blanks, contain the answer with its white
+// space squeezed.
 static enum berth_status words_contain(const struct builder *builder,
                                        const struct squad_document *document, int64_t first,
                                        int64_t last, const char *answer, int *contains,
@@ -228,8 +228,8 @@ static int answer_begins_at(const struct squad_document *document, int64_t token
     return 1;
 }
 
-// Narrows [start, end] to the tokens of the answer itself: "(1895-1943)" to "1895". Of several
-// places the one at `byte` of the context, else the first, which is Google's choice.
+// Narrows [start, end] to the tokens of the answer itself: "(1895-1943)" to "1895". If they occur
+// several times, prefers the occurrence at `byte` of the context, then the first, as Google does.
 static void narrow_span(struct squad_plan *plan, const struct token_list *answer, size_t byte) {
     const int64_t count = (int64_t)answer->count;
     int64_t found = -1;
@@ -381,7 +381,7 @@ static void fill_examples(const struct builder *builder, int threads) {
 
 // --- all features --------------------------------------------------------------------------------
 
-// Assigns every window its place and allocates the pools.
+// Gives every window its offset and allocates the pools.
 static enum berth_status lay_out_windows(struct builder *builder, struct berth_error *error) {
     struct squad_feature_set *set = builder->args->set;
     uint64_t tokens = 0, features = 0;
@@ -403,7 +403,7 @@ static enum berth_status lay_out_windows(struct builder *builder, struct berth_e
     return squad_set_reserve(set, features, tokens, error);
 }
 
-// Reports the number of skipped questions, then the first few by name.
+// Reports the number of skipped questions, then the first few by id.
 static void report_skipped(const struct builder *builder, const struct berth_log *log) {
     size_t left = builder->args->set->skipped_examples;
     if (left == 0) {

@@ -3,13 +3,13 @@
 //
 //   [CLS] context [SEP] question [SEP]      types 0 to the first [SEP], then 1
 //
-// White space of context, question and answer is squeezed first; answer_start stays as in the file.
-// A training entry is skipped when its answer reaches the context's last character or beyond, when
-// no token overlaps it, or when it is longer than max_seq_length; a prediction entry when it is too
-// long or has no context token. There are no windows, and nothing is truncated.
+// White space in context, question and answer is squeezed first; answer_start stays as in the file.
+// A training entry is skipped if its answer reaches the last character of the context or beyond, if
+// no token overlaps the answer, or if it is longer than max_seq_length; a prediction entry, if it
+// is too long or its context has no token. There are no windows, and nothing is truncated.
 //
-// Documents are tokenized once for all their questions, and entries are then planned and filled in
-// any order, so the result does not depend on the number of threads.
+// A document is tokenized once for all its questions. Entries are planned and filled in any order;
+// the result does not depend on the number of threads.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "data/squad/squad_build.h"
@@ -17,7 +17,8 @@
 
 #include <string.h>
 
-// A context, and the positions of its tokens in it (bytes) and in its squeezed form (characters).
+// A context, and the offsets of its tokens: byte_begin and byte_end in the context, begin and end
+// in characters of its squeezed form.
 struct document {
     const char *context;
     size_t length;
@@ -166,7 +167,7 @@ static void tokenize_documents(struct builder *builder, int threads) {
     squad_work_run(&work, threads, &builder->failure);
 }
 
-// Makes the positions of the tokens the set's words.
+// By Keras's rules every token is a word of the set.
 static enum berth_status list_words(struct builder *builder, struct berth_error *error) {
     struct squad_feature_set *set = builder->args->set;
     size_t words = 0;
@@ -219,7 +220,7 @@ static enum berth_status locate_answer(const struct builder *builder, struct ent
             entry->end = (int32_t)i;
         }
     }
-    // An empty answer overlaps nothing, wherever it is.
+    // An empty answer overlaps no token.
     if (entry->start < 0 || past == answer->start) {
         entry->fate = NO_TOKEN;
     }

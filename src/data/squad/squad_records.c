@@ -6,7 +6,7 @@
 //   flat    {id, title, context, question, answers: {text: [...], answer_start: [...]}} in an array
 //           or under "data"
 //
-// Strings are borrowed from the JSON values. Leaves out plausible_answers.
+// Strings are borrowed from the JSON values. plausible_answers are ignored.
 #include "data/squad/squad_records.h"
 
 #include "core/memory.h"
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// The paragraph or record being read.
+// The paragraph or flat record that is being read.
 struct squad_passage {
     const char *title, *context;
     size_t context_length;
@@ -44,7 +44,7 @@ static enum berth_status wrong_type(struct squad_reader *reader, const char *loc
                      reader->name, location, key, expected, type_name(found));
 }
 
-// Reads a string member. Refuses U+0000, because strings are NUL-terminated.
+// Reads a string member; refuses U+0000, because strings are NUL-terminated.
 static enum berth_status get_text(struct squad_reader *reader, const json *object,
                                   const char *location, const char *key, const char **text) {
     const json *value = json_member(object, key);
@@ -71,8 +71,8 @@ int squad_shown(const char *text, size_t length) {
     return (int)utf8_cut(text, length, SQUAD_SHOWN);
 }
 
-// Whether the context has the text at byte `at`; white space in the text matches any, or no, white
-// space in the context.
+// Whether the context has the text at byte `at`. White space in the text matches any white space in
+// the context, or none.
 static int matches_at(const char *context, size_t length, size_t at, const char *text,
                       size_t text_length) {
     size_t i = 0, white;
@@ -93,7 +93,7 @@ static int matches_at(const char *context, size_t length, size_t at, const char 
     return 1;
 }
 
-// Fills the error for the first misplaced answer.
+// Sets the error for the first misplaced answer.
 static void describe_misplaced(struct squad_reader *reader, const char *location, const char *id,
                                const struct squad_passage *passage,
                                const struct squad_answer *answer) {
@@ -127,8 +127,8 @@ static void describe_misplaced(struct squad_reader *reader, const char *location
                     found, remedy);
 }
 
-// Whether the context has the answer at its place. Accepts different white space, which the rules
-// of the feature builder handle.
+// Whether the context has the answer at answer_start. Different white space is accepted; the
+// feature builder handles it.
 static int is_in_place(const struct squad_passage *passage, const struct squad_answer *answer) {
     size_t at = answer->start < 0
                     ? SIZE_MAX
@@ -215,7 +215,7 @@ static enum berth_status read_answer_columns(struct squad_reader *reader, const 
     return BERTH_OK;
 }
 
-// Answers may be missing: prediction files have none.
+// Answers may be missing, as in files to predict.
 static enum berth_status read_answers(struct squad_reader *reader, const json *question,
                                       const char *location, struct squad_example *example,
                                       const struct squad_passage *passage) {
@@ -233,7 +233,7 @@ static enum berth_status read_answers(struct squad_reader *reader, const json *q
         return wrong_type(reader, location, "answers", "an array or an object of arrays", answers);
     }
     TRY(read_answer_columns(reader, answers, location, example, passage));
-    if (example->answer_count == 0) { // an impossible question in the flat layout
+    if (example->answer_count == 0) { // an impossible question, in the flat layout
         example->impossible = 1;
         reader->version_2 = 1;
     }
@@ -251,7 +251,7 @@ static enum berth_status reserve_example(struct squad_reader *reader) {
     return BERTH_OK;
 }
 
-// An id that is an integer becomes its text.
+// Reads the id; an integer is converted to text.
 static enum berth_status get_id(struct squad_reader *reader, const json *question,
                                 const char *location, const char **id) {
     const json *value = json_member(question, "id");

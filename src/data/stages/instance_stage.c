@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define SHARD_BYTES_MAX ((size_t)4 << 30)
-enum { TEXT_FRACTION = 4 }; // parts of a shard's work: tokens and instances; the rest is the file
+enum { TEXT_FRACTION = 4 }; // 1/4 of the progress is tokens and instances, the rest the file
 
 struct job {
     struct instance_stage *request;
@@ -68,7 +68,7 @@ static enum berth_status set_vocabulary(struct job *job, struct berth_error *err
 
 // --- a shard ------------------------------------------------------------------------------------
 
-// Google's program reads any bytes and drops those that are no text.
+// By Google's rules any bytes are accepted; those that are no text are dropped.
 static enum berth_status check_text(const struct instance_stage *request, const char *path,
                                     const char *text, size_t length, struct berth_error *error) {
     TRY(compressed_refuse(path, text, length, error));
@@ -119,7 +119,7 @@ static enum berth_status make_instances(struct job *job, struct shard *shard,
     return status;
 }
 
-// The file name for a shard, with another ending; newly allocated.
+// The name of the shard's instance file; newly allocated.
 static char *file_name(const struct job *job, const char *shard) {
     const char *ending = job->request->tfrecord ? ".tfrecord" : ".hdf5";
     size_t stem = strlen(shard) - strlen(".txt"), size = stem + strlen(ending) + 1;
@@ -303,8 +303,8 @@ static enum berth_status measure_file(const char *path, uint64_t *size,
     return digest_file(DIGEST_SHA256, path, digest, error);
 }
 
-// The entry of a shard of another program, and its part of the digest. No manifest tells when such
-// a shard was made again, so its whole content counts.
+// Adds the entry of another program's shard, and its line of the digest. Such shards have no
+// manifest that would show a change, so the digest covers their whole content.
 static enum berth_status describe_shard(struct job *job, json *files, const char *name,
                                         struct buffer *lines, struct berth_error *error) {
     char *path = path_join(job->request->shards, name), digest[DIGEST_HEX_SIZE];
@@ -323,7 +323,7 @@ static enum berth_status describe_shard(struct job *job, json *files, const char
     return failed == 0 ? BERTH_OK : error_no_memory(error, 0, "a list of shards");
 }
 
-// Lists the shards of another program as their manifest would.
+// Lists another program's shards in the form of a manifest.
 static enum berth_status list_shards(struct job *job, char text[DIGEST_HEX_SIZE],
                                      struct berth_error *error) {
     char **names;
@@ -382,7 +382,7 @@ static enum berth_status open_shards(struct job *job, struct stage_settings *set
     return status;
 }
 
-// All that a rank does alone.
+// What each rank does on its own.
 static enum berth_status prepare(struct job *job, struct stage_settings *settings, char **manifest,
                                  struct berth_error *error) {
     TRY(set_vocabulary(job, error));
@@ -480,13 +480,13 @@ static int is_tfrecord(const struct instance_stage *stage, const char *path) {
     return stage->tfrecord || (stage->follows_name && is_named);
 }
 
-// One of `files` files: every such instance from `first` on, as the original program deals them
-// out.
+// Writes one of `files` files with every `files`-th instance from `first` on, as the original
+// program distributes them.
 static enum berth_status write_output(const struct instance_stage *stage,
                                       const struct instances *all, size_t first, size_t files,
                                       const char *path, struct berth_error *error) {
     const size_t room = all->count / files + 1;
-    struct instances dealt = *all; // which has the numbers
+    struct instances dealt = *all; // borrows its arrays
     dealt.items = memory_array(room, sizeof *dealt.items);
     dealt.count = 0;
     if (dealt.items == NULL) {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-// The shares above which a text is unlike what the rules of instances expect.
+// Above these fractions a text is not what the rules of instances expect.
 #define RANDOM_MAX 0.75 // of the instances
 #define CUT_MAX 0.5
 #define UNKNOWN_MAX 0.05 // of the tokens

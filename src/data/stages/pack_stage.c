@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Packs window after window. Each window has an entry in the manifest besides those of its files,
+// so that a resumed run knows the number of its files and its statistics without packing it again.
 #include "data/stages/pack_stage.h"
 
 #include "core/buffer.h"
@@ -20,8 +22,9 @@ struct input {
 
 // Consecutive inputs that are packed together.
 struct window {
-    size_t number, first, count;    // of the inputs
-    int64_t first_part, part_count; // index of its first file, number of its files
+    size_t number;                  // of the window
+    size_t first, count;            // inputs
+    int64_t first_part, part_count; // output files
 };
 
 struct job {
@@ -34,7 +37,7 @@ struct job {
     struct packing *total;
     struct window *windows;
     size_t window_count;
-    size_t round; // the first of the windows that the ranks pack at a time
+    size_t round; // first of the windows that the ranks are packing
     // Of the window that this rank packs:
     struct instances instances;
     struct packing packing;
@@ -142,7 +145,7 @@ static enum berth_status find_inputs(struct job *job, char digest[DIGEST_HEX_SIZ
     return status == BERTH_OK ? check_length(job, error) : status;
 }
 
-// --- the facts of a window ----------------------------------------------------------------------
+// --- the entry of a window ----------------------------------------------------------------------
 
 static void part_name(char *name, size_t size, int64_t part) {
     number_format(name, size, "mixed_strategies_part_%" PRId64 ".hdf5", part);
@@ -152,7 +155,7 @@ static void window_name(char *name, size_t size, const struct window *window) {
     number_format(name, size, "window %zu", window->number);
 }
 
-// NULL: it was not packed; some of its files may still be missing.
+// NULL: the window was not packed. If it was, some of its files may still be missing.
 static const json *entry_of(const struct job *job, const struct window *window) {
     char name[64];
     window_name(name, sizeof name, window);
@@ -169,7 +172,7 @@ static int has_all_files(const struct job *job, const struct window *window) {
     return complete;
 }
 
-// Pairs of a strategy's index and its rows.
+// A flat list of pairs: the index of a strategy, the number of its rows.
 static json *counts_to_json(const struct packing *packing) {
     json *list = json_new_array();
     int failed = list == NULL;
@@ -305,8 +308,8 @@ static enum berth_status assign_rows(struct job *job, struct window *window,
     return BERTH_OK;
 }
 
-// The files of a window that was packed before, some of which may be missing, have their numbers
-// from its facts.
+// A window that was packed before has the number of its files in its entry, even if some of the
+// files are missing.
 static enum berth_status assign_window(void *context, size_t item, struct berth_error *error) {
     struct job *job = context;
     struct window *window = &job->windows[job->round + item];
@@ -458,7 +461,7 @@ static enum berth_status open_total(struct job *job, struct berth_error *error) 
                : error_no_memory(error, job->total->strategy_count * 8, "packing");
 }
 
-// All that a rank does alone.
+// What each rank does on its own.
 static enum berth_status prepare(struct job *job, struct stage_settings *settings, char **manifest,
                                  struct berth_error *error) {
     char digest[DIGEST_HEX_SIZE];
@@ -473,7 +476,7 @@ static enum berth_status prepare(struct job *job, struct stage_settings *setting
     return *manifest != NULL ? BERTH_OK : file_no_path(error);
 }
 
-// In the first rank, which has the facts of all windows.
+// Runs on rank 0, which has the entries of all windows.
 static enum berth_status finish(struct job *job, struct berth_error *error) {
     for (size_t i = 0; i < job->window_count; i++) {
         add_to_total(job, entry_of(job, &job->windows[i]));

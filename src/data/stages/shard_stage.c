@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the corpora once to count sentences and once more per group of shards, rather than keep all
+// articles in memory.
 #include "data/stages/shard_stage.h"
 
 #include "core/buffer.h"
@@ -22,7 +24,7 @@ struct job {
     struct stage stage;
     struct stage_work work;
     uint64_t bytes;        // of the corpora
-    int threads;           // of all ranks
+    int threads;           // on all ranks
     struct tally *tallies; // [threads]
     struct group *groups;
 };
@@ -113,20 +115,20 @@ static enum berth_status digest_corpora(struct job *job, char digest[DIGEST_HEX_
     return status;
 }
 
-// --- the articles' places -----------------------------------------------------------------------
+// --- assigning articles -----------------------------------------------------------------------
 
-// The sentence counts of one thread's articles: every n-th article for n threads of all ranks.
+// The sentence counts of one worker's articles: every n-th article, for n threads on all ranks.
 struct tally {
     uint32_t *sentences;
     size_t count, capacity;
     struct {
         uint64_t articles; // of all threads
         uint64_t long_lines, most_words;
-        char path[256]; // of the line with the most words, if it is long
+        char path[256]; // file of the line with the most words, if that is long
     } found;
 };
 
-// Counts the words of long lines, of which there are few.
+// Counts the words of long lines only; there are few.
 static void find_long_lines(struct tally *tally, const char *text, size_t length,
                             const char *path) {
     const char *end = text + length, *next;
@@ -209,7 +211,7 @@ static enum berth_status tally_articles(struct job *job, struct berth_error *err
     return stage_make(&job->work, &items, error);
 }
 
-// Every rank gets the tally of the rank `root`.
+// Copies the tally of rank `root` to all ranks.
 static enum berth_status broadcast_tally(struct comm *comm, struct tally *tally, int root,
                                          struct berth_error *error) {
     uint64_t count = tally->count;
@@ -307,8 +309,6 @@ static void warn_about_long_lines(const struct job *job) {
     }
 }
 
-// Reads everything once here and once more for the groups, instead of keeping all articles in
-// memory.
 static enum berth_status assign_articles(struct job *job, struct berth_error *error) {
     struct comm *comm = job->request->comm;
     job->tallies = memory_array_zeroed((size_t)job->threads, sizeof *job->tallies);
@@ -325,7 +325,7 @@ static enum berth_status assign_articles(struct job *job, struct berth_error *er
     return stage_settle(comm, check_shards(job, error), error);
 }
 
-// The threads of all ranks.
+// Sums the threads of all ranks.
 static enum berth_status count_threads(struct job *job, struct berth_error *error) {
     struct comm *comm = job->request->comm;
     double threads = job->request->threads > 0 ? job->request->threads : 1;
@@ -467,7 +467,7 @@ static void sum_up(struct job *job) {
     }
 }
 
-// All that a rank does alone.
+// What each rank does on its own.
 static enum berth_status prepare(struct job *job, struct stage_settings *settings, char **manifest,
                                  struct berth_error *error) {
     const struct shard_plan *plan = &job->request->plan;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The manifest of a stage: settings, entries, locking, resuming, and the lists of other ranks.
 #include "data/stages/stage.h"
 
 #include "core/memory.h"
@@ -40,10 +41,10 @@ static int put_settings(json *object, const struct stage_settings *settings) {
     return failed;
 }
 
-// A setting that the manifest and this run do not share. One that is not there has its default:
-// some settings are written only where they differ from it.
+// A setting that differs between the manifest and this run. A missing setting has its default: some
+// are written only if they differ from it.
 struct difference {
-    const char *name; // NULL: there is none
+    const char *name; // NULL: no difference
     const char *saved, *now;
 };
 
@@ -78,7 +79,7 @@ static struct difference find_difference(const struct stage_settings *settings,
     return (struct difference){NULL, NULL, NULL};
 }
 
-// The settings that are digests, and what another digest says; NULL: no digest.
+// For a setting that is a digest: what a different digest means. NULL: the setting is not a digest.
 static const char *changed_input(const char *name) {
     static const struct {
         const char *name, *says;
@@ -113,8 +114,8 @@ static enum berth_status check_settings(const struct stage *stage, const json *o
 
 // --- the folder ---------------------------------------------------------------------------------
 
-// Removes half-written files whose names begin with `prefix`, left by killed runs; *others: whether
-// the folder has other files, except the manifest.
+// Removes half-written files of killed runs whose names begin with `prefix`. *others: whether the
+// folder has other files besides the manifest.
 static enum berth_status remove_temporary(const struct stage *stage, const char *folder,
                                           const char *prefix, int *others,
                                           struct berth_error *error) {
@@ -139,7 +140,7 @@ static enum berth_status check_entry(const char *folder, const char *name, const
                                      struct berth_error *error) {
     const json *bytes = json_member(entry, "bytes");
     if (json_is_null_value(bytes)) {
-        return BERTH_OK; // no result: no file
+        return BERTH_OK; // there is no such file
     }
     char *path = path_join(folder, name);
     const enum berth_status status =
@@ -151,7 +152,7 @@ static enum berth_status check_entry(const char *folder, const char *name, const
 
 // --- the manifest -------------------------------------------------------------------------------
 
-// The limit of a count: no file has more, and sums over all files stay within 64 bits.
+// The largest count: no file has more, and sums over all files fit into 64 bits.
 #define COUNT_MOST ((int64_t)1 << 40)
 
 static int has_only_counts(const json *entry) {
@@ -173,7 +174,7 @@ static int has_only_counts(const json *entry) {
 static enum berth_status check_files(const json *files, const char *path,
                                      struct berth_error *error) {
     struct json_walk walk = {.object = files};
-    // The stage "text" has an array, which its own reader checks (data/wikipedia).
+    // The stage "text" has an array instead, which its own reader checks (data/wikipedia).
     while (json_is_object_value(files) && json_walk_next(&walk)) {
         if (!has_only_counts(walk.value)) {
             return error_set(error, BERTH_CONFIG,
@@ -243,7 +244,7 @@ static enum berth_status lock(struct stage *stage, struct berth_error *error) {
     return status;
 }
 
-// NULL when out of memory: a manifest with a missing member would be trusted.
+// NULL when out of memory: an incomplete manifest would be trusted.
 static json *to_json(const struct stage *stage) {
     json *object = json_new_object(), *settings = json_new_object();
     int failed = put_settings(settings, stage->settings);
@@ -254,9 +255,10 @@ static json *to_json(const struct stage *stage) {
     return json_if_whole(object, failed);
 }
 
-// --- the ranks' lists ---------------------------------------------------------------------------
+// --- the lists of other ranks
+// ---------------------------------------------------------------------------
 
-// ".rank-3" after the manifest's name.
+// A list has the name of the manifest and ".rank-3".
 static const char list_mark[] = ".rank-";
 
 static char *list_path(const struct stage *stage, int rank) {
@@ -279,7 +281,7 @@ static enum berth_status read_list(const struct stage *stage, const char *path, 
     return check_files(files, path, error);
 }
 
-// `all`: an entry whose file is not whole is an error; else it is left out.
+// `all`: an entry whose file is missing or has another size is an error; otherwise it is skipped.
 static enum berth_status add_entries(struct stage *stage, const json *files, int all,
                                      struct berth_error *error) {
     struct json_walk walk = {.object = files};
@@ -297,7 +299,8 @@ static enum berth_status add_entries(struct stage *stage, const json *files, int
     return BERTH_OK;
 }
 
-// The list of a rank of this run: without one of its entries the manifest would lack a file.
+// Adds the list of a rank of this run: every entry must be right, or the manifest would lack a
+// file.
 static enum berth_status absorb_all(struct stage *stage, const char *path,
                                     struct berth_error *error) {
     json *object = NULL;
@@ -309,8 +312,8 @@ static enum berth_status absorb_all(struct stage *stage, const char *path,
     return status;
 }
 
-// The list of an earlier run: its entries whose files are whole. A list that is damaged, or of
-// other settings, has none: its files are made again.
+// Adds the list of an earlier run, except entries whose files are missing or have another size. A
+// list that is damaged or has other settings is ignored: its files are made again.
 static enum berth_status absorb_whole(struct stage *stage, const char *path,
                                       struct berth_error *error) {
     json *object = NULL;
@@ -325,7 +328,7 @@ static enum berth_status absorb_whole(struct stage *stage, const char *path,
 typedef enum berth_status list_function(struct stage *stage, const char *path,
                                         struct berth_error *error);
 
-// Calls `take` for each list beside the manifest, and counts them.
+// Calls `function` for each list beside the manifest, and counts the lists.
 static enum berth_status each_list(struct stage *stage, size_t *count, list_function *function,
                                    struct berth_error *error) {
     const char *base = path_name(stage->path);
@@ -354,7 +357,7 @@ static enum berth_status remove_list(struct stage *stage, const char *path,
     return file_remove(path, error);
 }
 
-// Saves before it removes what it has taken the entries of.
+// Saves the manifest before it removes the lists.
 static enum berth_status absorb_lists(struct stage *stage, list_function *absorb,
                                       struct berth_error *error) {
     size_t count;
@@ -388,7 +391,7 @@ static enum berth_status open_first(struct stage *stage, struct berth_error *err
     return stage_save(stage, error);
 }
 
-// Every rank gets the first one's text, newly allocated.
+// Copies the text of rank 0 to all ranks, newly allocated.
 static enum berth_status broadcast_text(struct comm *comm, char **text, struct berth_error *error) {
     uint64_t size = *text != NULL ? strlen(*text) + 1 : 0;
     comm->broadcast(comm, &size, sizeof size, 0);
@@ -508,7 +511,7 @@ enum berth_status stage_save_some(struct stage *stage, struct berth_error *error
     return is_due || stage_ranks(stage->comm) > 1 ? stage_save(stage, error) : BERTH_OK;
 }
 
-// Whether the first rank sees the list of each rank that has one.
+// Checks that rank 0 sees the list of every rank that has one.
 static enum berth_status check_lists(const struct stage *stage, const double *put,
                                      struct berth_error *error) {
     enum berth_status status = BERTH_OK;
@@ -571,8 +574,8 @@ static int has_entries(const struct stage *stage) {
     return stage->complete || json_walk_next(&walk);
 }
 
-// The manifest stays if there are files without an entry: without it the folder would not belong to
-// the stage.
+// The manifest stays if there are files without an entry: without it the next run would refuse the
+// folder.
 static void remove_manifest(const struct stage *stage) {
     int others;
     if (stage->is_new && file_lock_check(&stage->lock, NULL) == BERTH_OK &&
@@ -581,14 +584,14 @@ static void remove_manifest(const struct stage *stage) {
     }
 }
 
-// The ranks have met since they wrote.
+// All ranks have synchronised since they last wrote.
 void stage_close(struct stage *stage) {
     const int owns = stage->folder != NULL && stage_rank(stage->comm) == 0;
     if (owns && stage->unsaved > 0) {
-        (void)stage_save(stage, NULL); // else these files are made again
+        (void)stage_save(stage, NULL); // if it fails, these files are made again
     }
     if (owns && stage_ranks(stage->comm) > 1 && stage->lock.descriptor >= 0) {
-        (void)absorb_lists(stage, absorb_whole, NULL); // else the next run does
+        (void)absorb_lists(stage, absorb_whole, NULL); // if it fails, the next run does it
     }
     const int leaves_nothing = owns && !has_entries(stage);
     if (leaves_nothing) {
@@ -604,7 +607,7 @@ void stage_close(struct stage *stage) {
     *stage = (struct stage){.lock.descriptor = -1};
 }
 
-// All files of a manifest in their folder.
+// Checks that all files of a manifest are in its folder.
 static enum berth_status check_entries(const char *manifest, const json *files, const char *remedy,
                                        struct berth_error *error) {
     struct json_walk walk = {.object = files};

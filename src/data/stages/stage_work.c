@@ -101,8 +101,8 @@ static void make_own_items(struct stage_work *work, const struct stage_items *it
 struct together {
     struct stage_work *work;
     const struct stage_items *items;
-    double own_done; // as this rank told last
-    int interrupted; // some rank was
+    double own_done; // as this rank last reported
+    int interrupted; // a rank was asked to stop
 };
 
 enum { DONE, FAILED, INTERRUPTED, COUNTS };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads tables: the checks for all formats, ownership, and look-ups. table_delimited.c and
-// table_json.c find the rows of their formats.
+// Reads tables: checks common to all formats, ownership, and look-ups. table_delimited.c and
+// table_json.c parse their formats.
 #include "data/tables/table.h"
 
 #include "core/encoding.h"
@@ -27,7 +27,7 @@ struct storage {
 
 // --- checks of the bytes ------------------------------------------------------------------------
 
-// The error for the byte at `offset` of the text.
+// Sets the error for the byte at `offset` of the text.
 static enum berth_status byte_error(const struct table_reader *reader, size_t offset,
                                     const char *problem) {
     size_t line = 1, begin = 0;
@@ -43,7 +43,7 @@ static enum berth_status byte_error(const struct table_reader *reader, size_t of
                      offset + reader->mark_bytes, problem);
 }
 
-// Refuses lines that no table has.
+// Refuses lines that are too long for any table.
 static enum berth_status check_lines(const struct table_reader *reader) {
     const char *end = reader->text + reader->length, *next;
     for (const char *line = reader->text; line < end; line = next) {
@@ -118,7 +118,7 @@ static void storage_free(struct storage *storage) {
     }
 }
 
-// Converts the reader's text to UTF-8 without a byte order mark; *bytes may become another block.
+// Converts the text to UTF-8 without a byte order mark; may replace the block *bytes.
 static enum berth_status normalise(struct table_reader *reader, char **bytes) {
     char *text;
     TRY(encoding_normalise_owned(reader->name, bytes, &text, &reader->length, reader->error));
@@ -127,7 +127,7 @@ static enum berth_status normalise(struct table_reader *reader, char **bytes) {
     return BERTH_OK;
 }
 
-// Takes ownership of `bytes` (NUL-terminated), also on failure.
+// Takes ownership of `bytes` (NUL-terminated), even on failure.
 static enum berth_status read_owned(const char *name, char *bytes, size_t length,
                                     const struct table_options *options, struct table *table,
                                     struct berth_error *error) {

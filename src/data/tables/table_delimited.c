@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads TSV and CSV: one pass splits the text into fields in place; a NUL replaces each delimiter.
+// Reads TSV and CSV. One pass splits the text into fields in place: a NUL replaces each delimiter.
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/utf8.h"
@@ -10,8 +10,8 @@
 struct cursor {
     char *at, *end;      // *end is a NUL
     size_t line;         // from 1
-    const char *counted; // up to this byte the line has
-    int64_t characters;  // this many characters (before quotes are removed)
+    const char *counted; // the line up to here has ...
+    int64_t characters;  // ... so many characters, before quotes are removed
 };
 
 enum delimiter { ENDS_FIELD, ENDS_ROW };
@@ -52,8 +52,8 @@ static enum berth_status csv_error(const struct table_reader *reader, const stru
                      cursor->line, (long long)characters_before(cursor, at) + 1, problem);
 }
 
-// The length of the line end at `at`: LF, CR LF, or the end of the text (*ends: 1); 0 with *ends 0:
-// none.
+// The length of the line end at `at`: LF, CR LF, or the end of the text, which has length 0. *ends:
+// whether there is one.
 static size_t line_end(const struct cursor *cursor, const char *at, int *ends) {
     *ends = 1;
     if (at == cursor->end) {
@@ -102,7 +102,7 @@ static enum berth_status find_plain_end(struct table_reader *reader, struct curs
     return BERTH_OK;
 }
 
-// Removes the quotes of the field from its opening quote to its closing one.
+// Removes the surrounding quotes of a field and undoubles the others.
 static void remove_quotes(char *open, const char *close) {
     char *to = open;
     for (const char *from = open + 1; from < close; from++) {
@@ -196,7 +196,7 @@ static enum berth_status take_row(struct table_reader *reader, struct cursor *cu
     return BERTH_OK;
 }
 
-// Skips an empty line that is not a row.
+// Skips an empty line, unless it is a row.
 static int skip_empty_line(const struct table_reader *reader, struct cursor *cursor) {
     int ends;
     size_t bytes = line_end(cursor, cursor->at, &ends);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads JSON lines, one object per line, or one array of objects over any lines. Numbers are
-// converted to text on reading, so that cells can be borrowed.
+// Reads JSON lines, one object per line, or one array of objects that may span lines. Numbers are
+// converted to text while reading, so that cells can be borrowed.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "data/tables/table_reader.h"
@@ -12,7 +12,7 @@
 
 static json *cell_of(const json *value);
 
-// The stored form of an array: the cells of its entries; empty if one of them is nested.
+// The stored form of an array: the stored forms of its entries; empty if one of them is nested.
 static json *list_of(const json *value) {
     json *list = json_new_array();
     for (size_t i = 0; i < json_length(value); i++) {
@@ -48,7 +48,7 @@ static enum berth_status no_memory(const struct table_reader *reader) {
     return error_no_memory(reader->error, reader->length, "a table of JSON lines");
 }
 
-// Adds a new key as a column; the set of keys owns its text.
+// Adds a column for a new key; json_columns owns its name.
 static enum berth_status add_column(struct table_reader *reader, const char *key) {
     if (json_member(reader->json_columns, key) != NULL) {
         return BERTH_OK;
@@ -64,7 +64,7 @@ static int text_has_nul(const json *value) {
     return json_is_text(value) && strlen(json_text(value)) != json_text_length(value);
 }
 
-// In a string or in one of an array, which is all that is stored.
+// Whether the string, or a string of the array, has a NUL; nothing deeper is stored.
 static int has_nul(const json *value) {
     int found = text_has_nul(value);
     for (size_t i = 0; json_is_array_value(value) && i < json_length(value); i++) {
@@ -145,7 +145,7 @@ static enum berth_status read_lines(struct table_reader *reader) {
 
 // --- an array of objects ------------------------------------------------------------------------
 
-// A place in the text and its line.
+// A position in the text and its line.
 struct cursor {
     const char *at;
     size_t line;
@@ -171,7 +171,7 @@ static enum berth_status array_error(const struct table_reader *reader, const st
                      cursor->at, ends ? "" : "\"");
 }
 
-// Takes the object at the place, and the comma or bracket after it: *is_last.
+// Takes the object at the cursor, and the comma or bracket after it; *is_last: it was a bracket.
 static enum berth_status take_entry(struct table_reader *reader, struct cursor *cursor,
                                     int *is_last) {
     skip_blanks(cursor);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state that the parts of the table reader share.
+// The state shared by the files of the table reader.
 #ifndef BERTH_DATA_TABLE_READER_H
 #define BERTH_DATA_TABLE_READER_H
 
@@ -26,7 +26,7 @@ struct table_reader {
     size_t *lines;
     size_t row_count, row_capacity;
     size_t skipped_rows, skipped_line;
-    json *json_rows, *json_columns; // the rows, and the set of keys
+    json *json_rows, *json_columns; // the rows, and the keys
 };
 
 // Adds a string to a list of the reader.
@@ -39,7 +39,7 @@ enum berth_status table_reader_add_row(struct table_reader *reader, size_t line)
 enum berth_status table_read_delimited(struct table_reader *reader);
 enum berth_status table_read_json_lines(struct table_reader *reader);
 
-// The length of the prefix of `text` that a message quotes, at a character boundary.
+// The length of the prefix of `text` that messages quote; ends at a character boundary.
 int table_shown(const char *text);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads CoNLL's columns. The text is cut in place; words borrow from it.
+// Reads CoNLL's columns. The text is split in place; words borrow from it.
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -22,8 +22,8 @@ struct fields {
 
 struct columns {
     struct tagged_reader *reader;
-    size_t word, tag; // numbers from 0; `tag` of a file without tags is not used
-    size_t count;     // of the first word's line; 0: none was read
+    size_t word, tag; // from 0; `tag` is unused in a file without tags
+    size_t count;     // columns of the first line; 0: none was read yet
     size_t line;
     int in_sentence;
 };
@@ -47,7 +47,7 @@ static enum berth_status missing_column(const struct columns *columns, const cha
                      columns->count);
 }
 
-// Takes the numbers of the columns from the settings and the first word's line.
+// Determines the columns from the settings and the first line.
 static enum berth_status find_columns(struct columns *columns, const struct fields *fields) {
     struct tagged_reader *reader = columns->reader;
     const struct tagged_settings *settings = reader->settings;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads JSON lines. Words borrow from the table.
+// Reads words and tags from JSON lines. Words borrow from the table.
 #include "data/tagging/tagged_reader.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static size_t default_column(const struct table *table, const char *const defaul
     return column;
 }
 
-// The column that was named, or the first of the usual ones.
+// The column `name`; if that is NULL, the first of the default columns.
 static enum berth_status find_column(const struct tagged_reader *reader, const char *setting,
                                      const char *name, const char *const defaults[3],
                                      size_t *column) {
@@ -42,7 +42,7 @@ static enum berth_status find_columns(struct tagged_reader *reader, size_t *word
     return find_column(reader, "label_column", tag, tag_names, tags);
 }
 
-// In a file to predict, a column without any tag is none.
+// In a file to predict, a column without any tag counts as missing.
 static void ignore_empty_tags(struct tagged_reader *reader, size_t *tags) {
     const struct table *table = &reader->storage->table;
     size_t row = 0;

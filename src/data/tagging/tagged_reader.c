@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data set as it grows.
+// Adds words, tags and sentences to the data set.
 #include "data/tagging/tagged_reader.h"
 
 #include "core/memory.h"

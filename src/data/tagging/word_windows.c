@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-// The words [first, end) of a sentence, with their tokens' places [begin, stop) when words follow
-// each other without special tokens.
+// A window: the words [first_word, end_word) of a sentence, which are its tokens [first_token,
+// end_token) without special tokens.
 struct span {
     size_t first_word, end_word;
     size_t first_token, end_token;
@@ -25,7 +25,7 @@ static size_t length_of(const struct sentence *sentence, size_t word) {
     return length < sentence->room ? length : sentence->room;
 }
 
-// The window that begins with a word, whose tokens begin at `begin`.
+// The window that begins with word `first`, whose tokens begin at `begin`.
 static struct span span_from(const struct sentence *sentence, size_t first, size_t begin) {
     struct span span = {
         .first_word = first, .end_word = first, .first_token = begin, .end_token = begin};
@@ -48,7 +48,7 @@ static struct span next_span(const struct sentence *sentence, const struct span 
     return span_from(sentence, first, begin);
 }
 
-// The next window that has a word more at its end; one that has not is no better for any word.
+// The next window with a further word at its end; a window without one is no better for any word.
 static struct span next_longer_span(const struct sentence *sentence, const struct span *span) {
     struct span next = next_span(sentence, span);
     while (next.end_word == span->end_word) {
@@ -57,7 +57,7 @@ static struct span next_longer_span(const struct sentence *sentence, const struc
     return next;
 }
 
-// The smaller of a word's distances to the ends of a window that has it.
+// The smaller of the distances of a word to both ends of a window.
 static size_t context_of(const struct sentence *sentence, const struct span *span, size_t word,
                          size_t begin) {
     const size_t left = begin - span->first_token;
@@ -115,7 +115,8 @@ static void put_special(struct word_window_set *set, int32_t id) {
     set->windows[set->count].length++;
 }
 
-// Adds the window of a span, which labels the words [from, to). One without labels is left out.
+// Adds the window of a span, which labels the words [owned[0], owned[1]). A window without labels
+// is dropped.
 static enum berth_status put_span(const struct sentence *sentence, const struct span *span,
                                   const size_t owned[2], struct berth_error *error) {
     struct word_window_set *set = sentence->set;
@@ -137,7 +138,8 @@ static enum berth_status put_span(const struct sentence *sentence, const struct 
     return BERTH_OK;
 }
 
-// The first word that belongs to `next` rather than to `span`, from the words that both have.
+// The first word of both windows that has more context in `next`; the end of `span` if there is
+// none.
 static size_t first_owned_by_next(const struct sentence *sentence, const struct span *span,
                                   const struct span *next) {
     size_t word = next->first_word, begin = next->first_token;
@@ -171,7 +173,7 @@ enum berth_status word_windows_add(struct word_window_set *set, const struct wor
 
 // --- a data set ---------------------------------------------------------------------------------
 
-// The pieces of one sentence's words, used again for the next one.
+// The pieces of a sentence's words; reused for the next sentence.
 struct encoded {
     struct token_list list;
     int32_t *ids;

@@ -4,7 +4,7 @@
 #include "core/memory.h"
 #include "format/archive/compressed.h"
 
-#define READ_SIZE ((size_t)1 << 20) // for a plain dump
+#define READ_SIZE ((size_t)1 << 20) // of a plain dump
 
 const struct dump_readers dump_single_reader = {1, NULL, 1};
 
@@ -30,7 +30,7 @@ static enum berth_status dump_open_at(struct dump *dump, const char *path,
     return file_reader_open(&dump->file, path, error);
 }
 
-// The next piece in the dump's encoding; a *length of 0 is the end.
+// The next chunk in the encoding of the dump; *length is 0 at the end.
 static enum berth_status dump_next_raw(struct dump *dump, const char **bytes, size_t *length,
                                        struct berth_error *error) {
     if (dump->bzip2 != NULL) {
@@ -84,7 +84,7 @@ enum berth_status dump_open(struct dump *dump, const char *path, const struct du
     }
     TRY(dump_open_at(dump, path, readers, encoding == ENCODING_UTF8 ? position : &begin, error));
     dump->decoder.encoding = encoding;
-    dump->mark = encoding == ENCODING_UTF8 ? 0 : mark; // expat skips UTF-8's itself
+    dump->mark = encoding == ENCODING_UTF8 ? 0 : mark; // expat skips that of UTF-8 itself
     return BERTH_OK;
 }
 
@@ -105,7 +105,7 @@ enum berth_status dump_next(struct dump *dump, const char **bytes, size_t *lengt
         }
         *bytes = dump->text.bytes;
         *length = dump->text.length;
-        TRY(dump->text.failed ? error_no_memory(error, *length, "a piece of the dump") : BERTH_OK);
+        TRY(dump->text.failed ? error_no_memory(error, *length, "a chunk of the dump") : BERTH_OK);
     }
     dump->offset += *length;
     return BERTH_OK;

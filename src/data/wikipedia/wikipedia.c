@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts a dump. The path of a page: block of the dump -> XML -> batch -> cleaned by any thread
+// Converts a dump. A page goes this way: block of the dump -> XML -> batch -> cleaned by any thread
 // -> file, in order.
 //
 // A batch of pages is collected, then cleaned by all threads, then written. So memory holds one
-// batch, the blocks being decompressed, and the page being read. With several ranks the batch is as
-// many times larger; each rank holds the text of its own part, and the first one the titles of all.
+// batch, the blocks being decompressed, and the page being read. With several ranks the batch is
+// that many times larger; each rank holds the text of its own part, and rank 0 also the titles of
+// all parts.
 #include "data/wikipedia/wikipedia.h"
 
 #include "core/buffer.h"
@@ -34,13 +35,13 @@ struct article {
     struct wikipedia_counts counts; // including the page
 };
 
-// The state of a cleaning thread; its texts stay until they are written.
+// The state of a cleaning thread. Its texts stay until they are written.
 struct cleaner {
     struct wikitext wikitext;
     struct buffer plain;
 };
 
-// What earlier runs have left.
+// What earlier runs have finished.
 struct found {
     int complete;
     size_t count;               // of files
@@ -52,23 +53,23 @@ struct job {
     const struct berth_log *log;
     struct wikipedia_counts *counts;
     struct dump dump;
-    struct mediawiki_reader *reader, *site_reader; // head: reads the site when resuming
-    char *url;                                     // up to "?curid="
+    struct mediawiki_reader *reader,
+        *site_reader; // site_reader: for the head of the dump, when resuming
+    char *url;        // up to "?curid="
 
     struct buffer batch;      // titles and wikitext
-    struct article *articles; // of this rank; in the first one of all ranks, in the order of their
-                              // owners
+    struct article *articles; // of this rank; on rank 0 of all ranks, in the order of their owners
     size_t article_count, article_capacity;
     size_t own_count, own_length; // of the articles, and of the batch, that this rank cleans
-    uint64_t batch_bytes;         // of all ranks' parts of the batch
-    uint64_t bytes_per_rank;      // of a rank's part
+    uint64_t batch_bytes;         // of the whole batch, over all ranks
+    uint64_t bytes_per_rank;      // of the batch
     struct cleaner *cleaners;     // [threads]
-    struct buffer passed; // what one rank passes on: its articles' ids and lengths, the text
+    struct buffer passed; // from one rank to the others: ids and lengths of articles, then text
 
-    struct wikipedia_files files; // of the first rank
-    struct found found;           // by the first rank
+    struct wikipedia_files files; // on rank 0
+    struct found found;           // by rank 0
     int all_threads;              // of all ranks
-    int all_failed;               // ranks that read the dump together have returned an error
+    int all_failed;               // reading the dump together failed, on all ranks alike
     uint64_t start_offset;        // offset in the XML of the first page to read
 };
 
@@ -87,7 +88,7 @@ static enum berth_status settle(const struct job *job, enum berth_status own,
 
 // --- pages in -----------------------------------------------------------------------------------
 
-// Counts the page; 1 when it is an article to clean.
+// Counts the page; returns 1 if it is an article to be cleaned.
 static int count_page(struct wikipedia_counts *counts, const struct mediawiki_page *page) {
     counts->pages++;
     counts->xml_bytes = (int64_t)page->end;
@@ -102,7 +103,7 @@ static int count_page(struct wikipedia_counts *counts, const struct mediawiki_pa
     return skipped == NULL;
 }
 
-// Consecutive articles of the batch, about as much text for each rank.
+// Ranks get consecutive articles of the batch, with about equally much text.
 static int owner_of(const struct job *job) {
     const uint64_t owner = job->batch_bytes / job->bytes_per_rank;
     return owner < (uint64_t)rank_count(job) ? (int)owner : rank_count(job) - 1;
@@ -144,7 +145,8 @@ static enum berth_status add_page(void *context, const struct mediawiki_page *pa
 
 // --- cleaning -----------------------------------------------------------------------------------
 
-// Cleans into the cleaner's buffer, which may move: article->plain is set after all articles.
+// Appends to the buffer of the cleaner, which may move; so article->plain is set after all
+// articles.
 static enum berth_status clean_one(const struct job *job, struct cleaner *cleaner,
                                    struct article *article, struct berth_error *error) {
     const char *plain;
@@ -157,7 +159,7 @@ static enum berth_status clean_one(const struct job *job, struct cleaner *cleane
                                  : BERTH_OK;
 }
 
-// Each thread cleans a run of consecutive articles, so that its texts are in order.
+// Cleans one thread's run of consecutive articles, so that its texts are in order.
 static void clean_run(struct job *job, int thread, int threads, enum berth_status *status,
                       struct berth_error *error) {
     struct cleaner *cleaner = &job->cleaners[thread];
@@ -220,7 +222,7 @@ static enum berth_status write_articles(struct job *job, size_t first, size_t co
 
 // --- from rank to rank ---------------------------------------------------------------------------
 
-// What a rank says of each article that it passes on.
+// What a rank passes on about each article, besides the text.
 struct passed {
     int64_t id;
     uint64_t length;
@@ -232,14 +234,14 @@ static enum berth_status pack_cleaned(struct job *job, struct berth_error *error
         const struct passed entry = {job->articles[i].id, job->articles[i].plain_length};
         buffer_put(&job->passed, (const char *)&entry, sizeof entry);
     }
-    for (int i = 0; i < job->settings->threads; i++) { // each has consecutive articles
+    for (int i = 0; i < job->settings->threads; i++) { // each thread has consecutive articles
         buffer_put(&job->passed, job->cleaners[i].plain.bytes, job->cleaners[i].plain.length);
     }
     return job->passed.failed ? error_no_memory(error, job->passed.length, "cleaned text")
                               : BERTH_OK;
 }
 
-// Every rank gets the cleaned text of the rank `root`, of *count articles.
+// Copies the cleaned text of rank `root`, of *count articles, to all ranks.
 static enum berth_status broadcast_cleaned(struct job *job, int root, size_t *count,
                                            struct berth_error *error) {
     struct comm *comm = job->settings->comm;
@@ -258,7 +260,7 @@ static enum berth_status broadcast_cleaned(struct job *job, int root, size_t *co
     return comm->status(comm, error);
 }
 
-// The articles [first, first + count) are those that another rank has passed on.
+// Assigns the text that rank `owner` has passed on to the articles [first, first + count).
 static enum berth_status take_cleaned(struct job *job, int owner, size_t first, size_t count,
                                       struct berth_error *error) {
     const char *plain = job->passed.bytes + count * sizeof(struct passed);
@@ -339,7 +341,7 @@ static enum berth_status stop_at_first_page(void *context, const struct mediawik
     return error_set(error, BERTH_INTERRUPTED, "the head has been read");
 }
 
-// Reads the dump's head again for the facts about the wiki when the run resumes in the middle.
+// When a run resumes in the middle of a dump, reads the head again for the description of the wiki.
 static enum berth_status read_site(struct job *job, struct berth_error *error) {
     const struct wikipedia_position begin = {0, 0, 0};
     struct dump dump;
@@ -377,7 +379,7 @@ static enum berth_status open_dump(struct job *job, struct berth_error *error) {
     return mediawiki_open(job->settings->dump, position.page, add_page, job, &job->reader, error);
 }
 
-// Feeds the bytes after the place where the run begins.
+// Feeds the parser, without the bytes before the first page to read.
 static enum berth_status feed(struct job *job, const char *bytes, size_t length,
                               uint64_t start_offset, struct berth_error *error) {
     uint64_t skip = start_offset > job->dump.block ? start_offset - job->dump.block : 0;
@@ -389,7 +391,7 @@ static int is_stop_requested(const volatile int *stop) {
     return stop != NULL && *stop != 0;
 }
 
-// Reads until the batch is full or the dump ends; alone, or until a stop is requested.
+// Reads until the batch is full or the dump ends; a single rank also stops when asked to.
 static enum berth_status read_batch(struct job *job, const volatile int *stop, int *at_end,
                                     struct berth_error *error) {
     const char *bytes;
@@ -455,7 +457,7 @@ static enum berth_status finish(struct job *job, struct berth_error *error) {
     return wikipedia_files_end(&job->files, job->counts, error);
 }
 
-// The first rank locks the folder and reads what an earlier run has left.
+// Rank 0 locks the folder and finds what earlier runs have finished.
 static enum berth_status open_folder(struct job *job, struct berth_error *error) {
     if (rank_of(job) > 0) {
         return BERTH_OK;
@@ -467,7 +469,7 @@ static enum berth_status open_folder(struct job *job, struct berth_error *error)
     return BERTH_OK;
 }
 
-// What all ranks must know alike.
+// Gives all ranks what they must agree on.
 static enum berth_status broadcast_found(struct job *job, struct berth_error *error) {
     struct comm *comm = job->settings->comm;
     double threads = job->settings->threads;

@@ -23,7 +23,7 @@ enum berth_status wikipedia_files_open(struct wikipedia_files *files,
 
 // --- an article ---------------------------------------------------------------------------------
 
-// Whether the text looks like the start or end of a document.
+// Whether the text would be read as the start or end of a document.
 static int is_document_tag(const char *text, size_t length) {
     static const char *const tags[] = {"<doc id=", "</doc>"};
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
@@ -138,7 +138,7 @@ static enum berth_status write_article(struct wikipedia_files *files,
     return BERTH_OK;
 }
 
-// The counts of reading at a page, and those of writing up to it.
+// The counts of pages read, completed by the counts of what is written.
 static struct wikipedia_counts counts_at(const struct wikipedia_files *files,
                                          const struct wikipedia_counts *read) {
     struct wikipedia_counts counts = *read;
@@ -171,8 +171,9 @@ enum berth_status wikipedia_files_end(struct wikipedia_files *files,
 void wikipedia_files_close(struct wikipedia_files *files) {
     file_writer_abort(&files->writer);
     buffer_done(&files->header);
-    files->state.is_new = files->state.is_new &&
-                          file_lock_check(&files->lock, NULL) == BERTH_OK; // else it is another's
+    files->state.is_new =
+        files->state.is_new &&
+        file_lock_check(&files->lock, NULL) == BERTH_OK; // otherwise it belongs to another process
     wikipedia_state_done(&files->state);
     file_lock_release(&files->lock);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes text.json, and removes the half-written files of killed runs.
+// Reads and writes text.json, and removes half-written files of killed runs.
 #include "data/wikipedia/wikipedia_state.h"
 
 #include "core/file.h"
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define FORMAT 2 // version of the file and of the text: increment it when the cleaner changes
+#define FORMAT 2 // of the file and of the text: increment it when the cleaner changes
 #define FILES_PER_FOLDER 100
 #define FILES_MAX ((size_t)26 * 26 * FILES_PER_FOLDER)
 #define HEAD_SIZE ((size_t)1 << 20)
@@ -48,7 +48,7 @@ char *wikipedia_file_path(const char *folder, size_t index) {
 
 // --- writing ------------------------------------------------------------------------------------
 
-// A manifest with a missing member would be trusted.
+// NULL when out of memory: an incomplete manifest would be trusted.
 static json *file_to_json(const struct wikipedia_file *file) {
     json *object = json_new_object();
     int failed = 0;
@@ -132,7 +132,7 @@ static enum berth_status check_same_dump(const struct wikipedia_state *state, co
     TRY(json_get_integer(object, state->path, "file_size", &file_size, error));
     TRY(json_get_text(object, state->path, "dump", &dump, error));
     if (json_length(json_member(object, "files")) == 0) {
-        return BERTH_OK; // no text
+        return BERTH_OK; // there is no text yet
     }
     static const char remedy[] = "choose another output, or remove the folder";
     if (format != FORMAT) {

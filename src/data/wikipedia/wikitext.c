@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first pass of cleaning: templates, tables, links, tags and comments, which nest.
 //
-// Everything is copied to the output in order. An open construct is a frame with the start of its
-// output; its end truncates the output to that start, or to what is kept of it. In [[a|b|c]] each
-// bar truncates, so that the last part stays.
+// Everything is copied to the output in order. An open construct is a frame that remembers where
+// its output starts; its end truncates the output to that start, or to what is kept of the
+// construct. In
+// [[a|b|c]] each bar truncates, so that the last part remains.
 #include "data/wikipedia/wikitext.h"
 
 #include "core/memory.h"
@@ -13,11 +14,11 @@
 #include <ctype.h>
 #include <strings.h>
 
-// The number of frames searched for the start of a construct: a limit, so that broken markup is not
+// How many frames are searched for the start of a construct; limited so that broken markup is not
 // slow.
 #define SEARCH_DEPTH 64
 #define TITLE_MAX 512    // bytes; MediaWiki's limit is 255
-#define VARIANT_MAX 2048 // a limit like REACH
+#define VARIANT_MAX 2048 // bytes; limited like SEARCH_DEPTH
 
 enum frame_kind {
     FRAME_TEMPLATE,
@@ -33,7 +34,7 @@ struct wikitext_frame {
     int is_dropped : 8;                            // with all its contents
     int is_labelled : 8;                           // a link whose target has been read
     int tag : 8;                                   // index of the element
-    uint32_t start;                                // start of its output
+    uint32_t start;                                // offset of its output
     const struct wikitext_template *kept_template; // NULL: dropped
 };
 
@@ -63,8 +64,8 @@ static struct wikitext_frame *top(const struct pass *pass) {
     return wikitext->frame_count > 0 ? &wikitext->frames[wikitext->frame_count - 1] : NULL;
 }
 
-// The innermost frame of the kind (and the index, for tags). Skips and removes frames whose kinds
-// are in `through` (bits): their ends are missing. NULL: none.
+// The innermost frame of the kind (and, for tags, with the index). Removes frames above it if their
+// kinds are in the bit set `through`: their ends are missing. NULL: none.
 static struct wikitext_frame *find_frame(struct pass *pass, enum frame_kind kind, int tag,
                                          unsigned through) {
     struct wikitext *wikitext = pass->wikitext;
@@ -93,7 +94,7 @@ static int starts_with(const struct pass *pass, const char *word) {
     return (size_t)(pass->end - pass->cursor) >= length && memcmp(pass->cursor, word, length) == 0;
 }
 
-// The number of equal characters from `at`.
+// The number of equal characters from the cursor on.
 static size_t run_length(const struct pass *pass) {
     const char *to = pass->cursor;
     while (to < pass->end && *to == *pass->cursor) {
@@ -102,7 +103,7 @@ static size_t run_length(const struct pass *pass) {
     return (size_t)(to - pass->cursor);
 }
 
-// Whether only blanks (and indents) precede `at` on its line.
+// Whether only blanks and indentation precede the cursor on its line.
 static int begins_line(const struct pass *pass) {
     const char *before = pass->cursor;
     for (int i = 0; i < 32 && before > pass->begin; i++) {
@@ -120,7 +121,10 @@ static int begins_line(const struct pass *pass) {
 
 static void skip_comment(struct pass *pass) {
     const char *close = memmem(pass->cursor, (size_t)(pass->end - pass->cursor), "-->", 3);
-    pass->cursor = close != NULL ? close + 3 : pass->end; // as MediaWiki: to the end of the page
+    pass->cursor =
+        close != NULL
+            ? close + 3
+            : pass->end; // an unclosed one extends to the end of the page, as in MediaWiki
 }
 
 // --- templates and tables -----------------------------------------------------------------------
@@ -131,7 +135,7 @@ static int follows_hyphen(const struct pass *pass) {
            out->bytes[out->length - 1] == '-';
 }
 
-// -{ begins the variants of a language.
+// {{ opens a template, {| a table, -{ language variants.
 static void open_braces(struct pass *pass) {
     size_t count = run_length(pass);
     if (count == 1 && follows_hyphen(pass)) {
@@ -148,7 +152,7 @@ static void open_braces(struct pass *pass) {
         }
         return;
     }
-    pass->cursor += count & 1; // {{{ is a brace and {{
+    pass->cursor += count & 1; // {{{ is read as { and {{
     for (size_t i = 0; i < count / 2; i++) {
         pass->cursor += 2;
         const struct wikitext_template *kept =
@@ -159,7 +163,7 @@ static void open_braces(struct pass *pass) {
     }
 }
 
-// Braces within a word, as in "4-{2-ethyl}-phenol", with text that names no variant.
+// Whether the braces are within a word, as in "4-{2-ethyl}-phenol", and name no variant.
 static int is_within_word(const struct pass *pass, const struct wikitext_frame *frame) {
     const char *text = pass->out->bytes + frame->start;
     const char before = frame->start > 1 ? text[-2] : ' ';
@@ -167,7 +171,7 @@ static int is_within_word(const struct pass *pass, const struct wikitext_frame *
            !wikitext_has_variants(text, pass->out->length - frame->start);
 }
 
-// The text that is kept begins at the hyphen before the frame.
+// What is kept overwrites the hyphen before the frame.
 static void close_variant(struct pass *pass) {
     unsigned through = 1u << FRAME_LINK | 1u << FRAME_EXTERNAL | 1u << FRAME_TAG;
     struct wikitext_frame *frame = find_frame(pass, FRAME_VARIANT, 0, through);
@@ -233,8 +237,8 @@ static int close_table(struct pass *pass) {
 
 // --- links --------------------------------------------------------------------------------------
 
-// The length of the prefix of a target ("File" in "File:x.jpg"), without surrounding blanks; 0:
-// none.
+// The length of the prefix of a target ("File" in "File:x.jpg") without surrounding blanks; moves
+// *text to it. 0: none.
 static size_t target_prefix(const char **text, size_t length) {
     const char *from = *text, *colon = memchr(from, ':', length < 64 ? length : 64);
     if (colon == NULL) {
@@ -251,8 +255,8 @@ static size_t target_prefix(const char **text, size_t length) {
     return prefix;
 }
 
-// Called at the end of the target: the first bar or the end of the link. A leading colon
-// ([[:Category:x]]) makes any target an ordinary link.
+// Called at the end of the target, which is the first bar or the end of the link. A leading colon,
+// as in [[:Category:x]], makes any target an ordinary link.
 static void check_target(struct pass *pass, struct wikitext_frame *frame) {
     size_t length = pass->out->length - frame->start;
     const char *text = pass->out->bytes + frame->start;
@@ -263,7 +267,7 @@ static void check_target(struct pass *pass, struct wikitext_frame *frame) {
     frame->is_dropped = prefix > 0 && wikitext_drops_prefix(pass->wikitext, text, prefix);
 }
 
-// Shows a link without a label: its target, without the parts that only locate it.
+// A link without a label shows its target, without the prefix of another wiki.
 static void show_target(struct pass *pass, struct wikitext_frame *frame) {
     size_t length = pass->out->length - frame->start;
     char *text = pass->out->bytes + frame->start;
@@ -321,7 +325,7 @@ static void open_external(struct pass *pass, int scheme) {
         to += 1;
     }
     if (to == pass->end || *to == '\n') {
-        pass->cursor++; // not closed: drops the bracket, the rest is text
+        pass->cursor++; // unclosed: drops the bracket, the rest is text
         return;
     }
     push(pass, (struct wikitext_frame){.kind = FRAME_EXTERNAL});
@@ -380,7 +384,7 @@ static void handle_bar(struct pass *pass) {
     }
 }
 
-// A link to a page and a variant end on their line; captions of files may have several lines.
+// Links to pages and variants end with the line; captions of files may have several lines.
 static void end_line(struct pass *pass) {
     struct wikitext_frame *frame = top(pass);
     while (frame != NULL && (frame->kind == FRAME_EXTERNAL || frame->kind == FRAME_VARIANT ||

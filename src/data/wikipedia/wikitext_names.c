@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The prefixes of links that are no part of the text, in the languages of the larger wikis, and the
-// variants of a language, -{zh-hans:...;zh-hant:...}-.
+// Prefixes of links that are not part of the text, in the languages of the larger wikis, and
+// language variants, -{zh-hans:...;zh-hant:...}-.
 #include "core/utf8.h"
 #include "data/wikipedia/wikitext_parts.h"
 #include "text/python.h"
@@ -11,8 +11,8 @@ enum { PREFIX_MAX = 64 }; // bytes
 
 // --- prefixes -----------------------------------------------------------------------------------
 
-// In lower case. A dump names its own namespaces, but neither their older names nor their aliases;
-// here are those of files, images and categories.
+// In lower case. A dump lists its own namespaces, but neither their older names nor their aliases;
+// those of files, images and categories are here.
 static const char *const names[] = {
     // English, with other wikis and namespaces
     "file", "image", "media", "category", "template", "wikipedia", "wp", "help", "portal", "user",
@@ -96,7 +96,7 @@ int wikitext_drops_prefix(const struct wikitext *wikitext, const char *text, siz
 
 // --- variants -----------------------------------------------------------------------------------
 
-// The length of "zh-hans:" at text[0, length), with blanks around; 0: there is no such code.
+// The length of a code such as "zh-hans:" at text[0, length), with surrounding blanks; 0: none.
 static size_t code_length(const char *text, size_t length) {
     const char *colon = memchr(text, ':', length < PREFIX_MAX ? length : PREFIX_MAX);
     if (colon == NULL) {
@@ -112,7 +112,7 @@ static size_t code_length(const char *text, size_t length) {
     return is_language(begin, (size_t)(end - begin)) ? (size_t)(colon + 1 - text) : 0;
 }
 
-// The end of a branch: a semicolon before another code, or the end. Entities have semicolons, too.
+// A branch ends at a semicolon before another code, or at the end; entities also have semicolons.
 static size_t branch_length(const char *text, size_t length) {
     for (size_t i = 0; i < length; i++) {
         const size_t left = length - i - 1;
@@ -123,7 +123,7 @@ static size_t branch_length(const char *text, size_t length) {
     return length;
 }
 
-// Whether the flags before the bar say that nothing is shown: a rule, a title, a description.
+// Whether the flags before the bar mean that nothing is shown: a rule, a title, a description.
 static int is_hidden(const char *flags, size_t length) {
     for (size_t i = 0; i < length; i++) {
         const int is_alone = (i == 0 || strchr("; ", flags[i - 1]) != NULL) &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTML's and MediaWiki's elements: the treatment of each, and finding their ends.
+// The elements of HTML and MediaWiki: what becomes of each, and where they end.
 #include "core/memory.h"
 #include "data/wikipedia/wikitext_parts.h"
 
@@ -9,7 +9,7 @@ static const struct element {
     const char *name;
     enum wikitext_tag_kind kind;
 } elements[] = {
-    // Content that is not wikitext. These come first: their number must fit wikitext->no_closing.
+    // Content that is not wikitext. These come first: wikitext->no_closing is indexed by them.
     {"ref", TAG_RAW},
     {"references", TAG_RAW},
     {"gallery", TAG_RAW},
@@ -32,7 +32,7 @@ static const struct element {
     {"math", TAG_FORMULA},
     {"chem", TAG_FORMULA},
     {"ce", TAG_FORMULA},
-    // Content that is dropped as wikitext: lists, tables, layout, fine print.
+    // Wikitext that is dropped: lists, tables, layout, fine print.
     {"table", TAG_DROP},
     {"tr", TAG_DROP},
     {"td", TAG_DROP},
@@ -111,7 +111,7 @@ int wikitext_read_tag(const char *text, const char *end, struct wikitext_tag *ta
     return 1;
 }
 
-// The end of "name", blanks, ">" at `at`, or NULL.
+// The end of the tag name, blanks and ">" at `at`; NULL if they are not there.
 static const char *end_of_closing(const char *at, const char *end, const struct wikitext_tag *tag) {
     if ((size_t)(end - at) <= tag->name_length ||
         strncasecmp(at, tag->name, tag->name_length) != 0) {
