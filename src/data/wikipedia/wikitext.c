@@ -3,8 +3,7 @@
 //
 // Everything is copied to the output in order. An open construct is a frame that remembers where
 // its output starts; its end truncates the output to that start, or to what is kept of the
-// construct. In
-// [[a|b|c]] each bar truncates, so that the last part remains.
+// construct. In [[a|b|c]] each bar truncates, so that the last part remains.
 #include "data/wikipedia/wikitext.h"
 
 #include "core/memory.h"
@@ -524,5 +523,6 @@ void wikitext_done(struct wikitext *wikitext) {
     buffer_done(&wikitext->scratch);
     buffer_done(&wikitext->line);
     buffer_done(&wikitext->headings);
+    string_index_done(&wikitext->dropped_prefixes);
     *wikitext = (struct wikitext){.frames = NULL};
 }

@@ -16,6 +16,7 @@
 
 #include "core/buffer.h"
 #include "core/error.h"
+#include "core/string_index.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,10 +25,12 @@
 struct wikitext {
     // Local names of the namespaces ("Datei"); borrowed. English names, and those of files and
     // categories in the larger wikis, are always known.
+    // They must not change once a page has been cleaned.
     char *const *namespaces;
     size_t namespace_count;
 
-    struct wikitext_frame *frames; // open markup, outermost first
+    struct string_index dropped_prefixes; // of links; the names that are looked up, in lower case
+    struct wikitext_frame *frames;        // open markup, outermost first
     size_t frame_count, frame_capacity;
     int failed;             // out of memory
     struct buffer stripped; // output of the first pass

@@ -46,6 +46,7 @@ struct folded {
     size_t count;
 };
 
+// Only the first PREFIX_MAX characters.
 static struct folded fold(const char *text, size_t length) {
     struct folded folded;
     uint32_t points[PREFIX_MAX];
@@ -61,10 +62,26 @@ static struct folded fold(const char *text, size_t length) {
     return folded;
 }
 
-static int is_name(const struct folded *prefix, const char *name) {
-    const struct folded other = fold(name, strlen(name));
-    return prefix->count == other.count &&
-           memcmp(prefix->points, other.points, other.count * sizeof *other.points) == 0;
+static int add_name(struct string_index *prefixes, const char *name) {
+    const struct folded folded = fold(name, strlen(name));
+    return string_index_put(prefixes, (const char *)folded.points,
+                            folded.count * sizeof *folded.points) != STRING_INDEX_NONE;
+}
+
+// Fills wikitext->dropped_prefixes, once for all pages; 0 when out of memory.
+static int fold_names(struct wikitext *wikitext) {
+    struct string_index *prefixes = &wikitext->dropped_prefixes;
+    int ok = 1;
+    for (size_t i = 0; i < sizeof names / sizeof *names && ok; i++) {
+        ok = add_name(prefixes, names[i]);
+    }
+    for (size_t i = 0; i < wikitext->namespace_count && ok; i++) {
+        ok = add_name(prefixes, wikitext->namespaces[i]);
+    }
+    if (!ok) {
+        string_index_done(prefixes);
+    }
+    return ok;
 }
 
 // Two or three lower-case letters, possibly more after a hyphen.
@@ -76,22 +93,18 @@ static int is_language(const char *text, size_t length) {
     return (letters == 2 || letters == 3) && (letters == length || text[letters] == '-');
 }
 
-int wikitext_drops_prefix(const struct wikitext *wikitext, const char *text, size_t length) {
+int wikitext_drops_prefix(struct wikitext *wikitext, const char *text, size_t length) {
     if (length > PREFIX_MAX) {
         return 0;
     }
+    if (wikitext->dropped_prefixes.count == 0 && !fold_names(wikitext)) {
+        wikitext->failed = 1;
+        return 0;
+    }
     const struct folded prefix = fold(text, length);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (is_name(&prefix, names[i])) {
-            return 1;
-        }
-    }
-    for (size_t i = 0; i < wikitext->namespace_count; i++) {
-        if (is_name(&prefix, wikitext->namespaces[i])) {
-            return 1;
-        }
-    }
-    return is_language(text, length);
+    return string_index_find(&wikitext->dropped_prefixes, (const char *)prefix.points,
+                             prefix.count * sizeof *prefix.points) != STRING_INDEX_NONE ||
+           is_language(text, length);
 }
 
 // --- variants -----------------------------------------------------------------------------------

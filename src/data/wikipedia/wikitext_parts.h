@@ -22,7 +22,7 @@ void wikitext_expand(struct wikitext *wikitext, const struct wikitext_template *
 
 // Whether a link with the prefix text[0, length) is dropped: files, categories, other namespaces,
 // pages in other languages.
-int wikitext_drops_prefix(const struct wikitext *wikitext, const char *text, size_t length);
+int wikitext_drops_prefix(struct wikitext *wikitext, const char *text, size_t length);
 // Whether the content of -{...}-, text[0, length), has flags or names a variant.
 int wikitext_has_variants(const char *text, size_t length);
 // Replaces the content of -{...}-, text[0, length), with its first branch; returns the new length.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Templates whose arguments are part of a sentence: without them sentences have gaps ("a distance
-// of
-// ."). All others are dropped.
+// Templates whose arguments are part of a sentence: without them sentences have gaps, as in "a
+// distance of .". All others are dropped.
 #include "core/memory.h"
 #include "data/wikipedia/wikitext_parts.h"
 
