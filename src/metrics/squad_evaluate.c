@@ -22,7 +22,7 @@
 struct evaluation {
     struct squad_dataset dataset;
     json *predictions, *odds; // odds: NULL without a file
-    const char *predictions_path, *odds_path;
+    const struct squad_evaluation_files *files;
     double threshold;
     const struct berth_log *log;
     struct squad_match *scores; // of each example, before thresholding
@@ -56,7 +56,7 @@ static enum berth_status prediction_of(const struct evaluation *evaluation, size
         return error_set(evaluation->error, BERTH_BAD_DATA,
                          "%s: key \"%.*s\": expected the answer's text; predictions map each "
                          "question id to one text",
-                         evaluation->predictions_path, UTF8_SHOWN(id, 80));
+                         evaluation->files->predictions, UTF8_SHOWN(id, 80));
     }
     return BERTH_OK;
 }
@@ -73,12 +73,12 @@ static enum berth_status check_overlap(const struct evaluation *evaluation) {
     if (!json_walk_next(&walk)) {
         return error_set(evaluation->error, BERTH_BAD_DATA,
                          "%s: no predictions; expected an answer for each question id",
-                         evaluation->predictions_path);
+                         evaluation->files->predictions);
     }
     return error_set(evaluation->error, BERTH_BAD_DATA,
                      "%s: none of its question ids (\"%.*s\", ...) is in %.*s (\"%.*s\", ...); "
                      "are these predictions for another data set?",
-                     evaluation->predictions_path, UTF8_SHOWN(walk.key, 80),
+                     evaluation->files->predictions, UTF8_SHOWN(walk.key, 80),
                      UTF8_SHOWN(dataset->name, 300), UTF8_SHOWN(dataset->examples[0].id, 80));
 }
 
@@ -128,7 +128,7 @@ static enum berth_status evaluate_v1(struct evaluation *evaluation) {
     }
     if (missing > MISSING_SHOWN) {
         log_warning(evaluation->log, "%s: %zu questions without a prediction receive score 0",
-                    evaluation->predictions_path, missing);
+                    evaluation->files->predictions, missing);
     }
     TRY(put_percent(evaluation, "{", "", "exact_match", exact, (int64_t)dataset->count));
     TRY(put_percent(evaluation, ", ", "", "f1", f1, (int64_t)dataset->count));
@@ -151,7 +151,8 @@ static enum berth_status score_v2(struct evaluation *evaluation) {
             return error_set(evaluation->error, BERTH_BAD_DATA,
                              "%s: no prediction for question \"%.*s\" of %.*s; SQuAD 2.0 scores "
                              "need one for every question (\"\" for no answer)",
-                             evaluation->predictions_path, UTF8_SHOWN(dataset->examples[i].id, 80),
+                             evaluation->files->predictions,
+                             UTF8_SHOWN(dataset->examples[i].id, 80),
                              UTF8_SHOWN(dataset->name, 300));
         }
         TRY(squad_match_example(&dataset->examples[i], prediction, 1, &evaluation->scores[i],
@@ -170,7 +171,7 @@ static enum berth_status score_with_threshold(const struct evaluation *evaluatio
         if (!json_is_number_value(value)) {
             return error_set(evaluation->error, BERTH_BAD_DATA,
                              "%s: key \"%.*s\": expected a number for every question",
-                             evaluation->odds_path, UTF8_SHOWN(example->id, 80));
+                             evaluation->files->null_odds, UTF8_SHOWN(example->id, 80));
         }
         odds = json_as_real(value);
     }
@@ -293,35 +294,31 @@ static enum berth_status evaluate_v2(struct evaluation *evaluation) {
 
 // --- evaluation ----------------------------------------------------------------------------------
 
-static enum berth_status evaluate(struct evaluation *evaluation, const char *dataset_path,
-                                  struct berth_error *error) {
+static enum berth_status evaluate(struct evaluation *evaluation, struct berth_error *error) {
+    const char *dataset_path = evaluation->files->dataset;
     TRY(squad_read_references(dataset_path, &evaluation->dataset, error));
-    TRY(read_object(evaluation->predictions_path, "answers", &evaluation->predictions, error));
+    TRY(read_object(evaluation->files->predictions, "answers", &evaluation->predictions, error));
     if (!squad_has_references(&evaluation->dataset)) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: no question has an answer to compare with; expected \"answers\" that "
                          "are not empty or, where every question is impossible, is_impossible",
                          dataset_path);
     }
-    if (evaluation->odds_path != NULL) {
-        TRY(read_object(evaluation->odds_path, "null odds", &evaluation->odds, error));
+    if (evaluation->files->null_odds != NULL) {
+        TRY(read_object(evaluation->files->null_odds, "null odds", &evaluation->odds, error));
     }
     TRY(check_overlap(evaluation));
     return evaluation->dataset.version_2 || evaluation->odds != NULL ? evaluate_v2(evaluation)
                                                                      : evaluate_v1(evaluation);
 }
 
-enum berth_status squad_evaluate_files(const char *dataset_path, const char *predictions_path,
-                                       const char *null_odds_path, double null_threshold,
-                                       const struct berth_log *log, char **json_text,
-                                       struct berth_error *error) {
-    struct evaluation evaluation = {.predictions_path = predictions_path,
-                                    .odds_path = null_odds_path,
-                                    .threshold = null_threshold,
-                                    .log = log,
-                                    .error = error};
+enum berth_status squad_evaluate_files(const struct squad_evaluation_files *files,
+                                       double null_threshold, const struct berth_log *log,
+                                       char **json_text, struct berth_error *error) {
+    struct evaluation evaluation = {
+        .files = files, .threshold = null_threshold, .log = log, .error = error};
     *json_text = NULL;
-    enum berth_status status = evaluate(&evaluation, dataset_path, error);
+    enum berth_status status = evaluate(&evaluation, error);
     if (status == BERTH_OK) {
         *json_text = memory_string_of(evaluation.text, evaluation.length);
         if (*json_text == NULL) {

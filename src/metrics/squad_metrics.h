@@ -36,9 +36,12 @@ enum berth_status squad_score_v2(const struct squad_dataset *dataset,
 // Evaluates a predictions file as the official script does. The result is the JSON object that the
 // script prints: v1.1: exact_match, f1. v2.0: exact, f1, total, HasAns_*, NoAns_* and, with null
 // odds, best_exact, best_exact_thresh, best_f1, best_f1_thresh. Free it with memory_free.
-enum berth_status squad_evaluate_files(const char *dataset_path, const char *predictions_path,
-                                       const char *null_odds_path, double null_threshold,
-                                       const struct berth_log *log, char **json_text,
-                                       struct berth_error *error);
+struct squad_evaluation_files {
+    const char *dataset, *predictions; // paths
+    const char *null_odds;             // NULL: none
+};
+enum berth_status squad_evaluate_files(const struct squad_evaluation_files *files,
+                                       double null_threshold, const struct berth_log *log,
+                                       char **json_text, struct berth_error *error);
 
 #endif

@@ -114,7 +114,7 @@ struct squad_words {
 static enum berth_status read_basic(struct squad_words *words, const struct tokenizer *tokenizer,
                                     struct berth_error *error) {
     TRY(tokenizer_basic(tokenizer, words->text, words->length, &words->basic, &words->basic_length,
-                        NULL, error));
+                        error));
     words->aligns =
         solid_count(words->basic, words->basic_length) == solid_count(words->text, words->length);
     return BERTH_OK;

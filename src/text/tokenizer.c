@@ -4,6 +4,7 @@
 // [UNK].
 #include "text/tokenizer.h"
 
+#include "core/buffer.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "text/basic.h"
@@ -273,75 +274,27 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
 
 // --- basic tokens -------------------------------------------------------------------------------
 
-// A growing text and the origin of each byte.
-struct joined {
-    char *bytes;
-    uint32_t *origin;
-    size_t count;
-    size_t capacity;
-};
-
-static int reserve_joined(struct joined *joined, size_t extra) {
-    if (joined->capacity - joined->count >= extra) {
-        return 1;
-    }
-    size_t needed = joined->count + extra, capacity = joined->capacity; // as for the origins
-    char *bytes = memory_grow(joined->bytes, &capacity, needed, 1);
-    if (bytes == NULL) {
-        return 0;
-    }
-    joined->bytes = bytes;
-    uint32_t *origin = memory_grow(joined->origin, &joined->capacity, needed, sizeof *origin);
-    if (origin == NULL) {
-        return 0;
-    }
-    joined->origin = origin;
-    return 1;
-}
-
-// Appends a word, after a blank if it is not the first. The blank's origin is the byte after the
-// previous word.
-static int join_word(struct joined *joined, const struct basic_walk *word, uint32_t *last_end) {
-    if (!reserve_joined(joined, word->count + 2)) {
-        return 0;
-    }
-    if (joined->count > 0) {
-        joined->bytes[joined->count] = ' ';
-        joined->origin[joined->count++] = *last_end;
-    }
-    for (size_t i = 0; i < word->count; i++) {
-        joined->bytes[joined->count] = word->bytes[i];
-        joined->origin[joined->count++] = basic_origin_of(word, i).begin;
-    }
-    *last_end = basic_origin_of(word, word->count - 1).end;
-    return 1;
-}
-
 enum berth_status tokenizer_basic(const struct tokenizer *tokenizer, const char *text,
-                                  size_t length, char **result, size_t *result_length,
-                                  uint32_t **origin, struct berth_error *error) {
+                                  size_t length, char **words, size_t *words_length,
+                                  struct berth_error *error) {
     TRY(check_length(length, error));
-    struct joined joined = {0};
+    struct buffer joined = {0};
     struct basic_walk walk;
-    uint32_t last_end = 0;
     basic_init(&walk, &tokenizer->rules, text, length);
-    int found = reserve_joined(&joined, 1) ? 1 : -1;
-    while (found > 0 && (found = basic_next(&walk)) > 0) {
-        found = join_word(&joined, &walk, &last_end) ? 1 : -1;
+    int found;
+    while ((found = basic_next(&walk)) > 0) {
+        if (joined.length > 0) {
+            buffer_put_byte(&joined, ' ');
+        }
+        buffer_put(&joined, walk.bytes, walk.count);
     }
     basic_done(&walk);
-    if (found < 0) {
-        memory_free(joined.bytes);
-        memory_free(joined.origin);
+    buffer_put_byte(&joined, '\0');
+    if (found < 0 || joined.failed) {
+        buffer_done(&joined);
         return error_no_memory(error, length, "the words of a text");
     }
-    joined.bytes[joined.count] = '\0';
-    *result = joined.bytes;
-    *result_length = joined.count;
-    if (origin != NULL) {
-        *origin = joined.origin;
-    } else {
-        memory_free(joined.origin);
-    }
+    *words = joined.bytes;
+    *words_length = joined.length - 1;
     return BERTH_OK;
 }

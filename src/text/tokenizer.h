@@ -92,11 +92,10 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
                                    struct berth_error *error);
 
 // The basic tokens of a text (after cleaning and, if the tokenizer does so, lower-casing) joined by
-// single blanks, as Google's BasicTokenizer returns them; newly allocated (memory_free), *length
-// bytes and a NUL. (*origin)[i] is the offset in `text` of the character that byte i came from;
-// newly allocated; `origin` may be NULL. Used to align answers to the original text.
+// single blanks, as Google's BasicTokenizer returns them; newly allocated (memory_free),
+// *words_length bytes and a NUL. The only error is that of tokenizer_encode.
 enum berth_status tokenizer_basic(const struct tokenizer *tokenizer, const char *text,
-                                  size_t length, char **result, size_t *result_length,
-                                  uint32_t **origin, struct berth_error *error);
+                                  size_t length, char **words, size_t *words_length,
+                                  struct berth_error *error);
 
 #endif

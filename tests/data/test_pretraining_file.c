@@ -87,9 +87,10 @@ static void test_reads_its_own_packed(void **state) {
         i += (uint32_t)two;
     }
     assert_true(count < made.count && count > 1);
-    assert_int_equal(
-        pretraining_write_packed(scratch("a"), &made, packs, count, LENGTH, PREDICTIONS, NULL),
-        BERTH_OK);
+    assert_int_equal(pretraining_write_packed(scratch("a"), &made,
+                                              (struct pretraining_packs){packs, count}, LENGTH,
+                                              PREDICTIONS, NULL),
+                     BERTH_OK);
     struct instances read = read_good(scratch("a"));
     assert_int_equal(read.count, made.count);
     assert_int_equal(checksum(&read), checksum(&made));
@@ -136,9 +137,10 @@ static void test_rows_that_are_too_small(void **state) {
     struct berth_error error;
     assert_int_equal(pretraining_write_hdf5(scratch("a"), &made, 16, PREDICTIONS, &error),
                      BERTH_BAD_DATA);
-    assert_int_equal(
-        pretraining_write_packed(scratch("a"), &made, &pack, 1, 16, PREDICTIONS, &error),
-        BERTH_BAD_DATA);
+    assert_int_equal(pretraining_write_packed(scratch("a"), &made,
+                                              (struct pretraining_packs){&pack, 1}, 16, PREDICTIONS,
+                                              &error),
+                     BERTH_BAD_DATA);
     assert_message_has(&error, "packed row 0");
     assert_int_equal(pretraining_write_tfrecord(scratch("a"), &made, 16, PREDICTIONS, &error),
                      BERTH_BAD_DATA);

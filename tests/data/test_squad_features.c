@@ -95,7 +95,7 @@ static enum berth_status build_with(struct tokenizer *tokenizer, const char *tex
     struct squad_dataset dataset = fixture_dataset_of(text);
     struct berth_log log = {warnings == NULL ? NULL : note, warnings};
     enum berth_status status =
-        squad_features_build(&dataset, tokenizer, &options, 2, &log, set, error);
+        squad_features_build(&dataset, tokenizer, &options, &log, set, error);
     squad_dataset_done(&dataset);
     tokenizer_close(tokenizer);
     return status;

@@ -40,8 +40,9 @@ static struct squad_feature_set build(const struct squad_dataset *dataset,
     struct squad_feature_set set;
     struct berth_error error = {0};
     struct berth_log log = {0};
-    if (squad_features_build(dataset, tokenizer, options, threads, &log, &set, &error) !=
-        BERTH_OK) {
+    struct squad_feature_options own = *options;
+    own.threads = threads;
+    if (squad_features_build(dataset, tokenizer, &own, &log, &set, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     return set;
@@ -170,7 +171,7 @@ static void expect_failure(const char *text, struct squad_feature_options option
     struct squad_feature_set set;
     struct berth_error error = {0};
     struct berth_log log = {0};
-    assert_int_equal(squad_features_build(&dataset, tokenizer, &options, 2, &log, &set, &error),
+    assert_int_equal(squad_features_build(&dataset, tokenizer, &options, &log, &set, &error),
                      status);
     if (strstr(error.message, says) == NULL) {
         fail_msg("\"%s\" does not say \"%s\"", error.message, says);

@@ -38,12 +38,15 @@ enum berth_status pretraining_write_tfrecord(const char *path, const struct inst
 struct pretraining_pack {
     uint32_t instances[PRETRAINING_PACK_MAX];
 };
-// Writes the rows packs[0, count) atomically. BERTH_BAD_DATA: a row has too many tokens, or more
+struct pretraining_packs {
+    const struct pretraining_pack *items;
+    size_t count;
+};
+// Writes packed rows atomically. BERTH_BAD_DATA: a row has too many tokens, or more
 // than max_predictions + PRETRAINING_PACK_MAX masked positions.
 enum berth_status pretraining_write_packed(const char *path, const struct instances *instances,
-                                           const struct pretraining_pack *packs, size_t count,
-                                           int max_seq_length, int max_predictions,
-                                           struct berth_error *error);
+                                           struct pretraining_packs packs, int max_seq_length,
+                                           int max_predictions, struct berth_error *error);
 
 // Appends the instances of a file, HDF5 of either kind (recognised by its data sets) or TFRecord
 // (recognised by its first bytes); unpacks packed rows. Wrong data sets, types or shapes, ids

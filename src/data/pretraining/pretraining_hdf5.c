@@ -202,9 +202,8 @@ static enum berth_status put_pack(struct rows *rows, const struct source *source
 }
 
 enum berth_status pretraining_write_packed(const char *path, const struct instances *instances,
-                                           const struct pretraining_pack *packs, size_t count,
-                                           int max_seq_length, int max_predictions,
-                                           struct berth_error *error) {
+                                           struct pretraining_packs packs, int max_seq_length,
+                                           int max_predictions, struct berth_error *error) {
     int predictions = max_predictions + PRETRAINING_PACK_MAX;
     struct rows rows = {.columns = {{"input_ids", TENSOR_I32, max_seq_length},
                                     {"input_mask", TENSOR_I32, max_seq_length},
@@ -219,6 +218,6 @@ enum berth_status pretraining_write_packed(const char *path, const struct instan
                         .length = max_seq_length,
                         .predictions = predictions};
     struct source source = {
-        .instances = instances, .packs = packs, .put = put_pack, .count = count};
+        .instances = instances, .packs = packs.items, .put = put_pack, .count = packs.count};
     return write_rows(path, &rows, &source, error);
 }

@@ -43,26 +43,25 @@ static enum berth_status digest_vocabulary(const struct tokenizer *tokenizer,
     return status;
 }
 
-enum berth_status squad_cache_key_of(const void *bytes, size_t size, int64_t limit,
-                                     const struct tokenizer *tokenizer,
-                                     const struct squad_feature_options *options,
+enum berth_status squad_cache_key_of(const struct squad_cache_inputs *inputs,
                                      struct squad_cache_key *key, struct berth_error *error) {
-    const struct tokenizer_options *rules = tokenizer_rules_of(tokenizer);
+    const struct squad_feature_options *options = inputs->options;
+    const struct tokenizer_options *rules = tokenizer_rules_of(inputs->tokenizer);
     char data[DIGEST_HEX_SIZE], vocabulary[DIGEST_HEX_SIZE], text[768];
-    TRY(digest_memory(DIGEST_SHA256, bytes, size, data, error));
-    TRY(digest_vocabulary(tokenizer, vocabulary, error));
+    TRY(digest_memory(DIGEST_SHA256, inputs->bytes, inputs->length, data, error));
+    TRY(digest_vocabulary(inputs->tokenizer, vocabulary, error));
     int length = snprintf(
         text, sizeof text,
         "berth %s features %d\ndata %s\nlimit %" PRId64
         "\nvocabulary %s\ntokenizer %d %d %d %d %d %d\n"
         "lengths %" PRId64 " %" PRId64 " %" PRId64 "\nlabels %d\nrules %d %d %d %d\n",
-        BERTH_VERSION, CACHE_VERSION, data, limit, vocabulary, (int)rules->rules, rules->lower_case,
-        rules->max_word_length, rules->split_special, (int)rules->accents, rules->whole_ideographs,
-        options->max_seq_length, options->doc_stride, options->max_query_length,
-        options->training != 0, (int)options->rules, options->filter_by_words != 0,
-        options->all_answers != 0, options->end_exclusive != 0);
+        BERTH_VERSION, CACHE_VERSION, data, inputs->limit, vocabulary, (int)rules->rules,
+        rules->lower_case, rules->max_word_length, rules->split_special, (int)rules->accents,
+        rules->whole_ideographs, options->max_seq_length, options->doc_stride,
+        options->max_query_length, options->training != 0, (int)options->rules,
+        options->filter_by_words != 0, options->all_answers != 0, options->end_exclusive != 0);
     key->options = *options;
-    key->vocabulary = (int64_t)tokenizer_size(tokenizer);
+    key->vocabulary = (int64_t)tokenizer_size(inputs->tokenizer);
     return digest_memory(DIGEST_SHA256, text, (size_t)length, key->hex, error);
 }
 

@@ -22,10 +22,15 @@ struct squad_cache_key {
     int64_t vocabulary; // number of tokens in it
 };
 
-// The key of the features of a file with these bytes and a limit of `limit` questions (0: all).
-enum berth_status squad_cache_key_of(const void *bytes, size_t length, int64_t limit,
-                                     const struct tokenizer *tokenizer,
-                                     const struct squad_feature_options *options,
+// What features depend on.
+struct squad_cache_inputs {
+    const void *bytes; // the data set
+    size_t length;
+    int64_t limit; // of questions; 0: all
+    const struct tokenizer *tokenizer;
+    const struct squad_feature_options *options;
+};
+enum berth_status squad_cache_key_of(const struct squad_cache_inputs *inputs,
                                      struct squad_cache_key *key, struct berth_error *error);
 
 // The path of a key's file in `folder`, newly allocated; NULL when out of memory.
@@ -40,8 +45,13 @@ enum berth_status squad_cache_read(const char *path, const struct squad_cache_ke
                                    const struct squad_dataset *dataset,
                                    struct squad_feature_set *set, int64_t *examples,
                                    struct berth_error *error);
-// The same for bytes in memory; messages call them `name`.
-enum berth_status squad_cache_parse(const char *name, const void *bytes, size_t length,
+// The same for a file in memory; messages call it `name`.
+struct squad_cache_file {
+    const char *name;
+    const void *bytes;
+    size_t length;
+};
+enum berth_status squad_cache_parse(const struct squad_cache_file *file,
                                     const struct squad_cache_key *key,
                                     const struct squad_dataset *dataset,
                                     struct squad_feature_set *set, int64_t *examples,

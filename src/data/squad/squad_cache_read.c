@@ -275,14 +275,14 @@ static enum berth_status parse(struct input *in) {
     return in->key->options.training ? BERTH_OK : read_words(in);
 }
 
-enum berth_status squad_cache_parse(const char *name, const void *bytes, size_t length,
+enum berth_status squad_cache_parse(const struct squad_cache_file *file,
                                     const struct squad_cache_key *key,
                                     const struct squad_dataset *dataset,
                                     struct squad_feature_set *set, int64_t *examples,
                                     struct berth_error *error) {
-    struct input in = {.name = name,
-                       .bytes = bytes,
-                       .length = length,
+    struct input in = {.name = file->name,
+                       .bytes = file->bytes,
+                       .length = file->length,
                        .key = key,
                        .dataset = dataset,
                        .set = set,
@@ -300,12 +300,12 @@ enum berth_status squad_cache_read(const char *path, const struct squad_cache_ke
                                    const struct squad_dataset *dataset,
                                    struct squad_feature_set *set, int64_t *examples,
                                    struct berth_error *error) {
+    struct squad_cache_file file = {.name = path};
     char *bytes;
-    size_t length;
     *set = (struct squad_feature_set){0};
-    TRY(file_read(path, FILE_LIMIT, &bytes, &length, error));
-    enum berth_status status =
-        squad_cache_parse(path, bytes, length, key, dataset, set, examples, error);
+    TRY(file_read(path, FILE_LIMIT, &bytes, &file.length, error));
+    file.bytes = bytes;
+    enum berth_status status = squad_cache_parse(&file, key, dataset, set, examples, error);
     memory_free(bytes);
     return status;
 }

@@ -195,13 +195,13 @@ static int64_t token_of_word(const struct squad_document *document, int64_t word
 
 // Google's test: whether the words, joined by single blanks, contain the answer with its white
 // space squeezed.
-static enum berth_status words_contain(const struct builder *builder,
-                                       const struct squad_document *document, int64_t first,
-                                       int64_t last, const char *answer, int *contains,
+static enum berth_status words_contain(const struct builder *builder, const struct squad_plan *plan,
+                                       const char *answer, int *contains,
                                        struct berth_error *error) {
+    const struct squad_document *document = plan->document;
     const uint32_t *begin = builder->args->set->word_begin + document->first_word;
     const uint32_t *end = builder->args->set->word_end + document->first_word;
-    const size_t bytes = end[last] - begin[first];
+    const size_t first_byte = begin[plan->first_word], bytes = end[plan->last_word] - first_byte;
     size_t length = strlen(answer);
     char *clean = memory_string(answer);
     char *joined = memory_new(bytes + 1);
@@ -211,7 +211,7 @@ static enum berth_status words_contain(const struct builder *builder,
         return error_no_memory(error, length + bytes, "an answer");
     }
     length = white_space_squeeze(clean, length);
-    const size_t joined_length = white_space_join(document->context + begin[first], bytes, joined);
+    const size_t joined_length = white_space_join(document->context + first_byte, bytes, joined);
     *contains = memmem(joined, joined_length, clean, length) != NULL;
     memory_free(clean);
     memory_free(joined);
@@ -274,24 +274,23 @@ static enum berth_status locate_answer(const struct builder *builder,
     size_t first_byte =
         answer->start < 0 ? SIZE_MAX : utf8_skip(document->context, length, answer->start);
     int contains = 0;
-    int64_t first = -1, last = -1;
+    plan->first_word = plan->last_word = -1;
     if (first_byte < length) {
         size_t rest = utf8_skip(document->context + first_byte, length - first_byte,
                                 utf8_count(answer->text, text_length) - 1);
-        first = word_at(builder, document, first_byte);
-        last = word_at(builder, document, rest < length - first_byte ? first_byte + rest : length);
+        plan->first_word = word_at(builder, document, first_byte);
+        plan->last_word =
+            word_at(builder, document, rest < length - first_byte ? first_byte + rest : length);
     }
-    if (first >= 0) {
-        TRY(words_contain(builder, document, first, last, answer->text, &contains, error));
+    if (plan->first_word >= 0) {
+        TRY(words_contain(builder, plan, answer->text, &contains, error));
     }
     if (!contains) {
         plan->skipped = 1;
         return BERTH_OK;
     }
-    plan->first_word = first;
-    plan->last_word = last;
-    plan->start = token_of_word(document, first);
-    plan->end = token_of_word(document, last + 1) - 1;
+    plan->start = token_of_word(document, plan->first_word);
+    plan->end = token_of_word(document, plan->last_word + 1) - 1;
     list->count = 0;
     TRY(tokenizer_encode(builder->args->tokenizer, answer->text, text_length, list, error));
     const int google = tokenizer_rules_of(builder->args->tokenizer)->rules == TOKENIZER_GOOGLE;
@@ -471,7 +470,7 @@ static enum berth_status google_build(const struct squad_build *args, struct ber
 
 enum berth_status squad_features_build(const struct squad_dataset *dataset,
                                        const struct tokenizer *tokenizer,
-                                       const struct squad_feature_options *options, int threads,
+                                       const struct squad_feature_options *options,
                                        const struct berth_log *log, struct squad_feature_set *set,
                                        struct berth_error *error) {
     *set = (struct squad_feature_set){0};
@@ -484,7 +483,7 @@ enum berth_status squad_features_build(const struct squad_dataset *dataset,
                                      .tokenizer = tokenizer,
                                      .options = options,
                                      .name = dataset->name != NULL ? dataset->name : "the data set",
-                                     .threads = threads < 1 ? 1 : threads,
+                                     .threads = options->threads < 1 ? 1 : options->threads,
                                      .log = log,
                                      .set = set};
     enum berth_status status = options->rules == SQUAD_RULES_KERAS ? squad_keras_build(&args, error)

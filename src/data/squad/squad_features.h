@@ -29,6 +29,7 @@ struct squad_feature_options {
     int filter_by_words; // Google's rules, training: drop windows as BingBertSquad does
     int all_answers;     // Keras's rules, training: every answer is an entry, not only the first
     int end_exclusive;   // Keras's rules: the end is the row after the answer's last token
+    int threads;         // that build the features, at least 1; does not change them
 };
 
 // One window. Its tokens are ids[first .. first + length) in the pools of the set. The question has
@@ -67,13 +68,13 @@ struct squad_feature_set {
 };
 
 // Builds the features of a data set, which the caller may have built itself (storage NULL). The
-// result does not depend on `threads`. An example whose document has no token has no features. Free
-// with squad_feature_set_done. Errors: by Google's rules a training question without exactly one
-// answer, and a question that leaves no room for the document within max_seq_length; by Keras's
-// rules a training question without an answer.
+// result does not depend on options->threads. An example whose document has no token has no
+// features. Free with squad_feature_set_done. Errors: by Google's rules a training question without
+// exactly one answer, and a question that leaves no room for the document within max_seq_length; by
+// Keras's rules a training question without an answer.
 enum berth_status squad_features_build(const struct squad_dataset *dataset,
                                        const struct tokenizer *tokenizer,
-                                       const struct squad_feature_options *options, int threads,
+                                       const struct squad_feature_options *options,
                                        const struct berth_log *log, struct squad_feature_set *set,
                                        struct berth_error *error);
 void squad_feature_set_done(struct squad_feature_set *set);

@@ -241,14 +241,15 @@ static enum berth_status write_part(struct job *job, const struct window *window
     char name[64];
     struct file_reader file;
     size_t first = (size_t)part * PACK_ROWS, left = packing->count - first;
+    const struct pretraining_packs packs = {packing->packs + first,
+                                            left < PACK_ROWS ? left : PACK_ROWS};
     part_name(name, sizeof name, window->first_part + part);
     char *path = path_join(job->request->folder, name);
     if (path == NULL) {
         return file_no_path(error);
     }
     enum berth_status status = pretraining_write_packed(
-        path, &job->instances, packing->packs + first, left < PACK_ROWS ? left : PACK_ROWS,
-        job->max_seq_length, job->max_predictions, error);
+        path, &job->instances, packs, job->max_seq_length, job->max_predictions, error);
     if (status == BERTH_OK) {
         status = file_reader_open(&file, path, error);
     }
