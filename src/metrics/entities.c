@@ -185,10 +185,11 @@ static enum berth_status check_letters(const struct scheme *scheme, const char *
                                        size_t count, struct berth_error *error) {
     for (size_t i = 0; i < count; i++) {
         if (!is_one_of(tags[i][0], scheme->letters)) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "\"%s\" is no tag of %s, whose letters are %s; choose another scheme, "
-                             "or none",
-                             tags[i], scheme->name, scheme->letters);
+            return error_set(
+                error, BERTH_BAD_DATA,
+                "\"%s\" is not a tag of %s, which has the letters %s; choose another scheme, "
+                "or none",
+                tags[i], scheme->name, scheme->letters);
         }
     }
     return BERTH_OK;

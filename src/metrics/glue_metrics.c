@@ -219,7 +219,7 @@ static enum berth_status check_classes(const struct glue_outcome *outcome,
             (size_t)label >= outcome->class_count) {
             return error_set(error, BERTH_USAGE,
                              "example %zu: the prediction is class %d and the label class %d; "
-                             "expected 0 to %zu (has the data no labels?)",
+                             "expected 0 to %zu (is the data unlabelled?)",
                              i, prediction, label, outcome->class_count - 1);
         }
     }

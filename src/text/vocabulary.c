@@ -101,9 +101,9 @@ static enum berth_status check_duplicates(const char *name, const struct trie_st
             memcmp(strings[i].bytes, strings[i - 1].bytes, strings[i].length) == 0) {
             return error_set(
                 error, BERTH_BAD_DATA,
-                "%s: line %d: duplicate of the token in line %d, so its id is "
-                "ambiguous; put a placeholder that is not there yet, such as [unused9999], in "
-                "the place of one of them, so that the others keep their ids",
+                "%s: line %d: duplicate of the token in line %d, so its id is ambiguous; "
+                "replace one of them with a new placeholder, such as [unused9999], so that the "
+                "other tokens keep their ids",
                 name, strings[i].id + 1, strings[i - 1].id + 1);
         }
     }
@@ -137,7 +137,8 @@ enum berth_status vocabulary_read(struct vocabulary *vocabulary, const char *nam
     TRY(check_bytes(name, bytes, length, error));
     size_t lines = count_byte(bytes, length, '\n') + 1;
     if (lines > INT32_MAX) {
-        return error_set(error, BERTH_BAD_DATA, "%s: %zu lines; ids have 31 bits", name, lines);
+        return error_set(error, BERTH_BAD_DATA, "%s: %zu lines are too many: ids have 31 bits",
+                         name, lines);
     }
     vocabulary->text = memory_new(length + 1);
     vocabulary->starts = memory_array(lines + 1, sizeof *vocabulary->starts);

@@ -656,7 +656,7 @@ static void test_empty_files(void **state) {
         assert_int_equal(file_remove(scratch(name), NULL), BERTH_OK);
     }
     assert_int_equal(pack_stage_run(&stage, &silent, NULL, &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "its 2 files have no sequence");
+    assert_message_has(&error, "its 2 files contain no sequences");
     packing_done(&stage.packing);
     buffer_done(&whole);
 }

@@ -228,7 +228,7 @@ enum berth_status glue_task_path(const struct glue_task *task, const char *folde
         }
     }
     return error_set(error, BERTH_NO_INPUT,
-                     "%s: missing %s%s%s, here and in the folder %s; expected the files of %s",
-                     folder, names[0], names[1][0] != '\0' ? " or " : "", names[1], task->title,
+                     "%s: no %s%s%s here or in the subfolder %s; expected the files of %s", folder,
+                     names[0], names[1][0] != '\0' ? " or " : "", names[1], task->title,
                      task->title);
 }

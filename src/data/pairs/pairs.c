@@ -67,7 +67,7 @@ static enum berth_status guess_columns(struct reader *reader) {
     return reader->text != NO_COLUMN
                ? BERTH_OK
                : error_set(reader->error, BERTH_BAD_DATA,
-                           "%s: no column of texts beside the label; name one with --text_column",
+                           "%s: no text column besides the label; name one with --text_column",
                            reader->table->name);
 }
 

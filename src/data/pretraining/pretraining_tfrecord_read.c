@@ -220,8 +220,8 @@ static enum berth_status check_weights(const struct reading *reading, struct ber
         fits &= (reading->weights[i] != 0) == (i < count);
     }
     return fits ? BERTH_OK
-                : column_error(reading, ROW_PLAIN_COLUMNS, "they contradict masked_lm_positions",
-                               error);
+                : column_error(reading, ROW_PLAIN_COLUMNS,
+                               "the weights contradict masked_lm_positions", error);
 }
 
 // Reads the columns of the current row and checks their widths.

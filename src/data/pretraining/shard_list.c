@@ -127,7 +127,7 @@ enum berth_status shard_list_open(struct shard_list *list, const char *path, enu
     }
     return use == SHARD_TEST || list->sequences > 0
                ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA, "%s: its %zu shards have no sequence", path,
+               : error_set(error, BERTH_BAD_DATA, "%s: its %zu shards contain no sequences", path,
                            list->count);
 }
 

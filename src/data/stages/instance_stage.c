@@ -531,8 +531,8 @@ enum berth_status instance_stage_make_files(struct instance_stage *stage, const 
     TRY_DONE(instances_make(&documents, &stage->options, &instances, error));
     if (instances.count == 0) {
         status = error_set(error, BERTH_BAD_DATA,
-                           "%s: no instance; expected text with one sentence a line and an empty "
-                           "line after each document",
+                           "%s: no instances can be made; expected text with one sentence per line "
+                           "and an empty line after each document",
                            texts);
         goto done;
     }

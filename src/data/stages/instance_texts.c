@@ -91,8 +91,7 @@ void instance_texts_warn(const struct instance_texts *texts,
     }
     if (texts->ill_formed > 0) {
         log_note(log,
-                 "sequences of bytes that are not UTF-8 and were dropped, as Google's tokenizer "
-                 "does: %" PRId64,
+                 "dropped byte sequences that are not UTF-8, as Google's tokenizer does: %" PRId64,
                  texts->ill_formed);
     }
 }

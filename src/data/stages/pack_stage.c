@@ -91,7 +91,7 @@ static enum berth_status check_inputs(const struct job *job, struct berth_error 
     }
     return sequences > 0 ? BERTH_OK
                          : error_set(error, BERTH_BAD_DATA,
-                                     "%s: nothing to pack: its %zu files have no sequence",
+                                     "%s: nothing to pack: its %zu files contain no sequences",
                                      job->request->input, job->input_count);
 }
 

@@ -301,11 +301,11 @@ static void warn_about_long_lines(const struct job *job) {
     }
     if (lines > 0) {
         log_warning(job->work.log,
-                    "lines of more than %d words: %" PRIu64 ", one in %s of %" PRIu64
-                    "; each counts as part of one article, and of each of its sentences an "
-                    "instance keeps at most max_seq_length tokens: the rest is lost; expected one "
+                    "lines of more than %d words: %" PRIu64 ", such as one of %" PRIu64
+                    " in %s; each is part of a single article, and an instance keeps at most "
+                    "max_seq_length tokens of a sentence, so the rest is lost; expected one "
                     "sentence or paragraph per line, and an empty line after each article",
-                    LONG_LINE_WORDS, lines, worst->found.path, worst->found.most_words);
+                    LONG_LINE_WORDS, lines, worst->found.most_words, worst->found.path);
     }
 }
 

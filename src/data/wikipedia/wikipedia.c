@@ -276,7 +276,7 @@ static enum berth_status take_cleaned(struct job *job, int owner, size_t first, 
     }
     return same ? BERTH_OK
                 : error_set(error, BERTH_BAD_DATA,
-                            "rank %d has read other pages than rank 0: %s is not the same on all "
+                            "rank %d read different pages than rank 0: %s is not the same on all "
                             "hosts",
                             owner, job->settings->dump);
 }
