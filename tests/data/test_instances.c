@@ -310,7 +310,7 @@ static struct instances make_good(const struct documents *documents,
     return made;
 }
 
-static int masks_same_places(const struct instances *a, const struct instances *b, size_t i) {
+static int masks_same_positions(const struct instances *a, const struct instances *b, size_t i) {
     const struct instance *x = &a->items[i], *y = &b->items[i];
     return x->prediction_count == y->prediction_count &&
            memcmp(a->positions + x->predictions, b->positions + y->predictions,
@@ -334,7 +334,7 @@ static size_t mark_replaced(const struct instances *made, unsigned char *seen) {
     return count;
 }
 
-// Many shards together draw as many different ids, and mask as different places, as one text of
+// Many shards together draw as many different ids, and mask as different positions, as one text of
 // their size.
 static void test_shards_differ(void **state) {
     (void)state;
@@ -354,7 +354,7 @@ static void test_shards_differ(void **state) {
         struct instances made = make_good(&documents, &options);
         replaced += mark_replaced(&made, seen);
         for (size_t i = 0; i < made.count && i < before.count; i++, compared++) {
-            same += (size_t)masks_same_places(&before, &made, i);
+            same += (size_t)masks_same_positions(&before, &made, i);
         }
         instances_done(&before);
         before = made;
@@ -391,7 +391,7 @@ static void test_shard_stream(void **state) {
         struct instances made = make_good(&documents, &options);
         size_t same = 0;
         for (size_t i = 0; i < made.count && i < wanted.count; i++) {
-            same += (size_t)masks_same_places(&wanted, &made, i);
+            same += (size_t)masks_same_positions(&wanted, &made, i);
         }
         assert_int_equal(same == wanted.count, kind == 0);
         assert_true(kind == 0 || same * 10 < wanted.count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked words: reading lines, sequences by line and in blocks as run_mlm makes them, and the draws
-// of masks: their shares, what they depend on and what they do not, whole words.
+// of masks: their fractions, what they depend on and what they do not, whole words.
 #include "core/scratch.h"
 #include "data/masked/text_lines.h"
 #include "data/masked/word_masks.h"

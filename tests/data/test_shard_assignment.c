@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The assignment of articles: every article with sentences goes to one shard, shards of a kind are
-// equally long, the test share is met, every shard has two articles if there are enough.
+// The assignment of articles: every article with sentences goes to one shard, training shards
+// are equally long and so are test shards, the test fraction is met, and every shard has two
+// articles if there are enough.
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/scratch.h"

@@ -210,7 +210,7 @@ static void check_order(size_t which, int batch) {
     for (int visit = 0; visit < ORDER_EPOCHS * files; visit++) {
         const int file = shard_orders[which].visits[visit], size = size_of(file);
         const int count = batch > 0 ? size - size % batch : size;
-        if (count > 0) { // else it has no place
+        if (count > 0) { // otherwise it has no position
             const struct shard_position position = shard_stream_locate(stream, at);
             assert_int_equal(position.file, file);
             assert_int_equal(position.epoch, visit / files);

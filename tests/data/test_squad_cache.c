@@ -295,19 +295,19 @@ static void put_u32(char *at, uint32_t number) {
 }
 
 // Changes one number, makes the checksum right, and expects the file to be refused.
-static void refuses_number(const struct kept *kept, const char *good, size_t length, size_t place,
+static void refuses_number(const struct kept *kept, const char *good, size_t length, size_t offset,
                            uint32_t number) {
     char *bytes = memory_new(length);
     memcpy(bytes, good, length);
-    put_u32(bytes + place, number);
+    put_u32(bytes + offset, number);
     if (memcmp(bytes, good, length) == 0) {
-        fail_msg("%u is already at byte %zu", number, place);
+        fail_msg("%u is already at byte %zu", number, offset);
     }
     put_u32(bytes + length - 4, crc32c(0, bytes, length - 4));
     struct squad_feature_set set;
     struct berth_error error = {0};
     if (parse(kept, bytes, length, &set, &error) != BERTH_BAD_DATA) {
-        fail_msg("%u at byte %zu was not refused", number, place);
+        fail_msg("%u at byte %zu was not refused", number, offset);
     }
     memory_free(bytes);
 }

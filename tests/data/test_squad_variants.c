@@ -79,7 +79,7 @@ static void equals_the_python_rules(void **state) {
 }
 
 // Words are the tokens' bytes in the unchanged context; labels have the original's shift.
-static void tokens_know_their_place_in_the_context(void **state) {
+static void tokens_know_their_offsets_in_the_context(void **state) {
     struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
     struct squad_dataset dataset = fixture_dataset(fixture_source("tests/data/squad/several.json"));
     struct squad_feature_options options = variant_of("keras several 1 128 1 1 1 0").options;
@@ -202,7 +202,7 @@ static void survives_missing_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_the_python_rules),
-        cmocka_unit_test(tokens_know_their_place_in_the_context),
+        cmocka_unit_test(tokens_know_their_offsets_in_the_context),
         cmocka_unit_test(labels_before_the_window_become_0),
         cmocka_unit_test(equals_the_python_rules_on_real_data),
         cmocka_unit_test(keras_needs_answers_that_exist),

@@ -42,7 +42,7 @@ static void expect_ids(struct tokenizer *tokenizer, const char *text, const int3
     expect_ids(tokenizer, text, (const int32_t[]){__VA_ARGS__},                                    \
                sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
 
-static void test_pieces_and_places(void **state) {
+static void test_pieces_and_offsets(void **state) {
     (void)state;
     struct tokenizer *tokenizer = open_uncased();
     struct token_list list = {0};
@@ -355,7 +355,7 @@ static void test_text_beyond_32_bits(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces_and_places),
+        cmocka_unit_test(test_pieces_and_offsets),
         cmocka_unit_test(test_encode_appends),
         cmocka_unit_test(test_ill_formed_text),
         cmocka_unit_test(test_dropped_bytes_do_not_cut_a_word),
