@@ -129,14 +129,14 @@ static enum berth_status build(struct job *job, struct cli_call *call, struct be
     struct squad_feature_options rules;
     TRY(squad_input_feature_options(config, &rules, error));
     rules.training = job->training;
+    rules.threads = machine_threads(config);
     struct berth_log log = cli_log(call);
     TRY(inputs_find_tokenizer(config, &job->tokenizer, error));
     TRY(squad_read(config->predict_file, 0, &job->dataset, error));
     if (config->strict_answers) {
-        TRY(squad_check_placed(&job->dataset, error));
+        TRY(squad_refuse_misplaced(&job->dataset, error));
     }
-    return squad_features_build(&job->dataset, job->tokenizer, &rules, machine_threads(config),
-                                &log, &job->set, error);
+    return squad_features_build(&job->dataset, job->tokenizer, &rules, &log, &job->set, error);
 }
 
 static enum berth_status print(const struct job *job, const struct cli_call *call,

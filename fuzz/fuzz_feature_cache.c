@@ -88,10 +88,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if ((input.settings & 16) == 0) {
         make_right(file, input.size, input.settings & 1);
     }
+    const struct squad_cache_file cache = {"fuzz", file, input.size};
     fuzz_failing_begin(input.fail_at);
-    enum berth_status status =
-        squad_cache_parse("fuzz", file, input.size, &key, key.options.training ? NULL : &dataset,
-                          &set, &examples, &error);
+    enum berth_status status = squad_cache_parse(
+        &cache, &key, key.options.training ? NULL : &dataset, &set, &examples, &error);
     fuzz_failing_end(input.fail_at, status, &error);
     if (status == BERTH_OK) {
         check(&set, &key);

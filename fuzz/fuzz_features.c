@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     unsigned fail_at = bytes[3] >> 1;
     fuzz_failing_begin(fail_at);
     enum berth_status status =
-        squad_features_build(&dataset, tokenizer, &options, 1, &log, &set, &error);
+        squad_features_build(&dataset, tokenizer, &options, &log, &set, &error);
     // Among several failures that of the first example is reported.
     int failed = memory_fail_at(0, 0) >= fail_at && fail_at > 0;
     require(status == BERTH_OK ? !failed : error.message[0] != '\0');

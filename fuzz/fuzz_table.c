@@ -92,8 +92,8 @@ static void check_examples(const struct pair_dataset *set) {
         const struct pair_example *example = &set->examples[i];
         require(example->text != NULL &&
                 (example->pair != NULL) == (set->text_pair_column != NULL));
-        require(set->target == PAIR_LABELS || example->label_count <= 0);
-        if (set->target == PAIR_LABELS) {
+        require(set->target == PAIR_MULTI_LABEL || example->label_count <= 0);
+        if (set->target == PAIR_MULTI_LABEL) {
             check_labels(set, example);
         } else if (!set->has_labels) {
             require(isnan(example->value) && example->label == -1);
@@ -106,7 +106,7 @@ static void check_examples(const struct pair_dataset *set) {
 }
 
 static void read_pairs(const struct fuzz_input *input) {
-    static const enum pair_target targets[] = {PAIR_AUTO, PAIR_REAL, PAIR_AUTO, PAIR_LABELS};
+    static const enum pair_target targets[] = {PAIR_AUTO, PAIR_REAL, PAIR_AUTO, PAIR_MULTI_LABEL};
     const int through_file = (input->settings & THROUGH_FILE) != 0;
     const int guesses = (input->settings & (NAMED | ONLY)) == (NAMED | ONLY);
     const enum pair_target target = targets[(input->settings & (REAL | KNOWN)) / REAL];
@@ -116,10 +116,10 @@ static void read_pairs(const struct fuzz_input *input) {
         .text_pair_column = "b",
         .label_column = "c",
         .label_optional = (input->settings & RAGGED) != 0,
-        .only_column = (input->settings & ONLY) != 0 ? "a" : NULL,
-        .only_value = "x",
+        .filter_column = (input->settings & ONLY) != 0 ? "a" : NULL,
+        .filter_value = "x",
         .target = target,
-        .labels = target != PAIR_LABELS && (input->settings & KNOWN) != 0 ? labels : NULL,
+        .labels = target != PAIR_MULTI_LABEL && (input->settings & KNOWN) != 0 ? labels : NULL,
         .label_count = 2,
         .most = 5,
     };

@@ -103,9 +103,9 @@ enum berth_status berth_evaluate_squad(const char *dataset_path, const char *pre
     char *unwanted = NULL;
     REQUIRE(dataset_path, error);
     REQUIRE(predictions_path, error);
+    const struct squad_evaluation_files files = {dataset_path, predictions_path, null_odds_path};
     enum berth_status status =
-        squad_evaluate_files(dataset_path, predictions_path, null_odds_path, null_threshold, &log,
-                             text != NULL ? text : &unwanted, error);
+        squad_evaluate_files(&files, null_threshold, &log, text != NULL ? text : &unwanted, error);
     memory_free(unwanted);
     return status;
 }

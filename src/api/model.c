@@ -123,7 +123,7 @@ static enum berth_status make_features(const struct berth_model *model,
                                             .context_length = strlen(question->context)};
     asked->dataset = (struct squad_dataset){.examples = &asked->example, .count = 1};
     TRY(squad_features_build(&asked->dataset, model->inference.predictor.files.tokenizer,
-                             &model->features, 1, NULL, &asked->features, error));
+                             &model->features, NULL, &asked->features, error));
     TRY(check_features(model, &asked->features, error));
     return squad_logits_init(&asked->logits, &asked->features, error);
 }
@@ -164,7 +164,7 @@ static struct squad_answer_options options_of(const struct berth_model *model,
                                               const struct berth_question *question) {
     struct squad_answer_options options = model->answers;
     const size_t most =
-        question->capacity < SQUAD_N_BEST_MOST ? question->capacity : SQUAD_N_BEST_MOST;
+        question->capacity < SQUAD_N_BEST_MAX ? question->capacity : SQUAD_N_BEST_MAX;
     if ((size_t)options.n_best_size < most) {
         options.n_best_size = (int64_t)most;
     }

@@ -130,7 +130,7 @@ static enum berth_status add_windows(struct pass *pass, size_t index, struct ber
     struct tagged *text = &pass->texts[index];
     const struct word_pieces pieces = {
         .ids = text->ids, .starts = text->starts, .count = text->tags->word_count};
-    const size_t first = pass->windows.count, cut = pass->windows.cut;
+    const size_t first = pass->windows.count, cut = pass->windows.truncated;
     TRY(word_windows_add(&pass->windows, &pass->tagger->rule, &pieces, error));
     size_t *owners =
         memory_grow(pass->owners, &pass->owner_capacity, pass->windows.count + 1, sizeof *owners);
@@ -142,7 +142,7 @@ static enum berth_status add_windows(struct pass *pass, size_t index, struct ber
         pass->owners[i] = index;
         text->status->tokens += pass->windows.windows[i].length;
     }
-    text->status->truncated = pass->windows.cut > cut;
+    text->status->truncated = pass->windows.truncated > cut;
     return BERTH_OK;
 }
 

@@ -62,7 +62,7 @@ static void note_lengths(const struct texts *texts, struct berth_text_status *st
     for (size_t i = 0; i < texts->features.count; i++) {
         const struct pair_feature *feature = &texts->features.features[i];
         statuses[texts->places[i]].tokens = feature->length;
-        statuses[texts->places[i]].truncated = feature->cut;
+        statuses[texts->places[i]].truncated = feature->truncated;
     }
 }
 

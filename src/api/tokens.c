@@ -121,7 +121,7 @@ static enum berth_status encode_parts(const struct tokenizer *rules, const struc
     }
     parts->first = parts->all_first;
     parts->second = parts->list.count - parts->all_first;
-    pair_features_cut(&parts->first, &parts->second, room);
+    pair_features_truncate(&parts->first, &parts->second, room);
     return BERTH_OK;
 }
 

@@ -8,8 +8,8 @@
 
 const size_t embedding_recall_depths[EMBEDDING_RECALLS] = {1, 3, 5, 10};
 
-#define DEEPEST 10 // of the reciprocal rank
-#define LANES 16   // sums that are added side by side
+#define RANK_LIMIT 10 // reciprocal ranks beyond it are 0
+#define LANES 16      // partial sums, so that the compiler can use vectors
 
 double embedding_cosine(const struct embedding_set *set, uint32_t a, uint32_t b) {
     const float *x = set->vectors + a * set->size, *y = set->vectors + b * set->size;
@@ -48,9 +48,9 @@ struct retrieval {
     size_t count;
     uint32_t *texts; // distinct second texts, ascending
     size_t text_count;
-    size_t *starts; // [queries + 1] of each query's pairs
+    size_t *starts; // [queries + 1] first pair of each query
     size_t queries;
-    double (*scores)[EMBEDDING_RECALLS + 1]; // of each query: recalls, reciprocal rank
+    double (*scores)[EMBEDDING_RECALLS + 1]; // [queries] recalls, then the reciprocal rank
 };
 
 static int by_numbers(const void *a, const void *b) {
@@ -86,7 +86,7 @@ static void sort_pairs(struct retrieval *r, const uint32_t *pairs, size_t count)
     }
 }
 
-// The number of texts that are nearer to the query than this one.
+// The rank of a text: how many texts are nearer to the query.
 static size_t rank_of(const struct retrieval *r, const double *cosines, size_t text) {
     size_t nearer = 0;
     for (size_t i = 0; i < r->text_count; i++) {
@@ -112,10 +112,10 @@ static void score_query(const struct retrieval *r, size_t query, double *cosines
             scores[k] += rank < embedding_recall_depths[k] ? 1 / (double)count : 0;
         }
     }
-    scores[EMBEDDING_RECALLS] = best < DEEPEST ? 1 / (double)(best + 1) : 0;
+    scores[EMBEDDING_RECALLS] = best < RANK_LIMIT ? 1 / (double)(best + 1) : 0;
 }
 
-// 0: out of memory.
+// Returns 0 when out of memory.
 static int score_queries(const struct retrieval *r) {
     int failed = 0;
 #pragma omp parallel reduction(| : failed)

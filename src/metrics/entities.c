@@ -10,7 +10,7 @@
 
 // --- tags ---------------------------------------------------------------------------------------
 
-// A tag's letter and type. The type is text[0 .. length); empty stands for "_".
+// The letter and the type of a tag. The type is text[0 .. length); an empty one becomes "_".
 struct tag {
     char letter;
     const char *text;
@@ -31,7 +31,7 @@ static struct tag loose_tag(const char *text) {
     return with_type(text[0], type, strlen(type));
 }
 
-// With a scheme it is all but the first character, without the hyphens around it.
+// With a scheme it is all but the first character, without surrounding hyphens.
 static struct tag strict_tag(const char *text) {
     const char *type = text + 1 + strspn(text + 1, "-");
     size_t length = strlen(type);
@@ -47,7 +47,7 @@ static int same_type(const struct tag *a, const struct tag *b) {
 
 // --- lists of entities --------------------------------------------------------------------------
 
-// Words are counted over all sentences, each with the O after it.
+// An entity. Words are counted over all sentences, with one O after each sentence.
 struct found {
     struct tag type;
     size_t first, last;
@@ -87,10 +87,10 @@ static int begins(const struct tag *before, const struct tag *now) {
            (!is_one_of(now->letter, "O.") && !same_type(before, now));
 }
 
-// The state at the end of the words so far. Before the first word of all the type is empty.
+// The state after the words so far. Before the very first word the type is empty.
 struct loose {
     struct tag before;
-    size_t first; // where the last entity began
+    size_t first; // first word of the last entity
 };
 
 static enum berth_status take_loose(struct loose *state, struct tag now, size_t word,
@@ -105,7 +105,7 @@ static enum berth_status take_loose(struct loose *state, struct tag now, size_t 
     return BERTH_OK;
 }
 
-// A sentence whose first word is number `first`, and the O after it.
+// Processes a sentence whose first word has the index `first`, and the O after it.
 static enum berth_status loose_sentence(struct loose *state, const char *const *tags, size_t count,
                                         size_t first, struct found_list *list) {
     for (size_t i = 0; i < count; i++) {
@@ -118,7 +118,7 @@ static enum berth_status loose_sentence(struct loose *state, const char *const *
 
 enum type_rule { ANY, SAME, DIFFERENT };
 
-// Letters before and now, and how their types must compare.
+// The letters of two neighbouring tags, and how their types must compare.
 struct pattern {
     const char *before, *now;
     enum type_rule types;
@@ -176,7 +176,7 @@ static enum berth_status find_scheme(const char *name, const struct scheme **sch
                      entity_schemes);
 }
 
-// Tag i of a sentence, which an O follows.
+// Tag i of a sentence; O after its end.
 static struct tag tag_at(const char *const *tags, size_t count, size_t i) {
     return i < count ? strict_tag(tags[i]) : outside;
 }
@@ -185,10 +185,11 @@ static enum berth_status check_letters(const struct scheme *scheme, const char *
                                        size_t count, struct berth_error *error) {
     for (size_t i = 0; i < count; i++) {
         if (!is_one_of(tags[i][0], scheme->letters)) {
-            return error_set(error, BERTH_BAD_DATA,
-                             "\"%s\" is no tag of %s, whose letters are %s; choose another scheme, "
-                             "or none",
-                             tags[i], scheme->name, scheme->letters);
+            return error_set(
+                error, BERTH_BAD_DATA,
+                "\"%s\" is not a tag of %s, which has the letters %s; choose another scheme, "
+                "or none",
+                tags[i], scheme->name, scheme->letters);
         }
     }
     return BERTH_OK;
@@ -238,7 +239,7 @@ static int by_type(const void *a, const void *b) {
                       : (x->type.length > y->type.length) - (x->type.length < y->type.length);
 }
 
-// By type, then by place. A place ends at most one entity of a list.
+// By type, then by position. A word ends at most one entity of a list.
 static int compare(const void *a, const void *b) {
     const struct found *x = a, *y = b;
     const int order = by_type(a, b);
@@ -262,7 +263,7 @@ static void finish(struct entity_score *score) {
     score->f1 = ratio(2.0 * score->precision * score->recall, score->precision + score->recall);
 }
 
-// The score of a type, which is the last one or new. NULL: out of memory.
+// The score of a type, which is the last one so far or a new one. NULL: out of memory.
 static struct entity_score *score_of(struct entity_scores *scores, size_t *capacity,
                                      const struct tag *type) {
     const size_t count = scores->type_count;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scores tags word by word and entity by entity, with the numbers of seqeval: an entity counts when
-// its type, first and last word are all as in the reference.
+// Scores tags word by word and entity by entity, with the same numbers as seqeval: an entity is
+// correct if its type, first word and last word are those of the reference.
 //
-// Without a scheme tags are read as the conlleval script does: any sequence of tags has entities
-// (an I-LOC after O begins one). With a scheme only what the scheme allows is an entity, as in
-// seqeval's mode "strict". A tag is a letter (B, I, O, E, S, U, L) and a type: "B-LOC".
+// Without a scheme tags are interpreted as in the conlleval script: any sequence of tags has
+// entities (an I-LOC after O begins one). With a scheme, only what the scheme allows is an entity,
+// as in seqeval's mode "strict". A tag is a letter (B, I, O, E, S, U, L) and a type: "B-LOC".
 #ifndef BERTH_METRICS_ENTITIES_H
 #define BERTH_METRICS_ENTITIES_H
 
@@ -31,14 +31,15 @@ struct entity_scores {
     struct entity_score all;    // over all types; its type is NULL
     struct entity_score *types; // [type_count] ascending by name
     size_t type_count;
-    double accuracy; // share of the words whose tags are equal
+    double accuracy; // fraction of the words whose tags are equal
 };
 
 // The names of the schemes: "IOB1|IOB2|IOE1|IOE2|IOBES|BILOU".
 extern const char entity_schemes[];
 
-// Scores; `scheme` NULL: none. There is at least one word. With a scheme, a tag with a letter that
-// it does not have is BERTH_BAD_DATA. Free with entity_scores_done, also after a failure.
+// Scores at least one word; `scheme` may be NULL. BERTH_USAGE: the scheme is unknown.
+// BERTH_BAD_DATA: a tag has a letter that the scheme does not have. Free with entity_scores_done,
+// also after a failure.
 enum berth_status entity_scores(const struct entity_tags *tags, const char *scheme,
                                 struct entity_scores *scores, struct berth_error *error);
 void entity_scores_done(struct entity_scores *scores);
@@ -48,7 +49,7 @@ struct entity {
     const char *type;   // borrowed from a tag, or "_"
     size_t first, last; // words
 };
-// The entities of a sentence without a scheme, newly allocated (memory_free).
+// The entities of a sentence, without a scheme; newly allocated (memory_free).
 enum berth_status entities_of(const char *const *tags, size_t count, struct entity **entities,
                               size_t *entity_count, struct berth_error *error);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metrics of GLUE. Counts are integers below 2^53, so accuracy, F1 and Matthews' correlation
-// are the same doubles as scikit-learn's. Correlations are summed in long double; SciPy sums in
-// double and differs in the last bits.
+// Counts are integers below 2^53, so accuracy, F1 and Matthews' correlation are the same doubles as
+// scikit-learn's. Correlations are summed in long double; SciPy sums in double and differs in the
+// last bits.
 #include "metrics/glue_metrics.h"
 
 #include "core/memory.h"
@@ -219,7 +219,7 @@ static enum berth_status check_classes(const struct glue_outcome *outcome,
             (size_t)label >= outcome->class_count) {
             return error_set(error, BERTH_USAGE,
                              "example %zu: the prediction is class %d and the label class %d; "
-                             "expected 0 to %zu (has the data no labels?)",
+                             "expected 0 to %zu (is the data unlabelled?)",
                              i, prediction, label, outcome->class_count - 1);
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metrics of GLUE under the names of its official script. Formulas, and the values where they
-// are undefined, are those of scikit-learn (accuracy, F1, Matthews) and SciPy (correlations).
+// The metrics of GLUE, named as in its official script. The formulas, and the values where a metric
+// is undefined, are those of scikit-learn (accuracy, F1, Matthews) and SciPy (correlations).
 #ifndef BERTH_METRICS_GLUE_METRICS_H
 #define BERTH_METRICS_GLUE_METRICS_H
 
@@ -54,8 +54,8 @@ struct glue_outcome {
     const double *predicted_values, *values;
 };
 
-// Computes all scores of a metric. BERTH_USAGE without examples, if the metric does not fit the
-// data, or if a class is not below class_count.
+// Computes all scores of a metric. BERTH_USAGE: there are no examples, the metric does not fit the
+// data, or a class is not below class_count.
 enum berth_status glue_score(enum glue_metric metric, const struct glue_outcome *outcome,
                              struct glue_scores *scores, struct berth_error *error);
 

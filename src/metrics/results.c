@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The result files of a run. Real numbers are printed like Python's floats, with the fewest digits
-// that read back the same; probabilities like NumPy's float32, as in Google's files.
+// Real numbers are printed like Python's floats, with the fewest digits that read back the same;
+// probabilities like NumPy's float32, as in Google's files.
 #include "metrics/results.h"
 
 #include "core/file.h"
@@ -112,7 +112,7 @@ static json *sort_object(const json *object) {
     return json_if_whole(sorted, failed);
 }
 
-// `failed`: the object lacks a member, for want of memory.
+// `failed`: the object is incomplete, because memory ran out.
 static enum berth_status write_object(const char *path, const json *object, int failed,
                                       struct berth_error *error) {
     json *sorted = failed ? NULL : sort_object(object);
@@ -154,8 +154,8 @@ static enum berth_status merge(const char *all_path, json *all, const json *obje
     return write_object(all_path, all, failed, error);
 }
 
-// `made`: the contents of the file of the split, to be written; NULL: those that it has.
-static enum berth_status write_split(const char *folder, const char *split, const json *made,
+// `contents`: to be written to the file of the split; NULL: the file stays as it is.
+static enum berth_status write_split(const char *folder, const char *split, const json *contents,
                                      struct berth_error *error) {
     char *path = results_path(folder, split), *all_path = results_path(folder, "all");
     json *all = NULL, *found = NULL;
@@ -164,9 +164,9 @@ static enum berth_status write_split(const char *folder, const char *split, cons
         status = error_no_memory(error, strlen(folder), "results");
     } else {
         TRY_DONE(read_object(all_path, &all, error));
-        TRY_DONE(made != NULL ? write_object(path, made, 0, error)
-                              : read_object(path, &found, error));
-        status = merge(all_path, all, made != NULL ? made : found, error);
+        TRY_DONE(contents != NULL ? write_object(path, contents, 0, error)
+                                  : read_object(path, &found, error));
+        status = merge(all_path, all, contents != NULL ? contents : found, error);
     }
 done:
     json_free(found);
@@ -179,14 +179,14 @@ done:
 enum berth_status results_write_json(const char *folder, const char *split,
                                      const struct berth_field *fields, size_t count,
                                      struct berth_error *error) {
-    json *made = json_new_object();
-    int failed = made == NULL;
+    json *contents = json_new_object();
+    int failed = contents == NULL;
     for (size_t i = 0; i < count && !failed; i++) {
-        failed = json_set(made, fields[i].key, field_value(&fields[i])) != 0;
+        failed = json_set(contents, fields[i].key, field_value(&fields[i])) != 0;
     }
     enum berth_status status = failed ? error_no_memory(error, count * sizeof *fields, "results")
-                                      : write_split(folder, split, made, error);
-    json_free(made);
+                                      : write_split(folder, split, contents, error);
+    json_free(contents);
     return status;
 }
 
@@ -232,7 +232,7 @@ static void print_single(char text[NUMBER_TEXT_SIZE], float value) {
     number_print_python(text, NUMBER_TEXT_SIZE, back);
 }
 
-static void no_function(const float *logits, size_t width, float *scores) {
+static void identity(const float *logits, size_t width, float *scores) {
     memmove(scores, logits, width * sizeof *scores);
 }
 
@@ -259,13 +259,13 @@ static void softmax(const float *logits, size_t width, float *scores) {
 void results_scores(enum results_function function, const float *logits, size_t width,
                     float *scores) {
     static void (*const functions[RESULTS_FUNCTIONS])(const float *, size_t, float *) = {
-        [RESULTS_LOGITS] = no_function, [RESULTS_SIGMOID] = sigmoid, [RESULTS_SOFTMAX] = softmax};
+        [RESULTS_LOGITS] = identity, [RESULTS_SIGMOID] = sigmoid, [RESULTS_SOFTMAX] = softmax};
     functions[function](logits, width, scores);
 }
 
-static enum results_function usual_function(const struct results_predictions *predictions) {
+static enum results_function default_function(const struct results_predictions *predictions) {
     return predictions->labels == NULL ? RESULTS_LOGITS
-           : predictions->several      ? RESULTS_SIGMOID
+           : predictions->multi_label  ? RESULTS_SIGMOID
                                        : RESULTS_SOFTMAX;
 }
 
@@ -290,7 +290,8 @@ enum berth_status results_write_probabilities(const char *folder, const char *na
     enum berth_status status;
     TRY_DONE(open_writer(&writer, folder, name, error));
     for (size_t i = 0; i < predictions->count; i++) {
-        results_scores(usual_function(predictions), predictions->logits + i * width, width, scores);
+        results_scores(default_function(predictions), predictions->logits + i * width, width,
+                       scores);
         write_scores(&writer, scores, width, error);
     }
     status = close_writer(&writer, error);
@@ -320,7 +321,7 @@ enum berth_status results_write_predictions(const char *folder, const char *name
     TRY(open_writer(&writer, folder, name, error));
     (void)file_writer_printf(&writer, error, "index\tprediction\n");
     for (size_t i = 0; i < predictions->count; i++) {
-        if (predictions->several) {
+        if (predictions->multi_label) {
             put_labels(&writer, predictions, i, error);
         } else if (predictions->labels != NULL) {
             (void)file_writer_printf(&writer, error, "%zu\t%s\n", i,

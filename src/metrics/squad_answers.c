@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Google's n-best search and choice of the answer (run_squad.py's write_predictions). Scores are
-// sums and softmaxes in double, as in the original.
+// Google's n-best search and choice of the answer (run_squad.py's write_predictions). Sums
+// and softmaxes are computed in double, as in the original.
 //
-// The original includes the padding of a window in the best starts and ends; here there is no
-// padding. Leaves out cutting the text from the context (squad_text.c) and the files
-// (squad_files.c).
+// In the original the padding of a window takes part in the choice of the best starts and ends;
+// here there is no padding. squad_text.c cuts the text from the context, squad_files.c writes the
+// files.
 #include "metrics/squad_answers.h"
 
 #include "core/finite.h"
@@ -17,9 +17,9 @@
 #include <string.h>
 
 #define EMPTY_NULL_SCORE 1000000.0 // for a question without windows
-// With all_spans, a question keeps SPANS_KEPT spans, and SPANS_FOR_EACH more for each answer.
+// With all_spans, a question keeps SPANS_KEPT spans, and SPANS_PER_ANSWER more for each answer.
 #define SPANS_KEPT ((size_t)1 << 14)
-#define SPANS_FOR_EACH 16
+#define SPANS_PER_ANSWER 16
 
 // A span of one window, before its text is known.
 struct span {
@@ -61,7 +61,7 @@ enum berth_status squad_check_logits(const struct squad_example *example, const 
     return BERTH_OK;
 }
 
-// Rows with the largest values, largest first; of equal ones the lower row first.
+// The rows with the largest values, largest first; of equals, the lower row first.
 struct best_rows {
     struct row {
         double value;
@@ -70,22 +70,22 @@ struct best_rows {
     size_t count, most;
 };
 
-// Inserts into a sorted list, because few rows are kept.
+// Inserts the row into the sorted list, which is short.
 static void put_row(struct best_rows *best, double value, int32_t row) {
     struct row *rows = best->rows;
     if (best->count == best->most && !(value > rows[best->most - 1].value)) {
         return;
     }
-    size_t place = best->count < best->most ? best->count++ : best->most - 1;
-    while (place > 0 && value > rows[place - 1].value) {
-        rows[place] = rows[place - 1];
-        place--;
+    size_t index = best->count < best->most ? best->count++ : best->most - 1;
+    while (index > 0 && value > rows[index - 1].value) {
+        rows[index] = rows[index - 1];
+        index--;
     }
-    rows[place] = (struct row){value, row};
+    rows[index] = (struct row){value, row};
 }
 
-// The row after the last one in which an answer may end that starts in this row of the document;
-// `start` itself: none may.
+// One past the last row in which an answer that starts in row `start` may end; `start` itself: no
+// answer may start there.
 static int32_t end_limit(const struct search *search, const struct squad_feature *feature,
                          int32_t start) {
     const int32_t past = feature->document_begin + feature->document_length;
@@ -142,7 +142,7 @@ static enum berth_status add_pairs(struct search *search, const struct squad_fea
     return BERTH_OK;
 }
 
-// The best score of a span from this row of the document.
+// The best score of a span that starts in row `start`.
 static double best_score(const struct search *search, const struct squad_feature *feature,
                          int32_t start) {
     const float *logits = logits_of(search, feature);
@@ -156,7 +156,7 @@ static double best_score(const struct search *search, const struct squad_feature
     return best;
 }
 
-// The best n of all spans are among those from the n rows whose best spans are best.
+// The n best of all spans start in the n rows whose best spans have the highest scores.
 static enum berth_status add_best(struct search *search, const struct squad_feature *feature,
                                   struct best_rows *starts) {
     for (int32_t i = 0; i < feature->document_length; i++) {
@@ -203,10 +203,10 @@ static void sort_spans(struct search *search) {
     }
 }
 
-// The spans of all windows of a long context would take more memory than the model.
+// Bounds the memory: the spans of all windows of a long context would need more than the model.
 static void drop_worst_spans(struct search *search) {
     const size_t n = (size_t)search->outcome->options->n_best_size;
-    const size_t most = SPANS_KEPT + SPANS_FOR_EACH * n;
+    const size_t most = SPANS_KEPT + SPANS_PER_ANSWER * n;
     if (search->outcome->options->all_spans && search->span_count > 2 * most) {
         sort_spans(search);
         search->span_count = most;
@@ -250,21 +250,21 @@ static int is_seen(const struct squad_result *result, const char *text) {
 
 // Takes ownership of candidate.text, which may be NULL (out of memory). candidates has room for it.
 static enum berth_status add_candidate(const struct search *search, struct squad_result *result,
-                                       size_t place, struct squad_candidate candidate) {
+                                       size_t index, struct squad_candidate candidate) {
     if (candidate.text == NULL) {
         return error_no_memory(search->error, 1, "an answer");
     }
-    memmove(result->candidates + place + 1, result->candidates + place,
-            (result->count - place) * sizeof candidate);
-    result->candidates[place] = candidate;
+    memmove(result->candidates + index + 1, result->candidates + index,
+            (result->count - index) * sizeof candidate);
+    result->candidates[index] = candidate;
     result->count++;
     return BERTH_OK;
 }
 
 static enum berth_status add_plain(const struct search *search, struct squad_result *result,
-                                   size_t place, const char *text, float start_logit,
+                                   size_t index, const char *text, float start_logit,
                                    float end_logit) {
-    return add_candidate(search, result, place,
+    return add_candidate(search, result, index,
                          (struct squad_candidate){.text = memory_string(text),
                                                   .start_logit = start_logit,
                                                   .end_logit = end_logit,
@@ -369,9 +369,9 @@ size_t squad_result_chosen(const struct squad_result *result) {
 
 static enum berth_status check_options(const struct squad_answer_options *options,
                                        struct berth_error *error) {
-    if (options->n_best_size < 1 || options->n_best_size > SQUAD_N_BEST_MOST) {
+    if (options->n_best_size < 1 || options->n_best_size > SQUAD_N_BEST_MAX) {
         return error_set(error, BERTH_USAGE, "n_best_size is %lld; expected 1 to %d",
-                         (long long)options->n_best_size, SQUAD_N_BEST_MOST);
+                         (long long)options->n_best_size, SQUAD_N_BEST_MAX);
     }
     if (options->max_answer_length < 1) {
         return error_set(error, BERTH_USAGE, "max_answer_length is %lld; expected 1 or more",
@@ -444,16 +444,16 @@ enum berth_status squad_answer_all(const struct squad_outcome *outcome, int thre
     find_features(dataset, outcome->set, first);
 #pragma omp parallel for schedule(dynamic, 8) num_threads(threads < 1 ? 1 : threads)
     for (size_t i = 0; i < dataset->count; i++) {
-        struct berth_error here = {0};
-        enum berth_status one = squad_answer_question(outcome, first[i], first[i + 1] - first[i],
-                                                      &(*results)[i], &here);
-        if (one != BERTH_OK) {
+        struct berth_error own_error = {0};
+        enum berth_status own_status = squad_answer_question(
+            outcome, first[i], first[i + 1] - first[i], &(*results)[i], &own_error);
+        if (own_status != BERTH_OK) {
 #pragma omp critical(squad_answers_failure)
-            if (i < failed) { // report the lowest question's error, whatever the number of threads
+            if (i < failed) { // the first question's error, whatever the number of threads
                 failed = i;
-                status = one;
+                status = own_status;
                 if (error != NULL) {
-                    *error = here;
+                    *error = own_error;
                 }
             }
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns span logits into answers: n-best spans over all windows of a question, the answer's text
-// cut from the context, and the files predictions.json, nbest_predictions.json and null_odds.json.
+// Turns span logits into answers: the n best spans over all windows of a question, the text of the
+// answer as in the context, and the files predictions.json, nbest_predictions.json and
+// null_odds.json.
 #ifndef BERTH_METRICS_SQUAD_ANSWERS_H
 #define BERTH_METRICS_SQUAD_ANSWERS_H
 
@@ -11,16 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SQUAD_N_BEST_MOST 65536
+#define SQUAD_N_BEST_MAX 65536
 
 struct squad_answer_options {
     int64_t n_best_size;
     int64_t max_answer_length; // tokens
     int version_2_with_negative;
     double null_score_diff_threshold;
-    // 1: the best of all spans, of which a context with words always has one. 0: as the original,
-    // the best among those between the n best starts and ends, and, if there is none, the word
-    // "empty".
+    // 1: the best of all spans; a context with words always has one. 0: as in the original, the
+    // best span between one of the n best starts and one of the n best ends, and if there is none,
+    // the word "empty".
     int all_spans;
 };
 
@@ -42,7 +43,7 @@ void squad_result_done(struct squad_result *result);
 // The index of the candidate that became the prediction; with version 2 it need not be 0.
 size_t squad_result_chosen(const struct squad_result *result);
 
-// A model's output for a data set. logits[token_count of the set][2]: those of feature f begin at
+// The output of a model for a data set: logits[set->token_count][2]; those of feature f begin at
 // row features[f].first.
 struct squad_outcome {
     const struct squad_dataset *dataset;
@@ -52,7 +53,8 @@ struct squad_outcome {
     const struct squad_answer_options *options;
 };
 
-// BERTH_FAILURE, naming the question and the token, if one of logits[length][2] is not finite.
+// BERTH_FAILURE if one of logits[length][2] is not finite; the message names the question and the
+// token.
 enum berth_status squad_check_logits(const struct squad_example *example, const float *logits,
                                      int32_t length, struct berth_error *error);
 
@@ -63,7 +65,7 @@ enum berth_status squad_answer_question(const struct squad_outcome *outcome, siz
 
 // Answers a question with a single feature by Keras's rules, as the CSCS demos do: the best start
 // and the best end are chosen independently, and the answer is the slice of the context between
-// them ("" if the end precedes the start; up to the context's end if the end is after it). A start
+// them: "" if the end precedes the start, the rest of the context if the end is beyond it. A start
 // outside the context gives no candidate (count 0, prediction NULL). Needs neither tokenizer nor
 // options.
 enum berth_status squad_answer_separately(const struct squad_outcome *outcome,

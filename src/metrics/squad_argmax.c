@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-// Of equal logits the lower row, as in NumPy's argmax.
+// Of equal logits, the lower row, as in NumPy's argmax.
 static int32_t best_row(const float *logits, int32_t length, int side) {
     int32_t best = 0;
     for (int32_t row = 1; row < length; row++) {
@@ -19,7 +19,7 @@ static int32_t best_row(const float *logits, int32_t length, int side) {
     return best;
 }
 
-// The softmax over one side's rows, at the best row `row`.
+// The softmax over all rows of one side, at its best row `row`.
 static double probability(const float *logits, int32_t length, int side, int32_t row) {
     double sum = 0.0;
     for (int32_t i = 0; i < length; i++) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The official evaluation of whole files: evaluate-v1.1.py and evaluate-v2.0.py, with the same sums
-// in the same order and numbers printed as in Python, so that the output is the same text.
+// The official evaluation of whole files, evaluate-v1.1.py and evaluate-v2.0.py: the same sums in
+// the same order, printed as in Python, so that the output is the same text.
 //
-// Sums run from left to right, as Python's did before 3.12. A question without a prediction counts
-// 0 in v1.1; in v2.0 it is an error, as in evaluate-v2.0.py. If no prediction belongs to the data
-// set, this is an error here, whereas evaluate-v1.1.py prints 0.
+// Sums are plain left-to-right sums, like those of Python before 3.12. A question without a
+// prediction scores 0 in v1.1 and is an error in v2.0, as in the scripts. Predictions that all
+// belong to another data set are an error here, whereas evaluate-v1.1.py prints 0.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "format/json/json.h"
@@ -22,7 +22,7 @@
 struct evaluation {
     struct squad_dataset dataset;
     json *predictions, *odds; // odds: NULL without a file
-    const char *predictions_path, *odds_path;
+    const struct squad_evaluation_files *files;
     double threshold;
     const struct berth_log *log;
     struct squad_match *scores; // of each example, before thresholding
@@ -56,12 +56,12 @@ static enum berth_status prediction_of(const struct evaluation *evaluation, size
         return error_set(evaluation->error, BERTH_BAD_DATA,
                          "%s: key \"%.*s\": expected the answer's text; predictions map each "
                          "question id to one text",
-                         evaluation->predictions_path, UTF8_SHOWN(id, 80));
+                         evaluation->files->predictions, UTF8_SHOWN(id, 80));
     }
     return BERTH_OK;
 }
 
-// A file for other questions would score 0, which looks like a bad model.
+// Predictions for another data set would score 0, which looks like a bad model.
 static enum berth_status check_overlap(const struct evaluation *evaluation) {
     const struct squad_dataset *dataset = &evaluation->dataset;
     for (size_t i = 0; i < dataset->count; i++) {
@@ -73,12 +73,12 @@ static enum berth_status check_overlap(const struct evaluation *evaluation) {
     if (!json_walk_next(&walk)) {
         return error_set(evaluation->error, BERTH_BAD_DATA,
                          "%s: no predictions; expected an answer for each question id",
-                         evaluation->predictions_path);
+                         evaluation->files->predictions);
     }
     return error_set(evaluation->error, BERTH_BAD_DATA,
                      "%s: none of its question ids (\"%.*s\", ...) is in %.*s (\"%.*s\", ...); "
                      "are these predictions for another data set?",
-                     evaluation->predictions_path, UTF8_SHOWN(walk.key, 80),
+                     evaluation->files->predictions, UTF8_SHOWN(walk.key, 80),
                      UTF8_SHOWN(dataset->name, 300), UTF8_SHOWN(dataset->examples[0].id, 80));
 }
 
@@ -128,7 +128,7 @@ static enum berth_status evaluate_v1(struct evaluation *evaluation) {
     }
     if (missing > MISSING_SHOWN) {
         log_warning(evaluation->log, "%s: %zu questions without a prediction receive score 0",
-                    evaluation->predictions_path, missing);
+                    evaluation->files->predictions, missing);
     }
     TRY(put_percent(evaluation, "{", "", "exact_match", exact, (int64_t)dataset->count));
     TRY(put_percent(evaluation, ", ", "", "f1", f1, (int64_t)dataset->count));
@@ -151,7 +151,8 @@ static enum berth_status score_v2(struct evaluation *evaluation) {
             return error_set(evaluation->error, BERTH_BAD_DATA,
                              "%s: no prediction for question \"%.*s\" of %.*s; SQuAD 2.0 scores "
                              "need one for every question (\"\" for no answer)",
-                             evaluation->predictions_path, UTF8_SHOWN(dataset->examples[i].id, 80),
+                             evaluation->files->predictions,
+                             UTF8_SHOWN(dataset->examples[i].id, 80),
                              UTF8_SHOWN(dataset->name, 300));
         }
         TRY(squad_match_example(&dataset->examples[i], prediction, 1, &evaluation->scores[i],
@@ -160,9 +161,9 @@ static enum berth_status score_v2(struct evaluation *evaluation) {
     return BERTH_OK;
 }
 
-// Sets *exact and *f1 of an example according to the no-answer threshold.
-static enum berth_status thresholded(const struct evaluation *evaluation, size_t index,
-                                     double *exact, double *f1) {
+// The exact match and F1 of an example after applying the no-answer threshold.
+static enum berth_status score_with_threshold(const struct evaluation *evaluation, size_t index,
+                                              double *exact, double *f1) {
     const struct squad_example *example = &evaluation->dataset.examples[index];
     double odds = 0.0;
     if (evaluation->odds != NULL) {
@@ -170,7 +171,7 @@ static enum berth_status thresholded(const struct evaluation *evaluation, size_t
         if (!json_is_number_value(value)) {
             return error_set(evaluation->error, BERTH_BAD_DATA,
                              "%s: key \"%.*s\": expected a number for every question",
-                             evaluation->odds_path, UTF8_SHOWN(example->id, 80));
+                             evaluation->files->null_odds, UTF8_SHOWN(example->id, 80));
         }
         odds = json_as_real(value);
     }
@@ -182,26 +183,26 @@ static enum berth_status thresholded(const struct evaluation *evaluation, size_t
     return BERTH_OK;
 }
 
-enum part { PART_ALL, PART_ANSWERED, PART_UNANSWERED };
+enum subset { SUBSET_ALL, SUBSET_ANSWERED, SUBSET_UNANSWERED };
 
-static enum berth_status put_part(struct evaluation *evaluation, enum part part,
-                                  const char *prefix) {
+static enum berth_status put_subset(struct evaluation *evaluation, enum subset subset,
+                                    const char *prefix) {
     const struct squad_dataset *dataset = &evaluation->dataset;
     double exact_sum = 0.0, f1_sum = 0.0;
     int64_t total = 0;
     for (size_t i = 0; i < dataset->count; i++) {
         double exact = 0.0, f1 = 0.0;
         int answered = dataset->examples[i].answer_count > 0;
-        if ((part == PART_ANSWERED && !answered) || (part == PART_UNANSWERED && answered)) {
+        if ((subset == SUBSET_ANSWERED && !answered) || (subset == SUBSET_UNANSWERED && answered)) {
             continue;
         }
-        TRY(thresholded(evaluation, i, &exact, &f1));
+        TRY(score_with_threshold(evaluation, i, &exact, &f1));
         exact_sum += exact;
         f1_sum += f1;
         total++;
     }
     if (total > 0) {
-        const char *separator = part == PART_ALL ? "{\n  " : ",\n  ";
+        const char *separator = subset == SUBSET_ALL ? "{\n  " : ",\n  ";
         TRY(put_percent(evaluation, separator, prefix, "exact", exact_sum, total));
         TRY(put_percent(evaluation, ",\n  ", prefix, "f1", f1_sum, total));
         TRY(put(evaluation, ",\n  ", prefix, "total", json_new_integer(total)));
@@ -236,7 +237,7 @@ static void sort_odds(struct evaluation *evaluation, const struct squad_example 
     squad_odds_sort(evaluation->sorted, evaluation->sorted_count);
 }
 
-// Prints the threshold exactly as in the file.
+// Prints the best score and its threshold, which is written exactly as in the file.
 static enum berth_status put_best(struct evaluation *evaluation, const char *const *predictions,
                                   const char *name, int is_f1) {
     const struct squad_dataset *dataset = &evaluation->dataset;
@@ -247,10 +248,10 @@ static enum berth_status put_best(struct evaluation *evaluation, const char *con
     TRY(put_percent(evaluation, ",\n  ", "best_", name, best.sum, (int64_t)dataset->count));
     snprintf(key, sizeof key, "best_%s", name);
     json *threshold = NULL;
-    if (best.place == SIZE_MAX) {
+    if (best.index == SIZE_MAX) {
         threshold = json_new_real(0.0);
     } else {
-        const char *id = dataset->examples[evaluation->sorted[best.place].example].id;
+        const char *id = dataset->examples[evaluation->sorted[best.index].example].id;
         threshold = json_copy_deep(json_member(evaluation->odds, id));
     }
     return put(evaluation, ",\n  ", key, "_thresh", threshold);
@@ -281,9 +282,9 @@ done:
 static enum berth_status evaluate_v2(struct evaluation *evaluation) {
     TRY(squad_check_ids(&evaluation->dataset, evaluation->dataset.name, evaluation->error));
     TRY(score_v2(evaluation));
-    TRY(put_part(evaluation, PART_ALL, ""));
-    TRY(put_part(evaluation, PART_ANSWERED, "HasAns_"));
-    TRY(put_part(evaluation, PART_UNANSWERED, "NoAns_"));
+    TRY(put_subset(evaluation, SUBSET_ALL, ""));
+    TRY(put_subset(evaluation, SUBSET_ANSWERED, "HasAns_"));
+    TRY(put_subset(evaluation, SUBSET_UNANSWERED, "NoAns_"));
     if (evaluation->odds != NULL) {
         TRY(put_thresholds(evaluation));
     }
@@ -293,35 +294,31 @@ static enum berth_status evaluate_v2(struct evaluation *evaluation) {
 
 // --- evaluation ----------------------------------------------------------------------------------
 
-static enum berth_status evaluate(struct evaluation *evaluation, const char *dataset_path,
-                                  struct berth_error *error) {
+static enum berth_status evaluate(struct evaluation *evaluation, struct berth_error *error) {
+    const char *dataset_path = evaluation->files->dataset;
     TRY(squad_read_references(dataset_path, &evaluation->dataset, error));
-    TRY(read_object(evaluation->predictions_path, "answers", &evaluation->predictions, error));
+    TRY(read_object(evaluation->files->predictions, "answers", &evaluation->predictions, error));
     if (!squad_has_references(&evaluation->dataset)) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: no question has an answer to compare with; expected \"answers\" that "
                          "are not empty or, where every question is impossible, is_impossible",
                          dataset_path);
     }
-    if (evaluation->odds_path != NULL) {
-        TRY(read_object(evaluation->odds_path, "null odds", &evaluation->odds, error));
+    if (evaluation->files->null_odds != NULL) {
+        TRY(read_object(evaluation->files->null_odds, "null odds", &evaluation->odds, error));
     }
     TRY(check_overlap(evaluation));
     return evaluation->dataset.version_2 || evaluation->odds != NULL ? evaluate_v2(evaluation)
                                                                      : evaluate_v1(evaluation);
 }
 
-enum berth_status squad_evaluate_files(const char *dataset_path, const char *predictions_path,
-                                       const char *null_odds_path, double null_threshold,
-                                       const struct berth_log *log, char **json_text,
-                                       struct berth_error *error) {
-    struct evaluation evaluation = {.predictions_path = predictions_path,
-                                    .odds_path = null_odds_path,
-                                    .threshold = null_threshold,
-                                    .log = log,
-                                    .error = error};
+enum berth_status squad_evaluate_files(const struct squad_evaluation_files *files,
+                                       double null_threshold, const struct berth_log *log,
+                                       char **json_text, struct berth_error *error) {
+    struct evaluation evaluation = {
+        .files = files, .threshold = null_threshold, .log = log, .error = error};
     *json_text = NULL;
-    enum berth_status status = evaluate(&evaluation, dataset_path, error);
+    enum berth_status status = evaluate(&evaluation, error);
     if (status == BERTH_OK) {
         *json_text = memory_string_of(evaluation.text, evaluation.length);
         if (*json_text == NULL) {

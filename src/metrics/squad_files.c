@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the three files of a prediction run in the layout of Google's run_squad.py: one object
-// with question ids as keys in file order, indent 4, non-ASCII escaped, a final newline.
+// with question ids as keys, in the order of the data set, indent 4, non-ASCII escaped, a final
+// newline.
 //
 //   predictions.json        id -> text
 //   nbest_predictions.json  id -> [{text, probability, start_logit, end_logit}, ...], best first

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact match and F1 of single answers. Leaves out the scores of data sets and files
-// (squad_metrics.h).
+// Exact match and F1 of single answers. squad_metrics.h scores data sets and files.
 #ifndef BERTH_METRICS_SQUAD_MATCH_H
 #define BERTH_METRICS_SQUAD_MATCH_H
 
@@ -19,8 +18,8 @@ struct squad_match {
 enum berth_status squad_match(const char *prediction, const char *reference, int version_2,
                               struct squad_match *match, struct berth_error *error);
 
-// The best exact match and the best F1 over an example's references, chosen independently. Version
-// 2 ignores references without tokens and uses "" if none is left.
+// The best exact match and the best F1 over the references of an example, independently of each
+// other. Version 2 ignores references without tokens and uses "" if none is left.
 enum berth_status squad_match_example(const struct squad_example *example, const char *prediction,
                                       int version_2, struct squad_match *best,
                                       struct berth_error *error);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exact match and F1 of single answers, by the rules of the official scripts.
+// Exact match and F1 of answers and of data sets, by the rules of the official scripts.
 //
 //   normal form: lower case, without ASCII punctuation, the words a, an, the made blanks, split at
 //                white space into tokens
 //   exact match: the same tokens in the same order
-//   F1:          2 p r / (p + r) of the tokens as bags; v2.0: if either has none, 1 when both have
-//                none, else 0
-// Python's text rules apply throughout. Leaves out whole files (squad_evaluate.c).
+//   F1:          2 p r / (p + r) of the bags of tokens; in v2.0, if one text has no token, 1 if
+//   neither
+//                has any, otherwise 0
+//
+// Python's text rules apply throughout. squad_evaluate.c evaluates files.
 #include "metrics/squad_metrics.h"
 
 #include "core/memory.h"
@@ -60,7 +62,7 @@ static int is_article(const uint32_t *word, size_t length) {
            (length == 3 && word[0] == 't' && word[1] == 'h' && word[2] == 'e');
 }
 
-// \b(a|an|the)\b matches if a whole run of word characters is an article.
+// \b(a|an|the)\b matches if and only if a whole run of word characters is an article.
 static void blank_articles(uint32_t *text, size_t count) {
     size_t i = 0;
     while (i < count) {
@@ -159,33 +161,34 @@ static size_t count_common(const struct normal *a, const struct normal *b) {
     return same;
 }
 
-static double f1_of(size_t same, size_t predicted, size_t wanted, int version_2) {
-    if (version_2 && (predicted == 0 || wanted == 0)) {
-        return predicted == wanted ? 1.0 : 0.0;
+static double f1_of(size_t same, size_t predicted, size_t expected, int version_2) {
+    if (version_2 && (predicted == 0 || expected == 0)) {
+        return predicted == expected ? 1.0 : 0.0;
     }
     if (same == 0) {
         return 0.0;
     }
     double precision = (double)same / (double)predicted;
-    double recall = (double)same / (double)wanted;
+    double recall = (double)same / (double)expected;
     return 2 * precision * recall / (precision + recall);
 }
 
 enum berth_status squad_match(const char *prediction, const char *reference, int version_2,
                               struct squad_match *match, struct berth_error *error) {
-    struct normal predicted = {0}, wanted = {0};
+    struct normal predicted = {0}, expected = {0};
     enum berth_status status;
     *match = (struct squad_match){0};
     TRY_DONE(normal_init(&predicted, prediction, error));
-    TRY_DONE(normal_init(&wanted, reference, error));
-    match->reference_words = wanted.count;
-    match->exact = is_equal(&predicted, &wanted);
+    TRY_DONE(normal_init(&expected, reference, error));
+    match->reference_words = expected.count;
+    match->exact = is_equal(&predicted, &expected);
     sort_words(&predicted);
-    sort_words(&wanted);
-    match->f1 = f1_of(count_common(&predicted, &wanted), predicted.count, wanted.count, version_2);
+    sort_words(&expected);
+    match->f1 =
+        f1_of(count_common(&predicted, &expected), predicted.count, expected.count, version_2);
 done:
     normal_done(&predicted);
-    normal_done(&wanted);
+    normal_done(&expected);
     return status;
 }
 
@@ -233,15 +236,15 @@ enum berth_status squad_score_v1(const struct squad_dataset *dataset,
 
 // --- version 2.0 --------------------------------------------------------------------------------
 
-static void add_to_part(struct squad_part *part, const struct squad_match *match) {
-    part->exact += match->exact;
-    part->f1 += match->f1;
-    part->total++;
+static void add_to_subset(struct squad_subset_score *subset, const struct squad_match *match) {
+    subset->exact += match->exact;
+    subset->f1 += match->f1;
+    subset->total++;
 }
 
-static void set_percent(struct squad_part *part) {
-    part->exact = percent(part->exact, part->total);
-    part->f1 = percent(part->f1, part->total);
+static void set_percent(struct squad_subset_score *subset) {
+    subset->exact = percent(subset->exact, subset->total);
+    subset->f1 = percent(subset->f1, subset->total);
 }
 
 static void find_thresholds(const struct squad_dataset *dataset, const struct squad_match *matches,
@@ -253,7 +256,7 @@ static void find_thresholds(const struct squad_dataset *dataset, const struct sq
         struct squad_best found =
             squad_best_threshold(dataset, matches, predictions, sorted, dataset->count, is_f1);
         *best[is_f1] = 100.0 * found.sum / (double)dataset->count;
-        *thresholds[is_f1] = found.place == SIZE_MAX ? 0.0 : sorted[found.place].odds;
+        *thresholds[is_f1] = found.index == SIZE_MAX ? 0.0 : sorted[found.index].odds;
     }
 }
 
@@ -263,8 +266,9 @@ static enum berth_status score_matches(const struct squad_dataset *dataset,
     for (size_t i = 0; i < dataset->count; i++) {
         const struct squad_example *example = &dataset->examples[i];
         TRY(squad_match_example(example, predictions[i], 1, &matches[i], error));
-        add_to_part(&score->all, &matches[i]);
-        add_to_part(example->answer_count > 0 ? &score->answered : &score->unanswered, &matches[i]);
+        add_to_subset(&score->all, &matches[i]);
+        add_to_subset(example->answer_count > 0 ? &score->answered : &score->unanswered,
+                      &matches[i]);
     }
     set_percent(&score->all);
     set_percent(&score->answered);

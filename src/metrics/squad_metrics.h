@@ -18,14 +18,14 @@ enum berth_status squad_score_v1(const struct squad_dataset *dataset,
                                  const char *const *predictions, struct squad_score *score,
                                  struct berth_error *error);
 
-// The v2.0 scores in percent: of all questions, of those with and of those without an answer, and,
-// with null odds, at the best thresholds.
-struct squad_part {
+// The v2.0 scores in percent: of all questions, of those with and those without an answer, and, if
+// there are null odds, at the best thresholds.
+struct squad_subset_score {
     double exact, f1;
     size_t total;
 };
 struct squad_score_v2 {
-    struct squad_part all, answered, unanswered;
+    struct squad_subset_score all, answered, unanswered;
     double best_exact, best_exact_threshold, best_f1, best_f1_threshold; // NaN without odds
 };
 // predictions[i] and odds[i] (NULL: no odds) belong to examples[i]; every example has a prediction.
@@ -36,9 +36,12 @@ enum berth_status squad_score_v2(const struct squad_dataset *dataset,
 // Evaluates a predictions file as the official script does. The result is the JSON object that the
 // script prints: v1.1: exact_match, f1. v2.0: exact, f1, total, HasAns_*, NoAns_* and, with null
 // odds, best_exact, best_exact_thresh, best_f1, best_f1_thresh. Free it with memory_free.
-enum berth_status squad_evaluate_files(const char *dataset_path, const char *predictions_path,
-                                       const char *null_odds_path, double null_threshold,
-                                       const struct berth_log *log, char **json_text,
-                                       struct berth_error *error);
+struct squad_evaluation_files {
+    const char *dataset, *predictions; // paths
+    const char *null_odds;             // NULL: none
+};
+enum berth_status squad_evaluate_files(const struct squad_evaluation_files *files,
+                                       double null_threshold, const struct berth_log *log,
+                                       char **json_text, struct berth_error *error);
 
 #endif

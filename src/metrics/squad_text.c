@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps a span of word pieces back to the original words: by the places of the pieces in the
-// context, or by get_final_text of Google's run_squad.py, including every branch that gives up (it
-// then returns the original words unchanged).
+// Maps a span of word pieces back to the original text: by the offsets of the pieces in the
+// context, or like get_final_text of Google's run_squad.py, including every case in which it gives
+// up and returns the original words unchanged.
 //
 // Google's alignment compares the texts without U+0020, character by character: if the counts are
 // equal, the k-th character of one is taken to be the k-th of the other. Like the original, this is
@@ -15,11 +15,11 @@
 
 #include <string.h>
 
-// A span, whose text is wanted.
+// A span whose text is wanted.
 struct span {
     const struct squad_feature *feature;
     int32_t start, end; // rows
-    size_t first, last; // words, in the set's pools
+    size_t first, last; // words, as indices in the set's pools
 };
 
 // Joins the pieces with spaces, removes " ##" and "##", and collapses white space. Newly allocated.
@@ -65,7 +65,7 @@ static void remove_all(char *text, const char *pattern) {
 // --- alignment ----------------------------------------------------------------------------------
 
 // The index of the non-space character that begins at byte `at`; -1 if there is a space or nothing.
-static int64_t solid_number(const char *text, size_t length, size_t at) {
+static int64_t solid_index(const char *text, size_t length, size_t at) {
     if (at >= length || text[at] == ' ' || !utf8_begins(text[at])) {
         return -1;
     }
@@ -76,8 +76,8 @@ static int64_t solid_number(const char *text, size_t length, size_t at) {
     return number;
 }
 
-// The byte at which non-space character `number` begins; it must exist.
-static size_t solid_place(const char *text, int64_t number) {
+// The offset of the non-space character with this index, which must exist.
+static size_t solid_offset(const char *text, int64_t number) {
     size_t i = 0;
     while (text[i] == ' ' || !utf8_begins(text[i]) || number-- > 0) {
         i++;
@@ -93,7 +93,7 @@ static int64_t solid_count(const char *text, size_t length) {
     return utf8_count(text, length) - blanks;
 }
 
-// The byte at which the last character before byte `end` begins; `end` itself if there is none.
+// The offset of the last character before byte `end`; `end` itself if there is none.
 static size_t last_character(const char *text, size_t begin, size_t end) {
     size_t at = end;
     while (at > begin) {
@@ -114,48 +114,48 @@ struct squad_words {
 static enum berth_status read_basic(struct squad_words *words, const struct tokenizer *tokenizer,
                                     struct berth_error *error) {
     TRY(tokenizer_basic(tokenizer, words->text, words->length, &words->basic, &words->basic_length,
-                        NULL, error));
+                        error));
     words->aligns =
         solid_count(words->basic, words->basic_length) == solid_count(words->text, words->length);
     return BERTH_OK;
 }
 
-// Maps the part `found` of the basic text to one of the original; 0 if that is impossible.
-static int map_back(const struct squad_words *words, struct squad_text_part found,
-                    struct squad_text_part *part) {
+// Maps the range `found` of the basic text to one of the original text; 0 if that is impossible.
+static int map_back(const struct squad_words *words, struct squad_text_range found,
+                    struct squad_text_range *range) {
     if (found.end == found.begin || !words->aligns) {
         return 0;
     }
     size_t last_begin = last_character(words->basic, found.begin, found.end);
-    int64_t first = solid_number(words->basic, words->basic_length, found.begin);
-    int64_t last = solid_number(words->basic, words->basic_length, last_begin);
+    int64_t first = solid_index(words->basic, words->basic_length, found.begin);
+    int64_t last = solid_index(words->basic, words->basic_length, last_begin);
     if (first < 0 || last < 0) {
         return 0;
     }
-    part->begin = solid_place(words->text, first);
-    part->end = solid_place(words->text, last) + 1;
-    while (part->end < words->length && !utf8_begins(words->text[part->end])) {
-        part->end++;
+    range->begin = solid_offset(words->text, first);
+    range->end = solid_offset(words->text, last) + 1;
+    while (range->end < words->length && !utf8_begins(words->text[range->end])) {
+        range->end++;
     }
     return 1;
 }
 
-// 0: the texts cannot be aligned, and the part is all.
+// Finds the predicted text. Returns 0 if the texts cannot be aligned; the range is then all of it.
 static int align(const struct squad_words *words, const char *predicted,
-                 struct squad_text_part *part) {
+                 struct squad_text_range *range) {
     const char *found = words->aligns ? strstr(words->basic, predicted) : NULL;
     size_t at = found != NULL ? (size_t)(found - words->basic) : 0;
-    const struct squad_text_part found_part = {at, at + strlen(predicted)};
-    *part = (struct squad_text_part){0, words->length};
-    return found != NULL && map_back(words, found_part, part);
+    const struct squad_text_range found_range = {at, at + strlen(predicted)};
+    *range = (struct squad_text_range){0, words->length};
+    return found != NULL && map_back(words, found_range, range);
 }
 
 enum berth_status squad_text_align(const struct tokenizer *tokenizer, const char *predicted,
                                    const char *original, size_t length,
-                                   struct squad_text_part *part, struct berth_error *error) {
+                                   struct squad_text_range *range, struct berth_error *error) {
     struct squad_words words = {.text = (char *)(uintptr_t)original, .length = length};
     TRY(read_basic(&words, tokenizer, error));
-    (void)align(&words, predicted, part);
+    (void)align(&words, predicted, range);
     memory_free(words.basic);
     return BERTH_OK;
 }
@@ -175,10 +175,10 @@ static char *joined_words(const struct squad_text_source *source, size_t first, 
     return text;
 }
 
-// The byte of the context for byte `at` of the joined words; `at` is within a word or, if `past`,
-// one past the end of one.
-static size_t context_place(const struct squad_text_source *source, size_t first, size_t at,
-                            int past) {
+// The offset in the context of byte `at` of the joined words; `at` is within a word or, if `past`,
+// one past its end.
+static size_t context_offset(const struct squad_text_source *source, size_t first, size_t at,
+                             int past) {
     const uint32_t *begin = source->set->word_begin, *end = source->set->word_end;
     size_t w = first;
     for (; at >= (size_t)(end[w] - begin[w]) + (past ? 1 : 0); w++) {
@@ -187,7 +187,7 @@ static size_t context_place(const struct squad_text_source *source, size_t first
     return begin[w] + at;
 }
 
-// Words [first, last] of the example's document, from the memo or read now.
+// Finds words [first, last] of the example's document in the memo, or adds them.
 static enum berth_status find_words(const struct squad_text_source *source, size_t first,
                                     size_t last, uint32_t *number, struct berth_error *error) {
     struct squad_text_memo *memo = source->memo;
@@ -214,7 +214,7 @@ static enum berth_status find_words(const struct squad_text_source *source, size
     return words->basic != NULL ? BERTH_OK : read_basic(words, source->tokenizer, error);
 }
 
-// Whether the memo has this text of the words already; it has it from now on.
+// Adds a text of the words to the memo; *is: whether it was there before.
 static enum berth_status is_known(struct squad_text_memo *memo, uint32_t words, const char *text,
                                   int *is, struct berth_error *error) {
     struct buffer key = {0};
@@ -229,27 +229,29 @@ static enum berth_status is_known(struct squad_text_memo *memo, uint32_t words, 
                                        : error_no_memory(error, strlen(text), "an answer");
 }
 
-// `first` is the index of the first word.
+// Cuts the predicted text from words [first, last]; leaves answer->text NULL if it is known
+// already.
 static enum berth_status cut(const struct squad_text_source *source, const char *predicted,
                              size_t first, size_t last, struct squad_text *answer,
                              struct berth_error *error) {
-    struct squad_text_part part;
+    struct squad_text_range range;
     uint32_t number = 0;
     int is;
     TRY(find_words(source, first, last, &number, error));
     const struct squad_words *words = &source->memo->words[number];
     TRY(is_known(source->memo, number, predicted, &is, error));
-    if (!is && !align(words, predicted, &part)) {
-        TRY(is_known(source->memo, number, " ", &is, error)); // all, which no predicted text is
+    if (!is && !align(words, predicted, &range)) {
+        TRY(is_known(source->memo, number, " ", &is,
+                     error)); // stands for all of the words; no predicted text is " "
     }
     if (is) {
         return BERTH_OK;
     }
-    answer->text = memory_string_of(words->text + part.begin, part.end - part.begin);
-    answer->begin = context_place(source, first, part.begin, 0);
-    answer->end = context_place(source, first, part.end, 1);
+    answer->text = memory_string_of(words->text + range.begin, range.end - range.begin);
+    answer->begin = context_offset(source, first, range.begin, 0);
+    answer->end = context_offset(source, first, range.end, 1);
     return answer->text != NULL ? BERTH_OK
-                                : error_no_memory(error, part.end - part.begin, "an answer");
+                                : error_no_memory(error, range.end - range.begin, "an answer");
 }
 
 static enum berth_status cut_as_google(const struct squad_text_source *source,
@@ -267,28 +269,29 @@ static enum berth_status cut_as_google(const struct squad_text_source *source,
     return status;
 }
 
-// --- by the places of tokens ---------------------------------------------------------------------
+// --- by the offsets of tokens
+// ---------------------------------------------------------------------
 
-// The part of `words` from token `start` on, if that begins within its word, to token `end`, if
-// that ends within its word. All of it if the features are not those of this context.
-static struct squad_text_part part_of_tokens(const struct token_list *tokens,
-                                             struct squad_text_part words, size_t start,
-                                             size_t end) {
-    struct squad_text_part part = words;
+// The range `words`, from token `start` on if that begins within a word, up to token `end` if that
+// ends within a word. All of the range if the features are not those of this context.
+static struct squad_text_range range_of_tokens(const struct token_list *tokens,
+                                               struct squad_text_range words, size_t start,
+                                               size_t end) {
+    struct squad_text_range range = words;
     if (end >= tokens->count) {
         return words;
     }
     if (start > 0 && tokens->items[start - 1].byte_end > words.begin) {
-        part.begin = tokens->items[start].byte_begin;
+        range.begin = tokens->items[start].byte_begin;
     }
     if (end + 1 < tokens->count && tokens->items[end + 1].byte_begin < words.end) {
-        part.end = tokens->items[end].byte_end;
+        range.end = tokens->items[end].byte_end;
     }
-    return part.begin < part.end && part.end <= words.end ? part : words;
+    return range.begin < range.end && range.end <= words.end ? range : words;
 }
 
 static enum berth_status cut_at_tokens(const struct squad_text_source *source,
-                                       const struct span *span, struct squad_text_part *part,
+                                       const struct span *span, struct squad_text_range *range,
                                        struct berth_error *error) {
     const struct squad_example *example = source->example;
     struct token_list *tokens = &source->memo->tokens;
@@ -297,22 +300,22 @@ static enum berth_status cut_at_tokens(const struct squad_text_source *source,
         TRY(tokenizer_encode(source->tokenizer, example->context, example->context_length, tokens,
                              error));
     }
-    *part =
-        part_of_tokens(tokens, *part, (size_t)(span->start + shift), (size_t)(span->end + shift));
+    *range =
+        range_of_tokens(tokens, *range, (size_t)(span->start + shift), (size_t)(span->end + shift));
     return BERTH_OK;
 }
 
 // Keras's rules collapse Python's white space, Google's their own.
-static enum berth_status copy(const struct squad_text_source *source, struct squad_text_part part,
+static enum berth_status copy(const struct squad_text_source *source, struct squad_text_range range,
                               struct squad_text *answer, struct berth_error *error) {
-    const size_t length = part.end - part.begin;
-    char *text = memory_string_of(source->example->context + part.begin, length);
+    const size_t length = range.end - range.begin;
+    char *text = memory_string_of(source->example->context + range.begin, length);
     if (text == NULL) {
         return error_no_memory(error, length, "an answer");
     }
     text[source->set->rules == SQUAD_RULES_KERAS ? white_space_squeeze(text, length)
                                                  : white_space_join(text, length, text)] = '\0';
-    *answer = (struct squad_text){text, part.begin, part.end};
+    *answer = (struct squad_text){text, range.begin, range.end};
     return BERTH_OK;
 }
 
@@ -325,15 +328,15 @@ enum berth_status squad_text_of_span(const struct squad_text_source *source,
     const size_t base = set->example_words[feature->example];
     const struct span span = {feature, start, end, base + (size_t)rows[start],
                               base + (size_t)rows[end]};
-    struct squad_text_part part = {set->word_begin[span.first], set->word_end[span.last]};
+    struct squad_text_range range = {set->word_begin[span.first], set->word_end[span.last]};
     *answer = (struct squad_text){.text = NULL};
     if (set->rules == SQUAD_RULES_GOOGLE) { // by Keras's rules tokens are words
         if (tokenizer_rules_of(source->tokenizer)->rules == TOKENIZER_GOOGLE) {
             return cut_as_google(source, &span, answer, error);
         }
-        TRY(cut_at_tokens(source, &span, &part, error));
+        TRY(cut_at_tokens(source, &span, &range, error));
     }
-    return copy(source, part, answer, error);
+    return copy(source, range, answer, error);
 }
 
 void squad_text_memo_done(struct squad_text_memo *memo) {

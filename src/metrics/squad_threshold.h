@@ -19,9 +19,9 @@ struct squad_odds {
 void squad_odds_sort(struct squad_odds *odds, size_t count);
 
 struct squad_best {
-    double sum;   // sum of the measure over all questions at the best threshold
-    size_t place; // index of that threshold in the sorted odds; SIZE_MAX: answering nothing is best
-                  // (the official threshold is then 0)
+    double sum;   // of the scores of all questions at the best threshold
+    size_t index; // of that threshold in the sorted odds; SIZE_MAX: answering nothing is best (the
+                  // official threshold is then 0)
 };
 
 // Tries the thresholds in ascending order. A question whose odds pass the threshold adds its score

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits a text into words, one at a time.
+// Splits a text into words, one at a time: the basic tokenizer.
 //
-// Order of the rules (BertNormalizer and BertPreTokenizer; Google's differ in their tables only,
-// and in the final sigma): drop controls, white space ends a word, an ideograph is a word of its
-// own; when lower-casing: NFD, strip non-spacing marks, lower-case; then split at punctuation.
+// The rules, in order: control characters are dropped; white space ends a word; an ideograph is a
+// word of its own; when lower-casing, NFD, strip non-spacing marks, lower-case; finally, split at
+// punctuation. These are BertNormalizer and BertPreTokenizer; Google's rules differ only in their
+// tables and in the final sigma.
 //
-// Words of ASCII letters and digits take a fast path. Stripping makes canonical order irrelevant
-// except where a combining character survives it (a spacing one, or one newer than the reference
-// program): such runs are sorted here. Sorted characters get the origins that the reference gives
-// them: the n-th character of the sorted run has the origin of the n-th character of the unsorted
-// run; a character from a decomposition has that of the one before it.
+// Words of ASCII letters and digits take a fast path. Stripping makes the canonical order
+// irrelevant unless a combining character survives it (a spacing one, or one newer than the
+// reference program); only then is a run sorted. Sorted characters get the same origins as in the
+// reference program: the n-th character of the sorted run has the origin of the n-th character of
+// the unsorted run; a character from a decomposition has the origin of the character before it.
 #include "text/basic.h"
 
 #include "core/memory.h"
@@ -28,7 +29,7 @@ struct basic_mark {
     uint8_t combining;
     uint8_t kept;  // survives stripping
     uint8_t added; // second or later of a decomposition
-    struct basic_origin place;
+    struct basic_origin origin;
 };
 
 void basic_rules_init(struct basic_rules *rules, int column, enum unicode_mapping mapping) {
@@ -44,13 +45,14 @@ void basic_rules_init(struct basic_rules *rules, int column, enum unicode_mappin
     }
 }
 
-void basic_rules_keep(struct basic_rules *rules, const char *const *specials, size_t count) {
+void basic_rules_set_specials(struct basic_rules *rules, const char *const *specials,
+                              size_t count) {
     rules->specials = specials;
     rules->special_count = count;
     for (size_t i = 0; i < count; i++) {
         unsigned char first = (unsigned char)specials[i][0];
         rules->special_first[first] = 1;
-        // The fast paths would skip blanks and letters.
+        // Otherwise the fast paths for blanks and letters would skip it.
         if (rules->ascii[first] == BASIC_SPACE || rules->ascii[first] >= BASIC_FIRST_LETTER) {
             rules->ascii[first] = BASIC_SLOW;
         }
@@ -58,55 +60,56 @@ void basic_rules_keep(struct basic_rules *rules, const char *const *specials, si
 }
 
 // Whether combining characters are stripped.
-static int strips(const struct basic *walk) {
+static int strips(const struct basic_walk *walk) {
     return walk->rules->mapping == UNICODE_FOLD || walk->rules->mapping == UNICODE_STRIP;
 }
 
-static unsigned flags_of(const struct basic *walk, uint32_t point) {
+static unsigned flags_of(const struct basic_walk *walk, uint32_t point) {
     unsigned flags = unicode_kind_of(point, walk->rules->column)->flags;
     return walk->rules->whole_ideographs ? flags & ~(unsigned)UNICODE_CJK : flags;
 }
 
-void basic_init(struct basic *walk, const struct basic_rules *rules, const char *text,
+void basic_init(struct basic_walk *walk, const struct basic_rules *rules, const char *text,
                 size_t length) {
-    *walk = (struct basic){.rules = rules, .text = (const unsigned char *)text, .length = length};
+    *walk =
+        (struct basic_walk){.rules = rules, .text = (const unsigned char *)text, .length = length};
 }
 
-void basic_done(struct basic *walk) {
+void basic_done(struct basic_walk *walk) {
     memory_free(walk->buffer);
-    memory_free(walk->places);
+    memory_free(walk->origin_buffer);
     memory_free(walk->marks);
 }
 
 // --- the word -----------------------------------------------------------------------------------
 
 // Makes room for `extra` more bytes; 0 when out of memory.
-static int reserve(struct basic *walk, size_t extra) {
+static int reserve(struct basic_walk *walk, size_t extra) {
     if (walk->capacity - walk->count >= extra) {
         return 1;
     }
-    size_t needed = walk->count + extra, capacity = walk->capacity; // of the origins
+    size_t needed = walk->count + extra, capacity = walk->capacity; // as for the origins
     char *buffer = memory_grow(walk->buffer, &capacity, needed, 1);
     if (buffer == NULL) {
         return 0;
     }
     walk->buffer = buffer;
-    struct basic_origin *places =
-        memory_grow(walk->places, &walk->capacity, needed, sizeof *places);
-    if (places == NULL) {
+    struct basic_origin *origins =
+        memory_grow(walk->origin_buffer, &walk->capacity, needed, sizeof *origins);
+    if (origins == NULL) {
         return 0;
     }
-    walk->places = places;
+    walk->origin_buffer = origins;
     return 1;
 }
 
-static int put(struct basic *walk, uint32_t point, struct basic_origin place) {
+static int put(struct basic_walk *walk, uint32_t point, struct basic_origin origin) {
     if (!reserve(walk, 4)) {
         return 0;
     }
     size_t bytes = utf8_encode(point, walk->buffer + walk->count);
     for (size_t i = 0; i < bytes; i++) {
-        walk->places[walk->count + i] = place;
+        walk->origin_buffer[walk->count + i] = origin;
     }
     walk->count += bytes;
     walk->characters++;
@@ -116,8 +119,8 @@ static int put(struct basic *walk, uint32_t point, struct basic_origin place) {
 // --- capital sigma ------------------------------------------------------------------------------
 
 // Decodes the character that ends before `at`; returns its length in bytes. Ill-formed sequences
-// come byte by byte: they are dropped, so their number does not matter.
-static size_t decode_before(const struct basic *walk, size_t at, uint32_t *point) {
+// are returned byte by byte: they are dropped, so their number does not matter.
+static size_t decode_before(const struct basic_walk *walk, size_t at, uint32_t *point) {
     for (size_t bytes = 1; bytes <= 4 && bytes <= at; bytes++) {
         if (utf8_begins((char)walk->text[at - bytes])) {
             if (utf8_decode(walk->text + at - bytes, bytes, point) == bytes) {
@@ -130,9 +133,9 @@ static size_t decode_before(const struct basic *walk, size_t at, uint32_t *point
     return 1;
 }
 
-// What a neighbouring character says about a sigma: 1 it is inside a word, 0 it is not, -1 look at
-// the next character.
-static int sigma_context(const struct basic *walk, uint32_t point) {
+// What a neighbouring character says about a sigma: 1 it is a cased letter, 0 it is none, -1 look
+// further.
+static int sigma_context(const struct basic_walk *walk, uint32_t point) {
     if (point == UTF8_ILL_FORMED) {
         return -1;
     }
@@ -148,7 +151,7 @@ static int sigma_context(const struct basic *walk, uint32_t point) {
 
 // Unicode chapter 3.13, Final_Sigma: a cased letter before and none after, ignoring case-ignorable
 // characters.
-static int sigma_is_final(const struct basic *walk, size_t begin, size_t end) {
+static int sigma_is_final(const struct basic_walk *walk, size_t begin, size_t end) {
     uint32_t point;
     int before = -1;
     while (before < 0 && begin > 0) {
@@ -168,9 +171,9 @@ static int sigma_is_final(const struct basic *walk, size_t begin, size_t end) {
 
 // --- special tokens -----------------------------------------------------------------------------
 
-// Whether a character separates words in the text as given; -1 when it is dropped, so that the next
+// Whether a character separates words in the original text; -1 if it is dropped, so that the next
 // one decides.
-static int separates(const struct basic *walk, uint32_t point) {
+static int separates(const struct basic_walk *walk, uint32_t point) {
     if (point == UTF8_ILL_FORMED) {
         return -1;
     }
@@ -182,7 +185,7 @@ static int separates(const struct basic *walk, uint32_t point) {
 }
 
 // Whether the bytes [begin, end) of the text are surrounded by separators or the ends of the text.
-static int stands_alone(const struct basic *walk, size_t begin, size_t end) {
+static int stands_alone(const struct basic_walk *walk, size_t begin, size_t end) {
     uint32_t point;
     int before = -1, after = -1;
     while (before < 0 && begin > 0) {
@@ -196,18 +199,18 @@ static int stands_alone(const struct basic *walk, size_t begin, size_t end) {
     return before != 0 && after != 0;
 }
 
-// The length in bytes of the longest special token at walk->at; 0: none.
-static size_t special_at(const struct basic *walk) {
-    if (!walk->rules->special_first[walk->text[walk->at]]) {
+// The length in bytes of the longest special token at walk->offset; 0: none.
+static size_t special_at(const struct basic_walk *walk) {
+    if (!walk->rules->special_first[walk->text[walk->offset]]) {
         return 0;
     }
     size_t longest = 0;
     for (size_t i = 0; i < walk->rules->special_count; i++) {
         size_t bytes = strlen(walk->rules->specials[i]);
-        if (walk->length - walk->at >= bytes &&
-            memcmp(walk->text + walk->at, walk->rules->specials[i], bytes) == 0) {
-            if (bytes > longest &&
-                (!walk->rules->whole_specials || stands_alone(walk, walk->at, walk->at + bytes))) {
+        if (walk->length - walk->offset >= bytes &&
+            memcmp(walk->text + walk->offset, walk->rules->specials[i], bytes) == 0) {
+            if (bytes > longest && (!walk->rules->whole_specials ||
+                                    stands_alone(walk, walk->offset, walk->offset + bytes))) {
                 longest = bytes;
             }
         }
@@ -217,7 +220,7 @@ static size_t special_at(const struct basic *walk) {
 
 // --- runs of combining characters ---------------------------------------------------------------
 
-static int add_mark(struct basic *walk, size_t *count, struct basic_mark mark) {
+static int add_mark(struct basic_walk *walk, size_t *count, struct basic_mark mark) {
     struct basic_mark *marks =
         memory_grow(walk->marks, &walk->mark_capacity, *count + 1, sizeof *marks);
     if (marks == NULL) {
@@ -228,11 +231,11 @@ static int add_mark(struct basic *walk, size_t *count, struct basic_mark mark) {
     return 1;
 }
 
-// Adds the combining characters at walk->at and moves past them.
-static int gather_marks(struct basic *walk, size_t *count) {
-    while (walk->at < walk->length && special_at(walk) == 0) {
+// Adds the combining characters at walk->offset and moves past them.
+static int collect_marks(struct basic_walk *walk, size_t *count) {
+    while (walk->offset < walk->length && special_at(walk) == 0) {
         uint32_t point;
-        size_t bytes = utf8_decode(walk->text + walk->at, walk->length - walk->at, &point);
+        size_t bytes = utf8_decode(walk->text + walk->offset, walk->length - walk->offset, &point);
         int dropped = point == UTF8_ILL_FORMED;
         walk->ill_formed += (size_t)dropped;
         if (!dropped) {
@@ -241,23 +244,23 @@ static int gather_marks(struct basic *walk, size_t *count) {
             if (!dropped && kind->combining == 0) {
                 break;
             }
-            struct basic_origin place = {walk->character, (uint32_t)walk->at,
-                                         (uint32_t)(walk->at + bytes)};
+            struct basic_origin origin = {walk->character, (uint32_t)walk->offset,
+                                          (uint32_t)(walk->offset + bytes)};
             struct basic_mark mark = {point, kind->combining, (kind->flags & UNICODE_KEPT) != 0, 0,
-                                      place};
+                                      origin};
             if (!dropped && !add_mark(walk, count, mark)) {
                 return 0;
             }
         }
-        walk->at += bytes;
+        walk->offset += bytes;
         walk->character++;
     }
     return 1;
 }
 
-// Appends the marks that survive stripping, in canonical order. `place` is the origin of the
-// character before them.
-static int put_marks(struct basic *walk, size_t count, struct basic_origin place) {
+// Appends the marks that survive stripping, in canonical order. `origin` is that of the character
+// before them.
+static int put_marks(struct basic_walk *walk, size_t count, struct basic_origin origin) {
     size_t next = 0; // origin of the next mark of the text
     size_t sizes[COMBINING_CLASSES] = {0};
     for (size_t i = 0; i < count; i++) {
@@ -274,9 +277,9 @@ static int put_marks(struct basic *walk, size_t count, struct basic_origin place
                 while (walk->marks[next].added) {
                     next++;
                 }
-                place = walk->marks[next++].place;
+                origin = walk->marks[next++].origin;
             }
-            if (mark->kept && !put(walk, mark->point, place)) {
+            if (mark->kept && !put(walk, mark->point, origin)) {
                 return 0;
             }
         }
@@ -284,97 +287,98 @@ static int put_marks(struct basic *walk, size_t count, struct basic_origin place
     return 1;
 }
 
-// Handles the run of marks around the surviving mark at walk->at: goes back to the start of the
+// Handles the run of marks around the surviving mark at walk->offset: goes back to the start of the
 // run, of which nothing has been appended yet.
-static int put_run(struct basic *walk) {
+static int put_run(struct basic_walk *walk) {
     size_t count = 0;
-    size_t ill_formed = walk->ill_formed; // those before walk->at are decoded a second time
-    size_t met = walk->at;
-    walk->at = walk->run_at;
+    size_t ill_formed = walk->ill_formed; // the run is decoded a second time
+    size_t end = walk->offset;
+    walk->offset = walk->run_offset;
     walk->character = walk->run_character;
-    for (size_t at = walk->run_at; at < met;) {
+    for (size_t at = walk->run_offset; at < end;) {
         uint32_t point;
         at += utf8_decode(walk->text + at, walk->length - at, &point);
         ill_formed -= point == UTF8_ILL_FORMED;
     }
     walk->ill_formed = ill_formed;
     struct basic_origin before = {0};
-    return gather_marks(walk, &count) && put_marks(walk, count, before);
+    return collect_marks(walk, &count) && put_marks(walk, count, before);
 }
 
-// A character that decomposes into a starter and surviving marks; walk->at is after it.
-static int put_composed(struct basic *walk, uint32_t point, struct basic_origin place) {
+// Appends a character that decomposes into a starter and surviving marks; walk->offset is after it.
+static int put_composed(struct basic_walk *walk, uint32_t point, struct basic_origin origin) {
     uint32_t output[UNICODE_MAP_MAX];
     size_t parts = unicode_map(point, walk->rules->column, walk->rules->mapping, output);
     size_t count = 0;
     for (size_t i = 1; i < parts; i++) {
         const struct unicode_kind *kind = unicode_kind_of(output[i], walk->rules->column);
-        if (!add_mark(walk, &count, (struct basic_mark){output[i], kind->combining, 1, 1, place})) {
+        if (!add_mark(walk, &count,
+                      (struct basic_mark){output[i], kind->combining, 1, 1, origin})) {
             return 0;
         }
     }
-    return put(walk, output[0], place) && gather_marks(walk, &count) &&
-           put_marks(walk, count, place);
+    return put(walk, output[0], origin) && collect_marks(walk, &count) &&
+           put_marks(walk, count, origin);
 }
 
 // --- the walk -----------------------------------------------------------------------------------
 
-// Takes ASCII characters from walk->at.
-static void take_plain(struct basic *walk, size_t bytes) {
-    walk->bytes = (const char *)walk->text + walk->at;
+// Takes ASCII characters from walk->offset as the word.
+static void take_plain(struct basic_walk *walk, size_t bytes) {
+    walk->bytes = (const char *)walk->text + walk->offset;
     walk->count = walk->characters = bytes;
     walk->plain = 1;
-    walk->plain_begin = (uint32_t)walk->at;
+    walk->plain_begin = (uint32_t)walk->offset;
     walk->plain_character = walk->character;
-    walk->at += bytes;
+    walk->offset += bytes;
     walk->character += (uint32_t)bytes;
-    walk->run_at = walk->at;
+    walk->run_offset = walk->offset;
     walk->run_character = walk->character;
 }
 
-static void pass(struct basic *walk, size_t bytes, int begins_run) {
-    walk->at += bytes;
+static void advance(struct basic_walk *walk, size_t bytes, int begins_run) {
+    walk->offset += bytes;
     walk->character++;
     if (begins_run) {
-        walk->run_at = walk->at;
+        walk->run_offset = walk->offset;
         walk->run_character = walk->character;
     }
 }
 
-// Takes `bytes` bytes from walk->at, which are a special token, as they are.
-static int take_special(struct basic *walk, size_t bytes) {
-    const size_t end = walk->at + bytes;
-    while (walk->at < end) {
+// Takes the special token of `bytes` bytes at walk->offset unchanged.
+static int take_special(struct basic_walk *walk, size_t bytes) {
+    const size_t end = walk->offset + bytes;
+    while (walk->offset < end) {
         uint32_t point;
-        const size_t size = utf8_decode(walk->text + walk->at, end - walk->at, &point);
-        const struct basic_origin place = {walk->character, (uint32_t)walk->at,
-                                           (uint32_t)(walk->at + size)};
-        if (!put(walk, point, place)) {
+        const size_t size = utf8_decode(walk->text + walk->offset, end - walk->offset, &point);
+        const struct basic_origin origin = {walk->character, (uint32_t)walk->offset,
+                                            (uint32_t)(walk->offset + size)};
+        if (!put(walk, point, origin)) {
             return -1;
         }
-        pass(walk, size, 1);
+        advance(walk, size, 1);
     }
     walk->plain = 0;
     walk->bytes = walk->buffer;
-    walk->origins = walk->places;
+    walk->origins = walk->origin_buffer;
     walk->special = 1;
     return 1;
 }
 
 // The effect of one character on the word.
-enum step { STEP_ON, STEP_END, STEP_NO_MEMORY };
+enum step { STEP_CONTINUE, STEP_END, STEP_NO_MEMORY };
 
-// A character that is neither dropped nor white space.
+// A character that is part of a word.
 struct letter {
     uint32_t point;
     const struct unicode_kind *kind;
-    struct basic_origin place;
-    uint32_t output[UNICODE_MAP_MAX]; // the mapped characters, unless marks around it are sorted
+    struct basic_origin origin;
+    uint32_t output[UNICODE_MAP_MAX]; // the mapped characters; unused if marks around it are sorted
     size_t parts;
-    int alone; // a word of its own, as the vocabulary sees it
+    int alone; // a word of its own after mapping
 };
 
-static void convert(const struct basic *walk, struct letter *letter) {
+static void convert(const struct basic_walk *walk, struct letter *letter) {
     const struct basic_rules *rules = walk->rules;
     unsigned flags = flags_of(walk, letter->point);
     letter->output[0] = letter->point;
@@ -387,7 +391,7 @@ static void convert(const struct basic *walk, struct letter *letter) {
         letter->parts = 0;
     } else if (letter->point == CAPITAL_SIGMA && rules->column == UNICODE_GOOGLE &&
                (rules->mapping == UNICODE_FOLD || rules->mapping == UNICODE_LOWER)) {
-        int final = sigma_is_final(walk, letter->place.begin, letter->place.end);
+        int final = sigma_is_final(walk, letter->origin.begin, letter->origin.end);
         letter->output[0] = final ? FINAL_SIGMA : SMALL_SIGMA;
     } else if (rules->mapping == UNICODE_LOWER || (strips(walk) && (flags & UNICODE_MAPPED) != 0)) {
         letter->parts = unicode_map(letter->point, rules->column, rules->mapping, letter->output);
@@ -396,52 +400,53 @@ static void convert(const struct basic *walk, struct letter *letter) {
     }
 }
 
-// Appends a character that is part of a run to sort.
-static int put_sorted(struct basic *walk, const struct letter *letter) {
+// Appends a character that is part of a run to be sorted.
+static int put_sorted(struct basic_walk *walk, const struct letter *letter) {
     int done;
     if (letter->kind->combining != 0) {
         done = put_run(walk);
     } else {
-        pass(walk, letter->place.end - letter->place.begin, 1);
-        done = put_composed(walk, letter->point, letter->place);
+        advance(walk, letter->origin.end - letter->origin.begin, 1);
+        done = put_composed(walk, letter->point, letter->origin);
     }
-    walk->run_at = walk->at;
+    walk->run_offset = walk->offset;
     walk->run_character = walk->character;
     return done;
 }
 
-static int put_letter(struct basic *walk, const struct letter *letter) {
+static int put_letter(struct basic_walk *walk, const struct letter *letter) {
     if (strips(walk) && (letter->kind->flags & UNICODE_KEPT) != 0) {
         return put_sorted(walk, letter);
     }
-    pass(walk, letter->place.end - letter->place.begin, letter->kind->combining == 0);
+    advance(walk, letter->origin.end - letter->origin.begin, letter->kind->combining == 0);
     for (size_t i = 0; i < letter->parts; i++) {
-        if (!put(walk, letter->output[i], letter->place)) {
+        if (!put(walk, letter->output[i], letter->origin)) {
             return 0;
         }
     }
     return 1;
 }
 
-static enum step take_character(struct basic *walk) {
+static enum step take_character(struct basic_walk *walk) {
     struct letter letter;
-    size_t bytes = utf8_decode(walk->text + walk->at, walk->length - walk->at, &letter.point);
+    size_t bytes =
+        utf8_decode(walk->text + walk->offset, walk->length - walk->offset, &letter.point);
     if (letter.point == UTF8_ILL_FORMED) {
         walk->ill_formed++;
-        pass(walk, bytes, 0);
-        return STEP_ON;
+        advance(walk, bytes, 0);
+        return STEP_CONTINUE;
     }
     letter.kind = unicode_kind_of(letter.point, walk->rules->column);
     if ((letter.kind->flags & UNICODE_DROP) != 0) {
-        pass(walk, bytes, 0);
-        return STEP_ON;
+        advance(walk, bytes, 0);
+        return STEP_CONTINUE;
     }
     if ((letter.kind->flags & UNICODE_SPACE) != 0) {
-        pass(walk, bytes, 1);
-        return walk->count > 0 ? STEP_END : STEP_ON;
+        advance(walk, bytes, 1);
+        return walk->count > 0 ? STEP_END : STEP_CONTINUE;
     }
-    uint32_t begin = (uint32_t)walk->at;
-    letter.place = (struct basic_origin){walk->character, begin, begin + (uint32_t)bytes};
+    uint32_t begin = (uint32_t)walk->offset;
+    letter.origin = (struct basic_origin){walk->character, begin, begin + (uint32_t)bytes};
     convert(walk, &letter);
     if (letter.alone && walk->count > 0) {
         return STEP_END;
@@ -449,77 +454,78 @@ static enum step take_character(struct basic *walk) {
     if (!put_letter(walk, &letter)) {
         return STEP_NO_MEMORY;
     }
-    return letter.alone ? STEP_END : STEP_ON;
+    return letter.alone ? STEP_END : STEP_CONTINUE;
 }
 
-// Reads the rest of a word that the fast path could not finish; its start is in the buffer.
-static int next_slow(struct basic *walk) {
+// Reads the rest of a word that the fast path could not finish; its beginning is in the buffer.
+static int next_slow(struct basic_walk *walk) {
     walk->plain = 0;
-    enum step step = STEP_ON;
-    while (step == STEP_ON && walk->at < walk->length) {
+    enum step step = STEP_CONTINUE;
+    while (step == STEP_CONTINUE && walk->offset < walk->length) {
         if (special_at(walk) > 0) {
             break;
         }
         step = take_character(walk);
     }
     walk->bytes = walk->buffer;
-    walk->origins = walk->places;
+    walk->origins = walk->origin_buffer;
     return step == STEP_NO_MEMORY ? -1 : walk->count > 0;
 }
 
-// Takes ASCII letters and digits from walk->at; the word is complete when a blank or punctuation
+// Takes ASCII letters and digits from walk->offset; the word is complete if a blank or punctuation
 // follows.
-static int take_ascii(struct basic *walk, size_t letters) {
+static int take_ascii(struct basic_walk *walk, size_t letters) {
     if (!reserve(walk, letters)) {
         return -1;
     }
-    size_t begin = walk->at;
+    size_t begin = walk->offset;
     uint32_t character = walk->character;
     for (size_t i = 0; i < letters; i++) {
         walk->buffer[i] = (char)walk->rules->ascii[walk->text[begin + i]];
     }
     take_plain(walk, letters);
     walk->bytes = walk->buffer;
-    if (walk->at == walk->length) {
+    if (walk->offset == walk->length) {
         return 1;
     }
-    unsigned char next = walk->rules->ascii[walk->text[walk->at]];
+    unsigned char next = walk->rules->ascii[walk->text[walk->offset]];
     if (next == BASIC_SPACE || next == BASIC_PUNCTUATION) {
         return 1;
     }
     for (uint32_t i = 0; i < letters; i++) {
         uint32_t byte = (uint32_t)begin + i;
-        walk->places[i] = (struct basic_origin){character + i, byte, byte + 1};
+        walk->origin_buffer[i] = (struct basic_origin){character + i, byte, byte + 1};
     }
     return next_slow(walk);
 }
 
-static void skip_blanks(struct basic *walk) {
-    while (walk->at < walk->length && walk->rules->ascii[walk->text[walk->at]] == BASIC_SPACE) {
-        pass(walk, 1, 1);
+static void skip_blanks(struct basic_walk *walk) {
+    while (walk->offset < walk->length &&
+           walk->rules->ascii[walk->text[walk->offset]] == BASIC_SPACE) {
+        advance(walk, 1, 1);
     }
 }
 
-int basic_next(struct basic *walk) {
+int basic_next(struct basic_walk *walk) {
     const unsigned char *ascii = walk->rules->ascii;
     int found = 0;
     walk->special = 0;
     walk->count = walk->characters = 0;
-    for (skip_blanks(walk); found == 0 && walk->at < walk->length; skip_blanks(walk)) {
+    for (skip_blanks(walk); found == 0 && walk->offset < walk->length; skip_blanks(walk)) {
         size_t special = special_at(walk);
         if (special > 0) {
             return take_special(walk, special);
         }
-        if (ascii[walk->text[walk->at]] == BASIC_PUNCTUATION) {
+        if (ascii[walk->text[walk->offset]] == BASIC_PUNCTUATION) {
             take_plain(walk, 1);
             return 1;
         }
-        size_t end = walk->at;
+        size_t end = walk->offset;
         while (end < walk->length && ascii[walk->text[end]] >= BASIC_FIRST_LETTER) {
             end++;
         }
-        // Nothing is found when everything before a special token is dropped.
-        found = end > walk->at ? take_ascii(walk, end - walk->at) : next_slow(walk);
+        // Nothing is found if everything before a special token is dropped.
+        found = end > walk->offset ? take_ascii(walk, end - walk->offset) : next_slow(walk);
     }
     return found;
 }

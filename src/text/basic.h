@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The basic tokenizer: cleaning, lower-casing, accent stripping and the split at white space,
-// punctuation and ideographs, one word at a time, with the origin of every byte.
+// The basic tokenizer: cleans, lower-cases and strips accents, and splits at white space,
+// punctuation and ideographs. It yields one word at a time, with the origin of every byte.
 #ifndef BERTH_TEXT_BASIC_H
 #define BERTH_TEXT_BASIC_H
 
@@ -9,17 +9,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The settings of a walk; shared by walks and threads.
+// The settings of walks; read-only, so threads may share them.
 struct basic_rules {
     int column;                   // UNICODE_HUGGINGFACE or UNICODE_GOOGLE
-    enum unicode_mapping mapping; // what to do with letters
+    enum unicode_mapping mapping; // of letters
     int whole_ideographs;         // ideographs are ordinary letters
-    // Tokens that are kept whole and unchanged when they occur in the text.
+    // Tokens that are kept unchanged when they occur in the text.
     const char *const *specials;
     size_t special_count;
     unsigned char special_first[256]; // [byte]: whether one of them begins with it
-    int whole_specials; // only where white space, ideographs or the ends of the text surround them
-    // The form of an ASCII byte in a word, or one of the BASIC_* codes.
+    int whole_specials; // only if surrounded by white space, ideographs or the ends of the text
+    // What an ASCII byte becomes in a word, or one of the BASIC_* codes.
     unsigned char ascii[256];
 };
 
@@ -32,30 +32,30 @@ struct basic_origin {
     uint32_t end;
 };
 
-struct basic_mark; // a combining character that is still to be sorted
+struct basic_mark; // a combining character that waits to be sorted
 
 // A walk over a text, and its current word.
-struct basic {
+struct basic_walk {
     const struct basic_rules *rules;
     const unsigned char *text;
     size_t length;
-    size_t at;              // the next byte
+    size_t offset;          // the next byte
     uint32_t character;     // index of the next character
-    size_t run_at;          // where the combining characters before `at` begin
-    uint32_t run_character; // index of the character there
+    size_t run_offset;      // where the combining characters before `offset` begin
+    uint32_t run_character; // index of the character at run_offset
     size_t ill_formed;
 
     const char *bytes; // the word, as the vocabulary sees it
     size_t count;
     size_t characters;
-    int plain;                // the word came from `count` ASCII bytes in a row: byte i from
-    uint32_t plain_begin;     // plain_begin + i, character plain_character + i, and `origins` is
-    uint32_t plain_character; // not set
+    int plain;                // the word came from `count` consecutive ASCII bytes: its byte i is
+    uint32_t plain_begin;     // byte plain_begin + i and character plain_character + i of the text;
+    uint32_t plain_character; // `origins` is not set
     const struct basic_origin *origins; // [count]
-    int special;                        // a special token, as in the text
+    int special;                        // the word is a special token
 
     char *buffer;
-    struct basic_origin *places;
+    struct basic_origin *origin_buffer;
     size_t capacity;
     struct basic_mark *marks;
     size_t mark_capacity;
@@ -65,19 +65,19 @@ struct basic {
 void basic_rules_init(struct basic_rules *rules, int column, enum unicode_mapping mapping);
 // Sets the special tokens, which are borrowed and not empty. Call it at most once, after
 // basic_rules_init.
-void basic_rules_keep(struct basic_rules *rules, const char *const *specials, size_t count);
+void basic_rules_set_specials(struct basic_rules *rules, const char *const *specials, size_t count);
 
-// Begins a walk; length is at most UINT32_MAX. basic_done frees the walk's memory.
-void basic_init(struct basic *walk, const struct basic_rules *rules, const char *text,
+// Begins a walk; `length` is at most UINT32_MAX. basic_done frees its memory.
+void basic_init(struct basic_walk *walk, const struct basic_rules *rules, const char *text,
                 size_t length);
-void basic_done(struct basic *walk);
+void basic_done(struct basic_walk *walk);
 
-// Moves to the next word: 1; 0 at the end of the text; -1 when out of memory. The word's arrays are
-// valid until the next call.
-int basic_next(struct basic *walk);
+// Moves to the next word. Returns 1; 0 at the end of the text; -1 when out of memory. The word's
+// arrays are valid until the next call.
+int basic_next(struct basic_walk *walk);
 
 // The origin of byte `i` of the word.
-static inline struct basic_origin basic_origin_of(const struct basic *walk, size_t i) {
+static inline struct basic_origin basic_origin_of(const struct basic_walk *walk, size_t i) {
     if (!walk->plain) {
         return walk->origins[i];
     }

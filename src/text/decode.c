@@ -11,8 +11,7 @@ static int is_special(const struct tokenizer_special *special, int32_t id) {
            id == special->unknown;
 }
 
-// Whether no blank precedes the token. Any token may have been predicted, so it need not be one
-// that a text yields.
+// Whether no blank precedes the token. A model may predict any token, even one that no text yields.
 static int is_joined(const char *piece) {
     static const char *const starts[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {

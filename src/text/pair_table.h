@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pairs of neighbouring pieces in the words of a text: how often each occurs, in which words it
-// may occur, and which is the most frequent.
+// Pairs of neighbouring pieces in the words of a text: how often each pair occurs, in which words,
+// and which pair is the most frequent.
 #ifndef BERTH_TEXT_PAIR_TABLE_H
 #define BERTH_TEXT_PAIR_TABLE_H
 
@@ -12,9 +12,10 @@
 struct pair {
     int32_t left, right; // pieces
     uint64_t count;
-    uint32_t *words; // [word_count] where it occurred when it was added; may repeat
+    uint32_t
+        *words; // [word_count] words to which it was added; it may be gone from them; may repeat
     size_t word_count, word_capacity;
-    int is_fresh; // its count has grown since the last pair_table_settle
+    int is_fresh; // the count has grown since the last pair_table_settle
 };
 
 struct pair_table {
@@ -23,7 +24,7 @@ struct pair_table {
     size_t capacity;
     uint32_t *fresh; // pairs whose count has grown
     size_t fresh_count, fresh_capacity;
-    struct pair_rank { // a heap, the most frequent pair first; counts may be outdated: too large
+    struct pair_rank { // a heap, most frequent pair first; an outdated count is too large
         uint64_t count;
         uint32_t pair;
     } * heap;
@@ -36,12 +37,12 @@ int pair_table_add(struct pair_table *table, int32_t left, int32_t right, uint32
                    uint64_t times);
 // Subtracts `times` from the count of a pair that was added.
 void pair_table_subtract(struct pair_table *table, int32_t left, int32_t right, uint64_t times);
-// Call it after a series of additions: makes their counts visible to pair_table_take. 0 when out of
-// memory.
+// Makes the counts of a series of additions visible to pair_table_take. 0 when out of memory.
 int pair_table_settle(struct pair_table *table);
-// The most frequent pair that occurs at least `least` (1 or more) times, or NULL; among equally
-// frequent ones that with the smallest left piece, then right piece. The caller then owns its list
-// of words (memory_free), and the table's is empty. Valid until the next addition.
+// Takes the most frequent pair from the table if it occurs at least `least` (1 or more) times,
+// otherwise returns NULL. Of equally frequent pairs the one with the smallest left piece, then
+// right piece. The caller takes over its list of words (memory_free). Valid until the next
+// addition.
 struct pair *pair_table_take(struct pair_table *table, uint64_t least);
 void pair_table_done(struct pair_table *table);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python's text functions; str.lower() and \w from tables that Python itself wrote
+// Python's text functions. The tables of str.lower() and \w were written by Python itself
 // (dev/make_python_tables.py).
 //
-// The final sigma is Unicode's Final_Sigma condition: a cased character before it and none after
-// it, case-ignorable ones not counted.
+// A final sigma is one that meets Unicode's Final_Sigma condition: a cased character before it and
+// none after it, case-ignorable characters not counted.
 #include "text/python.h"
 
 #include "core/utf8.h"
@@ -32,7 +32,7 @@ int python_is_word(uint32_t character) {
     return in_ranges(character, python_words, COUNT(python_words));
 }
 
-size_t python_stripped(const char *text, size_t length) {
+size_t python_rstrip_length(const char *text, size_t length) {
     while (length > 0) {
         size_t begin = length - 1;
         while (begin > 0 && length - begin < UTF8_BYTES_MAX && !utf8_begins(text[begin])) {
@@ -48,7 +48,7 @@ size_t python_stripped(const char *text, size_t length) {
     return length;
 }
 
-size_t python_line(const char *text, size_t length, size_t *end) {
+size_t python_line_length(const char *text, size_t length, size_t *end) {
     size_t line = 0;
     while (line < length && text[line] != '\n' && text[line] != '\r') {
         line++;
@@ -89,8 +89,8 @@ static int is_cased(uint32_t character) {
     return in_ranges(character, python_cased, COUNT(python_cased));
 }
 
-static int is_final_sigma(const uint32_t *text, size_t count, size_t place) {
-    size_t before = place, after = place + 1;
+static int is_final_sigma(const uint32_t *text, size_t count, size_t index) {
+    size_t before = index, after = index + 1;
     while (before > 0 && is_ignorable(text[before - 1])) {
         before--;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text functions of Python that define the official SQuAD scores and the lines of text for
-// pre-training: str.lower(), the word characters of `re`, white space, lines. Characters are code
-// points, texts UTF-8.
+// Python's text functions, which define the official SQuAD scores and the lines of pre-training
+// texts: str.lower(), the word characters of `re`, white space, lines. Characters are code points,
+// texts are UTF-8.
 #ifndef BERTH_TEXT_PYTHON_H
 #define BERTH_TEXT_PYTHON_H
 
@@ -18,14 +18,14 @@ static inline int python_is_space(uint32_t c) {
            c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-// The length that str.rstrip() leaves.
-size_t python_stripped(const char *text, size_t length);
+// The length of the text after str.rstrip().
+size_t python_rstrip_length(const char *text, size_t length);
 
-// The length of the first line of a file opened as text, whose lines end in LF, CR LF or CR. *end:
-// the bytes of that end; 0 where the text ends without one.
-size_t python_line(const char *text, size_t length, size_t *end);
+// The length of the first line of a file opened as text, whose lines end in LF, CR LF or CR. *end
+// is the length of the line end; 0: the text ends without one.
+size_t python_line_length(const char *text, size_t length, size_t *end);
 
-// str.lower(): lower[] has room for 2 * count characters (U+0130 becomes two); returns their
+// str.lower(). lower[] has room for 2 * count characters, since U+0130 becomes two; returns their
 // number. A capital sigma at the end of a word becomes a final sigma.
 size_t python_lower(const uint32_t *text, size_t count, uint32_t *lower);
 

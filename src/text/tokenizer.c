@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// WordPiece over the words of basic.c: greedily takes the longest piece of the vocabulary from the
-// left, with ## before every piece but the first; a word that cannot be split, or is too long, is
+// WordPiece on the words of basic.c: greedily takes the longest piece of the vocabulary from the
+// left, with ## before every piece but the first. A word that is too long or cannot be split is
 // [UNK].
 #include "text/tokenizer.h"
 
+#include "core/buffer.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "text/basic.h"
@@ -21,7 +22,7 @@ struct tokenizer {
     struct vocabulary vocabulary;
     struct basic_rules rules;
     struct tokenizer_special special;
-    const char **specials; // kept whole in texts
+    const char **specials; // kept unchanged in texts
     uint32_t continuation; // the trie's node after "##"; TRIE_NONE: no such pieces
 };
 
@@ -34,7 +35,7 @@ static int32_t find(const struct tokenizer *tokenizer, const char *name) {
     return tokenizer_find(tokenizer, name, strlen(name));
 }
 
-// Collects the special tokens that the vocabulary has, in its own text.
+// Collects the special tokens that are in the vocabulary; borrows their text from it.
 static void add_specials(struct tokenizer *tokenizer, const char *const *names, size_t count,
                          size_t *kept) {
     for (size_t i = 0; i < count; i++) {
@@ -65,7 +66,7 @@ static enum berth_status set_specials(struct tokenizer *tokenizer, const char *c
     }
     add_specials(tokenizer, special_names, SPECIALS, &kept);
     add_specials(tokenizer, added, added_count, &kept);
-    basic_rules_keep(&tokenizer->rules, tokenizer->specials, kept);
+    basic_rules_set_specials(&tokenizer->rules, tokenizer->specials, kept);
     return BERTH_OK;
 }
 
@@ -142,7 +143,7 @@ void tokenizer_close(struct tokenizer *tokenizer) {
     }
 }
 
-// --- questions ----------------------------------------------------------------------------------
+// --- queries ----------------------------------------------------------------------------------
 
 size_t tokenizer_size(const struct tokenizer *tokenizer) {
     return tokenizer->vocabulary.count;
@@ -187,8 +188,8 @@ static int reserve(struct token_list *list, size_t extra) {
 }
 
 // Appends bytes [begin, end) of the word as one piece; the caller has reserved room.
-static void append(struct token_list *list, const struct basic *word, int32_t id, int32_t number,
-                   size_t begin, size_t end) {
+static void append(struct token_list *list, const struct basic_walk *word, int32_t id,
+                   int32_t number, size_t begin, size_t end) {
     struct basic_origin first = basic_origin_of(word, begin);
     struct basic_origin last = basic_origin_of(word, end - 1);
     list->items[list->count++] = (struct token){.id = id,
@@ -199,8 +200,8 @@ static void append(struct token_list *list, const struct basic *word, int32_t id
                                                 .byte_end = last.end};
 }
 
-// The longest piece at `begin`; returns its id, or -1, and sets *end.
-static int32_t longest_piece(const struct tokenizer *tokenizer, const struct basic *word,
+// The id of the longest piece at `begin`, or -1; sets *end.
+static int32_t longest_piece(const struct tokenizer *tokenizer, const struct basic_walk *word,
                              size_t begin, size_t *end) {
     const struct trie *trie = &tokenizer->vocabulary.trie;
     uint32_t node = begin == 0 ? 0 : tokenizer->continuation;
@@ -216,8 +217,8 @@ static int32_t longest_piece(const struct tokenizer *tokenizer, const struct bas
 }
 
 // Appends the pieces of a word; the caller has reserved room for one per byte.
-static void cut_word(const struct tokenizer *tokenizer, const struct basic *word, int32_t number,
-                     struct token_list *list) {
+static void split_word(const struct tokenizer *tokenizer, const struct basic_walk *word,
+                       int32_t number, struct token_list *list) {
     size_t before = list->count;
     size_t begin = 0;
     int32_t id = word->characters > (size_t)tokenizer->options.max_word_length ? -1 : 0;
@@ -247,7 +248,7 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
                                    struct berth_error *error) {
     TRY(check_length(length, error));
     size_t before = list->count;
-    struct basic walk;
+    struct basic_walk walk;
     basic_init(&walk, &tokenizer->rules, text, length);
     int found;
     for (int32_t number = 0; (found = basic_next(&walk)) > 0; number++) {
@@ -259,7 +260,7 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
             append(list, &walk, tokenizer_find(tokenizer, walk.bytes, walk.count), number, 0,
                    walk.count);
         } else {
-            cut_word(tokenizer, &walk, number, list);
+            split_word(tokenizer, &walk, number, list);
         }
     }
     list->ill_formed += walk.ill_formed;
@@ -273,75 +274,27 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
 
 // --- basic tokens -------------------------------------------------------------------------------
 
-// A growing text, and the origin of each byte.
-struct joined {
-    char *bytes;
-    uint32_t *origin;
-    size_t count;
-    size_t capacity;
-};
-
-static int grow_joined(struct joined *joined, size_t extra) {
-    if (joined->capacity - joined->count >= extra) {
-        return 1;
-    }
-    size_t needed = joined->count + extra, capacity = joined->capacity; // that of the origins
-    char *bytes = memory_grow(joined->bytes, &capacity, needed, 1);
-    if (bytes == NULL) {
-        return 0;
-    }
-    joined->bytes = bytes;
-    uint32_t *origin = memory_grow(joined->origin, &joined->capacity, needed, sizeof *origin);
-    if (origin == NULL) {
-        return 0;
-    }
-    joined->origin = origin;
-    return 1;
-}
-
-// Appends a word, after a blank if it is not the first. The blank's origin is the byte after the
-// previous word.
-static int join_word(struct joined *joined, const struct basic *word, uint32_t *last_end) {
-    if (!grow_joined(joined, word->count + 2)) {
-        return 0;
-    }
-    if (joined->count > 0) {
-        joined->bytes[joined->count] = ' ';
-        joined->origin[joined->count++] = *last_end;
-    }
-    for (size_t i = 0; i < word->count; i++) {
-        joined->bytes[joined->count] = word->bytes[i];
-        joined->origin[joined->count++] = basic_origin_of(word, i).begin;
-    }
-    *last_end = basic_origin_of(word, word->count - 1).end;
-    return 1;
-}
-
 enum berth_status tokenizer_basic(const struct tokenizer *tokenizer, const char *text,
-                                  size_t length, char **result, size_t *result_length,
-                                  uint32_t **origin, struct berth_error *error) {
+                                  size_t length, char **words, size_t *words_length,
+                                  struct berth_error *error) {
     TRY(check_length(length, error));
-    struct joined joined = {0};
-    struct basic walk;
-    uint32_t last_end = 0;
+    struct buffer joined = {0};
+    struct basic_walk walk;
     basic_init(&walk, &tokenizer->rules, text, length);
-    int found = grow_joined(&joined, 1) ? 1 : -1;
-    while (found > 0 && (found = basic_next(&walk)) > 0) {
-        found = join_word(&joined, &walk, &last_end) ? 1 : -1;
+    int found;
+    while ((found = basic_next(&walk)) > 0) {
+        if (joined.length > 0) {
+            buffer_put_byte(&joined, ' ');
+        }
+        buffer_put(&joined, walk.bytes, walk.count);
     }
     basic_done(&walk);
-    if (found < 0) {
-        memory_free(joined.bytes);
-        memory_free(joined.origin);
+    buffer_put_byte(&joined, '\0');
+    if (found < 0 || joined.failed) {
+        buffer_done(&joined);
         return error_no_memory(error, length, "the words of a text");
     }
-    joined.bytes[joined.count] = '\0';
-    *result = joined.bytes;
-    *result_length = joined.count;
-    if (origin != NULL) {
-        *origin = joined.origin;
-    } else {
-        memory_free(joined.origin);
-    }
+    *words = joined.bytes;
+    *words_length = joined.length - 1;
     return BERTH_OK;
 }

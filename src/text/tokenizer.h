@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to WordPiece ids and back: cleaning, lower-casing, splitting and the greedy longest match,
-// with the offsets of every piece in the text.
+// Converts text to WordPiece ids: cleaning, lower-casing, splitting and greedy longest match, with
+// the offsets of every piece in the text.
 //
 // Two rule sets: TOKENIZER_HUGGINGFACE equals the `tokenizers` library (BertNormalizer,
 // BertPreTokenizer, WordPiece with words of at most 100 characters); TOKENIZER_GOOGLE follows
@@ -32,22 +32,22 @@ struct tokenizer_options {
     // NULL: none.
     const char *const *added;
     int max_word_length; // characters; 0: the rule set's own (100 or 200)
-    int split_special;   // 1: [CLS] and the like in the text are ordinary characters; -1: they are
+    int split_special;   // 1: [CLS] and the like are ordinary characters of a text; -1: they are
                          // tokens, by Hugging Face's rules anywhere, by Google's only as separate
-                         // words, as in NVIDIA's copy; 0: the rule set's default (-1 or 1). Those
-                         // that the vocabulary lacks are always ordinary
+                         // words, as in NVIDIA's copy; 0: the default of the rule set (-1 or 1).
+                         // Those that are not in the vocabulary are always ordinary text
 };
 
 struct tokenizer; // owns the vocabulary
 
 struct tokenizer_special {
-    int32_t pad, unknown, cls, sep, mask; // -1 when the vocabulary has none
+    int32_t pad, unknown, cls, sep, mask; // -1: not in the vocabulary
 };
 
-// One piece. Offsets count in the text as given.
+// One piece. Offsets refer to the original text.
 struct token {
     int32_t id;
-    int32_t word;   // index of its basic token (whitespace/punctuation word)
+    int32_t word;   // index of the basic token (word) that it is part of
     uint32_t begin; // first character, in code points
     uint32_t end;   // one past the last character, in code points
     uint32_t byte_begin;
@@ -64,7 +64,8 @@ struct token_list {
 
 void token_list_done(struct token_list *list);
 
-// Reads a vocabulary: one token per line, line number = id; lines end in LF, or all in CR LF.
+// Reads a vocabulary: one token per line, whose number from 0 is its id; lines end in LF, or all in
+// CR LF.
 // Errors: missing file (BERTH_NO_INPUT), empty file, invalid UTF-8 with its offset, byte order
 // mark, NUL, duplicate tokens, no [UNK] (BERTH_BAD_DATA).
 enum berth_status tokenizer_open(const char *vocab_path, const struct tokenizer_options *options,
@@ -76,10 +77,10 @@ enum berth_status tokenizer_open_memory(const char *name, const char *bytes, siz
 void tokenizer_close(struct tokenizer *tokenizer);
 
 size_t tokenizer_size(const struct tokenizer *tokenizer);
-// The options with the defaults filled in; split_special is 0 or 1, `added` NULL.
+// The options with defaults filled in: split_special is 0 or 1, `added` is NULL.
 const struct tokenizer_options *tokenizer_rules_of(const struct tokenizer *tokenizer);
 struct tokenizer_special tokenizer_special_ids(const struct tokenizer *tokenizer);
-// The piece of an id, NUL-terminated UTF-8 ("##ing"); NULL when out of range.
+// The piece of an id, NUL-terminated UTF-8 ("##ing"); NULL if the id is out of range.
 const char *tokenizer_piece(const struct tokenizer *tokenizer, int32_t id);
 // The id of a piece, or -1.
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *piece, size_t length);
@@ -91,11 +92,10 @@ enum berth_status tokenizer_encode(const struct tokenizer *tokenizer, const char
                                    struct berth_error *error);
 
 // The basic tokens of a text (after cleaning and, if the tokenizer does so, lower-casing) joined by
-// single blanks, as Google's BasicTokenizer returns them; newly allocated (memory_free), *length
-// bytes and a NUL. (*origin)[i] is the offset in `text` of the character that byte i came from;
-// newly allocated; `origin` may be NULL. Used to align answers to the original text.
+// single blanks, as Google's BasicTokenizer returns them; newly allocated (memory_free),
+// *words_length bytes and a NUL. The only error is that of tokenizer_encode.
 enum berth_status tokenizer_basic(const struct tokenizer *tokenizer, const char *text,
-                                  size_t length, char **result, size_t *result_length,
-                                  uint32_t **origin, struct berth_error *error);
+                                  size_t length, char **words, size_t *words_length,
+                                  struct berth_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the double array breadth first, so that nodes near the root, which every search passes,
+// Builds the double array breadth first, so that nodes near the root, which every search visits,
 // are close together in memory.
 #include "text/trie.h"
 
@@ -19,7 +19,7 @@ struct builder {
     const struct trie_string *strings;
     struct pending *queue;
     size_t queued, queue_capacity;
-    size_t search_from; // the search for free slots starts here
+    size_t search_from; // where the search for free slots starts
 };
 
 static int grow_nodes(struct trie *trie, size_t needed) {
@@ -58,8 +58,8 @@ static unsigned char byte_at(const struct builder *builder, size_t string, size_
 }
 
 // Collects the distinct next bytes of the strings in `pending`, ascending; returns their number.
-static size_t gather_labels(const struct builder *builder, const struct pending *pending,
-                            unsigned char labels[ALPHABET]) {
+static size_t collect_labels(const struct builder *builder, const struct pending *pending,
+                             unsigned char labels[ALPHABET]) {
     size_t count = 0;
     for (size_t i = pending->first; i < pending->last; i++) {
         unsigned char byte = byte_at(builder, i, pending->depth);
@@ -79,9 +79,9 @@ static int fits(const struct trie *trie, size_t base, const unsigned char *label
     return 1;
 }
 
-// A base that puts all labels on free slots, or SIZE_MAX. Tries slots in ascending order; when it
-// passed many, or nine tenths of those it passed were in use, the next search starts where it
-// ended.
+// A base that puts all labels on free slots; SIZE_MAX when out of memory. Tries slots in ascending
+// order. If it had to pass many slots, or nine tenths of them were in use, the next search starts
+// where this one ended.
 static size_t find_base(struct builder *builder, const unsigned char *labels, size_t count) {
     struct trie *trie = builder->trie;
     size_t taken = 0;
@@ -103,7 +103,7 @@ static size_t find_base(struct builder *builder, const unsigned char *labels, si
     return slot - labels[0];
 }
 
-static int place_children(struct builder *builder, struct pending pending) {
+static int add_children(struct builder *builder, struct pending pending) {
     struct trie *trie = builder->trie;
     if (builder->strings[pending.first].length == pending.depth) {
         trie->nodes[pending.node].id = builder->strings[pending.first].id;
@@ -113,7 +113,7 @@ static int place_children(struct builder *builder, struct pending pending) {
         return 1;
     }
     unsigned char labels[ALPHABET];
-    size_t count = gather_labels(builder, &pending, labels);
+    size_t count = collect_labels(builder, &pending, labels);
     size_t base = find_base(builder, labels, count);
     if (base == SIZE_MAX) {
         return 0;
@@ -140,11 +140,11 @@ int trie_build(struct trie *trie, const struct trie_string *strings, size_t coun
     struct builder builder = {.trie = trie, .strings = strings, .search_from = 1};
     int done = grow_nodes(trie, 2 * ALPHABET);
     if (done) {
-        trie->nodes[0].parent = TRIE_NONE - 1; // in use, and no node's child
+        trie->nodes[0].parent = TRIE_NONE - 1; // in use, but no node's child
         done = count == 0 || push(&builder, (struct pending){0, 0, count, 0});
     }
     for (size_t next = 0; done && next < builder.queued; next++) {
-        done = place_children(&builder, builder.queue[next]);
+        done = add_children(&builder, builder.queue[next]);
     }
     memory_free(builder.queue);
     if (!done) {

@@ -17,7 +17,7 @@ struct trie_node {
 };
 
 struct trie {
-    struct trie_node *nodes; // at least 256 more than any base
+    struct trie_node *nodes; // there are at least 256 after any base
     size_t count;
 };
 
@@ -28,7 +28,7 @@ struct trie_string {
 };
 
 // Builds the trie of `count` distinct strings in ascending order of their bytes (as memcmp, a
-// prefix first). 0 when out of memory or when it needs more than 2^31 slots; then the trie is
+// prefix first). 0 when out of memory, or if it would need more than 2^31 slots; the trie is then
 // empty.
 int trie_build(struct trie *trie, const struct trie_string *strings, size_t count);
 void trie_done(struct trie *trie);
@@ -39,7 +39,7 @@ static inline uint32_t trie_step(const struct trie *trie, uint32_t node, unsigne
     return trie->nodes[child].parent == node ? child : TRIE_NONE;
 }
 
-// The node reached from `node` by the whole string; TRIE_NONE when there is none.
+// The node reached from `node` by the whole string, or TRIE_NONE.
 uint32_t trie_walk(const struct trie *trie, uint32_t node, const char *bytes, size_t length);
 
 #endif

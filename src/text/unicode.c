@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Look-ups in the generated tables.
+// Looks code points up in the generated tables.
 //
-// Tables: stage 1 gives the block of a code point divided by UNICODE_BLOCK, stage 2 the index of
-// its kind; past the end of stage 1 the last block applies. Runs, ascending and disjoint, map
-// first, first + step, ..., last to `to`, `to` + step, ...; with the highest bit set `to` is an
-// index into the pool, which holds a length and that many points. Hangul syllables are mapped by
-// formula.
+// Stage 1 is indexed by the code point divided by UNICODE_BLOCK and gives a block of stage 2, which
+// gives the index of the kind; past the end of stage 1 its last block applies. Runs, ascending and
+// disjoint, map first, first + step, ..., last to `to`, `to` + step, ...; if the highest bit of
+// `to` is set, the rest is an index into the pool, which has a length and that many points. Hangul
+// syllables are mapped by formula.
 #include "text/unicode.h"
 
 #include "text/unicode_tables.h"
@@ -50,8 +50,7 @@ struct run_list {
 #define RUNS(name)                                                                                 \
     { name, sizeof name / sizeof *name }
 
-// The tables of a mapping, in the order of their look-up: Google's differences before the common
-// tables.
+// The tables of a mapping in the order of look-up: Google's differences before the common tables.
 static const struct mapping_row {
     int google; // 1: for Google's rules only
     struct run_list list;

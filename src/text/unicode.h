@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tokenizers' rules for one code point: its properties and its mappings.
 //
-// The properties are not Unicode's but those of the two reference programs, extracted by
-// dev/unicode/make_tables.py. Leaves out every normalisation except NFD without non-spacing marks
-// (the only one that BERT uses), and upper case.
+// The properties are those of the two reference programs, which differ from Unicode's; they were
+// extracted by dev/unicode/make_tables.py. The only normalisation is the one that BERT uses, NFD
+// without non-spacing marks.
 #ifndef BERTH_TEXT_UNICODE_H
 #define BERTH_TEXT_UNICODE_H
 
@@ -17,8 +17,8 @@ enum unicode_flag {
     UNICODE_CJK = 8,         // an ideograph: gets blanks around it
     UNICODE_MARK = 16,       // removed when accents are stripped
     UNICODE_MAPPED = 32,     // becomes other characters when lower-cased and stripped
-    UNICODE_KEPT = 64,       // is, or contains, a combining character that is not stripped: the
-                             // canonical order of its neighbours matters
+    UNICODE_KEPT = 64,       // is, or contains, a combining character that is not stripped, so
+                             // the canonical order of its neighbours matters
     UNICODE_CASED = 128,     // Google's only: a cased letter, which decides about a capital sigma
     UNICODE_IGNORABLE = 256  // Google's only: ignored when deciding about a capital sigma
 };
@@ -28,7 +28,7 @@ struct unicode_kind {
     uint8_t combining; // canonical combining class of the first character of the decomposition
 };
 
-// Columns of the tables: which program's rules.
+// The columns of the tables: whose rules.
 enum { UNICODE_HUGGINGFACE, UNICODE_GOOGLE };
 
 #define UNICODE_MAP_MAX 3
@@ -36,7 +36,7 @@ enum { UNICODE_HUGGINGFACE, UNICODE_GOOGLE };
 // The kind of a code point (below 0x110000).
 const struct unicode_kind *unicode_kind_of(uint32_t point, int column);
 
-// What to do to characters. The flags describe UNICODE_FOLD; MARK and KEPT also hold for
+// How characters are mapped. The flags describe UNICODE_FOLD; MARK and KEPT also apply to
 // UNICODE_STRIP.
 enum unicode_mapping {
     UNICODE_FOLD,  // lower-cased, decomposed and stripped
@@ -45,8 +45,8 @@ enum unicode_mapping {
     UNICODE_AS_IS
 };
 
-// Maps a point that is not a MARK to output[]; returns the number of points: the point itself when
-// it has no mapping.
+// Maps a point that is not a MARK to output[]; returns the number of points. A point without a
+// mapping is mapped to itself.
 size_t unicode_map(uint32_t point, int column, enum unicode_mapping mapping,
                    uint32_t output[UNICODE_MAP_MAX]);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and checks a vocabulary. The file is untrusted: every count comes from its actual bytes.
+// Reads and checks a vocabulary. The file is not trusted: every count is taken from its actual
+// bytes.
 #include "text/vocabulary.h"
 
 #include "core/memory.h"
@@ -60,7 +61,7 @@ static int has_crlf_lines(const char *bytes, size_t length) {
     return lines > 0;
 }
 
-// Fills text and starts, which have room for one more byte and two more starts than needed.
+// Fills text and starts.
 static void cut_lines(struct vocabulary *vocabulary, const char *bytes, size_t length) {
     int crlf = has_crlf_lines(bytes, length);
     size_t used = 0;
@@ -93,16 +94,16 @@ static int compare(const void *a, const void *b) {
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static enum berth_status check_repeats(const char *name, const struct trie_string *strings,
-                                       size_t count, struct berth_error *error) {
+static enum berth_status check_duplicates(const char *name, const struct trie_string *strings,
+                                          size_t count, struct berth_error *error) {
     for (size_t i = 1; i < count; i++) {
         if (strings[i].length == strings[i - 1].length &&
             memcmp(strings[i].bytes, strings[i - 1].bytes, strings[i].length) == 0) {
             return error_set(
                 error, BERTH_BAD_DATA,
-                "%s: line %d: duplicate of the token in line %d, so its id is "
-                "ambiguous; put a placeholder that is not there yet, such as [unused9999], in "
-                "the place of one of them, so that the others keep their ids",
+                "%s: line %d: duplicate of the token in line %d, so its id is ambiguous; "
+                "replace one of them with a new placeholder, such as [unused9999], so that the "
+                "other tokens keep their ids",
                 name, strings[i].id + 1, strings[i - 1].id + 1);
         }
     }
@@ -121,7 +122,7 @@ static enum berth_status build_trie(struct vocabulary *vocabulary, const char *n
                                           vocabulary->starts[i + 1] - start - 1, (int32_t)i};
     }
     qsort(strings, vocabulary->count, sizeof *strings, compare);
-    enum berth_status status = check_repeats(name, strings, vocabulary->count, error);
+    enum berth_status status = check_duplicates(name, strings, vocabulary->count, error);
     if (status == BERTH_OK && !trie_build(&vocabulary->trie, strings, vocabulary->count)) {
         status = error_no_memory(error, vocabulary->starts[vocabulary->count],
                                  "the vocabulary's search tree");
@@ -136,7 +137,8 @@ enum berth_status vocabulary_read(struct vocabulary *vocabulary, const char *nam
     TRY(check_bytes(name, bytes, length, error));
     size_t lines = count_byte(bytes, length, '\n') + 1;
     if (lines > INT32_MAX) {
-        return error_set(error, BERTH_BAD_DATA, "%s: %zu lines; ids have 31 bits", name, lines);
+        return error_set(error, BERTH_BAD_DATA, "%s: %zu lines are too many: ids have 31 bits",
+                         name, lines);
     }
     vocabulary->text = memory_new(length + 1);
     vocabulary->starts = memory_array(lines + 1, sizeof *vocabulary->starts);

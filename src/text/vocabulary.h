@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A WordPiece vocabulary: a text file with one token per line; the line number, from 0, is its id.
+// A WordPiece vocabulary: a text file with one token per line, whose number from 0 is its id.
 #ifndef BERTH_TEXT_VOCABULARY_H
 #define BERTH_TEXT_VOCABULARY_H
 
@@ -8,7 +8,7 @@
 
 struct vocabulary {
     char *text;     // the tokens, each followed by a NUL
-    size_t *starts; // [count + 1] where each begins; the last is one past the final NUL
+    size_t *starts; // [count + 1] offsets of the tokens, then the length of `text`
     size_t count;
     struct trie trie; // from a token's bytes to its id
 };

@@ -20,7 +20,7 @@ static const char *const specials[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MAS
 
 // A word as its current pieces.
 struct word {
-    int32_t *symbols; // pieces, in the trainer's array
+    int32_t *symbols; // pieces; points into trainer->symbols
     uint32_t length;
     uint64_t count; // in the text
 };
@@ -29,15 +29,15 @@ struct trainer {
     const struct word_counts *counts;
     const struct vocabulary_rules *rules;
     struct string_index *pieces;
-    uint8_t *alphabet; // [POINTS] enum place, ORed
+    uint8_t *alphabet; // [POINTS] enum character_use, ORed
     int32_t *symbols;  // of all words
     struct word *words;
     size_t word_count;
     struct pair_table pairs;
 };
 
-// Where a character of the alphabet occurs in any word.
-enum place { PLACE_KNOWN = 1, PLACE_INSIDE = 2 };
+// Whether a character is in the alphabet, and whether it occurs inside words.
+enum character_use { CHARACTER_KNOWN = 1, CHARACTER_INSIDE = 2 };
 
 static enum berth_status out_of_memory(struct berth_error *error) {
     return error_no_memory(error, 0, "the training of a vocabulary");
@@ -81,15 +81,15 @@ static void count_character(void *context, uint32_t point, size_t at, uint64_t c
     counts[point] += count;
 }
 
-static void note_inside(void *context, uint32_t point, size_t at, uint64_t count) {
+static void mark_inside(void *context, uint32_t point, size_t at, uint64_t count) {
     uint8_t *alphabet = context;
     if (at > 0 && alphabet[point] != 0) {
-        alphabet[point] |= PLACE_INSIDE;
+        alphabet[point] |= CHARACTER_INSIDE;
     }
 }
 
 // Fills characters[] with the characters that occur, the most frequent first; returns their number.
-static size_t rank_characters(const uint64_t *counts, struct character *characters) {
+static size_t sort_characters(const uint64_t *counts, struct character *characters) {
     size_t count = 0;
     for (uint32_t point = 0; point < POINTS; point++) {
         if (counts[point] > 0) {
@@ -104,18 +104,18 @@ static enum berth_status choose_alphabet(struct trainer *trainer, struct berth_e
     uint64_t *counts = memory_array_zeroed(POINTS, sizeof *counts);
     struct character *characters = memory_array(POINTS, sizeof *characters);
     trainer->alphabet = memory_array_zeroed(POINTS, 1);
-    int good = counts != NULL && characters != NULL && trainer->alphabet != NULL;
-    if (good) {
+    int ok = counts != NULL && characters != NULL && trainer->alphabet != NULL;
+    if (ok) {
         walk_characters(trainer->counts, counts, count_character);
-        size_t count = rank_characters(counts, characters);
+        size_t count = sort_characters(counts, characters);
         for (size_t i = 0; i < trainer->rules->limit_alphabet && i < count; i++) {
-            trainer->alphabet[characters[i].point] = PLACE_KNOWN;
+            trainer->alphabet[characters[i].point] = CHARACTER_KNOWN;
         }
-        walk_characters(trainer->counts, trainer->alphabet, note_inside);
+        walk_characters(trainer->counts, trainer->alphabet, mark_inside);
     }
     memory_free(counts);
     memory_free(characters);
-    return good ? BERTH_OK : out_of_memory(error);
+    return ok ? BERTH_OK : out_of_memory(error);
 }
 
 // --- pieces -------------------------------------------------------------------------------------
@@ -134,14 +134,14 @@ static int put_character(struct trainer *trainer, uint32_t point, int inside) {
     return string_index_put(trainer->pieces, name, length) != STRING_INDEX_NONE;
 }
 
-// The piece of a character of the alphabet.
+// The piece of a character in the alphabet.
 static int32_t character_piece(const struct trainer *trainer, uint32_t point, int inside) {
     char name[CHARACTER_NAME_SIZE];
     size_t length = name_character(point, inside, name);
     return (int32_t)string_index_find(trainer->pieces, name, length);
 }
 
-static enum berth_status put_first_pieces(struct trainer *trainer, struct berth_error *error) {
+static enum berth_status put_initial_pieces(struct trainer *trainer, struct berth_error *error) {
     for (size_t i = 0; i < SPECIAL_COUNT; i++) {
         if (string_index_put(trainer->pieces, specials[i], strlen(specials[i])) ==
             STRING_INDEX_NONE) {
@@ -150,7 +150,7 @@ static enum berth_status put_first_pieces(struct trainer *trainer, struct berth_
     }
     for (int inside = 0; inside < 2; inside++) {
         for (uint32_t point = 0; point < POINTS; point++) {
-            int wanted = inside ? PLACE_INSIDE : PLACE_KNOWN;
+            int wanted = inside ? CHARACTER_INSIDE : CHARACTER_KNOWN;
             if ((trainer->alphabet[point] & wanted) != 0 &&
                 !put_character(trainer, point, inside)) {
                 return out_of_memory(error);
@@ -167,7 +167,7 @@ static enum berth_status put_first_pieces(struct trainer *trainer, struct berth_
 }
 
 // "ab" or "##ab" from the pieces "a" or "##a" and "##b".
-static uint32_t joined_piece(struct trainer *trainer, int32_t left, int32_t right) {
+static uint32_t merged_piece(struct trainer *trainer, int32_t left, int32_t right) {
     const struct string_index *pieces = trainer->pieces;
     size_t left_length = string_index_length(pieces, (size_t)left);
     size_t right_length = string_index_length(pieces, (size_t)right) - PREFIX_LENGTH;
@@ -180,7 +180,8 @@ static uint32_t joined_piece(struct trainer *trainer, int32_t left, int32_t righ
 
 // --- words --------------------------------------------------------------------------------------
 
-// Fills symbols[] with the word's characters as pieces; 0 when one is not in the alphabet.
+// Fills symbols[] with the pieces of the word's characters; returns their number, or 0 if one of
+// them is not in the alphabet.
 static uint32_t spell(const struct trainer *trainer, size_t word, int32_t *symbols) {
     const struct string_index *words = &trainer->counts->words;
     const unsigned char *bytes = (const unsigned char *)string_index_bytes(words, word);
@@ -229,45 +230,45 @@ static enum berth_status count_pairs(struct trainer *trainer, struct berth_error
     return pair_table_settle(&trainer->pairs) ? BERTH_OK : out_of_memory(error);
 }
 
-// --- joining ------------------------------------------------------------------------------------
+// --- merging ------------------------------------------------------------------------------------
 
-struct join {
+struct merge {
     int32_t left, right, piece;
 };
 
-// Updates the counts of the pairs around a joined pair; 0 when out of memory. `out` pieces of the
-// word are done, `in` is the index of the pair.
-static int recount(struct trainer *trainer, uint32_t w, const struct join *join, uint32_t out,
+// Updates the counts of the pairs around a merged pair; 0 when out of memory. The word has `out`
+// merged pieces so far; `in` is the index of the pair.
+static int recount(struct trainer *trainer, uint32_t w, const struct merge *merge, uint32_t out,
                    uint32_t in) {
     struct word *word = &trainer->words[w];
     struct pair_table *pairs = &trainer->pairs;
-    pair_table_subtract(pairs, join->left, join->right, word->count);
+    pair_table_subtract(pairs, merge->left, merge->right, word->count);
     if (out > 0) {
         int32_t before = word->symbols[out - 1];
-        pair_table_subtract(pairs, before, join->left, word->count);
-        if (!pair_table_add(pairs, before, join->piece, w, word->count)) {
+        pair_table_subtract(pairs, before, merge->left, word->count);
+        if (!pair_table_add(pairs, before, merge->piece, w, word->count)) {
             return 0;
         }
     }
     if (in + 2 < word->length) {
         int32_t after = word->symbols[in + 2];
-        pair_table_subtract(pairs, join->right, after, word->count);
-        return pair_table_add(pairs, join->piece, after, w, word->count);
+        pair_table_subtract(pairs, merge->right, after, word->count);
+        return pair_table_add(pairs, merge->piece, after, w, word->count);
     }
     return 1;
 }
 
-// Joins every occurrence of the pair in the word, from left to right.
-static int join_in_word(struct trainer *trainer, uint32_t w, const struct join *join) {
+// Merges every occurrence of the pair in the word, from left to right; 0 when out of memory.
+static int merge_in_word(struct trainer *trainer, uint32_t w, const struct merge *merge) {
     struct word *word = &trainer->words[w];
     uint32_t out = 0;
     for (uint32_t in = 0; in < word->length; in++) {
-        if (in + 1 < word->length && word->symbols[in] == join->left &&
-            word->symbols[in + 1] == join->right) {
-            if (!recount(trainer, w, join, out, in)) {
+        if (in + 1 < word->length && word->symbols[in] == merge->left &&
+            word->symbols[in + 1] == merge->right) {
+            if (!recount(trainer, w, merge, out, in)) {
                 return 0;
             }
-            word->symbols[out++] = join->piece;
+            word->symbols[out++] = merge->piece;
             in++;
         } else {
             word->symbols[out++] = word->symbols[in];
@@ -277,22 +278,22 @@ static int join_in_word(struct trainer *trainer, uint32_t w, const struct join *
     return 1;
 }
 
-// Adds the piece of the pair and joins it in all words.
-static enum berth_status join_pair(struct trainer *trainer, struct pair *pair,
-                                   struct berth_error *error) {
+// Adds the piece of the pair and merges the pair in all words.
+static enum berth_status merge_pair(struct trainer *trainer, struct pair *pair,
+                                    struct berth_error *error) {
     uint32_t *words = pair->words;
     size_t word_count = pair->word_count;
-    struct join join = {pair->left, pair->right, 0};
+    struct merge merge = {pair->left, pair->right, 0};
     pair->words = NULL;
     pair->word_count = pair->word_capacity = 0;
-    uint32_t piece = joined_piece(trainer, join.left, join.right);
-    int good = piece != STRING_INDEX_NONE;
-    join.piece = (int32_t)piece;
-    for (size_t i = 0; i < word_count && good; i++) {
-        good = join_in_word(trainer, words[i], &join);
+    uint32_t piece = merged_piece(trainer, merge.left, merge.right);
+    int ok = piece != STRING_INDEX_NONE;
+    merge.piece = (int32_t)piece;
+    for (size_t i = 0; i < word_count && ok; i++) {
+        ok = merge_in_word(trainer, words[i], &merge);
     }
     memory_free(words);
-    return good && pair_table_settle(&trainer->pairs) ? BERTH_OK : out_of_memory(error);
+    return ok && pair_table_settle(&trainer->pairs) ? BERTH_OK : out_of_memory(error);
 }
 
 // --- the whole ----------------------------------------------------------------------------------
@@ -300,7 +301,7 @@ static enum berth_status join_pair(struct trainer *trainer, struct pair *pair,
 static enum berth_status train(struct trainer *trainer, const struct berth_log *log,
                                const volatile int *stop, struct berth_error *error) {
     TRY(choose_alphabet(trainer, error));
-    TRY(put_first_pieces(trainer, error));
+    TRY(put_initial_pieces(trainer, error));
     TRY(spell_words(trainer, error));
     TRY(count_pairs(trainer, error));
     uint64_t least = trainer->rules->min_frequency > 0 ? trainer->rules->min_frequency : 1;
@@ -310,7 +311,7 @@ static enum berth_status train(struct trainer *trainer, const struct berth_log *
         if (pair == NULL) {
             break;
         }
-        TRY(join_pair(trainer, pair, error));
+        TRY(merge_pair(trainer, pair, error));
         if (stop != NULL && *stop != 0) {
             return error_set(error, BERTH_INTERRUPTED, "stopped at %zu of %zu pieces",
                              trainer->pieces->count, size);

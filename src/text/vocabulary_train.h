@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a WordPiece vocabulary on counted words, as the `tokenizers` library does: every word
-// begins as its characters, all but the first with a "##" prefix; then the most frequent pair of
-// neighbours becomes one piece, again and again. (Google's own trainer was never published.)
+// is first split into characters, all but the first with the prefix "##"; then the most frequent
+// pair of neighbours is merged into one piece, again and again. (Google's own trainer was never
+// published.)
 //
-// The same words give the same vocabulary, whatever their order: among equally frequent pairs the
-// one of the older pieces comes first.
+// The same words give the same vocabulary, whatever their order: of equally frequent pairs the one
+// with the older pieces is merged first.
 #ifndef BERTH_TEXT_VOCABULARY_TRAIN_H
 #define BERTH_TEXT_VOCABULARY_TRAIN_H
 
@@ -17,14 +18,14 @@
 #include <stdint.h>
 
 struct vocabulary_rules {
-    size_t size;            // pieces in all, the special ones included
-    size_t limit_alphabet;  // maximum of distinct characters; words with rarer ones are left out
+    size_t size;            // number of pieces, special ones included
+    size_t limit_alphabet;  // maximum of distinct characters; words with rarer ones are ignored
     uint64_t min_frequency; // rarer pairs do not become pieces
 };
 
 // Fills `pieces`, number = id: [PAD] [UNK] [CLS] [SEP] [MASK], the characters in the order of their
-// code points, the same as "##" pieces, then the joined pairs. Has fewer than rules->size when no
-// pair is frequent enough. BERTH_CONFIG: the special pieces and characters alone exceed
+// code points, the same as "##" pieces, then the merged pairs. There are fewer than rules->size if
+// no further pair is frequent enough. BERTH_CONFIG: the special pieces and characters alone exceed
 // rules->size. BERTH_BAD_DATA: there are no words. BERTH_INTERRUPTED: *stop was set (`stop` may be
 // NULL). Progress goes to the log. string_index_done frees the pieces, also after a failure.
 enum berth_status vocabulary_train(const struct word_counts *counts,

@@ -25,7 +25,7 @@ enum berth_status word_counts_add(struct word_counts *counts, const char *bytes,
 enum berth_status word_counts_add_text(struct word_counts *counts, const char *text, size_t length,
                                        int lower_case, struct berth_error *error) {
     struct basic_rules rules;
-    struct basic walk;
+    struct basic_walk walk;
     enum berth_status status = BERTH_OK;
     int more = 1;
     basic_rules_init(&rules, UNICODE_HUGGINGFACE, lower_case ? UNICODE_FOLD : UNICODE_AS_IS);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the words of a text, as the tokenizer sees them before it splits them into pieces
-// (basic.h: cleaned, perhaps lower-cased, split at white space and punctuation).
+// Counts the words of a text as basic.h yields them: cleaned, possibly lower-cased, split at white
+// space and punctuation, but not yet into pieces.
 #ifndef BERTH_TEXT_WORD_COUNTS_H
 #define BERTH_TEXT_WORD_COUNTS_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Longer words become [UNK] (tokenizer.h) and are not counted.
+// Longer words are not counted: they become [UNK] (tokenizer.h).
 #define WORD_CHARACTERS_MAX 100
 
 struct word_counts {

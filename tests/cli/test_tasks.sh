@@ -134,7 +134,7 @@ run $mrpc --output none --do_predict --dry-run
 expect_code 0
 run $classify --task rte --data_dir glue --output none --do_predict
 expect_code 66
-expect_err "missing test.tsv"
+expect_err "no test.tsv"
 run $own --output none --do_predict
 expect_code 2
 expect_err "--predict_file is missing"

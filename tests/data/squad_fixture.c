@@ -60,11 +60,12 @@ struct squad_feature_set fixture_features(const struct squad_dataset *dataset,
     struct squad_feature_options options = {.max_seq_length = lengths[0],
                                             .doc_stride = lengths[1],
                                             .max_query_length = lengths[2],
-                                            .training = training};
+                                            .training = training,
+                                            .threads = threads};
     struct squad_feature_set set;
     struct berth_log log = {0};
     struct berth_error error = {0};
-    expect(squad_features_build(dataset, tokenizer, &options, threads, &log, &set, &error), &error);
+    expect(squad_features_build(dataset, tokenizer, &options, &log, &set, &error), &error);
     return set;
 }
 
@@ -183,7 +184,7 @@ void fixture_survives_missing_memory(const char *dataset_path,
         struct squad_feature_set set;
         struct berth_error error = {0};
         memory_fail_at(++n, 0);
-        status = squad_features_build(&dataset, tokenizer, options, 1, &log, &set, &error);
+        status = squad_features_build(&dataset, tokenizer, options, &log, &set, &error);
         squad_feature_set_done(&set);
     }
     memory_fail_at(0, 0);

@@ -24,9 +24,10 @@ static inline struct documents synthetic_documents(uint64_t seed, int count, int
             for (int64_t k = 0; k < length; k++) {
                 sentence[k] = (int32_t)python_random_between(&random, 104, VOCABULARY - 1);
             }
-            assert_int_equal(documents_put(&documents, sentence, (size_t)length, NULL), BERTH_OK);
+            assert_int_equal(documents_add_sentence(&documents, sentence, (size_t)length, NULL),
+                             BERTH_OK);
         }
-        assert_int_equal(documents_end(&documents, NULL), BERTH_OK);
+        assert_int_equal(documents_end_document(&documents, NULL), BERTH_OK);
     }
     return documents;
 }

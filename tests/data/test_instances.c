@@ -272,7 +272,7 @@ static void test_documents_from_text(void **state) {
     assert_int_equal(
         tokenizer_open_memory("v", vocabulary, sizeof vocabulary - 1, &options, &tokenizer, NULL),
         BERTH_OK);
-    assert_int_equal(documents_put_text(&documents, tokenizer, text, sizeof text - 1, NULL),
+    assert_int_equal(documents_add_text(&documents, tokenizer, text, sizeof text - 1, NULL),
                      BERTH_OK);
     assert_int_equal(documents.count, 3);
     assert_int_equal(documents.sentence_count, 4);
@@ -296,9 +296,9 @@ static struct documents shard_of(int shard) {
             for (int k = 0; k < TOKENS; k++) {
                 sentence[k] = 104 + (shard * 7919 + i * 131 + j * 17 + k) % 800;
             }
-            assert_int_equal(documents_put(&documents, sentence, TOKENS, NULL), BERTH_OK);
+            assert_int_equal(documents_add_sentence(&documents, sentence, TOKENS, NULL), BERTH_OK);
         }
-        assert_int_equal(documents_end(&documents, NULL), BERTH_OK);
+        assert_int_equal(documents_end_document(&documents, NULL), BERTH_OK);
     }
     return documents;
 }
@@ -310,7 +310,7 @@ static struct instances make_good(const struct documents *documents,
     return made;
 }
 
-static int masks_same_places(const struct instances *a, const struct instances *b, size_t i) {
+static int masks_same_positions(const struct instances *a, const struct instances *b, size_t i) {
     const struct instance *x = &a->items[i], *y = &b->items[i];
     return x->prediction_count == y->prediction_count &&
            memcmp(a->positions + x->predictions, b->positions + y->predictions,
@@ -334,7 +334,7 @@ static size_t mark_replaced(const struct instances *made, unsigned char *seen) {
     return count;
 }
 
-// Many shards together draw as many different ids, and mask as different places, as one text of
+// Many shards together draw as many different ids, and mask as different positions, as one text of
 // their size.
 static void test_shards_differ(void **state) {
     (void)state;
@@ -354,7 +354,7 @@ static void test_shards_differ(void **state) {
         struct instances made = make_good(&documents, &options);
         replaced += mark_replaced(&made, seen);
         for (size_t i = 0; i < made.count && i < before.count; i++, compared++) {
-            same += (size_t)masks_same_places(&before, &made, i);
+            same += (size_t)masks_same_positions(&before, &made, i);
         }
         instances_done(&before);
         before = made;
@@ -391,7 +391,7 @@ static void test_shard_stream(void **state) {
         struct instances made = make_good(&documents, &options);
         size_t same = 0;
         for (size_t i = 0; i < made.count && i < wanted.count; i++) {
-            same += (size_t)masks_same_places(&wanted, &made, i);
+            same += (size_t)masks_same_positions(&wanted, &made, i);
         }
         assert_int_equal(same == wanted.count, kind == 0);
         assert_true(kind == 0 || same * 10 < wanted.count);
@@ -413,8 +413,8 @@ static void test_cut_is_binomial(void **state) {
         for (int k = 0; k < TOKENS; k++) {
             sentence[k] = 104 + k;
         }
-        assert_int_equal(documents_put(&documents, sentence, TOKENS, NULL), BERTH_OK);
-        assert_int_equal(documents_end(&documents, NULL), BERTH_OK);
+        assert_int_equal(documents_add_sentence(&documents, sentence, TOKENS, NULL), BERTH_OK);
+        assert_int_equal(documents_end_document(&documents, NULL), BERTH_OK);
     }
     for (int python = 0; python < 2; python++) {
         struct instance_options options = complete((struct instance_options){.max_seq_length = 65,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Masked words: reading lines, sequences by line and in blocks as run_mlm makes them, and the draws
-// of masks: their shares, what they depend on and what they do not, whole words.
+// of masks: their fractions, what they depend on and what they do not, whole words.
 #include "core/scratch.h"
 #include "data/masked/text_lines.h"
 #include "data/masked/word_masks.h"
@@ -111,7 +111,7 @@ static void test_lines_as_sequences(void **state) {
     (void)state;
     struct text_sequences all = build(texts, 5, 1, 6, 1);
     assert_int_equal(all.count, 3);
-    assert_int_equal(all.cut, 2);
+    assert_int_equal(all.truncated, 2);
     assert_int_equal(all.longest, 6);
     expect_sequence(&all, 0, (const int32_t[]){CLS, THE, CAT, S, SAT, SEP}, 6);
     expect_sequence(&all, 1, (const int32_t[]){CLS, THE, THE, THE, THE, SEP}, 6);
@@ -124,7 +124,7 @@ static void test_blocks(void **state) {
     (void)state;
     struct text_sequences all = build(texts, 5, 0, 9, 1);
     assert_int_equal(all.count, 2);
-    assert_int_equal(all.left_out, 4);
+    assert_int_equal(all.dropped, 4);
     expect_sequence(&all, 0, (const int32_t[]){CLS, THE, CAT, S, SAT, DOT, SEP, CLS, SEP}, 9);
     expect_sequence(&all, 1, (const int32_t[]){CLS, SEP, CLS, THE, THE, THE, THE, THE, THE}, 9);
     text_sequences_done(&all);
@@ -155,7 +155,7 @@ static void test_groups(void **state) {
         rest += tokens % 16;
     }
     assert_int_equal(one.count, blocks);
-    assert_int_equal(one.left_out, rest);
+    assert_int_equal(one.dropped, rest);
     text_sequences_done(&one);
     text_sequences_done(&three);
 }
@@ -166,7 +166,7 @@ static unsigned char pieces[WORDS];
 
 static struct word_masks masks_of(const struct text_sequences *all, double probability, int whole) {
     struct tokenizer *tokenizer = open_words();
-    word_masks_find_pieces(tokenizer, pieces);
+    word_masks_find_continuations(tokenizer, pieces);
     struct word_masks masks = {.all = all,
                                .rules = {.seed = 3,
                                          .probability = probability,

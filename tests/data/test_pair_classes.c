@@ -109,7 +109,7 @@ static void takes_the_order_of_a_model(void **state) {
 static void labels_that_become_one_count_once(void **state) {
     static const char *const order[] = {"a", "b"};
     const struct pair_settings settings = {
-        .text_column = "t", .label_column = "l", .target = PAIR_LABELS};
+        .text_column = "t", .label_column = "l", .target = PAIR_MULTI_LABEL};
     struct pair_dataset set = read_text("t\tl\nx\tB,a,b\n", &settings);
     assert_int_equal(set.examples[0].label_count, 3);
     assert_int_equal(pairs_relabel(&set, order, 2, NULL), BERTH_OK);

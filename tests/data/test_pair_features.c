@@ -81,7 +81,7 @@ static void cuts_token_by_token(void **state) {
                 while (x + y > room) {
                     (*(x > y ? &x : &y))--;
                 }
-                pair_features_cut(&first, &second, room);
+                pair_features_truncate(&first, &second, room);
                 assert_int_equal(first, x);
                 assert_int_equal(second, y);
             }
@@ -97,7 +97,7 @@ static void counts_what_it_cuts(void **state) {
                                       {.text = "a b c d e f g h", .value = NAN}};
     struct pair_dataset dataset = {.examples = examples, .count = 4};
     struct pair_feature_set set = build(&dataset, tokenizer, 9, 2);
-    assert_int_equal(set.cut, 2);
+    assert_int_equal(set.truncated, 2);
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(set.features[i].first, i * 9);
         assert_int_equal(set.features[i].length, 9);

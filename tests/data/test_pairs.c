@@ -89,7 +89,7 @@ static void check_layout(const struct layout *layout) {
     check_label(&set, set.count - 1, layout->last);
     assert_true(task->labels != NULL || layout->first == NULL ||
                 set.examples[0].value == layout->value);
-    assert_int_equal(set.left_out, strcmp(layout->block, "tsv qqp train") == 0);
+    assert_int_equal(set.skipped_rows, strcmp(layout->block, "tsv qqp train") == 0);
     pair_dataset_done(&set);
     memory_free(text);
 }
@@ -352,7 +352,7 @@ static void takes_several_labels(void **state) {
                                         "{\"a\":\"z\",\"l\":[]}\n{\"a\":\"z\",\"l\":\"\"}\n",
                                         &settings);
     static const int32_t labels[][2] = {{1, 0}, {2, 0}};
-    assert_int_equal(set.target, PAIR_LABELS);
+    assert_int_equal(set.target, PAIR_MULTI_LABEL);
     assert_int_equal(set.label_count, 3);
     assert_string_equal(set.labels[2], "r");
     for (size_t i = 0; i < 4; i++) {
@@ -389,7 +389,7 @@ static void guesses_columns(void **state) {
         pair_dataset_done(&set);
     }
     const struct pair_settings settings = {.target = PAIR_CLASS};
-    assert_says(failure("label\tid\n0\t1\n", &settings), "no column of texts beside the label");
+    assert_says(failure("label\tid\n0\t1\n", &settings), "no text column besides the label");
     assert_says(failure("a\tb\n0\t1\n", &settings), "label_column: no column \"label\"");
 }
 
@@ -456,8 +456,8 @@ static void finds_files_in_folders(void **state) {
     assert_int_equal(glue_task_path(task_of("mrpc"), folder, GLUE_TRAIN, NULL, &path, &error),
                      BERTH_NO_INPUT);
     assert_null(path);
-    assert_says(error.message, "missing train.tsv or msr_paraphrase_train.txt, here and "
-                               "in the folder MRPC; expected the files of MRPC");
+    assert_says(error.message, "no train.tsv or msr_paraphrase_train.txt here or in "
+                               "the subfolder MRPC; expected the files of MRPC");
     touch(folder, "msr_paraphrase_train.txt");
     touch(folder, "msr_paraphrase_test.txt");
     expect_path(folder, "mrpc", GLUE_TRAIN, "msr_paraphrase_train.txt");

@@ -87,9 +87,10 @@ static void test_reads_its_own_packed(void **state) {
         i += (uint32_t)two;
     }
     assert_true(count < made.count && count > 1);
-    assert_int_equal(
-        pretraining_write_packed(scratch("a"), &made, packs, count, LENGTH, PREDICTIONS, NULL),
-        BERTH_OK);
+    assert_int_equal(pretraining_write_packed(scratch("a"), &made,
+                                              (struct pretraining_packs){packs, count}, LENGTH,
+                                              PREDICTIONS, NULL),
+                     BERTH_OK);
     struct instances read = read_good(scratch("a"));
     assert_int_equal(read.count, made.count);
     assert_int_equal(checksum(&read), checksum(&made));
@@ -136,9 +137,10 @@ static void test_rows_that_are_too_small(void **state) {
     struct berth_error error;
     assert_int_equal(pretraining_write_hdf5(scratch("a"), &made, 16, PREDICTIONS, &error),
                      BERTH_BAD_DATA);
-    assert_int_equal(
-        pretraining_write_packed(scratch("a"), &made, &pack, 1, 16, PREDICTIONS, &error),
-        BERTH_BAD_DATA);
+    assert_int_equal(pretraining_write_packed(scratch("a"), &made,
+                                              (struct pretraining_packs){&pack, 1}, 16, PREDICTIONS,
+                                              &error),
+                     BERTH_BAD_DATA);
     assert_message_has(&error, "packed row 0");
     assert_int_equal(pretraining_write_tfrecord(scratch("a"), &made, 16, PREDICTIONS, &error),
                      BERTH_BAD_DATA);
@@ -309,8 +311,10 @@ static void test_bad_records(void **state) {
         {2, {"input_mask", 3, 7, {1, 1, 1, 1, 1, 1, 0}}, "input_mask, row 0: the number of values"},
         {2, {"input_mask", 2, 8, {1, 1, 1, 1, 1, 1, 0, 0}}, "expected integers"},
         {0, {"masked_lm_weights", 3, 3, {1, 0, 0}}, "expected floats"},
-        {0, {"masked_lm_weights", 2, 3, {1, 1, 0}}, "masked_lm_weights, row 0: they contradict"},
-        {0, {"masked_lm_weights", 2, 2, {1, 0}}, "they contradict"},
+        {0,
+         {"masked_lm_weights", 2, 3, {1, 1, 0}},
+         "masked_lm_weights, row 0: the weights contradict"},
+        {0, {"masked_lm_weights", 2, 2, {1, 0}}, "the weights contradict"},
         {6, {"next_sentence_labels", 3, 2, {1, 0}}, "expected one value"},
         {6, {"next_sentence_labels", 3, 1, {2}}, "expected 0 or 1"},
         {4, {"masked_lm_positions", 3, 3, {6, 0, 0}}, "position outside"},

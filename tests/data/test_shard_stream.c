@@ -210,11 +210,11 @@ static void check_order(size_t which, int batch) {
     for (int visit = 0; visit < ORDER_EPOCHS * files; visit++) {
         const int file = shard_orders[which].visits[visit], size = size_of(file);
         const int count = batch > 0 ? size - size % batch : size;
-        if (count > 0) { // else it has no place
-            const struct shard_place place = shard_stream_place(stream, at);
-            assert_int_equal(place.file, file);
-            assert_int_equal(place.epoch, visit / files);
-            assert_int_equal(place.visit, visit % files);
+        if (count > 0) { // otherwise it has no position
+            const struct shard_position position = shard_stream_locate(stream, at);
+            assert_int_equal(position.file, file);
+            assert_int_equal(position.epoch, visit / files);
+            assert_int_equal(position.visit, visit % files);
         }
         assert_of_file(numbers + at, file, count);
         at += count;
@@ -247,7 +247,7 @@ static void test_orders_within_a_file_by_rank(void **state) {
     shard_list_done(&list);
 }
 
-static void test_places(void **state) {
+static void test_positions(void **state) {
     int numbers[60];
     put_shard("a.hdf5", 0, 20);
     put_shard("b.hdf5", 20, 10);
@@ -255,10 +255,10 @@ static void test_places(void **state) {
     struct shard_stream *stream = open_stream(&list, 3);
     take(stream, 0, 60, numbers);
     for (int64_t i = 0; i < 60; i++) {
-        struct shard_place place = shard_stream_place(stream, i);
-        assert_int_equal(place.epoch, i / 30);
-        assert_int_equal(place.file, numbers[i] >= 20);
-        assert_true(place.row >= 0 && place.row < (place.file == 0 ? 20 : 10));
+        struct shard_position position = shard_stream_locate(stream, i);
+        assert_int_equal(position.epoch, i / 30);
+        assert_int_equal(position.file, numbers[i] >= 20);
+        assert_true(position.row >= 0 && position.row < (position.file == 0 ? 20 : 10));
     }
     shard_stream_close(stream);
     shard_list_done(&list);
@@ -453,7 +453,7 @@ static void test_damage_is_told_when_needed(void **state) {
     put_shard("b.hdf5", 100, 100);
     struct shard_list list = open_list(scratch("."), SHARD_TRAIN);
     struct shard_stream *stream = open_stream(&list, 5);
-    size_t second = shard_stream_place(stream, 100).file;
+    size_t second = shard_stream_locate(stream, 100).file;
     damage(second == 0 ? "a.hdf5" : "b.hdf5");
     take(stream, 0, 50, numbers);
     take(stream, 50, 50, numbers);
@@ -521,7 +521,7 @@ int main(void) {
         SCRATCH_TEST(test_the_rest_of_an_epoch_is_left_out),
         SCRATCH_TEST(test_files_by_rank),
         SCRATCH_TEST(test_orders_within_a_file_by_rank),
-        SCRATCH_TEST(test_places),
+        SCRATCH_TEST(test_positions),
         SCRATCH_TEST(test_names),
         SCRATCH_TEST(test_names_of_files),
         SCRATCH_TEST(test_packed_rows_count_as_sequences),

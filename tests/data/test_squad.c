@@ -134,12 +134,12 @@ static void keeps_the_first_examples(void **state) {
     }
 }
 
-// The message of squad_check_placed for the file, which the reader accepts.
+// The message of squad_refuse_misplaced for the file, which the reader accepts.
 static const char *complaint(const char *text) {
     static struct berth_error error;
     struct squad_dataset set = fixture_dataset_of(text);
     assert_int_equal(set.misplaced, 1);
-    assert_int_equal(squad_check_placed(&set, &error), BERTH_BAD_DATA);
+    assert_int_equal(squad_refuse_misplaced(&set, &error), BERTH_BAD_DATA);
     squad_dataset_done(&set);
     return error.message;
 }
@@ -323,7 +323,7 @@ static void tells_missing_files(void **state) {
     assert_says(error.message, "/no/such/set.json");
 }
 
-static void scoring_needs_no_places(void **state) {
+static void scoring_needs_no_positions(void **state) {
     static const char path[] = "references.json";
     struct squad_dataset set;
     struct berth_error error = {0};
@@ -375,14 +375,14 @@ static void reads_the_real_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_nested_files),       cmocka_unit_test(reads_version_2),
-        cmocka_unit_test(finds_the_version),        cmocka_unit_test(takes_numbers_as_ids),
-        cmocka_unit_test(reads_flat_records),       cmocka_unit_test(keeps_the_first_examples),
-        cmocka_unit_test(marks_misplaced_answers),  cmocka_unit_test(lets_white_space_differ),
-        cmocka_unit_test(names_what_is_wrong),      cmocka_unit_test(refuses_every_prefix),
-        cmocka_unit_test(refuses_lines_cut_inside), cmocka_unit_test(survives_missing_memory),
-        cmocka_unit_test(tells_missing_files),      cmocka_unit_test(reads_json_without_memory),
-        cmocka_unit_test(scoring_needs_no_places),  cmocka_unit_test(finds_equal_ids),
+        cmocka_unit_test(reads_nested_files),         cmocka_unit_test(reads_version_2),
+        cmocka_unit_test(finds_the_version),          cmocka_unit_test(takes_numbers_as_ids),
+        cmocka_unit_test(reads_flat_records),         cmocka_unit_test(keeps_the_first_examples),
+        cmocka_unit_test(marks_misplaced_answers),    cmocka_unit_test(lets_white_space_differ),
+        cmocka_unit_test(names_what_is_wrong),        cmocka_unit_test(refuses_every_prefix),
+        cmocka_unit_test(refuses_lines_cut_inside),   cmocka_unit_test(survives_missing_memory),
+        cmocka_unit_test(tells_missing_files),        cmocka_unit_test(reads_json_without_memory),
+        cmocka_unit_test(scoring_needs_no_positions), cmocka_unit_test(finds_equal_ids),
         cmocka_unit_test(reads_the_real_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

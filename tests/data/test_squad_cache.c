@@ -40,11 +40,10 @@ static struct kept keep(const char *name, struct squad_feature_options options) 
     kept.dataset = fixture_dataset(fixture_source(path));
     kept.tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
     assert_int_equal(
-        squad_features_build(&kept.dataset, kept.tokenizer, &options, 1, &log, &kept.set, &error),
+        squad_features_build(&kept.dataset, kept.tokenizer, &options, &log, &kept.set, &error),
         BERTH_OK);
-    assert_int_equal(
-        squad_cache_key_of(kept.bytes, kept.length, 0, kept.tokenizer, &options, &kept.key, &error),
-        BERTH_OK);
+    const struct squad_cache_inputs inputs = {kept.bytes, kept.length, 0, kept.tokenizer, &options};
+    assert_int_equal(squad_cache_key_of(&inputs, &kept.key, &error), BERTH_OK);
     return kept;
 }
 
@@ -74,8 +73,9 @@ static char *file_of(const struct kept *kept, size_t *length) {
 static enum berth_status parse(const struct kept *kept, const char *bytes, size_t length,
                                struct squad_feature_set *set, struct berth_error *error) {
     int64_t examples;
-    return squad_cache_parse("file", bytes, length, &kept->key,
-                             kept->options.training ? NULL : &kept->dataset, set, &examples, error);
+    const struct squad_cache_file file = {"file", bytes, length};
+    return squad_cache_parse(&file, &kept->key, kept->options.training ? NULL : &kept->dataset, set,
+                             &examples, error);
 }
 
 // --- the same features ---------------------------------------------------------------------------
@@ -167,9 +167,9 @@ static void gives_back_what_was_put_in(void **state) {
 static void expect_other_key(const struct kept *kept, const char *bytes, int64_t limit,
                              const struct tokenizer *tokenizer,
                              struct squad_feature_options options) {
+    const struct squad_cache_inputs inputs = {bytes, kept->length, limit, tokenizer, &options};
     struct squad_cache_key key;
-    assert_int_equal(
-        squad_cache_key_of(bytes, kept->length, limit, tokenizer, &options, &key, NULL), BERTH_OK);
+    assert_int_equal(squad_cache_key_of(&inputs, &key, NULL), BERTH_OK);
     assert_string_not_equal(key.hex, kept->key.hex);
 }
 
@@ -223,10 +223,11 @@ static void everything_changes_the_key(void **state) {
     tokenizer_close(tokenizer);
     memory_free(vocab);
     // ... and nothing else does.
+    struct squad_feature_options threads = google;
+    threads.threads = 7;
+    const struct squad_cache_inputs inputs = {kept.bytes, kept.length, 0, kept.tokenizer, &threads};
     struct squad_cache_key again;
-    assert_int_equal(
-        squad_cache_key_of(kept.bytes, kept.length, 0, kept.tokenizer, &google, &again, NULL),
-        BERTH_OK);
+    assert_int_equal(squad_cache_key_of(&inputs, &again, NULL), BERTH_OK);
     assert_string_equal(again.hex, kept.key.hex);
     kept_done(&kept);
 }
@@ -294,19 +295,19 @@ static void put_u32(char *at, uint32_t number) {
 }
 
 // Changes one number, makes the checksum right, and expects the file to be refused.
-static void refuses_number(const struct kept *kept, const char *good, size_t length, size_t place,
+static void refuses_number(const struct kept *kept, const char *good, size_t length, size_t offset,
                            uint32_t number) {
     char *bytes = memory_new(length);
     memcpy(bytes, good, length);
-    put_u32(bytes + place, number);
+    put_u32(bytes + offset, number);
     if (memcmp(bytes, good, length) == 0) {
-        fail_msg("%u is already at byte %zu", number, place);
+        fail_msg("%u is already at byte %zu", number, offset);
     }
     put_u32(bytes + length - 4, crc32c(0, bytes, length - 4));
     struct squad_feature_set set;
     struct berth_error error = {0};
     if (parse(kept, bytes, length, &set, &error) != BERTH_BAD_DATA) {
-        fail_msg("%u at byte %zu was not refused", number, place);
+        fail_msg("%u at byte %zu was not refused", number, offset);
     }
     memory_free(bytes);
 }

@@ -95,7 +95,7 @@ static enum berth_status build_with(struct tokenizer *tokenizer, const char *tex
     struct squad_dataset dataset = fixture_dataset_of(text);
     struct berth_log log = {warnings == NULL ? NULL : note, warnings};
     enum berth_status status =
-        squad_features_build(&dataset, tokenizer, &options, 2, &log, set, error);
+        squad_features_build(&dataset, tokenizer, &options, &log, set, error);
     squad_dataset_done(&dataset);
     tokenizer_close(tokenizer);
     return status;
@@ -179,9 +179,9 @@ static void skips_answers_with_other_blanks(void **state) {
     }
 }
 
-// Of an answer that is several times in one word, the place that answer_start names is labelled; by
-// Google's rules the first one, and so where no token begins at answer_start.
-static void labels_the_answer_at_its_place(void **state) {
+// If an answer occurs several times in one word, the occurrence at answer_start is labelled; by
+// Google's rules, or if no token begins at answer_start, the first one.
+static void labels_the_answer_at_answer_start(void **state) {
     static const struct {
         const char *text;
         int32_t token;
@@ -253,7 +253,7 @@ int main(void) {
         cmocka_unit_test(wants_one_training_answer),
         cmocka_unit_test(skips_misplaced_answers),
         cmocka_unit_test(skips_answers_with_other_blanks),
-        cmocka_unit_test(labels_the_answer_at_its_place),
+        cmocka_unit_test(labels_the_answer_at_answer_start),
         cmocka_unit_test(needs_room_for_the_document),
         cmocka_unit_test(a_document_without_tokens_has_no_windows),
         cmocka_unit_test(survives_missing_memory),

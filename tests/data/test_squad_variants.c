@@ -40,8 +40,9 @@ static struct squad_feature_set build(const struct squad_dataset *dataset,
     struct squad_feature_set set;
     struct berth_error error = {0};
     struct berth_log log = {0};
-    if (squad_features_build(dataset, tokenizer, options, threads, &log, &set, &error) !=
-        BERTH_OK) {
+    struct squad_feature_options own = *options;
+    own.threads = threads;
+    if (squad_features_build(dataset, tokenizer, &own, &log, &set, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     return set;
@@ -78,7 +79,7 @@ static void equals_the_python_rules(void **state) {
 }
 
 // Words are the tokens' bytes in the unchanged context; labels have the original's shift.
-static void tokens_know_their_place_in_the_context(void **state) {
+static void tokens_know_their_offsets_in_the_context(void **state) {
     struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
     struct squad_dataset dataset = fixture_dataset(fixture_source("tests/data/squad/several.json"));
     struct squad_feature_options options = variant_of("keras several 1 128 1 1 1 0").options;
@@ -170,7 +171,7 @@ static void expect_failure(const char *text, struct squad_feature_options option
     struct squad_feature_set set;
     struct berth_error error = {0};
     struct berth_log log = {0};
-    assert_int_equal(squad_features_build(&dataset, tokenizer, &options, 2, &log, &set, &error),
+    assert_int_equal(squad_features_build(&dataset, tokenizer, &options, &log, &set, &error),
                      status);
     if (strstr(error.message, says) == NULL) {
         fail_msg("\"%s\" does not say \"%s\"", error.message, says);
@@ -201,7 +202,7 @@ static void survives_missing_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_the_python_rules),
-        cmocka_unit_test(tokens_know_their_place_in_the_context),
+        cmocka_unit_test(tokens_know_their_offsets_in_the_context),
         cmocka_unit_test(labels_before_the_window_become_0),
         cmocka_unit_test(equals_the_python_rules_on_real_data),
         cmocka_unit_test(keras_needs_answers_that_exist),

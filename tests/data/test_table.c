@@ -145,8 +145,8 @@ static void leaves_ragged_rows_out(void **state) {
     struct table_options options = {.format = TABLE_TSV, .ragged = 1};
     expect_cells("a\tb\n1\n2\t3\n4\t5\t6\n", &options, "a|b|/2|3|;");
     struct table table = read_text("a\tb\n2\t3\n1\n4\t5\t6\n7\t8\n", &options);
-    assert_int_equal(table.left_out, 2);
-    assert_int_equal(table.left_out_line, 3);
+    assert_int_equal(table.skipped_rows, 2);
+    assert_int_equal(table.skipped_line, 3);
     assert_int_equal(table.lines[1], 5);
     table_done(&table);
 }

@@ -301,14 +301,14 @@ static void cuts_long_words_and_counts(void **state) {
     static const size_t lengths[] = {2, 9, 2};
     struct word_window_set set = {.windows = NULL};
     add_words(&set, &(struct layout){lengths, 3, 8, 6});
-    assert_int_equal(set.cut, 1);
-    assert_int_equal(set.divided, 1);
+    assert_int_equal(set.truncated, 1);
+    assert_int_equal(set.split_sentences, 1);
     assert_int_equal(set.label_count, 3);
     word_windows_done(&set);
     static const size_t short_ones[] = {2, 2, 2};
     add_words(&set, &(struct layout){short_ones, 3, 8, 6});
     assert_int_equal(set.count, 1);
-    assert_int_equal(set.divided, 0);
+    assert_int_equal(set.split_sentences, 0);
     word_windows_done(&set);
 }
 

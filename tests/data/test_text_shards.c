@@ -12,13 +12,13 @@ static void put(struct shard_writer *writer, const char *text) {
 
 static void test_files(void **state) {
     (void)state;
-    uint16_t of[] = {1, 0, SHARD_NONE, 1};
-    const struct shard_places places = {of, 4};
+    uint16_t shards[] = {1, 0, SHARD_UNASSIGNED, 1};
+    const struct shard_assignment assignment = {shards, 4};
     const struct shard_plan plan = {2, 0, 0, 7};
     const struct shard_target all = {scratch("to"), "wiki", 0, 2};
     struct shard_writer writer;
     struct berth_error error;
-    assert_int_equal(shard_writer_open(&writer, &plan, &places, &all, NULL), BERTH_OK);
+    assert_int_equal(shard_writer_open(&writer, &plan, &assignment, &all, NULL), BERTH_OK);
     put(&writer, "One. Two.\nThree");
     put(&writer, "Four! Five?");
     put(&writer, "");
@@ -41,18 +41,18 @@ static void test_files(void **state) {
 static void test_some_shards(void **state) {
     (void)state;
     const struct shard_plan plan = {3, 2, 0.4, 7};
-    uint16_t of[40];
+    uint16_t shards[40];
     for (int i = 0; i < 40; i++) {
-        of[i] = (uint16_t)(i * 7 % 5);
+        shards[i] = (uint16_t)(i * 7 % 5);
     }
-    const struct shard_places places = {of, 40};
+    const struct shard_assignment assignment = {shards, 40};
     struct shard_target target = {scratch("to"), "wiki", 0, 5};
     for (size_t step = 0; step < 6; step++) {
         struct shard_writer writer;
         target.folder = scratch(step == 0 ? "to" : "one");
         target.first = step > 0 ? step - 1 : 0;
         target.count = step > 0 ? 1 : 5;
-        assert_int_equal(shard_writer_open(&writer, &plan, &places, &target, NULL), BERTH_OK);
+        assert_int_equal(shard_writer_open(&writer, &plan, &assignment, &target, NULL), BERTH_OK);
         for (int i = 0; i < 40; i++) {
             char text[32];
             snprintf(text, sizeof text, "Number %d. End.", i);
@@ -79,8 +79,8 @@ static void test_some_shards(void **state) {
 static void test_failures(void **state) {
     (void)state;
     const struct shard_plan plan = {3, 2, 0.5, 7};
-    uint16_t of[] = {3};
-    const struct shard_places places = {of, 1};
+    uint16_t shards[] = {3};
+    const struct shard_assignment assignment = {shards, 1};
     for (int memory = 0; memory < 2; memory++) {
         enum berth_status status = BERTH_IO;
         for (uint64_t at = 1; status != BERTH_OK; at++) {
@@ -88,7 +88,7 @@ static void test_failures(void **state) {
             memory_fail_at(memory ? at : 0, 0);
             file_fail_at(memory ? 0 : at, ENOSPC);
             const struct shard_target all = {scratch("to"), "wiki", 0, 5};
-            status = shard_writer_open(&writer, &plan, &places, &all, NULL);
+            status = shard_writer_open(&writer, &plan, &assignment, &all, NULL);
             if (status == BERTH_OK) {
                 shard_writer_put(&writer, "One. Two.", 9, NULL);
                 status = shard_writer_commit(&writer, NULL);

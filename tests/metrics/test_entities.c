@@ -123,7 +123,8 @@ static enum berth_status score_one(const char *tag, const char *scheme, struct b
 static void refuses_what_a_scheme_lacks(void **state) {
     struct berth_error error = {0};
     assert_int_equal(score_one("E-LOC", "IOB2", &error), BERTH_BAD_DATA);
-    assert_non_null(strstr(error.message, "\"E-LOC\" is no tag of IOB2, whose letters are IOB"));
+    assert_non_null(
+        strstr(error.message, "\"E-LOC\" is not a tag of IOB2, which has the letters IOB"));
     assert_int_equal(score_one("E-LOC", "IOBES", &error), BERTH_OK);
     assert_int_equal(score_one("O", "IOB3", &error), BERTH_USAGE);
     assert_non_null(strstr(error.message, entity_schemes));

@@ -184,7 +184,7 @@ static void equals_python_on_real_data(void **state) {
 
 static void align(const char *predicted, const char *original, const char *expected) {
     struct tokenizer *tokenizer = fixture_tokenizer(fixture_source("tests/data/squad/vocab.txt"));
-    struct squad_text_part part;
+    struct squad_text_range part;
     assert_int_equal(
         squad_text_align(tokenizer, predicted, original, strlen(original), &part, NULL), BERTH_OK);
     char *found = memory_string_of(original + part.begin, part.end - part.begin);
@@ -262,7 +262,7 @@ static void done(struct question *question) {
     tokenizer_close(question->tokenizer);
 }
 
-static void gives_text_and_place(void **state) {
+static void gives_text_and_offsets(void **state) {
     struct question question;
     ask(&question, 0);
     question.logits[2 * STONE] = 3.0f;
@@ -560,7 +560,7 @@ int main(void) {
         cmocka_unit_test(writes_version_2),
         cmocka_unit_test(equals_python_on_real_data),
         cmocka_unit_test(aligns_to_the_original_words),
-        cmocka_unit_test(gives_text_and_place),
+        cmocka_unit_test(gives_text_and_offsets),
         cmocka_unit_test(cuts_words_at_tokens),
         cmocka_unit_test(gives_whole_words_for_features_of_another_text),
         cmocka_unit_test(limits_length_and_order),

@@ -16,6 +16,13 @@ struct warnings {
     char last[256];
 };
 
+static enum berth_status evaluate(const char *dataset, const char *predictions, const char *odds,
+                                  double threshold, const struct berth_log *log, char **text,
+                                  struct berth_error *error) {
+    const struct squad_evaluation_files files = {dataset, predictions, odds};
+    return squad_evaluate_files(&files, threshold, log, text, error);
+}
+
 static void note(void *context, const struct berth_record *record) {
     struct warnings *warnings = context;
     warnings->count++;
@@ -27,8 +34,7 @@ static void expect_text(const char *dataset, const char *predictions, const char
     char *text = NULL;
     struct berth_error error = {0};
     struct berth_log log = {0};
-    if (squad_evaluate_files(dataset, predictions, odds, threshold, &log, &text, &error) !=
-        BERTH_OK) {
+    if (evaluate(dataset, predictions, odds, threshold, &log, &text, &error) != BERTH_OK) {
         fail_msg("%s", error.message);
     }
     assert_string_equal(text, expected);
@@ -73,14 +79,13 @@ static void counts_missing_answers_as_0(void **state) {
     char *set = source(SET("1")), *predictions = source(HERE "predictions_v1.json"), *text;
     struct warnings warnings = {0};
     struct berth_log log = {note, &warnings};
-    assert_int_equal(squad_evaluate_files(set, predictions, NULL, 1.0, &log, &text, NULL),
-                     BERTH_OK);
+    assert_int_equal(evaluate(set, predictions, NULL, 1.0, &log, &text, NULL), BERTH_OK);
     assert_int_equal(warnings.count, 1);
     assert_string_equal(warnings.last, "Unanswered question q5 will receive score 0.");
     memory_free(text);
     // One question of seven is enough.
     assert_int_equal(file_write("one.tmp", "{\"z\":\"\",\"q1\":\"zzz\"}", 19, NULL), BERTH_OK);
-    assert_int_equal(squad_evaluate_files(set, "one.tmp", NULL, 1.0, &log, &text, NULL), BERTH_OK);
+    assert_int_equal(evaluate(set, "one.tmp", NULL, 1.0, &log, &text, NULL), BERTH_OK);
     assert_string_equal(text, "{\"exact_match\": 0.0, \"f1\": 0.0}");
     remove("one.tmp");
     memory_free(text);
@@ -107,8 +112,7 @@ static void names_the_first_missing_answers(void **state) {
     struct warnings warnings = {0};
     struct berth_log log = {note, &warnings};
     char *text;
-    assert_int_equal(squad_evaluate_files("set.tmp", "one.tmp", NULL, 1.0, &log, &text, NULL),
-                     BERTH_OK);
+    assert_int_equal(evaluate("set.tmp", "one.tmp", NULL, 1.0, &log, &text, NULL), BERTH_OK);
     assert_int_equal(warnings.count, 11);
     assert_string_equal(warnings.last,
                         "one.tmp: 12 questions without a prediction receive score 0");
@@ -134,9 +138,9 @@ static void odds_at_the_threshold_keep_the_answer(void **state) {
     assert_int_equal(file_write("odds.tmp", "{\"a\":0.5}", 9, NULL), BERTH_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *text;
-        assert_int_equal(squad_evaluate_files("set.tmp", "one.tmp", "odds.tmp", cases[i].threshold,
-                                              &log, &text, NULL),
-                         BERTH_OK);
+        assert_int_equal(
+            evaluate("set.tmp", "one.tmp", "odds.tmp", cases[i].threshold, &log, &text, NULL),
+            BERTH_OK);
         assert_non_null(strstr(text, cases[i].exact));
         memory_free(text);
     }
@@ -193,7 +197,7 @@ static void refuses_a_set_without_answers(void **state) {
     char *text;
     assert_int_equal(file_write("set.tmp", set, sizeof set - 1, NULL), BERTH_OK);
     assert_int_equal(file_write("one.tmp", "{\"a\":\"\"}", 8, NULL), BERTH_OK);
-    assert_int_equal(squad_evaluate_files("set.tmp", "one.tmp", NULL, 1.0, &log, &text, &error),
+    assert_int_equal(evaluate("set.tmp", "one.tmp", NULL, 1.0, &log, &text, &error),
                      BERTH_BAD_DATA);
     assert_memory_equal(error.message, "set.tmp: no question has an answer to compare with", 50);
     remove("one.tmp");
@@ -209,9 +213,8 @@ static void expect_failure(const char *set, const char *predictions, const char 
     if (odds != NULL) {
         assert_int_equal(file_write("odds.tmp", odds, strlen(odds), NULL), 0);
     }
-    assert_int_equal(squad_evaluate_files(fixture_source(set), "predictions.tmp",
-                                          odds == NULL ? NULL : "odds.tmp", 0.0, &log, &text,
-                                          &error),
+    assert_int_equal(evaluate(fixture_source(set), "predictions.tmp",
+                              odds == NULL ? NULL : "odds.tmp", 0.0, &log, &text, &error),
                      status);
     assert_null(text);
     if (strstr(error.message, says) == NULL) {

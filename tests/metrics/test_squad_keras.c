@@ -33,9 +33,9 @@ static struct asked ask(int end_exclusive) {
                                             .end_exclusive = end_exclusive};
     struct berth_error error = {0};
     struct berth_log log = {0};
-    assert_int_equal(squad_features_build(&asked.dataset, asked.tokenizer, &options, 1, &log,
-                                          &asked.set, &error),
-                     BERTH_OK);
+    assert_int_equal(
+        squad_features_build(&asked.dataset, asked.tokenizer, &options, &log, &asked.set, &error),
+        BERTH_OK);
     assert_int_equal(asked.set.count, 1);
     asked.logits = memory_array_zeroed(asked.set.token_count, 2 * sizeof *asked.logits);
     return asked;

@@ -228,10 +228,11 @@ static void test_lost_lock(void **state) {
     struct stage stage;
     struct stage_settings settings = {0};
     struct berth_error error;
-    const struct stage_place place = {scratch("made/files"), scratch("made/manifest.json"), NULL};
+    const struct stage_location location = {scratch("made/files"), scratch("made/manifest.json"),
+                                            NULL};
     stage_set_text(&settings, "key", "value");
     assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
-    assert_int_equal(stage_open(&stage, &place, &settings, NULL), BERTH_OK);
+    assert_int_equal(stage_open(&stage, &location, &settings, NULL), BERTH_OK);
     assert_int_equal(stage_save(&stage, NULL), BERTH_OK);
     assert_int_equal(file_remove(scratch("made/.lock"), NULL), BERTH_OK);
     scratch_write("made/.lock", "another");
@@ -258,10 +259,11 @@ static void test_manifest_of_many_files(void **state) {
     enum { FILES = 100 };
     struct stage stage;
     struct stage_settings settings = {0};
-    const struct stage_place place = {scratch("made/files"), scratch("made/manifest.json"), NULL};
+    const struct stage_location location = {scratch("made/files"), scratch("made/manifest.json"),
+                                            NULL};
     size_t listed = 0, writes = 0;
     assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
-    assert_int_equal(stage_open(&stage, &place, &settings, NULL), BERTH_OK);
+    assert_int_equal(stage_open(&stage, &location, &settings, NULL), BERTH_OK);
     for (size_t i = 1; i <= FILES; i++) {
         char name[32];
         json *facts = json_new_object();
@@ -269,14 +271,14 @@ static void test_manifest_of_many_files(void **state) {
         assert_int_equal(json_set(facts, "bytes", json_new_null()), 0);
         assert_int_equal(stage_put(&stage, name, facts, NULL), BERTH_OK);
         assert_int_equal(stage_save_some(&stage, NULL), BERTH_OK);
-        const size_t now = listed_files(place.manifest);
+        const size_t now = listed_files(location.manifest);
         assert_true(16 * (i - now) < i);
         writes += now != listed;
         listed = now;
     }
     assert_true(listed < FILES && writes < FILES / 2);
     stage_close(&stage);
-    assert_int_equal(listed_files(place.manifest), FILES);
+    assert_int_equal(listed_files(location.manifest), FILES);
 }
 
 // Absurd counts in a damaged manifest are refused.
@@ -302,8 +304,8 @@ static void test_absurd_counts(void **state) {
                  cases[i].facts);
         scratch_write("made/manifest.json", text);
         const char *path = scratch("made/manifest.json");
-        const struct stage_place place = {scratch("made/files"), path, NULL};
-        assert_int_equal(stage_open(&stage, &place, &settings, &error), cases[i].status);
+        const struct stage_location location = {scratch("made/files"), path, NULL};
+        assert_int_equal(stage_open(&stage, &location, &settings, &error), cases[i].status);
         stage_close(&stage);
         assert_int_equal(stage_read_complete(path, "make it", &manifest, &error), cases[i].status);
         if (cases[i].status == BERTH_OK) {
@@ -367,7 +369,8 @@ static void test_setting_of_one_run(void **state) {
                  {1, 1, NULL},
                  {1, 0, "made with strip \"false\", but it is \"default\" now"},
                  {0, 1, "made with strip \"default\", but it is \"false\" now"}};
-    const struct stage_place place = {scratch("made/files"), scratch("made/manifest.json"), NULL};
+    const struct stage_location location = {scratch("made/files"), scratch("made/manifest.json"),
+                                            NULL};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct stage_settings settings[2] = {{.count = 0}};
         struct stage stage;
@@ -379,10 +382,10 @@ static void test_setting_of_one_run(void **state) {
             }
         }
         assert_int_equal(dir_make(scratch("made"), NULL), BERTH_OK);
-        assert_int_equal(stage_open(&stage, &place, &settings[0], NULL), BERTH_OK);
+        assert_int_equal(stage_open(&stage, &location, &settings[0], NULL), BERTH_OK);
         assert_int_equal(stage_finish(&stage, NULL), BERTH_OK);
         stage_close(&stage);
-        const enum berth_status status = stage_open(&stage, &place, &settings[1], &error);
+        const enum berth_status status = stage_open(&stage, &location, &settings[1], &error);
         assert_int_equal(status, cases[i].message == NULL ? BERTH_OK : BERTH_CONFIG);
         if (cases[i].message != NULL) {
             assert_message_has(&error, cases[i].message);
@@ -653,7 +656,7 @@ static void test_empty_files(void **state) {
         assert_int_equal(file_remove(scratch(name), NULL), BERTH_OK);
     }
     assert_int_equal(pack_stage_run(&stage, &silent, NULL, &error), BERTH_BAD_DATA);
-    assert_message_has(&error, "its 2 files have no sequence");
+    assert_message_has(&error, "its 2 files contain no sequences");
     packing_done(&stage.packing);
     buffer_done(&whole);
 }

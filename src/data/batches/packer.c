@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of an epoch and the packing of micro-batches: see packer.h.
 //
-// The permutation is a Fisher-Yates shuffle with draws keyed by (seed, epoch). Leaves out sorting
-// by length and filling to a budget across updates: an update has the sequences at its position in
-// the permutation, whatever their lengths.
+// The permutation is a Fisher-Yates shuffle with draws keyed by (seed, epoch). It does not
+// sort by length or fill a token budget across updates: an update consists of the sequences at its
+// position in the permutation, whatever their lengths.
 #include "data/batches/packer.h"
 
 #include "core/checksum.h"
@@ -24,7 +24,7 @@ static uint64_t add_array(uint64_t sum, const void *array, int32_t count, size_t
 static uint64_t add_sequence(uint64_t sum, const struct packer_sequence *sequence) {
     const int32_t one[] = {sequence->length, sequence->start,       sequence->end,
                            sequence->label,  sequence->label_count, sequence->masked_count};
-    const float target = isnan(sequence->target) ? NAN : sequence->target; // one NaN of all
+    const float target = isnan(sequence->target) ? NAN : sequence->target; // one bit pattern
     sum = checksum_add(sum, checksum_bytes(one, sizeof one));
     sum = checksum_add(sum, checksum_bytes(&target, sizeof target));
     sum = add_array(sum, sequence->ids, sequence->length, sizeof *sequence->ids);
@@ -119,7 +119,7 @@ static void put_sequence(const struct batch *batch, int32_t number, int64_t row,
     ((float *)batch->targets)[number] = sequence->target;
 }
 
-// Fills row `number` of the shares: 1 for the labels that apply, 0 for all others.
+// Fills row `number` of the multi-label targets: 1 for the labels that apply, 0 for the others.
 static void put_labels(struct packer *packer, size_t number,
                        const struct packer_sequence *sequence) {
     const size_t width = (size_t)packer->limits.labels;
@@ -157,7 +157,7 @@ static void sort_digit(const int32_t *ids, const int32_t *from, int32_t *to, int
     }
 }
 
-// The number of passes is even, so that the order ends in word_rows.
+// Sorts the rows by token id. The number of passes is even, so the result ends up in word_rows.
 static void sort_words(struct packer *packer) {
     const struct batch *batch = &packer->batch;
     int32_t *rows = packer->word_rows, *other = packer->word_scratch;
@@ -170,12 +170,12 @@ static void sort_words(struct packer *packer) {
     }
 }
 
-// A text of an item of order[0 .. count).
+// One text of item order[item].
 struct text {
     size_t item, text;
 };
 
-// That of the batch's sequence `number`.
+// The text that becomes sequence `number` of the batch.
 static struct text text_of(const struct packer_source *source, size_t count, size_t number) {
     const size_t texts = packer_texts(source), group = packer_group(source);
     const size_t first = number / (group * texts) * group, left = count - first;

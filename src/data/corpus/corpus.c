@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists the files once, reads them one after another through a window, and splits them into
-// articles by the rule of their form.
+// articles by the rule of the corpus form.
 #include "data/corpus/corpus.h"
 
 #include "core/buffer.h"
@@ -22,10 +22,10 @@ struct corpus {
     size_t file_count, file_capacity, next_file;
     uint64_t size;           // of all files
     struct file_reader file; // the current file; descriptor -1: none is open
-    uint64_t read;           // bytes of the current file
-    uint64_t before;         // bytes of the files before it
-    char *window;            // bytes of the current file up to `read`
-    size_t filled, at, capacity;
+    uint64_t read_bytes;     // of the current file
+    uint64_t previous_bytes; // of the files before it
+    char *window;            // bytes of the current file up to `read_bytes`
+    size_t filled, offset, capacity;
     struct buffer article;
 };
 
@@ -51,8 +51,9 @@ static enum berth_status add_file(struct corpus *corpus, char *path, struct bert
     return BERTH_OK;
 }
 
-// In the extracted form files like "wiki_00"; else every file that is not hidden.
-static int is_wanted(const struct corpus *corpus, const char *name) {
+// In the extracted form only files such as "wiki_00" count; otherwise every file that is not
+// hidden.
+static int is_corpus_file(const struct corpus *corpus, const char *name) {
     if (corpus->form != CORPUS_EXTRACTED) {
         return name[0] != '.';
     }
@@ -75,7 +76,7 @@ static enum berth_status add_folder(struct corpus *corpus, const char *folder, i
                          ? add_folder(corpus, path, depth + 1, error)
                          : BERTH_OK;
             memory_free(path);
-        } else if (is_wanted(corpus, names[i])) {
+        } else if (is_corpus_file(corpus, names[i])) {
             status = add_file(corpus, path, error);
         } else {
             memory_free(path);
@@ -138,7 +139,7 @@ uint64_t corpus_size(const struct corpus *corpus) {
 }
 
 uint64_t corpus_position(const struct corpus *corpus) {
-    return corpus->before + corpus->read - (corpus->filled - corpus->at);
+    return corpus->previous_bytes + corpus->read_bytes - (corpus->filled - corpus->offset);
 }
 
 const char *const *corpus_files(const struct corpus *corpus, size_t *count) {
@@ -146,38 +147,38 @@ const char *const *corpus_files(const struct corpus *corpus, size_t *count) {
     return (const char *const *)corpus->files;
 }
 
-// Begins to read after the byte order mark of UTF-8, if the file has one.
-static enum berth_status skip_mark(struct corpus *corpus, struct berth_error *error) {
+// Starts after the UTF-8 byte order mark, if the file has one.
+static enum berth_status skip_byte_order_mark(struct corpus *corpus, struct berth_error *error) {
     char head[COMPRESSED_HEAD];
     const size_t length = corpus->file.size < sizeof head ? (size_t)corpus->file.size : sizeof head;
     size_t mark;
     TRY(file_reader_at(&corpus->file, 0, head, length, error));
     TRY(compressed_refuse(corpus_path(corpus), head, length, error));
-    corpus->read = encoding_of(head, length, &mark) == ENCODING_UTF8 ? mark : 0;
+    corpus->read_bytes = encoding_of(head, length, &mark) == ENCODING_UTF8 ? mark : 0;
     return BERTH_OK;
 }
 
 static enum berth_status open_file(struct corpus *corpus, struct berth_error *error) {
     TRY(file_reader_open(&corpus->file, corpus->files[corpus->next_file], error));
     corpus->next_file++;
-    corpus->filled = corpus->at = 0;
-    return skip_mark(corpus, error);
+    corpus->filled = corpus->offset = 0;
+    return skip_byte_order_mark(corpus, error);
 }
 
 static void close_file(struct corpus *corpus) {
     file_reader_close(&corpus->file);
     corpus->file.descriptor = -1;
-    corpus->before += corpus->read;
-    corpus->read = 0;
-    corpus->filled = corpus->at = 0;
+    corpus->previous_bytes += corpus->read_bytes;
+    corpus->read_bytes = 0;
+    corpus->filled = corpus->offset = 0;
 }
 
-// Reads more bytes into the window; enlarges it when a line fills it.
+// Reads more bytes into the window, which grows when a single line fills it.
 static enum berth_status fill_window(struct corpus *corpus, struct berth_error *error) {
-    if (corpus->at > 0) {
-        memmove(corpus->window, corpus->window + corpus->at, corpus->filled - corpus->at);
-        corpus->filled -= corpus->at;
-        corpus->at = 0;
+    if (corpus->offset > 0) {
+        memmove(corpus->window, corpus->window + corpus->offset, corpus->filled - corpus->offset);
+        corpus->filled -= corpus->offset;
+        corpus->offset = 0;
     }
     if (corpus->filled == corpus->capacity) {
         size_t capacity = corpus->capacity > 0 ? 2 * corpus->capacity : WINDOW_BYTES;
@@ -192,17 +193,18 @@ static enum berth_status fill_window(struct corpus *corpus, struct berth_error *
         corpus->window = grown;
         corpus->capacity = capacity;
     }
-    uint64_t left = corpus->file.size - corpus->read;
+    uint64_t left = corpus->file.size - corpus->read_bytes;
     size_t room = corpus->capacity - corpus->filled, more = left < room ? (size_t)left : room;
-    TRY(file_reader_at(&corpus->file, corpus->read, corpus->window + corpus->filled, more, error));
+    TRY(file_reader_at(&corpus->file, corpus->read_bytes, corpus->window + corpus->filled, more,
+                       error));
     corpus->filled += more;
-    corpus->read += more;
+    corpus->read_bytes += more;
     return BERTH_OK;
 }
 
 // --- articles -----------------------------------------------------------------------------------
 
-// The offset of the first ill-formed UTF-8 or NUL; `length` when there is none.
+// The offset of the first NUL or ill-formed UTF-8 sequence; `length` if there is none.
 static size_t valid_prefix(const char *text, size_t length) {
     const char *nul = memchr(text, '\0', length);
     return utf8_valid_prefix(text, nul != NULL ? (size_t)(nul - text) : length);
@@ -222,7 +224,7 @@ enum berth_status corpus_check_text(const char *path, uint64_t offset, const cha
 static enum berth_status check_line(const struct corpus *corpus, const struct line *line,
                                     struct berth_error *error) {
     const size_t in_window = (size_t)(line->text - corpus->window);
-    return corpus_check_text(corpus_path(corpus), corpus->read - corpus->filled + in_window,
+    return corpus_check_text(corpus_path(corpus), corpus->read_bytes - corpus->filled + in_window,
                              line->text, line->length, error);
 }
 
@@ -231,20 +233,21 @@ static enum berth_status next_line(struct corpus *corpus, struct line *line, int
                                    struct berth_error *error) {
     size_t length = 0, end = 0;
     for (;;) {
-        const size_t there = corpus->filled - corpus->at;
-        if (there > length) {
-            length += python_line(corpus->window + corpus->at + length, there - length, &end);
+        const size_t available = corpus->filled - corpus->offset;
+        if (available > length) {
+            length += python_line_length(corpus->window + corpus->offset + length,
+                                         available - length, &end);
         }
         // An LF may follow a CR that is the window's last byte.
-        if (length + end < there || corpus->read == corpus->file.size) {
+        if (length + end < available || corpus->read_bytes == corpus->file.size) {
             break;
         }
         TRY(fill_window(corpus, error));
     }
-    const char *text = corpus->window + corpus->at;
+    const char *text = corpus->window + corpus->offset;
     *more = length + end > 0;
-    corpus->at += length + end;
-    *line = (struct line){text, python_stripped(text, length)};
+    corpus->offset += length + end;
+    *line = (struct line){text, python_rstrip_length(text, length)};
     return check_line(corpus, line, error);
 }
 
@@ -252,8 +255,8 @@ static int line_is(const struct line *line, const char *text) {
     return line->length == strlen(text) && memcmp(line->text, text, line->length) == 0;
 }
 
-static enum berth_status put_line(struct corpus *corpus, const struct line *line,
-                                  struct berth_error *error) {
+static enum berth_status append_line(struct corpus *corpus, const struct line *line,
+                                     struct berth_error *error) {
     if (line->length > 0) {
         buffer_put(&corpus->article, line->text, line->length);
         buffer_put_byte(&corpus->article, '\n');
@@ -284,16 +287,17 @@ static enum berth_status read_extracted(struct corpus *corpus, struct berth_erro
         if (inside && !titled) {
             titled = line.length > 0;
         } else if (inside) {
-            TRY(put_line(corpus, &line, error));
+            TRY(append_line(corpus, &line, error));
         }
         inside |= begins;
     }
-    return error_set(
-        error, BERTH_BAD_DATA, "%s: byte %llu: expected </doc> before this: the file is truncated",
-        corpus_path(corpus), (unsigned long long)(corpus->read - (corpus->filled - corpus->at)));
+    return error_set(error, BERTH_BAD_DATA,
+                     "%s: byte %llu: expected </doc> before this: the file is truncated",
+                     corpus_path(corpus),
+                     (unsigned long long)(corpus->read_bytes - (corpus->filled - corpus->offset)));
 }
 
-// Reads up to an empty line, or to the end of the file where empty lines do not end an article.
+// Reads to an empty line, or to the end of the file if empty lines do not end an article.
 static enum berth_status read_lines(struct corpus *corpus, int to_empty,
                                     struct berth_error *error) {
     struct line line;
@@ -303,12 +307,12 @@ static enum berth_status read_lines(struct corpus *corpus, int to_empty,
         if (!more || (to_empty && line.length == 0)) {
             return BERTH_OK;
         }
-        TRY(put_line(corpus, &line, error));
+        TRY(append_line(corpus, &line, error));
     }
 }
 
 static int at_end(const struct corpus *corpus) {
-    return corpus->at == corpus->filled && corpus->read == corpus->file.size;
+    return corpus->offset == corpus->filled && corpus->read_bytes == corpus->file.size;
 }
 
 enum berth_status corpus_next(struct corpus *corpus, const char **lines, size_t *length,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts words in batches of articles: the threads get runs of lines, and each thread keeps its own
-// table until the end. So common words are in every table, and no thread waits for a lock.
+// Counts words in batches of articles. Each thread gets a run of lines and counts into a table of
+// its own; the tables are merged at the end. Common words are in every table, but no thread waits
+// for a lock.
 #include "data/corpus/corpus_words.h"
 
 #include "core/buffer.h"
@@ -17,7 +18,7 @@ struct counting {
     struct buffer batch;
 };
 
-// The end of the run that begins at `begin` and should have `size` bytes: after a newline.
+// The end of the run that begins at `begin`: after the first newline that gives it `size` bytes.
 static size_t run_end(const struct buffer *batch, size_t begin, size_t size) {
     size = size < RUN_BYTES ? size : RUN_BYTES;
     if (batch->length - begin <= size) {
@@ -55,7 +56,7 @@ static enum berth_status count_batch(struct counting *counting, struct berth_err
     return BERTH_OK;
 }
 
-// Fills the batch; an empty batch means the end of the corpus.
+// Fills the batch; it is empty at the end of the corpus.
 static enum berth_status fill_batch(struct counting *counting, struct berth_error *error) {
     size_t wanted = BATCH_BYTES * (size_t)counting->args->threads;
     buffer_clear(&counting->batch);

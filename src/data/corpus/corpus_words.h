@@ -10,15 +10,15 @@
 #include <stdint.h>
 
 struct corpus_words_args {
-    struct corpus *corpus; // is read to its end
+    struct corpus *corpus; // read to its end
     int lower_case;
     int threads;
     const struct berth_log *log;
     const volatile int *stop; // may be NULL
 };
 
-// Adds the words of all articles to `counts`. Errors are those of corpus.h, BERTH_NO_MEMORY, and
-// BERTH_INTERRUPTED after *stop. *bytes: the size of the text.
+// Adds the words of all articles to `counts`. Errors: those of corpus.h, BERTH_NO_MEMORY, and
+// BERTH_INTERRUPTED once *stop is set. *bytes is the size of the text.
 enum berth_status corpus_words(const struct corpus_words_args *args, struct word_counts *counts,
                                uint64_t *bytes, struct berth_error *error);
 

@@ -3,19 +3,20 @@
 
 #include <string.h>
 
-// Words without their full stop, each between blanks. No sentence ends after these.
-static const char never[] =
+// Word lists: words without their full stop, each between blanks. A sentence never ends after
+// these.
+static const char never_final[] =
     " Mr Mrs Ms Messrs Mme Mlle Dr Prof Gen Col Capt Cpt Lt Sgt Cpl Maj Adm Cmdr Cdr Brig "
     "Rev Revd Fr Hon St Ste Sts Sen Rep Gov Pres Supt Msgr Mgr Mt Ft Pvt Gens Cols Profs Drs "
     "Amb Sec Treas Insp vs v cf ca viz approx resp incl esp et op cit ibid lit trans transl "
     "dim vt eg ie ed eds rev illus repr introd ";
-// No sentence ends after these before a number: "No. 5", "Sept. 11".
+// A sentence does not end after these if a number follows: "No. 5", "Sept. 11".
 static const char before_numbers[] =
     " No Nos no nos Vol Vols vol vols Fig Figs fig figs Op Nr nr pp p Pt pt Ch ch Chap chap "
     "Art art Sect sect Para para Ex ex Eq eq Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov "
     "Dec Bk bk Abt abt Ser Cat Tab Ref est circa ";
-// A sentence ends after these only before a word that often begins a sentence.
-static const char seldom[] =
+// A sentence ends after these only if a word that often begins one follows.
+static const char seldom_final[] =
     " Jr Sr Inc Co Corp Ltd Bros Ave Blvd Rd Assn Dept Univ Mass Conn Calif Penn Ala Ariz "
     "Ark Colo Fla Ill Ind Kans Ky La Md Mich Minn Miss Mo Mont Neb Nev Okla Ore Tenn Tex Va "
     "Vt Wash Wis Wyo Esq Ph M.A B.A etc al sp spp subsp var ";
@@ -56,8 +57,8 @@ static int is_capital(char c) {
     return c >= 'A' && c <= 'Z';
 }
 
-// Whether a lower-case letter begins here, in ASCII or two bytes (Latin-1, common Cyrillic and
-// Greek).
+// Whether the text begins with a lower-case letter: ASCII, or one of two bytes (Latin-1, common
+// Cyrillic and Greek).
 static int is_small_at(const char *text, size_t length) {
     const unsigned char *bytes = (const unsigned char *)text;
     if (length < 2 || bytes[0] < 0x80) {
@@ -68,7 +69,8 @@ static int is_small_at(const char *text, size_t length) {
            (bytes[0] == 0xd0 && bytes[1] >= 0xb0) || (bytes[0] == 0xd1 && bytes[1] <= 0x9f);
 }
 
-// The length in bytes of a closing, or opening, quotation mark or bracket at `text`; 0: none.
+// The length in bytes of the quotation mark or bracket at `text`: one of the bytes `plain`, or one
+// of the strings `wide`; 0: none.
 static size_t mark_at(const char *text, size_t length, const char *plain, const char *const *wide) {
     if (length > 0 && text[0] != '\0' && strchr(plain, text[0]) != NULL) {
         return 1;
@@ -98,16 +100,16 @@ static size_t opening_at(const char *text, size_t length) {
 struct word {
     const char *text;
     size_t length;
-    int begins; // begins the sentence
+    int begins; // the sentence
 };
 
-static int is_of_word(char c) {
+static int is_word_byte(char c) {
     return (c & 0x80) != 0 || is_small(c) || is_capital(c) || is_digit(c) || c == '.' || c == '&';
 }
 
 static struct word word_before(const char *begin, const char *stop) {
     const char *at = stop;
-    while (at > begin && is_of_word(at[-1])) {
+    while (at > begin && is_word_byte(at[-1])) {
         at--;
     }
     return (struct word){at, (size_t)(stop - at), at == begin};
@@ -133,9 +135,9 @@ static int all_digits(struct word word) {
     return i == word.length;
 }
 
-// Whether a full stop ends a sentence between the word before it and the text after the white
-// space, which does not begin with a lower-case letter.
-static int stop_ends(struct word before, const char *next, size_t length) {
+// Whether a full stop ends the sentence. `next` is the text after the white space that follows it;
+// it does not begin with a lower-case letter.
+static int stop_ends_sentence(struct word before, const char *next, size_t length) {
     struct word after = word_after(next, length);
     int starts = after.length > 0 && is_in(starters, after.text, after.length);
     if (before.length == 0) {
@@ -147,13 +149,13 @@ static int stop_ends(struct word before, const char *next, size_t length) {
     if (before.begins && before.length <= 3 && all_digits(before)) { // an item number
         return 0;
     }
-    if (is_in(never, before.text, before.length)) {
+    if (is_in(never_final, before.text, before.length)) {
         return 0;
     }
     if (length > 0 && is_digit(next[0]) && is_in(before_numbers, before.text, before.length)) {
         return 0;
     }
-    return !(has_inner_stop(before) || is_in(seldom, before.text, before.length)) || starts;
+    return !(has_inner_stop(before) || is_in(seldom_final, before.text, before.length)) || starts;
 }
 
 // --- sentences ----------------------------------------------------------------------------------
@@ -162,10 +164,10 @@ static int is_end_mark(char c) {
     return c == '.' || c == '!' || c == '?';
 }
 
-// Whether the marks [mark, behind) end the sentence that begins at `begin`; white space and then
-// text[0, length) follow them.
-static int marks_end(const char *begin, const char *mark, const char *behind, const char *next,
-                     size_t length) {
+// Whether the marks [mark, past) end the sentence that begins at `begin`. `next` is the text after
+// the white space that follows them.
+static int marks_end_sentence(const char *begin, const char *mark, const char *past,
+                              const char *next, size_t length) {
     size_t opening;
     while ((opening = opening_at(next, length)) > 0) {
         next += opening;
@@ -174,18 +176,18 @@ static int marks_end(const char *begin, const char *mark, const char *behind, co
     if (is_small_at(next, length)) {
         return 0;
     }
-    int one_stop = behind == mark + 1 && *mark == '.';
-    return !one_stop || stop_ends(word_before(begin, mark), next, length);
+    int one_stop = past == mark + 1 && *mark == '.';
+    return !one_stop || stop_ends_sentence(word_before(begin, mark), next, length);
 }
 
-// The end of the sentence if the marks at `at` end it; NULL: the sentence continues.
+// The end of the sentence if the marks at `at` end it; NULL: it continues.
 static const char *end_after(const char *begin, const char *at, const char *end) {
-    const char *behind = at, *closed, *next;
+    const char *past = at, *closed, *next;
     size_t closing;
-    while (behind < end && is_end_mark(*behind)) {
-        behind++;
+    while (past < end && is_end_mark(*past)) {
+        past++;
     }
-    for (closed = behind; (closing = closing_at(closed, (size_t)(end - closed))) > 0;) {
+    for (closed = past; (closing = closing_at(closed, (size_t)(end - closed))) > 0;) {
         closed += closing;
     }
     if (closed < end && !is_blank(*closed)) {
@@ -194,7 +196,8 @@ static const char *end_after(const char *begin, const char *at, const char *end)
     for (next = closed; next < end && is_blank(*next);) {
         next++;
     }
-    return next == end || marks_end(begin, at, behind, next, (size_t)(end - next)) ? closed : NULL;
+    return next == end || marks_end_sentence(begin, at, past, next, (size_t)(end - next)) ? closed
+                                                                                          : NULL;
 }
 
 // The length of an end mark of other scripts at `text`; 0: none. The first three need no blank
@@ -212,8 +215,8 @@ static size_t wide_mark_at(const char *text, size_t length, int *needs_blank) {
     return 0;
 }
 
-// The same as end_after for a mark of another script, which no abbreviation has. After a closing
-// quotation mark the sentence goes on unless white space follows: 「...。」と言った。
+// Like end_after for a mark of another script; no abbreviation contains these. After a closing
+// quotation mark the sentence continues unless white space follows: 「...。」と言った。
 static const char *end_after_wide(const char *at, const char *end) {
     int needs_blank = 0;
     size_t size = wide_mark_at(at, (size_t)(end - at), &needs_blank);
@@ -247,12 +250,13 @@ static const char *find_end(const char *begin, const char *end) {
 }
 
 int sentences_next(struct sentences *sentences, const char **begin, size_t *length) {
-    const char *text = sentences->text, *end = text + sentences->length, *at = text + sentences->at;
+    const char *text = sentences->text, *end = text + sentences->length,
+               *at = text + sentences->offset;
     while (at < end && is_blank(*at)) {
         at++;
     }
     if (at == end) {
-        sentences->at = sentences->length;
+        sentences->offset = sentences->length;
         return 0;
     }
     if (sentences->line_end <= (size_t)(at - text)) {
@@ -260,7 +264,7 @@ int sentences_next(struct sentences *sentences, const char **begin, size_t *leng
         sentences->line_end = newline != NULL ? (size_t)(newline - text) : sentences->length;
     }
     const char *stop = find_end(at, text + sentences->line_end);
-    sentences->at = (size_t)(stop - text);
+    sentences->offset = (size_t)(stop - text);
     while (is_blank(stop[-1])) {
         stop--;
     }

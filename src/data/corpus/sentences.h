@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits text into sentences by rules: whether a full stop, question or exclamation mark ends a
-// sentence or belongs to an abbreviation, an initial or a number, in English; and by the end marks
-// of other scripts. doc/pretraining-data.md has the rules.
+// Splits text into sentences by rules. For English they decide whether a full stop, question mark
+// or exclamation mark ends a sentence or belongs to an abbreviation, an initial or a number. The
+// end marks of other scripts are known as well. doc/pretraining-data.md lists the rules.
 #ifndef BERTH_DATA_SENTENCES_H
 #define BERTH_DATA_SENTENCES_H
 
 #include <stddef.h>
 
-// A text in UTF-8 and the current position. Line ends also end sentences.
+// A UTF-8 text and the current position in it. A line end also ends a sentence.
 struct sentences {
     const char *text;
-    size_t length, at;
-    size_t line_end; // end of the line of `at`, once known: found once per line
+    size_t length, offset;
+    size_t line_end; // of the current line; searched for once per line
 };
 
-// The next sentence, without surrounding white space: *begin points into the text. 0 at the end.
+// Finds the next sentence, without surrounding white space; *begin points into the text. Returns 0
+// at the end.
 int sentences_next(struct sentences *sentences, const char **begin, size_t *length);
 
 #endif

@@ -33,10 +33,10 @@ static enum berth_status open_file(struct shard_writer *writer, size_t i,
 }
 
 enum berth_status shard_writer_open(struct shard_writer *writer, const struct shard_plan *plan,
-                                    const struct shard_places *places,
+                                    const struct shard_assignment *assignment,
                                     const struct shard_target *target, struct berth_error *error) {
     size_t count = target->count;
-    *writer = (struct shard_writer){.plan = *plan, .places = places, .target = *target};
+    *writer = (struct shard_writer){.plan = *plan, .assignment = assignment, .target = *target};
     TRY(dir_make(target->folder, error));
     writer->files = memory_array_zeroed(count, sizeof *writer->files);
     writer->counts = memory_array_zeroed(count, sizeof *writer->counts);
@@ -59,15 +59,15 @@ enum berth_status shard_writer_open(struct shard_writer *writer, const struct sh
 
 enum berth_status shard_writer_put(struct shard_writer *writer, const char *text, size_t length,
                                    struct berth_error *error) {
-    if (writer->articles == writer->places->count) {
+    if (writer->articles == writer->assignment->count) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: the corpora have more than the %" PRIu64
                          " articles counted before; they must not change during the run",
-                         writer->target.folder, writer->places->count);
+                         writer->target.folder, writer->assignment->count);
     }
-    uint16_t place = writer->places->of[writer->articles++];
-    size_t i = (size_t)place - writer->target.first; // wraps below first
-    if (place == SHARD_NONE || i >= writer->target.count) {
+    uint16_t shard = writer->assignment->shards[writer->articles++];
+    size_t i = (size_t)shard - writer->target.first; // wraps below first
+    if (shard == SHARD_UNASSIGNED || i >= writer->target.count) {
         return BERTH_OK;
     }
     struct file_writer *file = &writer->files[i];

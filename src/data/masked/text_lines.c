@@ -29,7 +29,7 @@ static enum berth_status check_text(const char *path, const char *bytes, size_t 
 static size_t count_lines(const char *text, size_t length) {
     size_t count = 0, end;
     for (size_t at = 0; at < length; count++) {
-        at += python_line(text + at, length - at, &end);
+        at += python_line_length(text + at, length - at, &end);
         at += end;
     }
     return count;
@@ -39,7 +39,7 @@ static void cut_lines(struct text_lines *lines, char *text, size_t length) {
     size_t end;
     for (size_t at = 0; at < length; at += end) {
         lines->items[lines->count++] = text + at;
-        at += python_line(text + at, length - at, &end);
+        at += python_line_length(text + at, length - at, &end);
         text[at] = '\0';
     }
 }
@@ -92,10 +92,10 @@ static enum berth_status read_table(const char *path, const char *name, struct t
 // ------------------------------------------------------------------------------------------------
 
 static int is_table(const char *path) {
-    static const char *const endings[] = {".csv", ".tsv", ".jsonl", ".ndjson", ".json"};
+    static const char *const extensions[] = {".csv", ".tsv", ".jsonl", ".ndjson", ".json"};
     const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof *endings; i++) {
-        if (caseless_equal(dot, endings[i])) {
+    for (size_t i = 0; dot != NULL && i < sizeof extensions / sizeof *extensions; i++) {
+        if (caseless_equal(dot, extensions[i])) {
             return 1;
         }
     }

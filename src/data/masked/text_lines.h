@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The lines of a file of text, or one column of a table (CSV, TSV, JSON lines): a text each.
+// Reads texts: the lines of a text file, or one column of a table (CSV, TSV, JSON lines).
 #ifndef BERTH_DATA_TEXT_LINES_H
 #define BERTH_DATA_TEXT_LINES_H
 
@@ -11,14 +11,14 @@
 struct text_lines {
     const char **items; // [count]
     size_t count;
-    char *bytes;        // of a file of text
-    struct table table; // or a table
+    char *bytes;        // of a text file
+    struct table table; // or the table
 };
 
-// Reads `path`. A name that ends in .csv, .tsv, .jsonl, .ndjson or .json is a table, whose texts
-// are in `column` (NULL: "text", or the first column if there is none of that name); any other file
-// is text in UTF-8 or UTF-16, whose lines end in LF, CR LF or CR. Free with text_lines_done, also
-// after a failure. BERTH_BAD_DATA: neither of these, a NUL byte, no line, or as table_read.
+// Reads `path`. A file with the extension .csv, .tsv, .jsonl, .ndjson or .json is a table with the
+// texts in `column` (NULL: "text" or, without such a column, the first). Any other file is text in
+// UTF-8 or UTF-16 with lines that end in LF, CR LF or CR. Free with text_lines_done, also
+// after a failure. BERTH_BAD_DATA: another encoding, a NUL byte, no line, or as for table_read.
 enum berth_status text_lines_read(const char *path, const char *column, struct text_lines *lines,
                                   struct berth_error *error);
 void text_lines_done(struct text_lines *lines);

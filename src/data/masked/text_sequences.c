@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads tokenize groups of lines, which do not depend on each other; then the groups are put
-// together.
+// Threads tokenize independent groups of lines; then the groups are concatenated.
 #include "data/masked/text_sequences.h"
 
 #include "core/memory.h"
@@ -8,14 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-#define GROUP_LINES 1000 // as datasets.map passes them to run_mlm's functions
+#define GROUP_LINES 1000 // the batch size with which datasets.map calls run_mlm's functions
 
 struct group {
     int32_t *ids;
     size_t count, capacity;
-    size_t *ends; // of each sequence in ids
+    size_t *ends; // of the sequences in ids
     size_t end_count, end_capacity;
-    size_t cut, left_out;
+    size_t truncated, dropped;
 };
 
 struct builder {
@@ -50,7 +49,7 @@ static enum berth_status add_end(struct group *group, size_t end) {
     return BERTH_OK;
 }
 
-// The first `count` tokens of the list with [CLS] and [SEP].
+// Appends [CLS], the first `count` tokens of the list, and [SEP].
 static enum berth_status add_tokens(const struct builder *builder, struct group *group,
                                     const struct token_list *list, size_t count) {
     int32_t *ids = add_ids(group, count + 2);
@@ -77,9 +76,9 @@ static enum berth_status add_line(const struct builder *builder, struct group *g
     if (list->count == 0) {
         return BERTH_OK;
     }
-    const int is_cut = list->count > room;
-    group->cut += (size_t)is_cut;
-    TRY(add_tokens(builder, group, list, is_cut ? room : list->count));
+    const int is_truncated = list->count > room;
+    group->truncated += (size_t)is_truncated;
+    TRY(add_tokens(builder, group, list, is_truncated ? room : list->count));
     return add_end(group, group->count);
 }
 
@@ -88,8 +87,8 @@ static enum berth_status cut_blocks(const struct builder *builder, struct group 
     for (size_t end = length; end <= group->count; end += length) {
         TRY(add_end(group, end));
     }
-    group->left_out = group->count % length;
-    group->count -= group->left_out;
+    group->dropped = group->count % length;
+    group->count -= group->dropped;
     return BERTH_OK;
 }
 
@@ -104,7 +103,7 @@ static enum berth_status fill_group(const struct builder *builder, size_t index,
 }
 
 static enum berth_status fill_groups(const struct builder *builder, struct berth_error *error) {
-    int failed = 0; // only for lack of memory
+    int failed = 0; // out of memory is the only possible failure
 #pragma omp parallel num_threads(builder->rules->threads) reduction(| : failed)
     {
         struct token_list list = {0};
@@ -141,8 +140,8 @@ static void add_group(struct text_sequences *sequences, const struct group *grou
         sequences->longest = end - begin > sequences->longest ? end - begin : sequences->longest;
         sequences->starts[++sequences->count] = end;
     }
-    sequences->cut += group->cut;
-    sequences->left_out += group->left_out;
+    sequences->truncated += group->truncated;
+    sequences->dropped += group->dropped;
 }
 
 static enum berth_status join_groups(const struct builder *builder,

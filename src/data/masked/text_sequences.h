@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts as sequences of tokens, by the rules of Hugging Face's run_mlm: one sequence for each line,
-// or blocks of equal length of what follows each other.
+// Converts texts to sequences of tokens by the rules of Hugging Face's run_mlm: one sequence per
+// line, or blocks of equal length cut from consecutive lines.
 //
-//   lines   [CLS] line [SEP], truncated to the length; lines without tokens are left out
-//   blocks  [CLS] line [SEP] [CLS] line [SEP] ..., also of empty lines, cut every `length` tokens.
-//           Each 1,000 lines begin a new block, and what remains of them is left out.
+//   lines   [CLS] line [SEP], truncated to max_length; lines without tokens are dropped
+//   blocks  [CLS] line [SEP] [CLS] line [SEP] ..., empty lines included, cut every max_length
+//   tokens.
+//           Every 1,000 lines a new block begins, and the incomplete last block is dropped.
 //
-// Leaves out: masks (word_masks.h).
+// Masks are chosen later (word_masks.h).
 #ifndef BERTH_DATA_TEXT_SEQUENCES_H
 #define BERTH_DATA_TEXT_SEQUENCES_H
 
@@ -19,12 +20,12 @@
 
 struct text_sequences {
     int32_t *ids;
-    size_t *starts; // [count + 1] of each sequence in ids
+    size_t *starts; // [count + 1] of the sequences in ids
     size_t count;
-    size_t longest;   // tokens of a sequence
+    size_t longest;   // tokens of the longest sequence
     int8_t *type_ids; // [longest] zeros
-    size_t cut;       // truncated lines
-    size_t left_out;  // blocks: tokens of the remainders
+    size_t truncated; // lines
+    size_t dropped;   // blocks: tokens of incomplete blocks
 };
 
 struct text_sequence_rules {
@@ -33,7 +34,7 @@ struct text_sequence_rules {
     int threads;        // the result does not depend on their number
 };
 
-// Tokenizes texts[count]. Free with text_sequences_done. `count` of the result may be 0.
+// Tokenizes texts[count]. Free with text_sequences_done. The result may have no sequence.
 enum berth_status text_sequences_build(const char *const *texts, size_t count,
                                        const struct tokenizer *tokenizer,
                                        const struct text_sequence_rules *rules,

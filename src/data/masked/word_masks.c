@@ -10,11 +10,11 @@
 #define MASK_STREAM 0x4D41534Bu
 
 // Fractions of 2^32.
-#define BY_MASK 0xCCCCCCCDu   // 0.8
-#define BY_RANDOM 0xE6666666u // 0.8 + 0.1
+#define MASK_BELOW 0xCCCCCCCDu   // 0.8
+#define RANDOM_BELOW 0xE6666666u // 0.8 + 0.1
 
-// A sequence and its copy.
-struct drawing {
+// A sequence and its masked copy.
+struct masked_copy {
     const struct word_mask_rules *rules;
     const int32_t *from;
     size_t length;
@@ -32,42 +32,42 @@ static int may_be_predicted(const struct word_mask_rules *rules, int32_t id) {
 
 static int32_t replacement(const struct word_mask_rules *rules, int32_t id,
                            const struct rng_block *block) {
-    if (block->word[1] < BY_MASK) {
+    if (block->word[1] < MASK_BELOW) {
         return rules->special.mask;
     }
-    return block->word[1] < BY_RANDOM
+    return block->word[1] < RANDOM_BELOW
                ? (int32_t)((uint64_t)block->word[2] * (uint32_t)rules->vocab_size >> 32)
                : id;
 }
 
-// Returns the number of predicted tokens.
-static int32_t draw(const struct drawing *drawing) {
-    const struct word_mask_rules *rules = drawing->rules;
+// Fills the copy; returns the number of predicted tokens.
+static int32_t mask_sequence(const struct masked_copy *copy) {
+    const struct word_mask_rules *rules = copy->rules;
     int32_t count = 0;
-    int is_predicted = 0, in_word = 0; // of the token before
-    for (size_t i = 0; i < drawing->length; i++) {
-        const int32_t id = drawing->from[i];
+    int is_predicted = 0, in_word = 0; // of the previous token
+    for (size_t i = 0; i < copy->length; i++) {
+        const int32_t id = copy->from[i];
         const int is_word = may_be_predicted(rules, id);
-        drawing->ids[i] = id;
+        copy->ids[i] = id;
         const int is_rest = is_word && in_word && rules->continues != NULL && rules->continues[id];
-        const uint32_t counter[4] = {(uint32_t)i, drawing->sequence, drawing->epoch, MASK_STREAM};
+        const uint32_t counter[4] = {(uint32_t)i, copy->sequence, copy->epoch, MASK_STREAM};
         const struct rng_block block = rng_philox(rules->seed, counter);
-        is_predicted = is_rest ? is_predicted : is_word && block.word[0] < drawing->threshold;
+        is_predicted = is_rest ? is_predicted : is_word && block.word[0] < copy->threshold;
         in_word = is_word;
         if (is_predicted) {
-            drawing->ids[i] = replacement(rules, id, &block);
-            drawing->positions[count] = (uint16_t)i;
-            drawing->labels[count++] = id;
+            copy->ids[i] = replacement(rules, id, &block);
+            copy->positions[count] = (uint16_t)i;
+            copy->labels[count++] = id;
         }
     }
     return count;
 }
 
-static size_t index_of(const struct word_mask_choice *choice, size_t i) {
+static size_t chosen_index(const struct word_mask_choice *choice, size_t i) {
     return choice->order != NULL ? choice->order[i] : i;
 }
 
-// What the former copies were is not kept.
+// Does not preserve the previous copies.
 static enum berth_status reserve_sequences(struct word_masks *masks, size_t count,
                                            struct berth_error *error) {
     if (count <= masks->sequence_capacity) {
@@ -111,27 +111,27 @@ enum berth_status word_masks_draw(struct word_masks *masks, const struct word_ma
     size_t tokens = 0;
     masks->count = 0;
     for (size_t i = 0; i < choice->count; i++) {
-        tokens += length_at(all, index_of(choice, i));
+        tokens += length_at(all, chosen_index(choice, i));
     }
     TRY(reserve_sequences(masks, choice->count, error));
     TRY(reserve_tokens(masks, tokens, error));
     for (size_t i = 0, start = 0; i < choice->count; i++) {
         masks->starts[i] = start;
-        start += length_at(all, index_of(choice, i));
+        start += length_at(all, chosen_index(choice, i));
     }
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (size_t i = 0; i < choice->count; i++) {
-        const size_t index = index_of(choice, i), start = masks->starts[i];
-        const struct drawing drawing = {.rules = &masks->rules,
-                                        .from = all->ids + all->starts[index],
-                                        .length = length_at(all, index),
-                                        .sequence = (uint32_t)index,
-                                        .epoch = choice->epoch,
-                                        .threshold = threshold,
-                                        .ids = masks->ids + start,
-                                        .positions = masks->positions + start,
-                                        .labels = masks->labels + start};
-        masks->predicted[i] = draw(&drawing);
+        const size_t index = chosen_index(choice, i), start = masks->starts[i];
+        const struct masked_copy copy = {.rules = &masks->rules,
+                                         .from = all->ids + all->starts[index],
+                                         .length = length_at(all, index),
+                                         .sequence = (uint32_t)index,
+                                         .epoch = choice->epoch,
+                                         .threshold = threshold,
+                                         .ids = masks->ids + start,
+                                         .positions = masks->positions + start,
+                                         .labels = masks->labels + start};
+        masks->predicted[i] = mask_sequence(&copy);
     }
     masks->count = choice->count;
     masks->token_count = tokens;
@@ -169,7 +169,7 @@ uint64_t word_masks_bytes(uint64_t sequences, uint64_t tokens) {
            tokens * (2 * sizeof(int32_t) + sizeof(uint16_t));
 }
 
-void word_masks_find_pieces(const struct tokenizer *tokenizer, unsigned char *continues) {
+void word_masks_find_continuations(const struct tokenizer *tokenizer, unsigned char *continues) {
     for (size_t i = 0; i < tokenizer_size(tokenizer); i++) {
         continues[i] = strncmp(tokenizer_piece(tokenizer, (int32_t)i), "##", 2) == 0;
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws which tokens of sequences are predicted, and what replaces them: [MASK] in 80 of 100 cases,
-// any token of the vocabulary in 10; 10 stay as they are.
+// Chooses at random which tokens are predicted and what replaces them: [MASK] in 80 % of the cases,
+// a random token of the vocabulary in 10 %; 10 % stay unchanged.
 //
-// Each token, or each word, is predicted with the same probability, independently of the others.
-// The draws are a pure function of seed, epoch, number of the sequence and position of the token:
-// the block of rng_philox(seed, {position, sequence, epoch, a constant}). Word 0 decides whether
-// the token is predicted (with whole words, that of a word's first piece), word 1 what replaces it,
-// word 2 by which token. [CLS], [SEP] and [PAD] are never predicted.
+// Each token, or each whole word, is predicted with the same probability, independently of the
+// others. The choices are a pure function of the seed, the epoch, the index of the sequence and the
+// position of the token: the block of rng_philox(seed, {position, sequence, epoch, a constant}).
+// Word 0 of the block decides whether the token is predicted (for whole words, the block of the
+// first piece), word 1 what replaces it, word 2 which random token. [CLS], [SEP] and [PAD] are
+// never predicted.
 #ifndef BERTH_DATA_WORD_MASKS_H
 #define BERTH_DATA_WORD_MASKS_H
 
@@ -23,11 +24,12 @@ struct word_mask_rules {
     double probability;
     int32_t vocab_size;
     struct tokenizer_special special;
-    const unsigned char *continues; // [vocab_size] whether a piece continues a word: all pieces of
-                                    // a word are predicted or none; NULL: each for itself
+    const unsigned char *continues; // [vocab_size] whether a piece continues a word; then either
+                                    // all pieces of a word are predicted or none. NULL: tokens are
+                                    // independent
 };
 
-// The epoch of masks for evaluation, which are the same in every evaluation.
+// The epoch to use for evaluation, so that every evaluation has the same masks.
 #define WORD_MASKS_EVALUATION UINT32_MAX
 
 // Masked copies of some sequences.
@@ -35,11 +37,11 @@ struct word_masks {
     const struct text_sequences *all; // borrowed
     struct word_mask_rules rules;
     size_t count, token_count; // of the copies
-    size_t *starts;            // [count] of each copy in the next three
+    size_t *starts;            // [count] of the copies in the next three arrays
     int32_t *ids;
-    uint16_t *positions; // of the predicted tokens within the sequence
+    uint16_t *positions; // of the predicted tokens, within the sequence
     int32_t *labels;
-    int32_t *predicted; // [count] their number
+    int32_t *predicted; // [count] number of predicted tokens
     size_t sequence_capacity, token_capacity;
 };
 
@@ -49,9 +51,9 @@ struct word_mask_choice {
     const uint32_t *order;
     size_t count;
 };
-// Draws the masks of these sequences, whose copies replace the former ones. The result does not
-// depend on the number of threads. Initialise `masks` with `all` and `rules`, else zero. The only
-// error is BERTH_NO_MEMORY.
+// Makes masked copies of these sequences, which replace the previous copies. The result does not
+// depend on the number of threads. Initialise `all` and `rules` of `masks`, the rest to zero. The
+// only error is BERTH_NO_MEMORY.
 enum berth_status word_masks_draw(struct word_masks *masks, const struct word_mask_choice *choice,
                                   int threads, struct berth_error *error);
 void word_masks_done(struct word_masks *masks);
@@ -59,10 +61,10 @@ void word_masks_done(struct word_masks *masks);
 // Copy `index` of a struct word_masks, for packer_source.get.
 struct packer_sequence word_masks_get(const void *masks, size_t index);
 
-// The bytes of memory for copies of `sequences` sequences of `tokens` tokens together.
+// The memory in bytes for copies of `sequences` sequences with `tokens` tokens in total.
 uint64_t word_masks_bytes(uint64_t sequences, uint64_t tokens);
 
 // Fills continues[tokenizer_size] for struct word_mask_rules.
-void word_masks_find_pieces(const struct tokenizer *tokenizer, unsigned char *continues);
+void word_masks_find_continuations(const struct tokenizer *tokenizer, unsigned char *continues);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Non-negative least squares by Lawson and Hanson's method ("Solving least squares problems", 1974,
-// chapter 23) on the normal equations, which are small and exact enough here: A holds small
-// integers. A new column extends the Cholesky factor by a row; removing a column recomputes the
-// rows after it.
+// chapter 23) on the normal equations, which are small and accurate enough here, because A
+// contains small integers. A new column extends the Cholesky factor by a row; removing a column
+// recomputes the rows after it.
 #include "data/packing/nnls.h"
 
 #include "core/memory.h"
@@ -20,7 +20,7 @@ struct solver {
     size_t count;
     unsigned char *state; // [columns] 1: in use, 2: depends on those in use
     double *factor;       // [rows, rows] lower triangle
-    double *solution, *right;
+    double *solution, *rhs;
 };
 
 static double product(const struct nnls *problem, size_t a, size_t b) {
@@ -57,8 +57,8 @@ static void find_residual(struct solver *solver) {
     }
 }
 
-// Computes row `row` of the factor, for the column used there; 0 when it depends on the columns
-// before.
+// Computes row `row` of the factor, for column used[row]; 0 if that column depends on the columns
+// before it.
 static int factor_row(struct solver *solver, size_t row) {
     size_t rows = solver->problem->rows, column = solver->used[row];
     double *line = solver->factor + row * rows;
@@ -76,12 +76,12 @@ static int factor_row(struct solver *solver, size_t row) {
     return line[row] > 0;
 }
 
-// Computes the least-squares solution with the columns in use.
+// Computes the least-squares solution for the columns in use.
 static void solve_used(struct solver *solver) {
     size_t rows = solver->problem->rows;
     for (size_t i = 0; i < solver->count; i++) {
         const double *line = solver->factor + i * rows;
-        double sum = dot_column(solver->problem, solver->used[i], solver->right);
+        double sum = dot_column(solver->problem, solver->used[i], solver->rhs);
         for (size_t j = 0; j < i; j++) {
             sum -= line[j] * solver->solution[j];
         }
@@ -96,7 +96,7 @@ static void solve_used(struct solver *solver) {
     }
 }
 
-// The column that reduces the error most, or `columns`.
+// The column that reduces the error most, if its gradient exceeds `least`; otherwise `columns`.
 static size_t best_column(const struct solver *solver, double least) {
     size_t best = solver->problem->columns;
     for (size_t i = 0; i < solver->problem->columns; i++) {
@@ -129,20 +129,22 @@ static void drop_zeros(struct solver *solver) {
     }
 }
 
-// The largest step towards the solution that keeps all x positive; 1: the whole way.
+// The largest step towards the solution that keeps all x positive; 1: the full step.
 static double step_of(const struct solver *solver) {
     double step = 1;
     for (size_t i = 0; i < solver->count; i++) {
         double x = solver->x[solver->used[i]], to = solver->solution[i];
         if (to <= TOLERANCE && x - to > 0) {
-            double here = x / (x - to);
-            step = here < step ? here : step;
+            double limit = x / (x - to);
+            step = limit < step ? limit : step;
         }
     }
     return step;
 }
 
-static void settle(struct solver *solver) {
+// Moves x towards the solution and drops the columns that reach zero, until the solution is
+// feasible.
+static void restore_feasibility(struct solver *solver) {
     for (double step = 0; step < 1 && solver->count > 0;) {
         solve_used(solver);
         step = step_of(solver);
@@ -156,12 +158,12 @@ static void settle(struct solver *solver) {
     }
 }
 
-static void run(struct solver *solver) {
+static void solve(struct solver *solver) {
     const struct nnls *problem = solver->problem;
     double largest = 0;
     for (size_t i = 1; i <= problem->rows; i++) {
-        solver->right[i] = problem->weights[i] * problem->b[i];
-        largest = fabs(solver->right[i]) > largest ? fabs(solver->right[i]) : largest;
+        solver->rhs[i] = problem->weights[i] * problem->b[i];
+        largest = fabs(solver->rhs[i]) > largest ? fabs(solver->rhs[i]) : largest;
     }
     find_residual(solver);
     for (size_t round = 0; round < 3 * problem->columns && solver->count < problem->rows; round++) {
@@ -176,29 +178,29 @@ static void run(struct solver *solver) {
             continue;
         }
         solver->count++;
-        settle(solver);
+        restore_feasibility(solver);
         find_residual(solver);
     }
 }
 
 enum berth_status nnls_solve(const struct nnls *problem, double *x, struct berth_error *error) {
     size_t rows = problem->rows, numbers = rows * rows + 4 * (rows + 1);
-    double *room = memory_array_zeroed(numbers, sizeof *room);
+    double *workspace = memory_array_zeroed(numbers, sizeof *workspace);
     struct solver solver = {.problem = problem, .x = x};
     solver.used = memory_array(rows + 1, sizeof *solver.used);
     solver.state = memory_array_zeroed(problem->columns + 1, 1);
     memset(x, 0, problem->columns * sizeof *x);
-    int is_there = room != NULL && solver.used != NULL && solver.state != NULL;
-    if (is_there) {
-        solver.factor = room;
-        solver.residual = room + rows * rows;
+    int allocated = workspace != NULL && solver.used != NULL && solver.state != NULL;
+    if (allocated) {
+        solver.factor = workspace;
+        solver.residual = workspace + rows * rows;
         solver.solution = solver.residual + rows + 1;
-        solver.right = solver.solution + rows + 1;
-        run(&solver);
+        solver.rhs = solver.solution + rows + 1;
+        solve(&solver);
     }
-    memory_free(room);
+    memory_free(workspace);
     memory_free(solver.used);
     memory_free(solver.state);
-    return is_there ? BERTH_OK
-                    : error_no_memory(error, numbers * sizeof *room, "the packing's solver");
+    return allocated ? BERTH_OK
+                     : error_no_memory(error, numbers * sizeof *workspace, "the packing's solver");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Non-negative least squares for the packing: columns with at most three ones.
+// Non-negative least squares for packing, with at most three ones per column.
 #ifndef BERTH_DATA_NNLS_H
 #define BERTH_DATA_NNLS_H
 

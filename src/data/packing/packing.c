@@ -13,24 +13,24 @@
 
 enum {
     ROUNDS = 20,
-    FEW = 100, // sequences that are not worth another round
-    SHORT = 8, // lengths with a lower weight
-    TOP = 8,
+    SEQUENCES_MIN = 100, // fewer sequences are not worth another round
+    SHORT_LENGTH = 8,    // lengths up to this have a lower weight
+    TOP_STRATEGIES = 8,
     STREAM_ROWS = 1,
     STREAM_SEQUENCES = 2
 };
 
 struct planner {
     struct packing *packing;
-    double *weights, *rest, *x; // rest: sequences still to pack, by length
+    double *weights, *rest, *x; // rest: sequences still to be packed, by length
     int64_t *histogram;         // [length + 1]
     int64_t *left;              // [length + 1] not packed yet; negative: more slots than sequences
 };
 
 // --- strategies ---------------------------------------------------------------------------------
 
-// Lists all non-decreasing sets of up to three lengths that fill a row; returns their number. NULL:
-// only counts.
+// Lists all sets of up to three lengths, in ascending order, that fill a row; returns their number.
+// With `to` NULL it only counts.
 static size_t list_strategies(int length, struct packing_strategy *to) {
     size_t count = 0;
     for (int a = 0; 3 * a <= length; a++) {
@@ -97,7 +97,7 @@ struct ranked {
     size_t number;
 };
 
-static int falling(const void *a, const void *b) {
+static int by_value_descending(const void *a, const void *b) {
     const struct ranked *left = a, *right = b;
     if (left->value != right->value) {
         return left->value > right->value ? -1 : 1;
@@ -105,9 +105,9 @@ static int falling(const void *a, const void *b) {
     return left->number < right->number ? -1 : 1;
 }
 
-// When all round to zero: uses each of the strategies that pack most of the rest once.
-static enum berth_status use_steepest(struct planner *planner, double sequences,
-                                      struct berth_error *error) {
+// If all counts round to zero: uses the strategies that pack most of the rest, each once.
+static enum berth_status use_largest(struct planner *planner, double sequences,
+                                     struct berth_error *error) {
     struct packing *packing = planner->packing;
     struct ranked *ranked = memory_array(packing->strategy_count, sizeof *ranked);
     if (ranked == NULL) {
@@ -120,7 +120,7 @@ static enum berth_status use_steepest(struct planner *planner, double sequences,
             ranked[i].value += length * planner->rest[length];
         }
     }
-    qsort(ranked, packing->strategy_count, sizeof *ranked, falling);
+    qsort(ranked, packing->strategy_count, sizeof *ranked, by_value_descending);
     size_t most = (size_t)(sequences / 2) + 1;
     for (size_t i = 0; i < most && i < packing->strategy_count; i++) {
         use_strategy(planner, ranked[i].number, 1);
@@ -129,7 +129,8 @@ static enum berth_status use_steepest(struct planner *planner, double sequences,
     return BERTH_OK;
 }
 
-// Updates what is left to pack: slots that stay empty are padding and do not count.
+// Updates the sequences still to be packed; returns their number. Empty slots are padding and do
+// not count.
 static double find_rest(struct planner *planner) {
     double sum = 0;
     planner->rest[0] = 0;
@@ -157,11 +158,11 @@ static enum berth_status mix_once(struct planner *planner, double sequences,
             used += (int64_t)times;
         }
     }
-    return used > 0 ? BERTH_OK : use_steepest(planner, sequences, error);
+    return used > 0 ? BERTH_OK : use_largest(planner, sequences, error);
 }
 
-// The strategy of one length plus padding.
-static size_t lone_strategy(const struct packing *packing, int length) {
+// The strategy that fills a row with one length and padding.
+static size_t padded_strategy(const struct packing *packing, int length) {
     uint16_t rest = (uint16_t)(packing->length - length), own = (uint16_t)length;
     struct packing_strategy wanted = {{rest > 0 && rest < own ? rest : own}};
     wanted.lengths[1] = rest == 0 ? 0 : rest < own ? own : rest;
@@ -175,16 +176,16 @@ static size_t lone_strategy(const struct packing *packing, int length) {
 static enum berth_status mix(struct planner *planner, struct berth_error *error) {
     struct packing *packing = planner->packing;
     for (int i = 1; i <= packing->length; i++) {
-        planner->weights[i] = i > SHORT ? 1 : SHORT / (2.0 * packing->length);
+        planner->weights[i] = i > SHORT_LENGTH ? 1 : SHORT_LENGTH / (2.0 * packing->length);
     }
     double sequences = find_rest(planner);
-    for (int round = 0; round < ROUNDS && sequences >= FEW; round++) {
+    for (int round = 0; round < ROUNDS && sequences >= SEQUENCES_MIN; round++) {
         TRY(mix_once(planner, sequences, error));
         sequences = find_rest(planner);
     }
     for (int i = packing->length; i > 0; i--) {
         while (planner->left[i] > 0) {
-            use_strategy(planner, lone_strategy(packing, i), 1);
+            use_strategy(planner, padded_strategy(packing, i), 1);
         }
     }
     return BERTH_OK;
@@ -201,7 +202,7 @@ static void shuffle(uint64_t seed, uint32_t stream, uint32_t *numbers, size_t co
     }
 }
 
-// Sorts the instances by length: those of a length are order[starts[length], starts[length + 1]).
+// Sorts the instances by length: those of length n are order[starts[n], starts[n + 1]).
 static void sort_by_length(const struct instances *instances, const int64_t *histogram, int length,
                            size_t *starts, uint32_t *order) {
     starts[0] = 0;
@@ -228,20 +229,22 @@ static void order_rows(const struct packing *packing, uint64_t seed, uint32_t *r
     shuffle(seed, STREAM_ROWS, rows, count);
 }
 
-struct dealer {
-    size_t *starts, *next; // [length + 2] offsets of each length's instances
+struct assignment {
+    size_t *starts, *next; // [length + 2] the first, and the next, instance of each length in order
     uint32_t *order, *rows;
 };
 
-static void deal(struct packing *packing, const struct dealer *dealer, size_t count) {
+static void assign_rows(struct packing *packing, const struct assignment *assignment,
+                        size_t count) {
     for (size_t i = 0; i < count; i++) {
-        const struct packing_strategy *strategy = &packing->strategies[dealer->rows[i]];
+        const struct packing_strategy *strategy = &packing->strategies[assignment->rows[i]];
         struct pretraining_pack pack;
         int real = 0;
         for (int j = 0; j < PRETRAINING_PACK_MAX; j++) {
             uint16_t length = strategy->lengths[j];
-            int is_left = length > 0 && dealer->next[length] < dealer->starts[length + 1];
-            pack.instances[j] = is_left ? dealer->order[dealer->next[length]++] : PRETRAINING_NONE;
+            int is_left = length > 0 && assignment->next[length] < assignment->starts[length + 1];
+            pack.instances[j] =
+                is_left ? assignment->order[assignment->next[length]++] : PRETRAINING_NONE;
             real += is_left;
         }
         if (real > 0) {
@@ -250,36 +253,38 @@ static void deal(struct packing *packing, const struct dealer *dealer, size_t co
     }
 }
 
-static enum berth_status deal_out(struct packing *packing, const struct instances *instances,
-                                  const int64_t *histogram, uint64_t seed,
-                                  struct berth_error *error) {
+static enum berth_status assign_sequences(struct packing *packing,
+                                          const struct instances *instances,
+                                          const int64_t *histogram, uint64_t seed,
+                                          struct berth_error *error) {
     size_t lengths = (size_t)packing->length + 2, rows = 0;
     for (size_t i = 0; i < packing->strategy_count; i++) {
         rows += (size_t)packing->counts[i];
         packing->strategies_used += packing->counts[i] > 0;
     }
-    struct dealer dealer = {.starts = memory_array(lengths, sizeof *dealer.starts),
-                            .next = memory_array(lengths, sizeof *dealer.next),
-                            .order = memory_array(instances->count + 1, sizeof *dealer.order),
-                            .rows = memory_array(rows + 1, sizeof *dealer.rows)};
+    struct assignment assignment = {
+        .starts = memory_array(lengths, sizeof *assignment.starts),
+        .next = memory_array(lengths, sizeof *assignment.next),
+        .order = memory_array(instances->count + 1, sizeof *assignment.order),
+        .rows = memory_array(rows + 1, sizeof *assignment.rows)};
     packing->packs = memory_array(rows + 1, sizeof *packing->packs);
-    int is_there = dealer.starts != NULL && dealer.next != NULL && dealer.order != NULL &&
-                   dealer.rows != NULL && packing->packs != NULL;
-    if (is_there) {
-        sort_by_length(instances, histogram, packing->length, dealer.starts, dealer.order);
-        memcpy(dealer.next, dealer.starts, lengths * sizeof *dealer.next);
+    int allocated = assignment.starts != NULL && assignment.next != NULL &&
+                    assignment.order != NULL && assignment.rows != NULL && packing->packs != NULL;
+    if (allocated) {
+        sort_by_length(instances, histogram, packing->length, assignment.starts, assignment.order);
+        memcpy(assignment.next, assignment.starts, lengths * sizeof *assignment.next);
         for (int i = 1; i <= packing->length; i++) {
-            shuffle(seed + (uint64_t)i, STREAM_SEQUENCES, dealer.order + dealer.starts[i],
+            shuffle(seed + (uint64_t)i, STREAM_SEQUENCES, assignment.order + assignment.starts[i],
                     (size_t)histogram[i]);
         }
-        order_rows(packing, seed, dealer.rows, rows);
-        deal(packing, &dealer, rows);
+        order_rows(packing, seed, assignment.rows, rows);
+        assign_rows(packing, &assignment, rows);
     }
-    memory_free(dealer.starts);
-    memory_free(dealer.next);
-    memory_free(dealer.order);
-    memory_free(dealer.rows);
-    return is_there ? BERTH_OK : error_no_memory(error, 16 * (rows + instances->count), "packing");
+    memory_free(assignment.starts);
+    memory_free(assignment.next);
+    memory_free(assignment.order);
+    memory_free(assignment.rows);
+    return allocated ? BERTH_OK : error_no_memory(error, 16 * (rows + instances->count), "packing");
 }
 
 // --- the whole packing ---------------------------------------------------------------------------
@@ -318,7 +323,7 @@ static enum berth_status plan(struct planner *planner, const struct instances *i
     }
     TRY(count_lengths(instances, planner, error));
     TRY(mix(planner, error));
-    return deal_out(planner->packing, instances, planner->histogram, seed, error);
+    return assign_sequences(planner->packing, instances, planner->histogram, seed, error);
 }
 
 enum berth_status packing_make(const struct instances *instances, int length, uint64_t seed,
@@ -361,15 +366,15 @@ double packing_speed_up_limit(const struct packing *packing) {
     return (double)packing->sequences * packing->length / (double)packing->tokens;
 }
 
-// The most frequently used strategies.
+// The indices of the most frequently used strategies.
 static json *top_strategies(const struct packing *packing) {
-    struct ranked best[TOP + 1];
+    struct ranked best[TOP_STRATEGIES + 1];
     size_t count = 0;
     for (size_t i = 0; i < packing->strategy_count; i++) {
         best[count] = (struct ranked){(double)packing->counts[i], i};
         count += packing->counts[i] > 0;
-        qsort(best, count, sizeof *best, falling);
-        count = count > TOP ? TOP : count;
+        qsort(best, count, sizeof *best, by_value_descending);
+        count = count > TOP_STRATEGIES ? TOP_STRATEGIES : count;
     }
     json *list = json_new_array();
     int failed = list == NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packs several sequences into a row: histogram packing by non-negative least squares (Krell and
-// others, "Efficient sequence packing without cross-contamination", 2021).
+// Packs several sequences into one row: histogram packing by non-negative least squares (Krell et
+// al., "Efficient sequence packing without cross-contamination", 2021).
 //
 // A strategy fills a row exactly with up to three lengths. The counts of the strategies are the
 // best fit to the histogram of lengths; each remaining sequence gets its own padded row. No
@@ -38,14 +38,15 @@ struct packing {
 enum berth_status packing_make(const struct instances *instances, int length, uint64_t seed,
                                struct packing *packing, struct berth_error *error);
 void packing_done(struct packing *packing);
-// The most masked positions of a row of instances that are made with `options`, of at most
-// PACKING_LENGTH_MAX tokens. A row has room for max_predictions + PRETRAINING_PACK_MAX.
+// The largest number of masked positions that a row of instances made with `options` can have; rows
+// have at most PACKING_LENGTH_MAX tokens. A row has room for max_predictions +
+// PRETRAINING_PACK_MAX.
 int packing_predictions(const struct instance_options *options);
 // The number of strategies for rows of `length` tokens.
 size_t packing_strategies(int length);
 
-// packing_efficiency: share of the rows' tokens that are real. packing_speed_up: how many times
-// fewer rows there are; packing_speed_up_limit: the same without any padding.
+// packing_efficiency: the fraction of the rows' tokens that are not padding. packing_speed_up: the
+// number of sequences per row. packing_speed_up_limit: the same if there were no padding.
 double packing_efficiency(const struct packing *packing);
 double packing_speed_up(const struct packing *packing);
 double packing_speed_up_limit(const struct packing *packing);

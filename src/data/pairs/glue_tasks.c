@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of tasks. File and column names are GLUE's; labels are in the order of Google's
-// run_classifier.py for its tasks, else in that of the GLUE data card; names for id2label are the
-// data card's.
+// The table of tasks. File and column names are GLUE's. Labels are in the order of Google's
+// run_classifier.py if it has the task, otherwise in that of the GLUE data card. The names for
+// id2label are the data card's.
 #include "data/pairs/glue_tasks.h"
 
 #include "core/file.h"
@@ -31,7 +31,7 @@ static const struct pair_label three_way[] = {{"contradiction", "contradictory",
 
 static const char *const cola_columns[] = {"source", "label", "annotation", "sentence", NULL};
 
-// One file with the usual name per split, all with these columns: text, second text, label.
+// Three files with the usual names and these columns: text, second text, label.
 #define SPLIT(name, ...)                                                                           \
     { name, NULL, __VA_ARGS__, NULL, NULL }
 #define FILES(...)                                                                                 \
@@ -168,8 +168,8 @@ enum berth_status glue_task_settings(const struct glue_task *task, enum glue_spl
         .text_pair_column = file->text_pair_column,
         .label_column = file->label_column,
         .label_optional = split == GLUE_TEST || split == GLUE_TEST_MISMATCHED,
-        .only_column = file->only_column,
-        .only_value = language != NULL ? language : "zh",
+        .filter_column = file->filter_column,
+        .filter_value = language != NULL ? language : "zh",
         .target = task->labels != NULL ? PAIR_CLASS : PAIR_REAL,
         .labels = task->labels,
         .label_count = task->label_count,
@@ -179,8 +179,8 @@ enum berth_status glue_task_settings(const struct glue_task *task, enum glue_spl
     return BERTH_OK;
 }
 
-// The path in `folder`, else in its subfolder; NULL when neither exists or when out of memory
-// (*failed: 1).
+// The path of the file in `folder` or else in its subfolder `title`; NULL if neither exists, or
+// when out of memory (*failed is 1).
 static char *find_file(const char *folder, const char *title, const char *name, int *failed) {
     char *inside = path_join(folder, title);
     char *paths[2] = {path_join(folder, name), inside != NULL ? path_join(inside, name) : NULL};
@@ -197,14 +197,14 @@ static char *find_file(const char *folder, const char *title, const char *name, 
     return found;
 }
 
-// Replaces "%s" in `pattern` by the language.
-static void name_file(const char *pattern, const char *language, char *name, size_t size) {
-    const char *place = strstr(pattern, "%s");
-    if (place == NULL) {
+// Replaces "%s" in `pattern` with the language.
+static void format_file_name(const char *pattern, const char *language, char *name, size_t size) {
+    const char *marker = strstr(pattern, "%s");
+    if (marker == NULL) {
         snprintf(name, size, "%s", pattern);
     } else {
-        snprintf(name, size, "%.*s%.16s%s", (int)(place - pattern), pattern,
-                 language != NULL ? language : "zh", place + 2);
+        snprintf(name, size, "%.*s%.16s%s", (int)(marker - pattern), pattern,
+                 language != NULL ? language : "zh", marker + 2);
     }
 }
 
@@ -218,7 +218,7 @@ enum berth_status glue_task_path(const struct glue_task *task, const char *folde
     char names[2][64] = {"", ""};
     for (size_t i = 0; i < 2 && patterns[i] != NULL; i++) {
         int failed;
-        name_file(patterns[i], language, names[i], sizeof names[i]);
+        format_file_name(patterns[i], language, names[i], sizeof names[i]);
         *path = find_file(folder, task->title, names[i], &failed);
         if (failed) {
             return file_no_path(error);
@@ -228,7 +228,7 @@ enum berth_status glue_task_path(const struct glue_task *task, const char *folde
         }
     }
     return error_set(error, BERTH_NO_INPUT,
-                     "%s: missing %s%s%s, here and in the folder %s; expected the files of %s",
-                     folder, names[0], names[1][0] != '\0' ? " or " : "", names[1], task->title,
+                     "%s: no %s%s%s here or in the subfolder %s; expected the files of %s", folder,
+                     names[0], names[1][0] != '\0' ? " or " : "", names[1], task->title,
                      task->title);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tasks of GLUE, and XNLI: their files, columns, labels in the published order, and metrics.
-// One table (glue_tasks.c) holds everything.
+// The tasks of GLUE, and XNLI: their files, columns, labels in the published order, and metrics,
+// all in one table (glue_tasks.c).
 #ifndef BERTH_DATA_GLUE_TASKS_H
 #define BERTH_DATA_GLUE_TASKS_H
 
@@ -25,7 +25,7 @@ enum glue_metric { GLUE_ACCURACY, GLUE_ACCURACY_F1, GLUE_MATTHEWS, GLUE_CORRELAT
 struct glue_file {
     const char *name;     // NULL: the task has no such split; "%s" is the language
     const char *raw_name; // the same split in the original publication; NULL: none
-    const char *text_column, *text_pair_column, *label_column, *only_column;
+    const char *text_column, *text_pair_column, *label_column, *filter_column;
     const char *const *column_names; // for a file without a header
 };
 
@@ -41,7 +41,7 @@ struct glue_task {
     int ragged; // the published files have rows with too few fields
 };
 
-// The table; a task without a name ends it.
+// The table; its last row has no name.
 extern const struct glue_task glue_tasks[];
 
 // Finds a task by name, ignoring case, '-' and '_' ("SST-2" is "sst2"). An unknown name is
@@ -49,7 +49,7 @@ extern const struct glue_task glue_tasks[];
 enum berth_status glue_task_find(const char *name, const struct glue_task **task,
                                  struct berth_error *error);
 
-// The settings to read a split of a task from any file in its layout. `language` selects rows of
+// The settings for reading a split of a task from a file in its layout. `language` selects rows of
 // XNLI's files ("zh" when NULL) and must outlive the settings; other tasks ignore it. BERTH_USAGE
 // when the task has no such split.
 enum berth_status glue_task_settings(const struct glue_task *task, enum glue_split split,

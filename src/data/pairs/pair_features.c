@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds features in two passes: first all threads tokenize and truncate the examples
-// independently; then each example gets its place in the pools and is copied there.
+// Builds features in two passes. First the threads tokenize and truncate the examples
+// independently; then each example gets its offset in the pools and is copied there.
 #include "data/pairs/pair_features.h"
 
 #include "core/memory.h"
 
 #include <string.h>
 
-#define FEATURES_LONGEST (1 << 24)
+#define LENGTH_MAX (1 << 24)
 
-struct piece {
-    int32_t *ids; // a's tokens, then b's
+struct encoded {
+    int32_t *ids; // tokens of a, then of b
     size_t first, second;
-    int cut;
+    int truncated;
 };
 
 struct builder {
@@ -20,15 +20,15 @@ struct builder {
     const struct tokenizer *tokenizer;
     size_t longest;
     struct pair_feature_set *set;
-    struct piece *pieces;
+    struct encoded *encoded;
     int out_of_memory; // the only possible failure of an example
 };
 
 static enum berth_status check_options(const struct tokenizer *tokenizer, int64_t max_seq_length,
                                        struct berth_error *error) {
-    if (max_seq_length < 4 || max_seq_length > FEATURES_LONGEST) {
+    if (max_seq_length < 4 || max_seq_length > LENGTH_MAX) {
         return error_set(error, BERTH_USAGE, "max_seq_length: expected 4 to %d, found %lld",
-                         FEATURES_LONGEST, (long long)max_seq_length);
+                         LENGTH_MAX, (long long)max_seq_length);
     }
     struct tokenizer_special special = tokenizer_special_ids(tokenizer);
     if (special.cls < 0 || special.sep < 0) {
@@ -39,7 +39,7 @@ static enum berth_status check_options(const struct tokenizer *tokenizer, int64_
     return BERTH_OK;
 }
 
-void pair_features_cut(size_t *first, size_t *second, size_t room) {
+void pair_features_truncate(size_t *first, size_t *second, size_t room) {
     size_t longer = room - room / 2, shorter = room / 2; // of a and b when both are truncated
     if (*first + *second <= room) {
         return;
@@ -62,7 +62,7 @@ static size_t special_count(const struct pair_example *example) {
 
 static enum berth_status encode_example(const struct builder *builder,
                                         const struct pair_example *example, struct token_list *list,
-                                        struct piece *piece) {
+                                        struct encoded *encoded) {
     list->count = 0;
     TRY(tokenizer_encode(builder->tokenizer, example->text, strlen(example->text), list, NULL));
     size_t all_first = list->count, all_second = 0;
@@ -70,19 +70,20 @@ static enum berth_status encode_example(const struct builder *builder,
         TRY(tokenizer_encode(builder->tokenizer, example->pair, strlen(example->pair), list, NULL));
         all_second = list->count - all_first;
     }
-    piece->first = all_first;
-    piece->second = all_second;
-    pair_features_cut(&piece->first, &piece->second, builder->longest - special_count(example));
-    piece->cut = piece->first + piece->second < list->count;
-    piece->ids = memory_array(piece->first + piece->second, sizeof *piece->ids);
-    if (piece->ids == NULL) {
+    encoded->first = all_first;
+    encoded->second = all_second;
+    pair_features_truncate(&encoded->first, &encoded->second,
+                           builder->longest - special_count(example));
+    encoded->truncated = encoded->first + encoded->second < list->count;
+    encoded->ids = memory_array(encoded->first + encoded->second, sizeof *encoded->ids);
+    if (encoded->ids == NULL) {
         return BERTH_NO_MEMORY;
     }
-    for (size_t i = 0; i < piece->first; i++) {
-        piece->ids[i] = list->items[i].id;
+    for (size_t i = 0; i < encoded->first; i++) {
+        encoded->ids[i] = list->items[i].id;
     }
-    for (size_t i = 0; i < piece->second; i++) {
-        piece->ids[piece->first + i] = list->items[all_first + i].id;
+    for (size_t i = 0; i < encoded->second; i++) {
+        encoded->ids[encoded->first + i] = list->items[all_first + i].id;
     }
     return BERTH_OK;
 }
@@ -95,7 +96,7 @@ static void encode_examples(struct builder *builder, int threads) {
 #pragma omp for schedule(dynamic, 32)
         for (size_t i = 0; i < builder->dataset->count; i++) {
             failed |= encode_example(builder, &builder->dataset->examples[i], &list,
-                                     &builder->pieces[i]) != BERTH_OK;
+                                     &builder->encoded[i]) != BERTH_OK;
         }
         token_list_done(&list);
     }
@@ -104,24 +105,24 @@ static void encode_examples(struct builder *builder, int threads) {
 
 // --- second pass --------------------------------------------------------------------------------
 
-// Assigns every example its place and allocates the pools; 0 when out of memory.
-static int place_features(struct builder *builder) {
+// Gives every example its offset and allocates the pools; 0 when out of memory.
+static int lay_out_features(struct builder *builder) {
     struct pair_feature_set *set = builder->set;
     for (size_t i = 0; i < builder->dataset->count; i++) {
         const struct pair_example *example = &builder->dataset->examples[i];
-        const struct piece *piece = &builder->pieces[i];
-        size_t length = piece->first + piece->second + special_count(example);
-        size_t second = example->pair != NULL ? piece->first + 2 : length;
+        const struct encoded *encoded = &builder->encoded[i];
+        size_t length = encoded->first + encoded->second + special_count(example);
+        size_t second = example->pair != NULL ? encoded->first + 2 : length;
         set->features[i] = (struct pair_feature){.first = set->token_count,
                                                  .length = (int32_t)length,
                                                  .second = (int32_t)second,
-                                                 .cut = piece->cut,
+                                                 .truncated = encoded->truncated,
                                                  .label = example->label,
                                                  .value = (float)example->value,
                                                  .labels = example->labels,
                                                  .label_count = example->label_count};
         set->token_count += length;
-        set->cut += (size_t)piece->cut;
+        set->truncated += (size_t)encoded->truncated;
     }
     set->count = builder->dataset->count;
     set->ids = memory_array(set->token_count, sizeof *set->ids);
@@ -131,15 +132,15 @@ static int place_features(struct builder *builder) {
 
 static void fill_feature(const struct builder *builder, size_t index) {
     const struct pair_feature *feature = &builder->set->features[index];
-    const struct piece *piece = &builder->pieces[index];
+    const struct encoded *encoded = &builder->encoded[index];
     struct tokenizer_special special = tokenizer_special_ids(builder->tokenizer);
     int32_t *ids = builder->set->ids + feature->first;
     size_t length = (size_t)feature->length, second = (size_t)feature->second;
     ids[0] = special.cls;
-    memcpy(ids + 1, piece->ids, piece->first * sizeof *ids);
-    ids[piece->first + 1] = special.sep;
+    memcpy(ids + 1, encoded->ids, encoded->first * sizeof *ids);
+    ids[encoded->first + 1] = special.sep;
     if (second < length) {
-        memcpy(ids + second, piece->ids + piece->first, piece->second * sizeof *ids);
+        memcpy(ids + second, encoded->ids + encoded->first, encoded->second * sizeof *ids);
         memset(builder->set->type_ids + feature->first + second, 1, length - second);
         ids[length - 1] = special.sep;
     }
@@ -150,11 +151,11 @@ static void fill_feature(const struct builder *builder, size_t index) {
 static enum berth_status build(struct builder *builder, int threads, struct berth_error *error) {
     size_t count = builder->dataset->count;
     builder->set->features = memory_array(count, sizeof *builder->set->features);
-    if (builder->set->features == NULL || builder->pieces == NULL) {
-        return error_no_memory(error, count * sizeof *builder->pieces, "the features");
+    if (builder->set->features == NULL || builder->encoded == NULL) {
+        return error_no_memory(error, count * sizeof *builder->encoded, "the features");
     }
     encode_examples(builder, threads);
-    if (builder->out_of_memory || !place_features(builder)) {
+    if (builder->out_of_memory || !lay_out_features(builder)) {
         return error_no_memory(error, builder->set->token_count * sizeof(int32_t),
                                "the tokens of the examples");
     }
@@ -176,13 +177,13 @@ enum berth_status pair_features_build(const struct pair_dataset *dataset,
         .tokenizer = tokenizer,
         .longest = (size_t)max_seq_length,
         .set = set,
-        .pieces = memory_array_zeroed(dataset->count, sizeof *builder.pieces),
+        .encoded = memory_array_zeroed(dataset->count, sizeof *builder.encoded),
     };
     enum berth_status status = build(&builder, threads < 1 ? 1 : threads, error);
-    for (size_t i = 0; builder.pieces != NULL && i < dataset->count; i++) {
-        memory_free(builder.pieces[i].ids);
+    for (size_t i = 0; builder.encoded != NULL && i < dataset->count; i++) {
+        memory_free(builder.encoded[i].ids);
     }
-    memory_free(builder.pieces);
+    memory_free(builder.encoded);
     if (status != BERTH_OK) {
         pair_feature_set_done(set);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts texts and pairs of texts to model inputs: [CLS] a [SEP], type 0, or [CLS] a [SEP] b
-// [SEP], where b and the [SEP] after it have type 1.
+// Converts texts and pairs of texts to model inputs: [CLS] a [SEP] with type 0, or [CLS] a [SEP] b
+// [SEP], in which b and the last [SEP] have type 1.
 //
 // Truncation follows Google's rule: a pair loses the last token of its longer text (of b when both
 // are equally long) until it fits. `tokenizers` truncates to the same lengths with one exception:
@@ -19,13 +19,13 @@
 
 // The input of an example: feature i belongs to example i.
 struct pair_feature {
-    size_t first;          // index in the pools
-    int32_t length;        // tokens, special ones included
-    int32_t second;        // first row of b; `length` for single texts
-    int cut;               // truncated
+    size_t first;   // index in the pools
+    int32_t length; // tokens, special ones included
+    int32_t second; // first row of b; `length` for single texts
+    int truncated;
     int32_t label;         // class; -1: none
     float value;           // real label; NaN: none
-    const int32_t *labels; // several labels at once, borrowed from the data set
+    const int32_t *labels; // multi-label: classes, borrowed from the data set
     int32_t label_count;   // -1: unknown
 };
 
@@ -35,7 +35,7 @@ struct pair_feature_set {
     int32_t *ids;       // pool
     int8_t *type_ids;   // pool
     size_t token_count; // length of the pools
-    size_t cut;         // truncated examples
+    size_t truncated;   // truncated examples
 };
 
 // Builds the features of a whole data set on `threads` threads; the result does not depend on their
@@ -50,6 +50,6 @@ void pair_feature_set_done(struct pair_feature_set *set);
 struct packer_sequence pair_features_sequence(const void *set, size_t index);
 
 // Truncates the lengths of two texts to `room` tokens together (special tokens not counted).
-void pair_features_cut(size_t *first, size_t *second, size_t room);
+void pair_features_truncate(size_t *first, size_t *second, size_t room);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of classes: their order in a model, and their entry in config.json.
+// Class names: their order in a model, and their entries in config.json.
 #include "data/pairs/pair_labels.h"
 
 #include "core/memory.h"
@@ -15,7 +15,7 @@
 
 // --- renumbering --------------------------------------------------------------------------------
 
-// Copies the names into one block, the array and then the text; NULL when out of memory.
+// Copies the names into one block: the array, then the text. NULL when out of memory.
 static const char **copy_names(const char *const *names, size_t count) {
     size_t bytes = count * sizeof *names;
     for (size_t i = 0; i < count; i++) {
@@ -31,13 +31,13 @@ static const char **copy_names(const char *const *names, size_t count) {
     return copy;
 }
 
-// The classes of an example: its only one, or all of several.
+// The classes of an example: one, or with multi-label data any number.
 static const int32_t *labels_of(const struct pair_example *example, size_t *count) {
     *count = example->label_count >= 0 ? (size_t)example->label_count : 1;
     return example->label_count >= 0 ? example->labels : &example->label;
 }
 
-// The error for the first label without a class; `expected` ends its message.
+// Sets the error for the first label without a class; the message ends with `expected`.
 static enum berth_status check_classes(const struct pair_dataset *dataset, const int32_t *numbers,
                                        const char *expected, struct berth_error *error) {
     for (size_t i = 0; i < dataset->count; i++) {
@@ -57,7 +57,7 @@ static enum berth_status check_classes(const struct pair_dataset *dataset, const
     return BERTH_OK;
 }
 
-void pair_labels_drop_repeats(struct pair_example *example) {
+void pair_labels_drop_duplicates(struct pair_example *example) {
     int32_t kept = 0;
     for (int32_t i = 0; i < example->label_count; i++) {
         int32_t before = 0;
@@ -71,7 +71,7 @@ void pair_labels_drop_repeats(struct pair_example *example) {
     example->label_count = kept;
 }
 
-// Takes a copy of the names. Names that differ only by case may become one class.
+// Renumbers the labels and copies the names. Labels that differ only in case may become one class.
 static enum berth_status take_names(struct pair_dataset *dataset, const struct label_names *classes,
                                     const int32_t *numbers, struct berth_error *error) {
     struct pair_storage *storage = dataset->storage;
@@ -85,8 +85,8 @@ static enum berth_status take_names(struct pair_dataset *dataset, const struct l
         for (size_t k = 0; k < labels; k++) {
             list[k] = numbers[list[k]];
         }
-        if (dataset->target == PAIR_LABELS) {
-            pair_labels_drop_repeats(&dataset->examples[i]);
+        if (dataset->target == PAIR_MULTI_LABEL) {
+            pair_labels_drop_duplicates(&dataset->examples[i]);
         }
     }
     memory_free(storage->labels);
@@ -104,7 +104,7 @@ static enum berth_status relabel(struct pair_dataset *dataset, const struct labe
     label_names_expected(classes, match, expected, sizeof expected);
     TRY(check_classes(dataset, numbers, expected, error));
     dataset->labels_in_order = match == LABELS_BY_ORDER;
-    return match != LABELS_BY_NAME && label_names_are_in_place(classes, &labels, numbers)
+    return match != LABELS_BY_NAME && label_names_are_identity(classes, &labels, numbers)
                ? BERTH_OK
                : take_names(dataset, classes, numbers, error);
 }
@@ -115,7 +115,8 @@ enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const 
         return BERTH_OK;
     }
     const struct label_names classes = {names, count};
-    int32_t *numbers = memory_array(dataset->label_count, sizeof *numbers); // of the old classes
+    int32_t *numbers =
+        memory_array(dataset->label_count, sizeof *numbers); // the new class of each old one
     if (numbers == NULL) {
         return error_no_memory(error, dataset->label_count * sizeof *numbers, "the labels");
     }
@@ -144,7 +145,7 @@ void pair_labels_describe(const struct pair_dataset *dataset, char *text, size_t
     const struct label_names labels = {dataset->labels, dataset->label_count};
     const size_t used =
         (size_t)snprintf(text, size, "%zu class%s%s (", labels.count, labels.count != 1 ? "es" : "",
-                         dataset->target == PAIR_LABELS ? ", several at once" : "");
+                         dataset->target == PAIR_MULTI_LABEL ? ", several at once" : "");
     label_names_list(&labels, text + used, size - used - 1);
     strcat(text, ")");
 }
@@ -166,9 +167,9 @@ int pair_labels_to_config(const struct pair_dataset *dataset, json *config) {
     }
     failed |= json_set(config, "id2label", id2label);
     failed |= json_set(config, "label2id", label2id);
-    const char *type = real                             ? "regression"
-                       : dataset->target == PAIR_LABELS ? "multi_label_classification"
-                                                        : "single_label_classification";
+    const char *type = real                                  ? "regression"
+                       : dataset->target == PAIR_MULTI_LABEL ? "multi_label_classification"
+                                                             : "single_label_classification";
     failed |= json_set(config, "problem_type", json_new_text(type));
     return !failed;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations shared by the parts of the pair reader.
+// Declarations shared by pairs.c and pair_labels.c.
 #ifndef BERTH_DATA_PAIR_LABELS_H
 #define BERTH_DATA_PAIR_LABELS_H
 
@@ -8,12 +8,12 @@
 // The memory that a data set owns besides its examples.
 struct pair_storage {
     struct table table;
-    void *labels;     // the names in one block, or an array of borrowed ones
-    int32_t *numbers; // with several labels at once: the classes of all examples
-    char *pieces;     // separated texts, and numbers without the blanks beside them
+    void *labels;     // one block with the names, or an array of borrowed names
+    int32_t *numbers; // multi-label: the classes of all examples
+    char *text;       // the separated labels, or the numbers without surrounding blanks
 };
 
-// Of several labels at once keeps the first of each class.
-void pair_labels_drop_repeats(struct pair_example *example);
+// Drops repeated labels of a multi-label example.
+void pair_labels_drop_duplicates(struct pair_example *example);
 
 #endif

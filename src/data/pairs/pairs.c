@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns the rows of a table into examples: selects rows and texts, and interprets labels.
-// pair_labels.c renumbers classes and has their entry in config.json.
+// Turns the rows of a table into examples: selects rows and columns, and interprets labels.
+// pair_labels.c renumbers classes and handles their entries in config.json.
 #include "data/pairs/pairs.h"
 
 #include "core/memory.h"
@@ -14,17 +14,17 @@
 #include <string.h>
 
 #define NO_COLUMN SIZE_MAX
-#define NUMBER_SIZE 64 // bytes of a number from which blanks are taken
+#define NUMBER_SIZE 64 // bytes of a number after its blanks are stripped
 
 struct reader {
     const struct pair_settings *settings;
     struct table *table;
     struct pair_dataset *dataset;
     struct pair_storage *storage;
-    size_t text, pair, label, only; // columns
-    size_t *rows;                   // of each example
-    const char **texts;             // the label of each example; NULL: an array
-    int several;                    // whether there are several labels at once
+    size_t text, pair, label, filter; // columns
+    size_t *rows;                     // of each example
+    const char **texts;               // the label of each example; NULL: a JSON array
+    int is_multi_label;
     struct berth_error *error;
 };
 
@@ -37,7 +37,7 @@ static enum berth_status find_column(const struct reader *reader, const char *se
                           : table_column(reader->table, setting, column, index, reader->error);
 }
 
-// The first column from `index` on that may hold texts.
+// The first column from `index` on that may contain texts.
 static size_t next_text(const struct reader *reader, size_t index) {
     static const char *const numbers[] = {"id", "idx"};
     for (; index < reader->table->column_count; index++) {
@@ -53,7 +53,7 @@ static size_t next_text(const struct reader *reader, size_t index) {
 static enum berth_status guess_columns(struct reader *reader) {
     const struct pair_settings *settings = reader->settings;
     const char *label = settings->label_column != NULL ? settings->label_column : "label";
-    reader->only = NO_COLUMN;
+    reader->filter = NO_COLUMN;
     reader->label = table_find(reader->table, label);
     if (reader->label == NO_COLUMN && !settings->label_optional) {
         return find_column(reader, "label_column", label, &reader->label);
@@ -67,7 +67,7 @@ static enum berth_status guess_columns(struct reader *reader) {
     return reader->text != NO_COLUMN
                ? BERTH_OK
                : error_set(reader->error, BERTH_BAD_DATA,
-                           "%s: no column of texts beside the label; name one with --text_column",
+                           "%s: no text column besides the label; name one with --text_column",
                            reader->table->name);
 }
 
@@ -78,7 +78,7 @@ static enum berth_status find_columns(struct reader *reader) {
     }
     TRY(find_column(reader, "text_column", settings->text_column, &reader->text));
     TRY(find_column(reader, "text_pair_column", settings->text_pair_column, &reader->pair));
-    TRY(find_column(reader, "only_column", settings->only_column, &reader->only));
+    TRY(find_column(reader, "only_column", settings->filter_column, &reader->filter));
     reader->label = NO_COLUMN;
     if (settings->label_optional && settings->label_column != NULL &&
         table_find(reader->table, settings->label_column) == SIZE_MAX) {
@@ -94,11 +94,11 @@ static const char *column_name(const struct reader *reader, size_t column) {
 // The text of a row's label; NULL for an array of labels.
 static enum berth_status take_label(const struct reader *reader, size_t row, const char **label) {
     const struct table *table = reader->table;
-    if (reader->several && table_list(table, row, reader->label) != NULL) {
+    if (reader->is_multi_label && table_list(table, row, reader->label) != NULL) {
         *label = NULL;
         return BERTH_OK;
     }
-    if (!reader->several && table_is_empty(table, row, reader->label)) {
+    if (!reader->is_multi_label && table_is_empty(table, row, reader->label)) {
         return table_error(table, row, reader->label, reader->error, "the label is empty%s",
                            reader->dataset->label_remedy);
     }
@@ -108,10 +108,10 @@ static enum berth_status take_label(const struct reader *reader, size_t row, con
 static enum berth_status take_row(struct reader *reader, size_t row) {
     const struct table *table = reader->table;
     struct pair_example *example = &reader->dataset->examples[reader->dataset->count];
-    const char *only = NULL, *label = NULL;
-    if (reader->only != NO_COLUMN) {
-        TRY(table_text(table, row, reader->only, &only, reader->error));
-        if (strcmp(only, reader->settings->only_value) != 0) {
+    const char *filter = NULL, *label = NULL;
+    if (reader->filter != NO_COLUMN) {
+        TRY(table_text(table, row, reader->filter, &filter, reader->error));
+        if (strcmp(filter, reader->settings->filter_value) != 0) {
             return BERTH_OK;
         }
     }
@@ -144,15 +144,15 @@ static enum berth_status take_rows(struct reader *reader) {
     if (reader->dataset->count == 0) {
         return error_set(reader->error, BERTH_BAD_DATA,
                          "%s: none of the %zu rows has \"%.*s\" in column \"%s\"",
-                         reader->table->name, rows, table_shown(reader->settings->only_value),
-                         reader->settings->only_value, reader->settings->only_column);
+                         reader->table->name, rows, table_shown(reader->settings->filter_value),
+                         reader->settings->filter_value, reader->settings->filter_column);
     }
     return BERTH_OK;
 }
 
 // --- columns without a label --------------------------------------------------------------------
 
-// -1 is what Hugging Face's data sets have where the label is not published.
+// Hugging Face's data sets have -1 where the label is not published.
 static int has_label(const struct reader *reader, size_t row) {
     const json *list = table_list(reader->table, row, reader->label);
     const char *text;
@@ -165,7 +165,7 @@ static int has_label(const struct reader *reader, size_t row) {
            !number_parse_real(text, &number) || number != -1;
 }
 
-static void leave_empty_labels_out(struct reader *reader) {
+static void ignore_empty_labels(struct reader *reader) {
     size_t row = 0;
     while (row < reader->table->row_count && !has_label(reader, row)) {
         row++;
@@ -178,7 +178,7 @@ static void leave_empty_labels_out(struct reader *reader) {
 
 // --- real labels --------------------------------------------------------------------------------
 
-// Whether the label is a number with blanks beside it, which is then copied without them.
+// If the label is a number with blanks around it, copies the number without them and returns 1.
 static int strip_number(const char *text, char number[NUMBER_SIZE]) {
     const size_t before = strspn(text, " \t"), whole = strlen(text);
     size_t length = whole - before;
@@ -203,7 +203,7 @@ static enum berth_status strip_numbers(struct reader *reader) {
     if (bytes == 0) {
         return BERTH_OK;
     }
-    char *to = reader->storage->pieces = memory_new(bytes);
+    char *to = reader->storage->text = memory_new(bytes);
     if (to == NULL) {
         return error_no_memory(reader->error, bytes, "the labels");
     }
@@ -251,7 +251,7 @@ static enum berth_status take_values(struct reader *reader) {
 
 // --- classes ------------------------------------------------------------------------------------
 
-// Makes the distinct `texts`, sorted, the classes; numbers[i] is the class of texts[i].
+// Makes the distinct `texts`, sorted, the classes; sets numbers[i] to the class of texts[i].
 static enum berth_status collect_classes(struct reader *reader, const char *const *texts,
                                          size_t count, int32_t *numbers) {
     size_t kept = 0;
@@ -292,17 +292,17 @@ static enum berth_status collect_single(struct reader *reader) {
     return status;
 }
 
-// --- several labels at once ---------------------------------------------------------------------
+// --- multi-label ---------------------------------------------------------------------
 
-// All labels of all examples, one after another.
-struct pieces {
+// The labels of all examples, one after another.
+struct label_list {
     const char **texts;
     size_t count, bytes;
     char *to; // where the next separated text goes
 };
 
-// The maximum number of labels of example `i`.
-static size_t most_pieces(const struct reader *reader, size_t i, size_t *bytes) {
+// An upper bound of the number of labels of example `i`, and the bytes that its text needs.
+static size_t count_labels(const struct reader *reader, size_t i, size_t *bytes) {
     const char *text = reader->texts[i];
     size_t count = 1;
     *bytes = 0;
@@ -316,7 +316,7 @@ static size_t most_pieces(const struct reader *reader, size_t i, size_t *bytes) 
     return count;
 }
 
-static void cut_text(struct pieces *pieces, const char *text) {
+static void split_text(struct label_list *labels, const char *text) {
     while (*text != '\0') {
         text += strspn(text, ", ");
         size_t length = strcspn(text, ","), kept = length;
@@ -324,15 +324,16 @@ static void cut_text(struct pieces *pieces, const char *text) {
             kept--;
         }
         if (kept > 0) {
-            pieces->texts[pieces->count++] = memcpy(pieces->to, text, kept);
-            pieces->to[kept] = '\0';
-            pieces->to += kept + 1;
+            labels->texts[labels->count++] = memcpy(labels->to, text, kept);
+            labels->to[kept] = '\0';
+            labels->to += kept + 1;
         }
         text += length;
     }
 }
 
-static enum berth_status cut_list(const struct reader *reader, size_t i, struct pieces *pieces) {
+static enum berth_status copy_list(const struct reader *reader, size_t i,
+                                   struct label_list *labels) {
     const json *list = table_list(reader->table, reader->rows[i], reader->label);
     for (size_t k = 0; k < json_length(list); k++) {
         const char *text = json_text(json_at(list, k));
@@ -340,47 +341,47 @@ static enum berth_status cut_list(const struct reader *reader, size_t i, struct 
             return table_error(reader->table, reader->rows[i], reader->label, reader->error,
                                "expected an array of strings or numbers");
         }
-        pieces->texts[pieces->count++] = text;
+        labels->texts[labels->count++] = text;
     }
     return BERTH_OK;
 }
 
-static enum berth_status cut_labels(struct reader *reader, struct pieces *pieces) {
+static enum berth_status split_labels(struct reader *reader, struct label_list *labels) {
     for (size_t i = 0; i < reader->dataset->count; i++) {
         struct pair_example *example = &reader->dataset->examples[i];
-        size_t before = pieces->count;
+        size_t before = labels->count;
         if (reader->texts[i] != NULL) {
-            cut_text(pieces, reader->texts[i]);
+            split_text(labels, reader->texts[i]);
         } else {
-            TRY(cut_list(reader, i, pieces));
+            TRY(copy_list(reader, i, labels));
         }
         example->labels = reader->storage->numbers + before;
-        example->label_count = (int32_t)(pieces->count - before);
+        example->label_count = (int32_t)(labels->count - before);
     }
-    return pieces->count > 0
-               ? collect_classes(reader, pieces->texts, pieces->count, reader->storage->numbers)
+    return labels->count > 0
+               ? collect_classes(reader, labels->texts, labels->count, reader->storage->numbers)
                : error_set(reader->error, BERTH_BAD_DATA, "%s: no example has a label",
                            reader->table->name);
 }
 
-static enum berth_status take_several(struct reader *reader) {
-    struct pieces pieces = {.count = 0};
+static enum berth_status take_multi_label(struct reader *reader) {
+    struct label_list labels = {.count = 0};
     size_t most = 0;
     for (size_t i = 0; i < reader->dataset->count; i++) {
         size_t bytes;
-        most += most_pieces(reader, i, &bytes);
-        pieces.bytes += bytes;
+        most += count_labels(reader, i, &bytes);
+        labels.bytes += bytes;
     }
     reader->storage->numbers = memory_array(most + 1, sizeof *reader->storage->numbers);
-    reader->storage->pieces = pieces.to = memory_new(pieces.bytes + 1);
-    pieces.texts = memory_array(most + 1, sizeof *pieces.texts);
+    reader->storage->text = labels.to = memory_new(labels.bytes + 1);
+    labels.texts = memory_array(most + 1, sizeof *labels.texts);
     enum berth_status status =
-        reader->storage->numbers != NULL && pieces.to != NULL && pieces.texts != NULL
-            ? cut_labels(reader, &pieces)
-            : error_no_memory(reader->error, most * sizeof *pieces.texts, "the labels");
-    memory_free(pieces.texts);
+        reader->storage->numbers != NULL && labels.to != NULL && labels.texts != NULL
+            ? split_labels(reader, &labels)
+            : error_no_memory(reader->error, most * sizeof *labels.texts, "the labels");
+    memory_free(labels.texts);
     for (size_t i = 0; i < reader->dataset->count && status == BERTH_OK; i++) {
-        pair_labels_drop_repeats(&reader->dataset->examples[i]);
+        pair_labels_drop_duplicates(&reader->dataset->examples[i]);
     }
     return status;
 }
@@ -389,7 +390,7 @@ static int32_t class_of(const struct pair_settings *settings, const char *text) 
     for (size_t i = 0; i < settings->label_count; i++) {
         const struct pair_label *label = &settings->labels[i];
         if (strcmp(text, label->text) == 0 || strcmp(text, label->name) == 0 ||
-            (label->also != NULL && strcmp(text, label->also) == 0)) {
+            (label->alias != NULL && strcmp(text, label->alias) == 0)) {
             return (int32_t)i;
         }
     }
@@ -436,9 +437,9 @@ static enum berth_status take_labels(struct reader *reader) {
     if (!reader->dataset->has_labels) {
         return BERTH_OK;
     }
-    if (reader->several) {
-        reader->dataset->target = PAIR_LABELS;
-        return take_several(reader);
+    if (reader->is_multi_label) {
+        reader->dataset->target = PAIR_MULTI_LABEL;
+        return take_multi_label(reader);
     }
     TRY(strip_numbers(reader));
     if (target == PAIR_REAL || (target == PAIR_AUTO && are_real(reader))) {
@@ -451,7 +452,7 @@ static enum berth_status take_labels(struct reader *reader) {
 static enum berth_status take_table(struct reader *reader) {
     TRY(find_columns(reader));
     if (reader->settings->label_optional && reader->label != NO_COLUMN) {
-        leave_empty_labels_out(reader);
+        ignore_empty_labels(reader);
     }
     reader->dataset->text_column = column_name(reader, reader->text);
     reader->dataset->text_pair_column = column_name(reader, reader->pair);
@@ -459,12 +460,12 @@ static enum berth_status take_table(struct reader *reader) {
     const enum pair_target target = reader->settings->target;
     const int is_list =
         reader->label != NO_COLUMN && table_list(reader->table, 0, reader->label) != NULL;
-    reader->several = target == PAIR_LABELS || (target == PAIR_AUTO && is_list);
+    reader->is_multi_label = target == PAIR_MULTI_LABEL || (target == PAIR_AUTO && is_list);
     TRY(take_rows(reader));
     return take_labels(reader);
 }
 
-// Takes ownership of the table, also on failure.
+// Takes ownership of the table, even on failure.
 static enum berth_status read_table(struct table *table, const struct pair_settings *settings,
                                     struct pair_dataset *dataset, struct berth_error *error) {
     struct pair_storage *storage = memory_array_zeroed(1, sizeof *storage);
@@ -474,8 +475,8 @@ static enum berth_status read_table(struct table *table, const struct pair_setti
     }
     storage->table = *table;
     *dataset = (struct pair_dataset){
-        .left_out = table->left_out,
-        .left_out_line = table->left_out_line,
+        .skipped_rows = table->skipped_rows,
+        .skipped_line = table->skipped_line,
         .label_remedy = settings->label_remedy != NULL ? settings->label_remedy : "",
         .name = table->name,
         .storage = storage};
@@ -535,7 +536,7 @@ void pair_dataset_done(struct pair_dataset *dataset) {
         table_done(&storage->table);
         memory_free(storage->labels);
         memory_free(storage->numbers);
-        memory_free(storage->pieces);
+        memory_free(storage->text);
         memory_free(storage);
         memory_free(dataset->examples);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads single texts or pairs of texts with labels from the columns of a table: the data of
-// classification and regression tasks. glue_tasks.h has the columns of published tasks.
+// Reads texts or pairs of texts with labels from a table: the data of classification and regression
+// tasks. glue_tasks.h has the columns of published tasks.
 #ifndef BERTH_DATA_PAIRS_H
 #define BERTH_DATA_PAIRS_H
 
@@ -10,29 +10,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The kind of labels. PAIR_AUTO decides as transformers' examples do: several at once if the first
-// label is an array, real numbers if every label is a number and at least one is not an integer,
-// else classes. Several labels are a JSON array, or text separated by commas; an empty array or
-// text means none.
-enum pair_target { PAIR_AUTO, PAIR_CLASS, PAIR_REAL, PAIR_LABELS };
+// What the labels are. PAIR_AUTO decides as transformers' examples do: multi-label if the first
+// label is an array; real numbers if every label is a number and at least one is not an integer;
+// otherwise classes. Multi-label data has a JSON array or comma-separated text; an empty array or
+// text means no label.
+enum pair_target { PAIR_AUTO, PAIR_CLASS, PAIR_REAL, PAIR_MULTI_LABEL };
 
-// A class of a task: its label in the files, another spelling (or NULL), and its name in
-// config.json (id2label).
+// A class of a task: its label in the files, another spelling of it (or NULL), and its name in
+// id2label of config.json.
 struct pair_label {
-    const char *text, *also, *name;
+    const char *text, *alias, *name;
 };
 
 struct pair_settings {
     struct table_options table;
-    const char *text_column;      // NULL: columns are guessed, as pairs_read says
+    const char *text_column;      // NULL: the columns are guessed (see pairs_read)
     const char *text_pair_column; // NULL: single texts
     const char *label_column;     // NULL: no labels
-    // 1: the label column may be missing, or without a label: every one empty, null or -1.
+    // 1: the label column may be missing, or may have no label: every cell is empty, null or -1.
     int label_optional;
-    int has_class_minus_one;  // 1: -1 is a label there, too
-    const char *label_remedy; // ends messages about labels: "; ..."; NULL: none
-    const char *only_column;  // use only rows with only_value in this column; NULL: all rows
-    const char *only_value;
+    int has_class_minus_one;   // 1: -1 is a label even so
+    const char *label_remedy;  // ends messages about labels: "; ..."; NULL: none
+    const char *filter_column; // use only rows with filter_value in this column; NULL: all rows
+    const char *filter_value;
     enum pair_target target;
     const struct pair_label *labels; // the classes in order; NULL: those of the file, sorted
     size_t label_count;
@@ -44,8 +44,8 @@ struct pair_example {
     size_t line;             // of the file
     int32_t label;           // class; -1: none
     double value;            // real label; NaN: none
-    int32_t *labels;         // several labels at once: [label_count] classes
-    int32_t label_count;     // -1: none known
+    int32_t *labels;         // multi-label: [label_count] classes
+    int32_t label_count;     // -1: unknown
 };
 
 struct pair_dataset {
@@ -55,50 +55,50 @@ struct pair_dataset {
     enum pair_target target;   // not PAIR_AUTO; PAIR_CLASS without labels
     const char *const *labels; // names of the classes
     size_t label_count;        // 0 for real labels and without labels
-    int labels_in_order;       // pairs_relabel: the classes without names were taken in order
-    size_t left_out;           // ragged rows that were skipped, see table.h
-    size_t left_out_line;      // of the first of them
-    const char *text_column, *text_pair_column, *label_column; // which were read; NULL: none
-    const char *empty_label_column; // that has no label, and was not read; NULL: none
-    const char *label_remedy;       // of the settings; not NULL
+    int labels_in_order;       // pairs_relabel matched unnamed classes by order
+    size_t skipped_rows;       // ragged rows that were skipped, see table.h
+    size_t skipped_line;       // line of the first of them
+    const char *text_column, *text_pair_column, *label_column; // those read; NULL: none
+    const char *empty_label_column; // a column without any label, not read; NULL: none
+    const char *label_remedy;       // from the settings; not NULL
     const char *name;               // the file
     void *storage;                  // owns every text; NULL in a data set built by the caller
 };
 
 // Reads a data set; free with pair_dataset_done (allowed after a failure). Without text_column the
-// texts are the columns sentence1 and sentence2, or else the first one or two that are neither the
-// label nor called id or idx, and the label is the column label, as in Hugging Face's run_glue.
-// Blanks beside a number do not count. Without settings->labels the classes are the distinct labels
-// of the file in ascending order: as numbers when all are integers, else by their bytes. Errors are
-// those of table.h, and (BERTH_BAD_DATA, with line and column) an empty label (text or null), one
-// that is not in settings->labels, a real label that is not a number or out of range, a selection
-// without rows.
+// columns are those of Hugging Face's run_glue: the texts are sentence1 and sentence2, or else the
+// first one or two columns that are neither the label nor named id or idx; the label is the column
+// label. Blanks around a number are ignored. Without settings->labels the classes are the distinct
+// labels of the file in ascending order: as numbers when all are integers, else by their bytes.
+// Errors are those of table.h, and (BERTH_BAD_DATA, with line and column) an empty label (text or
+// null), one that is not in settings->labels, a real label that is not a number or out of range, a
+// selection without rows.
 enum berth_status pairs_read(const char *path, const struct pair_settings *settings,
                              struct pair_dataset *dataset, struct berth_error *error);
 // The same from memory; messages call it `name`.
 enum berth_status pairs_read_memory(const char *name, const char *bytes, size_t length,
                                     const struct pair_settings *settings,
                                     struct pair_dataset *dataset, struct berth_error *error);
-// Copies the first texts with the prompt before each into one new block (memory_free). *texts is
-// NULL where `prompt` is NULL, and the data set unchanged.
+// Puts the prompt before the first text of every example. *texts becomes a new block with these
+// texts (memory_free). With `prompt` NULL nothing changes and *texts is NULL.
 enum berth_status pairs_put_prompt(struct pair_dataset *dataset, const char *prompt, char **texts,
                                    struct berth_error *error);
 void pair_dataset_done(struct pair_dataset *dataset);
 
-// Renumbers the classes of a data set in the order of `names` (a model's id2label, or the training
-// set's labels), which are copied, as label_names_match says. Labels that stand for the classes of
-// placeholders in order keep their own names. A label without a class is BERTH_BAD_DATA, with the
-// line and what was expected in the message; the data set is then unchanged. Does nothing without
-// classes.
+// Renumbers the classes of a data set in the order of `names` (a model's id2label, or the labels of
+// the training set), which are copied. label_names_match decides which label is which class. Labels
+// that are matched with placeholders by order keep their own names. A label without a class is
+// BERTH_BAD_DATA, with the line and what was expected in the message; the data set is then
+// unchanged. Does nothing without classes.
 enum berth_status pairs_relabel(struct pair_dataset *dataset, const char *const *names,
                                 size_t count, struct berth_error *error);
 
-// Says in words what the labels are: `2 classes ("a", "b")`, `numbers from 0 to 5`.
+// Describes the labels: `2 classes ("a", "b")`, `numbers from 0 to 5`.
 void pair_labels_describe(const struct pair_dataset *dataset, char *text, size_t size);
 
-// Writes the classes to a configuration (an object of config.json): id2label and label2id, or for
-// real numbers one output named LABEL_0 as in Hugging Face's, and problem_type. 1 on success, 0
-// when out of memory.
+// Writes id2label, label2id and problem_type to a configuration (the object of config.json). For
+// real numbers there is one output named LABEL_0, as in Hugging Face's. Returns 1; 0 when out of
+// memory.
 int pair_labels_to_config(const struct pair_dataset *dataset, json *config);
 // The names in id2label, in the order of their numbers: one block (memory_free), NULL-terminated,
 // borrowing from `config`; NULL and count 0 when the key is missing. Keys other than 0, 1, ...

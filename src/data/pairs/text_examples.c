@@ -11,7 +11,7 @@
 #define NO_COLUMN SIZE_MAX
 
 struct columns {
-    size_t texts[TEXT_EXAMPLE_MOST], count;
+    size_t texts[TEXT_EXAMPLE_MAX], count;
     size_t score;
 };
 
@@ -33,7 +33,7 @@ static enum berth_status guess_columns(const struct table *table, struct columns
         if (is_one_of(table->columns[i], scores, sizeof scores / sizeof *scores)) {
             columns->score = i;
         } else if (!is_one_of(table->columns[i], numbers, sizeof numbers / sizeof *numbers)) {
-            columns->texts[found < TEXT_EXAMPLE_MOST ? found : 0] = i;
+            columns->texts[found < TEXT_EXAMPLE_MAX ? found : 0] = i;
             found++;
         }
     }
@@ -54,7 +54,7 @@ static enum berth_status find_columns(const struct table *table,
     if (settings->texts[0] == NULL) {
         return guess_columns(table, columns, error);
     }
-    for (size_t i = 0; i < TEXT_EXAMPLE_MOST && settings->texts[i] != NULL; i++) {
+    for (size_t i = 0; i < TEXT_EXAMPLE_MAX && settings->texts[i] != NULL; i++) {
         TRY(table_column(table, names[i], settings->texts[i], &columns->texts[i], error));
         columns->count++;
     }

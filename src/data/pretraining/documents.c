@@ -6,23 +6,23 @@
 
 #include <string.h>
 
-static enum berth_status no_room(size_t bytes, struct berth_error *error) {
+static enum berth_status no_memory(size_t bytes, struct berth_error *error) {
     return error_no_memory(error, bytes, "a shard's documents");
 }
 
 static enum berth_status reserve(struct documents *documents, size_t tokens,
                                  struct berth_error *error) {
     size_t needed = documents->token_count + tokens;
-    int32_t *ids = memory_grow(documents->tokens, &documents->token_room, needed, sizeof *ids);
+    int32_t *ids = memory_grow(documents->tokens, &documents->token_capacity, needed, sizeof *ids);
     if (ids == NULL) {
-        return no_room(needed * sizeof *ids, error);
+        return no_memory(needed * sizeof *ids, error);
     }
     documents->tokens = ids;
     needed = documents->sentence_count + 2;
     uint64_t *ends =
-        memory_grow(documents->sentences, &documents->sentence_room, needed, sizeof *ends);
+        memory_grow(documents->sentences, &documents->sentence_capacity, needed, sizeof *ends);
     if (ends == NULL) {
-        return no_room(needed * sizeof *ends, error);
+        return no_memory(needed * sizeof *ends, error);
     }
     documents->sentences = ends;
     documents->sentences[0] = 0;
@@ -38,8 +38,8 @@ static enum berth_status finish_sentence(struct documents *documents, struct ber
     return BERTH_OK;
 }
 
-enum berth_status documents_put(struct documents *documents, const int32_t *tokens, size_t count,
-                                struct berth_error *error) {
+enum berth_status documents_add_sentence(struct documents *documents, const int32_t *tokens,
+                                         size_t count, struct berth_error *error) {
     if (count == 0) {
         return BERTH_OK;
     }
@@ -49,11 +49,12 @@ enum berth_status documents_put(struct documents *documents, const int32_t *toke
     return finish_sentence(documents, error);
 }
 
-enum berth_status documents_end(struct documents *documents, struct berth_error *error) {
+enum berth_status documents_end_document(struct documents *documents, struct berth_error *error) {
     size_t needed = documents->count + 2;
-    uint32_t *grown = memory_grow(documents->documents, &documents->room, needed, sizeof *grown);
+    uint32_t *grown =
+        memory_grow(documents->documents, &documents->capacity, needed, sizeof *grown);
     if (grown == NULL) {
-        return no_room(needed * sizeof *grown, error);
+        return no_memory(needed * sizeof *grown, error);
     }
     documents->documents = grown;
     documents->documents[0] = 0;
@@ -80,20 +81,20 @@ static enum berth_status put_line(struct documents *documents, const struct toke
     return finish_sentence(documents, error);
 }
 
-enum berth_status documents_put_text(struct documents *documents, const struct tokenizer *tokenizer,
+enum berth_status documents_add_text(struct documents *documents, const struct tokenizer *tokenizer,
                                      const char *text, size_t length, struct berth_error *error) {
     const char *end = text + length;
     while (text < end) {
         size_t line_end;
-        const size_t line = python_line(text, (size_t)(end - text), &line_end);
-        if (python_stripped(text, line) == 0) {
-            TRY(documents_end(documents, error));
+        const size_t line = python_line_length(text, (size_t)(end - text), &line_end);
+        if (python_rstrip_length(text, line) == 0) {
+            TRY(documents_end_document(documents, error));
         } else {
             TRY(put_line(documents, tokenizer, text, line, error));
         }
         text += line + line_end;
     }
-    return documents_end(documents, error);
+    return documents_end_document(documents, error);
 }
 
 void documents_done(struct documents *documents) {

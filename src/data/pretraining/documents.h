@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The documents of a shard as token ids: the input for pre-training instances.
+// The documents of a shard as token ids, from which pre-training instances are made.
 #ifndef BERTH_DATA_DOCUMENTS_H
 #define BERTH_DATA_DOCUMENTS_H
 
@@ -9,26 +9,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Zero-initialise. Sentence i has the tokens [sentences[i], sentences[i + 1]), document i the
+// Zero-initialise. Sentence i is the tokens [sentences[i], sentences[i + 1]); document i is the
 // sentences [documents[i], documents[i + 1]).
 struct documents {
     int32_t *tokens;
     uint64_t *sentences; // [sentence_count + 1]
     uint32_t *documents; // [count + 1]
     size_t token_count, sentence_count, count;
-    size_t token_room, sentence_room, room;
-    size_t unknown;           // tokens that are [UNK], of documents_put_text
-    struct token_list pieces; // scratch space to encode a line; its ill_formed counts all lines
+    size_t token_capacity, sentence_capacity, capacity;
+    size_t unknown;           // [UNK] tokens that documents_add_text added
+    struct token_list pieces; // of one line, scratch space; pieces.ill_formed is for all lines
 };
 
-// Appends a sentence to the last document; ignores one without tokens.
-enum berth_status documents_put(struct documents *documents, const int32_t *tokens, size_t count,
-                                struct berth_error *error);
-// Completes the last document; drops it if it has no sentences.
-enum berth_status documents_end(struct documents *documents, struct berth_error *error);
-// Appends a shard's text: one sentence per line, an empty line after each document. Lines
-// end in LF, CR LF or CR, and a line of Unicode's white space is empty, as in Python.
-enum berth_status documents_put_text(struct documents *documents, const struct tokenizer *tokenizer,
+// Appends a sentence to the current document; ignores one without tokens.
+enum berth_status documents_add_sentence(struct documents *documents, const int32_t *tokens,
+                                         size_t count, struct berth_error *error);
+// Ends the current document; drops it if it has no sentences.
+enum berth_status documents_end_document(struct documents *documents, struct berth_error *error);
+// Appends the text of a shard: one sentence per line, an empty line after each document. As in
+// Python, lines end in LF, CR LF or CR, and a line of nothing but Unicode white space is empty.
+enum berth_status documents_add_text(struct documents *documents, const struct tokenizer *tokenizer,
                                      const char *text, size_t length, struct berth_error *error);
 void documents_done(struct documents *documents);
 

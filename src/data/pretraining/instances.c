@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes pre-training instances. The order of the draws is part of the result: with Python's numbers
-// each draw below is where the published script draws.
+// Makes pre-training instances. The order of the random draws is part of the result: every draw
+// below is where the published script makes it.
 #include "data/pretraining/instances.h"
 
 #include "core/checksum.h"
@@ -37,35 +37,38 @@ static struct span span_of(const struct maker *maker, size_t first, size_t end) 
     return (struct span){tokens_of(maker, first), (size_t)(sentences[end] - sentences[first])};
 }
 
-// --- room ---------------------------------------------------------------------------------------
+// --- memory
+// ---------------------------------------------------------------------------------------
 
-static enum berth_status no_room(size_t count, size_t size, struct berth_error *error) {
+static enum berth_status no_memory(size_t count, size_t size, struct berth_error *error) {
     return error_no_memory(error, count * size, "pre-training instances");
 }
 
 enum berth_status instances_reserve(struct instances *to, size_t tokens, size_t predictions,
                                     struct berth_error *error) {
-    struct instance *items = memory_grow(to->items, &to->room, to->count + 1, sizeof *items);
+    struct instance *items = memory_grow(to->items, &to->capacity, to->count + 1, sizeof *items);
     if (items == NULL) {
-        return no_room(to->count + 1, sizeof *items, error);
+        return no_memory(to->count + 1, sizeof *items, error);
     }
     to->items = items;
     tokens += to->token_count;
-    int32_t *ids = memory_grow(to->tokens, &to->token_room, tokens, sizeof *ids);
+    int32_t *ids = memory_grow(to->tokens, &to->token_capacity, tokens, sizeof *ids);
     if (ids == NULL) {
-        return no_room(tokens, sizeof *ids, error);
+        return no_memory(tokens, sizeof *ids, error);
     }
     to->tokens = ids;
     predictions += to->prediction_count;
-    size_t room = to->prediction_room; // of the labels
-    uint16_t *positions = memory_grow(to->positions, &room, predictions, sizeof *positions);
+    size_t position_capacity = to->prediction_capacity; // of the labels
+    uint16_t *positions =
+        memory_grow(to->positions, &position_capacity, predictions, sizeof *positions);
     if (positions == NULL) {
-        return no_room(predictions, sizeof *positions, error);
+        return no_memory(predictions, sizeof *positions, error);
     }
     to->positions = positions;
-    int32_t *labels = memory_grow(to->labels, &to->prediction_room, predictions, sizeof *labels);
+    int32_t *labels =
+        memory_grow(to->labels, &to->prediction_capacity, predictions, sizeof *labels);
     if (labels == NULL) {
-        return no_room(predictions, sizeof *labels, error);
+        return no_memory(predictions, sizeof *labels, error);
     }
     to->labels = labels;
     return BERTH_OK;
@@ -81,14 +84,14 @@ void instances_done(struct instances *instances) {
 
 // --- pairs --------------------------------------------------------------------------------------
 
-// Each token is cut off at the front or at the end by a coin of its own.
-static void cut(struct maker *maker, struct span *span, size_t tokens) {
+// A coin toss for each token decides whether it is cut off at the front or at the end.
+static void cut_off(struct maker *maker, struct span *span, size_t tokens) {
     span->tokens += draws_heads(&maker->draws, tokens);
     span->count -= tokens;
 }
 
-// The longer part loses tokens until it is as long as the other one; then both do in turn, B first.
-// Of a turn's tosses only CPython's numbers have an order.
+// The longer segment loses tokens until both are equally long; then they take turns, B first. Only
+// CPython's generator needs the tosses one at a time; otherwise a turn takes several tokens.
 static void truncate_pair(struct maker *maker, struct span *a, struct span *b) {
     const size_t most = (size_t)maker->options->max_seq_length - 3;
     while (a->count + b->count > most) {
@@ -98,7 +101,7 @@ static void truncate_pair(struct maker *maker, struct span *a, struct span *b) {
         if (more == 0) {
             more = maker->draws.is_python ? 1 : (excess + 1) / 2;
         }
-        cut(maker, longer, more < excess ? more : excess);
+        cut_off(maker, longer, more < excess ? more : excess);
     }
 }
 
@@ -132,28 +135,28 @@ static enum berth_status put_pair(struct maker *maker, struct span a, struct spa
 
 // A document that is being split into chunks.
 struct document {
-    size_t place;      // index in the shuffled order
+    size_t index;      // index in the shuffled order
     size_t first, end; // its sentences
     size_t target;     // tokens of a chunk
 };
 
-static struct document document_at(const struct maker *maker, size_t place) {
+static struct document document_at(const struct maker *maker, size_t index) {
     const uint32_t *documents = maker->documents->documents;
-    uint32_t number = maker->order[place];
+    uint32_t number = maker->order[index];
     return (struct document){
-        .place = place, .first = documents[number], .end = documents[number + 1]};
+        .index = index, .first = documents[number], .end = documents[number + 1]};
 }
 
-// A random run of sentences, of at least `wanted` tokens if its document has them. After ten
-// attempts it may be from this document: then the pair does not count as random.
+// A random run of sentences that reaches the target with A, if its document is long enough. After
+// ten attempts it may come from this document; then the pair does not count as random.
 static struct span random_next(struct maker *maker, const struct document *document, size_t a_count,
                                int *is_random) {
-    size_t place = document->place;
-    for (int i = 0; i < 10 && (i == 0 || place == document->place); i++) {
-        place = draws_below(&maker->draws, (uint32_t)maker->documents->count);
+    size_t index = document->index;
+    for (int i = 0; i < 10 && (i == 0 || index == document->index); i++) {
+        index = draws_below(&maker->draws, (uint32_t)maker->documents->count);
     }
-    *is_random = place != document->place;
-    struct document other = document_at(maker, place);
+    *is_random = index != document->index;
+    struct document other = document_at(maker, index);
     size_t start = other.first + draws_below(&maker->draws, (uint32_t)(other.end - other.first));
     size_t end = start + 1;
     while (end < other.end && span_of(maker, start, end).count + a_count < document->target) {
@@ -162,7 +165,7 @@ static struct span random_next(struct maker *maker, const struct document *docum
     return span_of(maker, start, end);
 }
 
-// Makes an instance from the sentences [first, end); *next gets the sentence to continue with.
+// Makes an instance from the sentences [first, *next); sets *next to the sentence to continue with.
 static enum berth_status put_chunk(struct maker *maker, const struct document *document,
                                    size_t first, size_t *next, struct berth_error *error) {
     size_t count = *next - first;
@@ -178,9 +181,9 @@ static enum berth_status put_chunk(struct maker *maker, const struct document *d
     return put_pair(maker, a, b, is_random, error);
 }
 
-static enum berth_status put_document(struct maker *maker, size_t place,
+static enum berth_status put_document(struct maker *maker, size_t index,
                                       struct berth_error *error) {
-    struct document document = document_at(maker, place);
+    struct document document = document_at(maker, index);
     size_t most = (size_t)maker->options->max_seq_length - 3;
     document.target = most;
     if (draws_real(&maker->draws) < maker->options->short_seq_prob) {
@@ -258,10 +261,9 @@ static enum berth_status make_all(struct maker *maker, struct berth_error *error
     return shuffle_instances(maker, error);
 }
 
-// A shard's stream of random numbers depends on all that is in it. If shards shared a stream, all
-// would mask the same places and draw the same few ids. Its content rather than its name, so that
-// a text gives the same instances in a file or folder of any name, alone or in one of several
-// parts.
+// The random stream of a shard depends on its content. If shards shared a stream, all would mask
+// the same positions and insert the same few ids. The content rather than the name, so that a text
+// gives the same instances whatever its file is called, alone or as one of several shards.
 static uint32_t stream_of(const struct documents *documents) {
     if (documents->count == 0) {
         return 0;
@@ -295,7 +297,8 @@ enum berth_status instances_make(const struct documents *documents,
 
 #define EIGHT(x) x, x, x, x, x, x, x, x
 
-// The segments of every sequence are a slice of these zeros and ones around their border.
+// The segment ids of any sequence are a slice of this array around the border between zeros and
+// ones.
 static const int8_t segments[2 * INSTANCE_LENGTH_MAX] = {
     [INSTANCE_LENGTH_MAX] = EIGHT(EIGHT(EIGHT(EIGHT(1)))), EIGHT(EIGHT(EIGHT(EIGHT(1))))};
 _Static_assert(INSTANCE_LENGTH_MAX == 8 * 8 * 8 * 8 * 2, "as many ones as zeros");

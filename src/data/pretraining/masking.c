@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Masks words. The order of the draws is part of the result, as in instances.c.
+// Masks words. The order of the random draws is part of the result, as in instances.c.
 #include "data/pretraining/masking.h"
 
 #include "core/memory.h"
@@ -26,7 +26,7 @@ void masking_done(struct masking *masking) {
     memory_free(masking->labels);
 }
 
-// Finds the words that may be masked: all except [CLS] and [SEP], also within the text.
+// Finds the words that may be masked: all except [CLS] and [SEP], which may also occur in the text.
 static size_t find_words(struct masking *masking, const int32_t *tokens, size_t length) {
     const struct instance_options *options = masking->options;
     size_t count = 0;
@@ -86,13 +86,13 @@ static void mask_word(struct masking *masking, int32_t *tokens, struct word word
 }
 
 size_t masking_count(const struct instance_options *options, size_t length) {
-    double share = rint((double)length * options->masked_lm_prob); // ties to even, as Python
-    size_t wanted = share < 1 ? 1 : (size_t)share, most = (size_t)options->max_predictions;
+    double fraction = rint((double)length * options->masked_lm_prob); // ties to even, as Python
+    size_t wanted = fraction < 1 ? 1 : (size_t)fraction, most = (size_t)options->max_predictions;
     return wanted < most ? wanted : most;
 }
 
-// The next candidate: with Python's numbers all are shuffled first, otherwise they are drawn one by
-// one.
+// The next candidate. With Python's numbers all candidates were shuffled first; otherwise they are
+// drawn one at a time.
 static struct word next_word(struct masking *masking, size_t i, size_t count) {
     if (!masking->draws->is_python) {
         size_t j = i + draws_below(masking->draws, (uint32_t)(count - i));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The masking rules of pre-training: chooses the words of an instance to predict, and replaces
-// their tokens: by [MASK] in 80 of 100 cases, by any id in 10; 10 stay as they are.
+// The masking rules of pre-training: chooses the words of an instance to be predicted and replaces
+// their tokens: 80 % by [MASK], 10 % by a random id; 10 % stay unchanged.
 #ifndef BERTH_DATA_MASKING_H
 #define BERTH_DATA_MASKING_H
 
@@ -17,8 +17,8 @@ struct masking {
     const struct instance_options *options;
     struct draws *draws;
     struct instances *instances;
-    struct word *words;     // candidates of one instance
-    uint32_t *candidates;   // indices of words, shuffled
+    struct word *words;     // of one instance that may be masked
+    uint32_t *candidates;   // indices of words, in the order of their choice
     unsigned char *covered; // [max_seq_length] positions that are predicted
     int32_t *labels;        // [max_seq_length] the original ids
 };
@@ -27,7 +27,7 @@ struct masking {
 // failure.
 enum berth_status masking_reserve(struct masking *masking, struct berth_error *error);
 void masking_done(struct masking *masking);
-// The masked positions of an instance of `length` tokens; fewer if whole words do not fill them.
+// The number of masked positions of an instance of `length` tokens; whole words may fill fewer.
 size_t masking_count(const struct instance_options *options, size_t length);
 // Masks the tokens of an instance, the last of `instances`, and adds its predictions, for which the
 // caller has reserved room.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognises the container of a file of pre-training instances by its first bytes.
+// Recognises the container of a file of pre-training instances (HDF5, TFRecord) by its first bytes.
 #include "data/pretraining/pretraining_file.h"
 
 #include "core/words.h"
@@ -20,7 +20,7 @@ static const struct container {
     {tfrecord_recognise, pretraining_measure_tfrecord, pretraining_read_tfrecord},
 };
 
-// Any other file gets the error of the first container.
+// For a file in none of them, the first container reports the error.
 static enum berth_status find_container(const char *path, const struct container **found,
                                         struct berth_error *error) {
     int is = 0;
@@ -46,8 +46,8 @@ enum berth_status pretraining_read(const char *path, int32_t vocab_size, int max
     return container->read(path, vocab_size, max_seq_length, instances, error);
 }
 
-// Whether the name is a TensorFlow shard, part-00000-of-00500, but not a checkpoint's:
-// model.ckpt-7.data-00000-of-00001, model-00001-of-00002.safetensors.
+// Whether the name is that of a TensorFlow shard, such as part-00000-of-00500, but not of a
+// checkpoint: model.ckpt-7.data-00000-of-00001, model-00001-of-00002.safetensors.
 static int is_numbered_part(const char *name) {
     const char *of = strstr(name, "-of-");
     if (of == NULL || of == name || strstr(name, ".data-") != NULL) {
@@ -58,12 +58,13 @@ static int is_numbered_part(const char *name) {
 }
 
 int pretraining_is_file(const char *name) {
-    static const char *const ends[] = {".hdf5", ".h5", ".tfrecord", ".tf_record", ".tfrecords"};
+    static const char *const extensions[] = {".hdf5", ".h5", ".tfrecord", ".tf_record",
+                                             ".tfrecords"};
     if (name[0] == '.' || name_has_ending(name, ".tmp")) {
         return 0;
     }
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        if (name_has_ending(name, ends[i])) {
+    for (size_t i = 0; i < sizeof extensions / sizeof *extensions; i++) {
+        if (name_has_ending(name, extensions[i])) {
             return 1;
         }
     }

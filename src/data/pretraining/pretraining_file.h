@@ -3,10 +3,11 @@
 // row, HDF5 with several packed into a row (data/packing/packing.h), and TFRecord.
 //
 //   plain       input_ids [N, S] i32, input_mask [N, S] i8, segment_ids [N, S] i8,
-//               masked_lm_positions [N, P] i32 and masked_lm_ids [N, P] i32 (zeros after the last),
+//               masked_lm_positions [N, P] i32 and masked_lm_ids [N, P] i32 (padded with zeros),
 //               next_sentence_labels [N] i8 (1: random)
-//   packed      input_ids [N, S] i32, input_mask [N, S] i32 (1, 2, 3: the sequence, 0: none),
-//               segment_ids [N, S] i8, positions [N, S] i32 (from 0 in each sequence),
+//   packed      input_ids [N, S] i32, input_mask [N, S] i32 (1, 2, 3: index of the sequence; 0:
+//   padding),
+//               segment_ids [N, S] i8, positions [N, S] i32 (starting at 0 in each sequence),
 //               masked_lm_positions and masked_lm_ids [N, P + K] i32, next_sentence_positions
 //               [N, K] i32 (of each [CLS]), next_sentence_labels [N, K] i8,
 //               next_sentence_weights [N, K] i32 (1: used)
@@ -22,7 +23,7 @@
 #define PRETRAINING_GZIP_LEVEL 4 // h5py's default
 enum { PRETRAINING_PACK_MAX = 3 };
 
-// Writes all instances (at least one), one per row, atomically.
+// Writes the instances (at least one), one per row, atomically.
 enum berth_status pretraining_write_hdf5(const char *path, const struct instances *instances,
                                          int max_seq_length, int max_predictions,
                                          struct berth_error *error);
@@ -32,17 +33,20 @@ enum berth_status pretraining_write_tfrecord(const char *path, const struct inst
                                              int max_seq_length, int max_predictions,
                                              struct berth_error *error);
 
-// A row of a packed file: indices of instances; PRETRAINING_NONE in unused slots.
+// A row of a packed file: indices of instances, PRETRAINING_NONE in unused slots.
 #define PRETRAINING_NONE UINT32_MAX
 struct pretraining_pack {
     uint32_t instances[PRETRAINING_PACK_MAX];
 };
-// Writes rows packs[0, count), atomically. A row with too many tokens, or with more masked
-// positions than max_predictions + PRETRAINING_PACK_MAX, is BERTH_BAD_DATA.
+struct pretraining_packs {
+    const struct pretraining_pack *items;
+    size_t count;
+};
+// Writes packed rows atomically. BERTH_BAD_DATA: a row has too many tokens, or more
+// than max_predictions + PRETRAINING_PACK_MAX masked positions.
 enum berth_status pretraining_write_packed(const char *path, const struct instances *instances,
-                                           const struct pretraining_pack *packs, size_t count,
-                                           int max_seq_length, int max_predictions,
-                                           struct berth_error *error);
+                                           struct pretraining_packs packs, int max_seq_length,
+                                           int max_predictions, struct berth_error *error);
 
 // Appends the instances of a file, HDF5 of either kind (recognised by its data sets) or TFRecord
 // (recognised by its first bytes); unpacks packed rows. Wrong data sets, types or shapes, ids
@@ -53,8 +57,8 @@ enum berth_status pretraining_read(const char *path, int32_t vocab_size, int max
                                    struct instances *instances, struct berth_error *error);
 enum berth_status pretraining_read_hdf5(const char *path, int32_t vocab_size, int max_seq_length,
                                         struct instances *instances, struct berth_error *error);
-// Reads records as pretraining_write_tfrecord, Google's and Intel's scripts write them, also of
-// different widths; masked_lm_weights may be missing.
+// Reads records as written by pretraining_write_tfrecord and by Google's and Intel's scripts. Their
+// widths may differ; masked_lm_weights may be missing.
 enum berth_status pretraining_read_tfrecord(const char *path, int32_t vocab_size,
                                             int max_seq_length, struct instances *instances,
                                             struct berth_error *error);
@@ -66,7 +70,7 @@ struct pretraining_size {
     int64_t sequences;   // instances that pretraining_read would append
     int64_t length;      // tokens of a row; in TFRecord of the first
     int64_t predictions; // maximum per row; in TFRecord that of the first
-    int packed;          // rows have several sequences
+    int packed;          // rows contain several sequences
 };
 enum berth_status pretraining_measure(const char *path, int max_seq_length,
                                       struct pretraining_size *size, struct berth_error *error);
@@ -77,8 +81,8 @@ enum berth_status pretraining_measure_tfrecord(const char *path, int max_seq_len
                                                struct pretraining_size *size,
                                                struct berth_error *error);
 
-// Whether a file in a folder counts as one by its name: *.hdf5, *.h5, *.tfrecord and the like, and
-// TensorFlow's numbered parts, NAME-00000-of-00500 without an ending.
+// Whether a file is one by its name: *.hdf5, *.h5, *.tfrecord and the like, and TensorFlow's
+// numbered shards, NAME-00000-of-00500 without an extension.
 int pretraining_is_file(const char *name);
 
 #endif

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Writes HDF5 files of instances, plain and packed, in blocks of rows.
 #include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"
 #include "format/hdf5/hdf5.h"
@@ -7,7 +8,7 @@
 
 enum { BLOCK_ROWS = 64, COLUMNS_MAX = 9 };
 
-// A block of rows of a file in progress: one array per column.
+// A block of rows that is being filled: one array per column.
 struct rows {
     struct hdf5_column columns[COLUMNS_MAX];
     size_t column_count;
@@ -143,10 +144,10 @@ enum {
     PACK_IDS,
     PACK_MASK,
     PACK_SEGMENTS,
-    PACK_PLACES,
+    PACK_TOKEN_POSITIONS,
     PACK_POSITIONS,
     PACK_LABELS,
-    PACK_NEXT_AT,
+    PACK_NEXT_POSITIONS,
     PACK_NEXT,
     PACK_WEIGHTS
 };
@@ -163,14 +164,14 @@ static void put_sequence(struct rows *rows, const struct instances *from,
         row_i32(rows, PACK_IDS)[at] = from->tokens[instance->tokens + (size_t)i];
         row_i32(rows, PACK_MASK)[at] = packed->sequences + 1;
         row_i8(rows, PACK_SEGMENTS)[at] = i >= instance->second;
-        row_i32(rows, PACK_PLACES)[at] = i;
+        row_i32(rows, PACK_TOKEN_POSITIONS)[at] = i;
     }
     for (size_t i = 0; i < instance->prediction_count; i++, packed->predictions++) {
         row_i32(rows, PACK_POSITIONS)[packed->predictions] =
             packed->length + from->positions[instance->predictions + i];
         row_i32(rows, PACK_LABELS)[packed->predictions] = from->labels[instance->predictions + i];
     }
-    row_i32(rows, PACK_NEXT_AT)[packed->sequences] = packed->length;
+    row_i32(rows, PACK_NEXT_POSITIONS)[packed->sequences] = packed->length;
     row_i8(rows, PACK_NEXT)[packed->sequences] = (int8_t)instance->is_random;
     row_i32(rows, PACK_WEIGHTS)[packed->sequences] = 1;
     packed->length += instance->length;
@@ -201,9 +202,8 @@ static enum berth_status put_pack(struct rows *rows, const struct source *source
 }
 
 enum berth_status pretraining_write_packed(const char *path, const struct instances *instances,
-                                           const struct pretraining_pack *packs, size_t count,
-                                           int max_seq_length, int max_predictions,
-                                           struct berth_error *error) {
+                                           struct pretraining_packs packs, int max_seq_length,
+                                           int max_predictions, struct berth_error *error) {
     int predictions = max_predictions + PRETRAINING_PACK_MAX;
     struct rows rows = {.columns = {{"input_ids", TENSOR_I32, max_seq_length},
                                     {"input_mask", TENSOR_I32, max_seq_length},
@@ -218,6 +218,6 @@ enum berth_status pretraining_write_packed(const char *path, const struct instan
                         .length = max_seq_length,
                         .predictions = predictions};
     struct source source = {
-        .instances = instances, .packs = packs, .put = put_pack, .count = count};
+        .instances = instances, .packs = packs.items, .put = put_pack, .count = packs.count};
     return write_rows(path, &rows, &source, error);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads HDF5 files in blocks of rows and splits each row, packed or not, into sequences.
+// Reads HDF5 files of instances in blocks of rows, and splits each row, packed or not, into
+// sequences.
 #include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"
 #include "data/pretraining/pretraining_rows.h"
@@ -70,7 +71,7 @@ static enum berth_status find_sets(struct reading *reading, int max_seq_length,
                                    struct berth_error *error) {
     static const int like[ROW_COLUMNS] = {ROW_IDS,  ROW_IDS, ROW_IDS,  ROW_POSITIONS, ROW_POSITIONS,
                                           ROW_NEXT, ROW_IDS, ROW_NEXT, ROW_NEXT};
-    reading->packed = hdf5_find(&reading->file, pretraining_columns[ROW_PLACES]) != NULL;
+    reading->packed = hdf5_find(&reading->file, pretraining_columns[ROW_TOKEN_POSITIONS]) != NULL;
     int count = reading->packed ? ROW_COLUMNS : ROW_PLAIN_COLUMNS;
     for (int i = 0; i < count; i++) {
         TRY(find_set(reading, i, i == ROW_NEXT && !reading->packed ? 1 : 2, error));

@@ -33,8 +33,8 @@ static const int32_t *row_of(const struct pretraining_rows *rows, int column) {
     return rows->values[column] + rows->in_block * (size_t)rows->widths[column];
 }
 
-// A part of a row: the tokens [begin, end), and the masked positions [first, last).
-struct part {
+// A sequence of a row: the tokens [begin, end) and the masked positions [first, last).
+struct sequence {
     int32_t begin, end, first, last, is_random;
 };
 
@@ -47,12 +47,12 @@ static enum berth_status check_id(const struct pretraining_rows *rows, int colum
                                        rows->vocab_size - 1);
 }
 
-static enum berth_status check_tokens(const struct pretraining_rows *rows, const struct part *part,
-                                      struct berth_error *error) {
+static enum berth_status check_tokens(const struct pretraining_rows *rows,
+                                      const struct sequence *sequence, struct berth_error *error) {
     const int32_t *ids = row_of(rows, ROW_IDS), *segments = row_of(rows, ROW_SEGMENTS);
-    for (int32_t i = part->begin; i < part->end; i++) {
+    for (int32_t i = sequence->begin; i < sequence->end; i++) {
         TRY(check_id(rows, ROW_IDS, ids[i], error));
-        int32_t before = i > part->begin ? segments[i - 1] : 0;
+        int32_t before = i > sequence->begin ? segments[i - 1] : 0;
         if (segments[i] < before || segments[i] > 1) {
             return pretraining_row_error(rows, ROW_SEGMENTS, error,
                                          "expected zeros, then ones, found %d after %d",
@@ -62,57 +62,59 @@ static enum berth_status check_tokens(const struct pretraining_rows *rows, const
     return BERTH_OK;
 }
 
-static enum berth_status check_part(const struct pretraining_rows *rows, const struct part *part,
-                                    struct berth_error *error) {
+static enum berth_status check_sequence(const struct pretraining_rows *rows,
+                                        const struct sequence *sequence,
+                                        struct berth_error *error) {
     const int32_t *positions = row_of(rows, ROW_POSITIONS), *labels = row_of(rows, ROW_LABELS);
-    TRY(check_tokens(rows, part, error));
-    for (int32_t i = part->first; i < part->last; i++) {
-        if (positions[i] <= part->begin || positions[i] >= part->end) { // [CLS] is never masked
+    TRY(check_tokens(rows, sequence, error));
+    for (int32_t i = sequence->first; i < sequence->last; i++) {
+        if (positions[i] <= sequence->begin ||
+            positions[i] >= sequence->end) { // [CLS] is never masked
             return pretraining_row_error(
                 rows, ROW_POSITIONS, error,
                 "position outside its sequence: found %d, expected %d to %d", positions[i],
-                part->begin + 1, part->end - 1);
+                sequence->begin + 1, sequence->end - 1);
         }
-        if (i > part->first && positions[i] <= positions[i - 1]) {
+        if (i > sequence->first && positions[i] <= positions[i - 1]) {
             return pretraining_row_error(rows, ROW_POSITIONS, error,
                                          "expected ascending positions, found %d after %d",
                                          positions[i], positions[i - 1]);
         }
         TRY(check_id(rows, ROW_LABELS, labels[i], error));
     }
-    return part->is_random == 0 || part->is_random == 1
+    return sequence->is_random == 0 || sequence->is_random == 1
                ? BERTH_OK
                : pretraining_row_error(rows, ROW_NEXT, error, "expected 0 or 1, found %d",
-                                       part->is_random);
+                                       sequence->is_random);
 }
 
-static enum berth_status put_part(struct pretraining_rows *rows, const struct part *part,
-                                  struct berth_error *error) {
+static enum berth_status put_sequence(struct pretraining_rows *rows,
+                                      const struct sequence *sequence, struct berth_error *error) {
     struct instances *to = rows->to;
     const int32_t *segments = row_of(rows, ROW_SEGMENTS), *positions = row_of(rows, ROW_POSITIONS);
-    TRY(check_part(rows, part, error));
-    TRY(instances_reserve(to, (size_t)(part->end - part->begin), (size_t)(part->last - part->first),
-                          error));
+    TRY(check_sequence(rows, sequence, error));
+    TRY(instances_reserve(to, (size_t)(sequence->end - sequence->begin),
+                          (size_t)(sequence->last - sequence->first), error));
     struct instance *instance = &to->items[to->count++];
-    size_t length = (size_t)(part->end - part->begin);
+    size_t length = (size_t)(sequence->end - sequence->begin);
     *instance = (struct instance){.tokens = to->token_count,
                                   .predictions = to->prediction_count,
                                   .length = (uint16_t)length,
-                                  .prediction_count = (uint16_t)(part->last - part->first),
-                                  .is_random = (uint8_t)part->is_random};
-    while (instance->second < length && segments[part->begin + instance->second] == 0) {
+                                  .prediction_count = (uint16_t)(sequence->last - sequence->first),
+                                  .is_random = (uint8_t)sequence->is_random};
+    while (instance->second < length && segments[sequence->begin + instance->second] == 0) {
         instance->second++;
     }
-    memcpy(to->tokens + to->token_count, row_of(rows, ROW_IDS) + part->begin, 4 * length);
+    memcpy(to->tokens + to->token_count, row_of(rows, ROW_IDS) + sequence->begin, 4 * length);
     to->token_count += length;
-    for (int32_t i = part->first; i < part->last; i++) {
-        to->positions[to->prediction_count] = (uint16_t)(positions[i] - part->begin);
+    for (int32_t i = sequence->first; i < sequence->last; i++) {
+        to->positions[to->prediction_count] = (uint16_t)(positions[i] - sequence->begin);
         to->labels[to->prediction_count++] = row_of(rows, ROW_LABELS)[i];
     }
     return BERTH_OK;
 }
 
-// The end of the run of `value` that begins at `from`.
+// The end of the run of `value` that begins at index `from`.
 static int32_t run_end(const int32_t *values, int32_t from, int64_t width, int32_t value) {
     while (from < width && values[from] == value) {
         from++;
@@ -123,50 +125,51 @@ static int32_t run_end(const int32_t *values, int32_t from, int64_t width, int32
 enum berth_status pretraining_put_plain(struct pretraining_rows *rows, struct berth_error *error) {
     const int32_t *positions = row_of(rows, ROW_POSITIONS);
     int64_t width = rows->widths[ROW_IDS];
-    struct part part = {.end = run_end(row_of(rows, ROW_MASK), 0, width, 1),
-                        .is_random = *row_of(rows, ROW_NEXT)};
-    if (part.end == 0 || run_end(row_of(rows, ROW_MASK), part.end, width, 0) < width) {
+    struct sequence sequence = {.end = run_end(row_of(rows, ROW_MASK), 0, width, 1),
+                                .is_random = *row_of(rows, ROW_NEXT)};
+    if (sequence.end == 0 || run_end(row_of(rows, ROW_MASK), sequence.end, width, 0) < width) {
         return pretraining_row_error(rows, ROW_MASK, error, "expected ones, then zeros");
     }
-    while (part.last < rows->widths[ROW_POSITIONS] && positions[part.last] != 0) {
-        part.last++;
+    while (sequence.last < rows->widths[ROW_POSITIONS] && positions[sequence.last] != 0) {
+        sequence.last++;
     }
-    return put_part(rows, &part, error);
+    return put_sequence(rows, &sequence, error);
 }
 
-// Sequence k of a row begins where the previous one ends; so do its masked positions.
+// Each sequence of a row begins where the previous one ends, and so do its masked positions.
 enum berth_status pretraining_put_packed(struct pretraining_rows *rows, struct berth_error *error) {
     const int32_t *mask = row_of(rows, ROW_MASK), *positions = row_of(rows, ROW_POSITIONS);
-    struct part part = {0};
+    struct sequence sequence = {0};
     for (int32_t k = 0; k < rows->widths[ROW_NEXT]; k++) {
         if (row_of(rows, ROW_PACK_WEIGHTS)[k] == 0) {
             continue;
         }
-        part.begin = part.end;
-        part.first = part.last;
-        part.end = run_end(mask, part.begin, rows->widths[ROW_IDS], k + 1);
-        part.is_random = row_of(rows, ROW_NEXT)[k];
-        if (part.end == part.begin || row_of(rows, ROW_NEXT_AT)[k] != part.begin) {
+        sequence.begin = sequence.end;
+        sequence.first = sequence.last;
+        sequence.end = run_end(mask, sequence.begin, rows->widths[ROW_IDS], k + 1);
+        sequence.is_random = row_of(rows, ROW_NEXT)[k];
+        if (sequence.end == sequence.begin ||
+            row_of(rows, ROW_NEXT_POSITIONS)[k] != sequence.begin) {
             return pretraining_row_error(rows, ROW_MASK, error,
                                          "sequence %d begins at %d and has %d tokens, but "
                                          "next_sentence_positions says that it begins at %d",
-                                         k + 1, part.begin, part.end - part.begin,
-                                         row_of(rows, ROW_NEXT_AT)[k]);
+                                         k + 1, sequence.begin, sequence.end - sequence.begin,
+                                         row_of(rows, ROW_NEXT_POSITIONS)[k]);
         }
-        while (part.last < rows->widths[ROW_POSITIONS] && positions[part.last] != 0 &&
-               positions[part.last] < part.end) {
-            part.last++;
+        while (sequence.last < rows->widths[ROW_POSITIONS] && positions[sequence.last] != 0 &&
+               positions[sequence.last] < sequence.end) {
+            sequence.last++;
         }
-        TRY(put_part(rows, &part, error));
+        TRY(put_sequence(rows, &sequence, error));
     }
-    if (run_end(mask, part.end, rows->widths[ROW_IDS], 0) < rows->widths[ROW_IDS]) {
+    if (run_end(mask, sequence.end, rows->widths[ROW_IDS], 0) < rows->widths[ROW_IDS]) {
         return pretraining_row_error(rows, ROW_MASK, error,
                                      "expected zeros after the last sequence");
     }
-    return part.last == rows->widths[ROW_POSITIONS] || positions[part.last] == 0
+    return sequence.last == rows->widths[ROW_POSITIONS] || positions[sequence.last] == 0
                ? BERTH_OK
                : pretraining_row_error(
                      rows, ROW_POSITIONS, error,
                      "position outside its sequence: found %d, after the end of the last one, %d",
-                     positions[part.last], part.end);
+                     positions[sequence.last], sequence.end);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks rows of pre-training files, given as columns of numbers, and splits them into instances:
-// shared by the readers of the containers.
+// Checks rows of pre-training files, given as columns of numbers, and splits them into instances.
+// Shared by the readers of HDF5 and TFRecord.
 #ifndef BERTH_DATA_PRETRAINING_ROWS_H
 #define BERTH_DATA_PRETRAINING_ROWS_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The columns of rows with one instance, then the additional ones of packed rows.
+// The columns of plain rows, then the additional columns of packed rows.
 enum pretraining_column {
     ROW_IDS,
     ROW_MASK,
@@ -19,8 +19,8 @@ enum pretraining_column {
     ROW_LABELS,
     ROW_NEXT,
     ROW_PLAIN_COLUMNS,
-    ROW_PLACES = ROW_PLAIN_COLUMNS,
-    ROW_NEXT_AT,
+    ROW_TOKEN_POSITIONS = ROW_PLAIN_COLUMNS,
+    ROW_NEXT_POSITIONS,
     ROW_PACK_WEIGHTS,
     ROW_COLUMNS
 };

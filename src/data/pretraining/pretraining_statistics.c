@@ -71,16 +71,16 @@ enum berth_status pretraining_statistics_write(const struct pretraining_statisti
     const struct {
         const char *name;
         int64_t part, whole;
-    } shares[] = {{"fill", statistics->tokens, statistics->instances * max_seq_length},
-                  {"masked", statistics->masked, predictions},
-                  {"kept", statistics->kept, predictions},
-                  {"replaced", statistics->replaced, predictions},
-                  {"random_next", statistics->random_next, statistics->instances}};
+    } fractions[] = {{"fill", statistics->tokens, statistics->instances * max_seq_length},
+                     {"masked", statistics->masked, predictions},
+                     {"kept", statistics->kept, predictions},
+                     {"replaced", statistics->replaced, predictions},
+                     {"random_next", statistics->random_next, statistics->instances}};
     json *object = pretraining_statistics_to_json(statistics, max_seq_length);
     int failed = 0;
-    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
-        double share = (double)shares[i].part / (double)shares[i].whole;
-        failed |= json_set(object, shares[i].name, json_new_real(share));
+    for (size_t i = 0; i < sizeof fractions / sizeof *fractions; i++) {
+        double fraction = (double)fractions[i].part / (double)fractions[i].whole;
+        failed |= json_set(object, fractions[i].name, json_new_real(fraction));
     }
     enum berth_status status = failed ? error_no_memory(error, 0, path)
                                       : json_write_file(object, JSON_INDENT_2_SORTED, path, error);

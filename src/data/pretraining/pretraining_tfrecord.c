@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes instances as TFRecord: one tf.train.Example each, with packed lists and its features in a
+// Writes instances as TFRecord: one tf.train.Example each, with packed lists and the features in a
 // fixed order.
 #include "core/file.h"
 #include "core/memory.h"
@@ -19,7 +19,7 @@ struct record {
     int length, predictions;
 };
 
-// Writes a feature of the kind FLOATS or INTEGERS; its packed numbers are in record->list.
+// Writes a feature of type FLOATS or INTEGERS with the packed numbers in record->list.
 static void put_feature(struct record *record, const char *name, uint32_t kind) {
     struct protobuf_writer *message = &record->message;
     size_t entry = protobuf_begin(message, ENTRY);
@@ -33,7 +33,7 @@ static void put_feature(struct record *record, const char *name, uint32_t kind) 
     protobuf_clear(&record->list);
 }
 
-// Writes numbers, padded with zeros to `width`.
+// Writes numbers, padded with zeros to `width` of them.
 static void put_padded(struct record *record, const char *name, const int32_t *numbers,
                        size_t count, size_t width) {
     for (size_t i = 0; i < width; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads instances from TFRecord: the features of a record become the columns of one row. Lists may
-// be packed or not, features may come in any order, unknown ones are ignored.
+// be packed or not; features may come in any order; unknown ones are ignored.
 #include "core/little_endian.h"
 #include "core/memory.h"
 #include "data/pretraining/pretraining_file.h"
@@ -16,7 +16,7 @@ enum { FEATURES = 1, ENTRY = 1, KEY = 1, VALUE = 2, FLOATS = 2, INTEGERS = 3, IT
 struct reading {
     struct tfrecord_reader file;
     struct pretraining_rows rows;
-    int32_t *weights; // [INSTANCE_LENGTH_MAX] like the columns; nonzero: a prediction
+    int32_t *weights; // [INSTANCE_LENGTH_MAX] nonzero: a prediction
     int64_t weight_count;
     unsigned seen; // bit i: column i; bit ROW_PLAIN_COLUMNS: weights
 };
@@ -220,8 +220,8 @@ static enum berth_status check_weights(const struct reading *reading, struct ber
         fits &= (reading->weights[i] != 0) == (i < count);
     }
     return fits ? BERTH_OK
-                : column_error(reading, ROW_PLAIN_COLUMNS, "they contradict masked_lm_positions",
-                               error);
+                : column_error(reading, ROW_PLAIN_COLUMNS,
+                               "the weights contradict masked_lm_positions", error);
 }
 
 // Reads the columns of the current row and checks their widths.
@@ -237,19 +237,19 @@ static enum berth_status read_columns(struct reading *reading, const unsigned ch
 
 // --- the file -----------------------------------------------------------------------------------
 
-// Opens the file; allocates columns for the widest record in one block at rows.values[0].
+// Opens the file; allocates the columns for the widest record as one block at rows.values[0].
 static enum berth_status open_file(struct reading *reading, const char *path,
                                    struct berth_error *error) {
     reading->rows.path = path;
     TRY(tfrecord_open(&reading->file, path, error));
-    int32_t *room = memory_array(ROW_PLAIN_COLUMNS + 1, INSTANCE_LENGTH_MAX * sizeof *room);
-    if (room == NULL) {
+    int32_t *columns = memory_array(ROW_PLAIN_COLUMNS + 1, INSTANCE_LENGTH_MAX * sizeof *columns);
+    if (columns == NULL) {
         return error_no_memory(error, (size_t)INSTANCE_LENGTH_MAX * 4, path);
     }
     for (int i = 0; i < ROW_PLAIN_COLUMNS; i++) {
-        reading->rows.values[i] = room + (size_t)i * INSTANCE_LENGTH_MAX;
+        reading->rows.values[i] = columns + (size_t)i * INSTANCE_LENGTH_MAX;
     }
-    reading->weights = room + (size_t)ROW_PLAIN_COLUMNS * INSTANCE_LENGTH_MAX;
+    reading->weights = columns + (size_t)ROW_PLAIN_COLUMNS * INSTANCE_LENGTH_MAX;
     return BERTH_OK;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MT19937 (Matsumoto and Nishimura, 1998) seeded by an array, and CPython's functions on its words.
+// MT19937 (Matsumoto and Nishimura, 1998), seeded by an array, and the functions that CPython
+// builds on its words.
 #include "data/pretraining/python_random.h"
 
 #include "core/memory.h"
@@ -20,7 +21,7 @@ static void seed_word(struct python_random *random, uint32_t seed) {
     }
 }
 
-// Mixes word `i` with the previous one; the last word precedes the first.
+// Mixes word `i` with the word before it.
 static uint32_t mixed(const struct python_random *random, size_t i, uint32_t factor) {
     uint32_t before = random->state[i - 1];
     return random->state[i] ^ (before ^ before >> 30) * factor;
@@ -148,11 +149,11 @@ static void sample_new(struct python_random *random, uint32_t from, uint32_t cou
 int python_random_sample(struct python_random *random, uint32_t from, uint32_t count,
                          uint32_t *to) {
     int keeps_list = from <= list_limit(count);
-    uint32_t *room = memory_array_zeroed(keeps_list ? from : from / 32 + 1, sizeof *room);
-    if (room == NULL) {
+    uint32_t *scratch = memory_array_zeroed(keeps_list ? from : from / 32 + 1, sizeof *scratch);
+    if (scratch == NULL) {
         return -1;
     }
-    (keeps_list ? sample_list : sample_new)(random, from, count, room, to);
-    memory_free(room);
+    (keeps_list ? sample_list : sample_new)(random, from, count, scratch, to);
+    memory_free(scratch);
     return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of CPython 3's random.Random (a Mersenne Twister), to reproduce the data of Python
-// scripts bit for bit.
+// The random numbers of CPython 3's random.Random (a Mersenne Twister), to reproduce the output of
+// Python scripts bit for bit.
 #ifndef BERTH_DATA_PYTHON_RANDOM_H
 #define BERTH_DATA_PYTHON_RANDOM_H
 
@@ -11,7 +11,7 @@ enum { PYTHON_RANDOM_WORDS = 624 };
 
 struct python_random {
     uint32_t state[PYTHON_RANDOM_WORDS];
-    int next; // next word of the state; PYTHON_RANDOM_WORDS: all are used
+    int next; // index of the next word; PYTHON_RANDOM_WORDS: all are used
 };
 
 // random.Random(seed); Python takes the magnitude of a negative seed.

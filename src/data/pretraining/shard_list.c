@@ -9,7 +9,7 @@
 #include <string.h>
 
 // Whether any of the names contains `part`.
-static int any_is_named(char **names, const char *part) {
+static int any_name_contains(char **names, const char *part) {
     for (; *names != NULL; names++) {
         if (pretraining_is_file(*names) && strstr(*names, part) != NULL) {
             return 1;
@@ -18,7 +18,7 @@ static int any_is_named(char **names, const char *part) {
     return 0;
 }
 
-static int is_wanted(const char *name, enum shard_use use, int training_is_named) {
+static int is_for_use(const char *name, enum shard_use use, int training_is_named) {
     int test = strstr(name, "test") != NULL, training = strstr(name, "training") != NULL;
     if (!pretraining_is_file(name)) {
         return 0;
@@ -30,8 +30,8 @@ static int is_wanted(const char *name, enum shard_use use, int training_is_named
 }
 
 // Takes ownership of `path`; shard_list_done frees it.
-static enum berth_status add(struct shard_list *list, char *path, int max_seq_length,
-                             struct berth_error *error) {
+static enum berth_status add_shard(struct shard_list *list, char *path, int max_seq_length,
+                                   struct berth_error *error) {
     struct shard *shard = &list->items[list->count++];
     *shard = (struct shard){.path = path, .name = path_name(path)};
     struct file_reader file;
@@ -47,9 +47,8 @@ static enum berth_status add(struct shard_list *list, char *path, int max_seq_le
     return BERTH_OK;
 }
 
-// Room for `count` more.
-static enum berth_status take_items(struct shard_list *list, size_t count,
-                                    struct berth_error *error) {
+// Makes room for `count` more shards.
+static enum berth_status reserve(struct shard_list *list, size_t count, struct berth_error *error) {
     const size_t all = list->count + count + 1;
     struct shard *items = memory_array_zeroed(all, sizeof *items);
     if (items == NULL) {
@@ -67,15 +66,15 @@ static enum berth_status add_folder(struct shard_list *list, const char *folder,
                                     enum shard_use use, int max_seq_length,
                                     struct berth_error *error) {
     size_t count = 0;
-    int named = any_is_named(names, "training");
+    int training_is_named = any_name_contains(names, "training");
     while (names[count] != NULL) {
         count++;
     }
-    TRY(take_items(list, count, error));
+    TRY(reserve(list, count, error));
     for (size_t i = 0; i < count; i++) {
-        if (is_wanted(names[i], use, named)) {
+        if (is_for_use(names[i], use, training_is_named)) {
             char *path = path_join(folder, names[i]);
-            TRY(path != NULL ? add(list, path, max_seq_length, error) : file_no_path(error));
+            TRY(path != NULL ? add_shard(list, path, max_seq_length, error) : file_no_path(error));
         }
     }
     return BERTH_OK;
@@ -84,7 +83,7 @@ static enum berth_status add_folder(struct shard_list *list, const char *folder,
 static enum berth_status add_file(struct shard_list *list, const char *path, int max_seq_length,
                                   struct berth_error *error) {
     char *own = memory_string(path);
-    return own != NULL ? add(list, own, max_seq_length, error) : file_no_path(error);
+    return own != NULL ? add_shard(list, own, max_seq_length, error) : file_no_path(error);
 }
 
 static enum berth_status add_all(struct shard_list *list, const char *path, enum shard_use use,
@@ -93,7 +92,7 @@ static enum berth_status add_all(struct shard_list *list, const char *path, enum
         return BERTH_OK;
     }
     if (!dir_exists(path)) {
-        TRY(take_items(list, 1, error));
+        TRY(reserve(list, 1, error));
         return add_file(list, path, max_seq_length, error);
     }
     char **names;
@@ -103,7 +102,7 @@ static enum berth_status add_all(struct shard_list *list, const char *path, enum
     return status;
 }
 
-// Google's programs take a list of files and patterns, separated by commas.
+// As Google's programs, accepts a comma-separated list of files and patterns.
 static enum berth_status add_list(struct shard_list *list, const char *path, enum shard_use use,
                                   int max_seq_length, struct berth_error *error) {
     char **paths;
@@ -128,7 +127,7 @@ enum berth_status shard_list_open(struct shard_list *list, const char *path, enu
     }
     return use == SHARD_TEST || list->sequences > 0
                ? BERTH_OK
-               : error_set(error, BERTH_BAD_DATA, "%s: its %zu shards have no sequence", path,
+               : error_set(error, BERTH_BAD_DATA, "%s: its %zu shards contain no sequences", path,
                            list->count);
 }
 

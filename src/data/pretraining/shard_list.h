@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shards of a pre-training set: the files and their numbers of sequences, known before any of
+// The shards of a pre-training set: the files and their numbers of sequences, found before any of
 // them is read.
 //
-// In a folder these are the files that pretraining_is_file recognises; if any name contains
-// "training", only those that do. Held-out files have "test" in their names.
+// In a folder these are the files that pretraining_is_file accepts; if any of their names contains
+// "training", only those. Held-out files have "test" in their names.
 #ifndef BERTH_DATA_SHARD_LIST_H
 #define BERTH_DATA_SHARD_LIST_H
 
@@ -15,16 +15,16 @@
 
 struct shard {
     char *path;
-    const char *name;  // its last part
+    const char *name;  // last component of the path
     int64_t bytes;     // of the file
-    int64_t sequences; // packed rows count their sequences
+    int64_t sequences; // all sequences of packed rows
 };
 
 struct shard_list {
     struct shard *items; // sorted by name
     size_t count;
     int64_t sequences;
-    int64_t length, predictions; // the longest row, and the maximum predictions of a row
+    int64_t length, predictions; // maxima of any row
 };
 
 enum shard_use { SHARD_TRAIN, SHARD_TEST, SHARD_ANY };
@@ -35,8 +35,8 @@ enum shard_use { SHARD_TRAIN, SHARD_TEST, SHARD_ANY };
 // pretraining_read. shard_list_done frees, also after a failure.
 enum berth_status shard_list_open(struct shard_list *list, const char *path, enum shard_use use,
                                   int max_seq_length, struct berth_error *error);
-// Appends the instances of file `file`, as pretraining_read does. A number or length of sequences
-// that differs from the list's is BERTH_BAD_DATA.
+// Appends the instances of file `file`, as pretraining_read does. BERTH_BAD_DATA: the number of
+// sequences differs from the list's, or one is longer than the list says.
 enum berth_status shard_list_read(const struct shard_list *list, size_t file, int32_t vocab_size,
                                   int max_seq_length, struct instances *instances,
                                   struct berth_error *error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams sequences from shards. The caller's thread decides which file is needed; the reader
-// thread reads one at a time.
+// Streams sequences from shards. The caller's thread decides which file is needed next; a reader
+// thread reads one file at a time.
 #include "data/pretraining/shard_stream.h"
 
 #include "core/clock.h"
@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-// A file in memory; shared by the visits that use it.
+// A file in memory, shared by the visits that use it.
 struct loaded {
     struct loaded *next;
     size_t file;
@@ -25,16 +25,16 @@ struct visit {
     int64_t number;
     struct loaded *loaded;
     uint32_t *order;
-    int64_t count; // of its sequences, in that order
+    int64_t count; // sequences of `order` that are used
 };
 
-// The state that both threads share, protected by `lock`.
+// The state shared by both threads, protected by `lock`.
 struct reader {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int is_started, ends;
-    int is_wanted, is_done; // `file` is to be read; it has been read
+    int is_started, is_stopping;
+    int is_requested, is_done; // `file` is to be read; it has been read
     size_t file;
     struct instances instances;
     enum berth_status status;
@@ -52,13 +52,14 @@ struct shard_stream {
     struct reader reader;
     struct loaded *loaded;
     struct visit *visits; // [visit_count], consecutive numbers
-    size_t visit_count, visit_room;
+    size_t visit_count, visit_capacity;
     uint32_t *files; // order of the files in epoch files_epoch
     int64_t files_epoch;
-    int64_t found, found_first; // by_rank: the visit that was found last, and its first sequence
-    struct pick *picks;         // [pick_room]
-    uint32_t *identity;         // 0, 1, 2, ...
-    size_t pick_room;
+    int64_t last_visit,
+        last_first;     // by_rank: the visit that was found last, and its first sequence
+    struct pick *picks; // [pick_capacity]
+    uint32_t *identity; // 0, 1, 2, ...
+    size_t pick_capacity;
 };
 
 // --- the reader's thread ------------------------------------------------------------------------
@@ -68,10 +69,10 @@ static void *run_reader(void *context) {
     struct reader *reader = &stream->reader;
     pthread_mutex_lock(&reader->lock);
     for (;;) {
-        while (!reader->ends && !(reader->is_wanted && !reader->is_done)) {
+        while (!reader->is_stopping && !(reader->is_requested && !reader->is_done)) {
             pthread_cond_wait(&reader->changed, &reader->lock);
         }
-        if (reader->ends) {
+        if (reader->is_stopping) {
             break;
         }
         size_t file = reader->file;
@@ -104,7 +105,7 @@ static enum berth_status start_reader(struct shard_stream *stream, struct berth_
 static void stop_reader(struct reader *reader) {
     if (reader->is_started) {
         pthread_mutex_lock(&reader->lock);
-        reader->ends = 1;
+        reader->is_stopping = 1;
         pthread_cond_broadcast(&reader->changed);
         pthread_mutex_unlock(&reader->lock);
         pthread_join(reader->thread, NULL);
@@ -115,10 +116,10 @@ static void stop_reader(struct reader *reader) {
 }
 
 // Asks the reader to read `file` next, unless it is busy or holds a file that was not fetched.
-static void want(struct reader *reader, size_t file) {
+static void request_file(struct reader *reader, size_t file) {
     pthread_mutex_lock(&reader->lock);
-    if (!reader->is_wanted) {
-        reader->is_wanted = 1;
+    if (!reader->is_requested) {
+        reader->is_requested = 1;
         reader->is_done = 0;
         reader->file = file;
         pthread_cond_broadcast(&reader->changed);
@@ -127,8 +128,8 @@ static void want(struct reader *reader, size_t file) {
 }
 
 // Waits for the requested file, and takes it.
-static enum berth_status fetch(struct reader *reader, size_t *file, struct instances *instances,
-                               struct berth_error *error) {
+static enum berth_status await_file(struct reader *reader, size_t *file,
+                                    struct instances *instances, struct berth_error *error) {
     pthread_mutex_lock(&reader->lock);
     while (!reader->is_done) {
         pthread_cond_wait(&reader->changed, &reader->lock);
@@ -137,7 +138,7 @@ static enum berth_status fetch(struct reader *reader, size_t *file, struct insta
     *file = reader->file;
     *instances = reader->instances;
     reader->instances = (struct instances){0};
-    reader->is_wanted = reader->is_done = 0;
+    reader->is_requested = reader->is_done = 0;
     if (status != BERTH_OK && error != NULL) {
         *error = reader->error;
     }
@@ -222,8 +223,8 @@ static void shuffle_files(struct shard_stream *stream, int64_t epoch) {
     python_random_shuffle(&random, stream->files, count);
 }
 
-// Where a visit's file is in its epoch's order.
-static int64_t turn_of(const struct shard_stream *stream, int64_t visit) {
+// The index of a visit's file in the order of its epoch.
+static int64_t index_in_order(const struct shard_stream *stream, int64_t visit) {
     const int64_t count = (int64_t)stream->list->count, round = visit % count;
     const int64_t ranks = stream->settings.ranks;
     if (!stream->settings.by_rank) {
@@ -239,11 +240,11 @@ size_t shard_stream_file(struct shard_stream *stream, int64_t visit) {
         shuffle_files(stream, epoch);
         stream->files_epoch = epoch;
     }
-    return stream->files[turn_of(stream, visit)];
+    return stream->files[index_in_order(stream, visit)];
 }
 
-// The permutation of a visit's sequences is that of a seed and a number. Independent of the order
-// of the files and of the other files' orders.
+// Permutes a visit's sequences, independently of the order of the files and of the other files'
+// permutations.
 static void shuffle_rows(const struct shard_stream *stream, size_t file, struct visit *visit,
                          size_t count) {
     const struct shard_stream_settings *settings = &stream->settings;
@@ -253,7 +254,7 @@ static void shuffle_rows(const struct shard_stream *stream, size_t file, struct 
                    settings->by_rank ? visit->number : epoch, count, visit->order);
 }
 
-static int64_t whole(int64_t sequences, int64_t batch) {
+static int64_t whole_batches(int64_t sequences, int64_t batch) {
     return batch > 0 ? sequences - sequences % batch : sequences;
 }
 
@@ -261,34 +262,34 @@ int64_t shard_stream_sequences(const struct shard_list *list,
                                const struct shard_stream_settings *settings) {
     int64_t sum = 0;
     for (size_t i = 0; i < list->count; i++) {
-        sum += whole(list->items[i].sequences, settings->batch);
+        sum += whole_batches(list->items[i].sequences, settings->batch);
     }
-    return settings->by_rank ? sum : whole(list->sequences, settings->batch);
+    return settings->by_rank ? sum : whole_batches(list->sequences, settings->batch);
 }
 
-static int64_t sequences_of(struct shard_stream *stream, int64_t visit) {
+static int64_t file_sequences(struct shard_stream *stream, int64_t visit) {
     return stream->list->items[shard_stream_file(stream, visit)].sequences;
 }
 
-// The sequences of a visit that are not left out.
-static int64_t count_of(struct shard_stream *stream, int64_t visit) {
-    const int64_t own = sequences_of(stream, visit);
+// The number of sequences of a visit that are used.
+static int64_t sequence_count(struct shard_stream *stream, int64_t visit) {
+    const int64_t own = file_sequences(stream, visit);
     if (stream->settings.by_rank) {
-        return whole(own, stream->settings.batch);
+        return whole_batches(own, stream->settings.batch);
     }
     int64_t left = shard_stream_sequences(stream->list, &stream->settings);
     for (int64_t i = visit - visit % (int64_t)stream->list->count; i < visit; i++) {
-        left -= sequences_of(stream, i);
+        left -= file_sequences(stream, i);
     }
     return left < 0 ? 0 : left < own ? left : own;
 }
 
-// The visit that contains sequence `index` of the stream, and the sequence's position in it.
+// The visit that contains sequence `index` of the stream; *row is the sequence's index in it.
 static int64_t visit_in_epoch(struct shard_stream *stream, int64_t index, int64_t *row) {
     const int64_t all = shard_stream_sequences(stream->list, &stream->settings);
     int64_t visit = index / all * (int64_t)stream->list->count, rest = index % all;
     for (;; visit++) {
-        int64_t own = sequences_of(stream, visit);
+        int64_t own = file_sequences(stream, visit);
         if (rest < own) {
             *row = rest;
             return visit;
@@ -297,18 +298,18 @@ static int64_t visit_in_epoch(struct shard_stream *stream, int64_t index, int64_
     }
 }
 
-// Passes of a rank differ in length, so it goes on from what was found before.
+// The passes of a rank differ in length, so the search continues from the visit found last.
 static int64_t visit_of_rank(struct shard_stream *stream, int64_t index, int64_t *row) {
-    if (index < stream->found_first) {
-        stream->found = stream->found_first = 0;
+    if (index < stream->last_first) {
+        stream->last_visit = stream->last_first = 0;
     }
-    for (;; stream->found++) {
-        int64_t own = count_of(stream, stream->found);
-        if (index - stream->found_first < own) {
-            *row = index - stream->found_first;
-            return stream->found;
+    for (;; stream->last_visit++) {
+        int64_t own = sequence_count(stream, stream->last_visit);
+        if (index - stream->last_first < own) {
+            *row = index - stream->last_first;
+            return stream->last_visit;
         }
-        stream->found_first += own;
+        stream->last_first += own;
     }
 }
 
@@ -317,13 +318,13 @@ static int64_t visit_of(struct shard_stream *stream, int64_t index, int64_t *row
                                     : visit_in_epoch(stream, index, row);
 }
 
-struct shard_place shard_stream_place(struct shard_stream *stream, int64_t index) {
-    struct shard_place place;
-    int64_t visit = visit_of(stream, index, &place.row);
-    place.epoch = visit / (int64_t)stream->list->count;
-    place.visit = (size_t)(visit % (int64_t)stream->list->count);
-    place.file = shard_stream_file(stream, visit);
-    return place;
+struct shard_position shard_stream_locate(struct shard_stream *stream, int64_t index) {
+    struct shard_position position;
+    int64_t visit = visit_of(stream, index, &position.row);
+    position.epoch = visit / (int64_t)stream->list->count;
+    position.visit = (size_t)(visit % (int64_t)stream->list->count);
+    position.file = shard_stream_file(stream, visit);
+    return position;
 }
 
 // --- loaded files -------------------------------------------------------------------------------
@@ -336,7 +337,7 @@ static struct loaded *find_loaded(const struct shard_stream *stream, size_t file
     return loaded;
 }
 
-// Gets the file from the reader thread; discards a different file that was read ahead.
+// Gets the file from the reader thread; discards any other file that was read ahead.
 static enum berth_status load(struct shard_stream *stream, size_t file, struct loaded **found,
                               struct berth_error *error) {
     struct loaded *loaded = memory_array_zeroed(1, sizeof *loaded);
@@ -345,8 +346,8 @@ static enum berth_status load(struct shard_stream *stream, size_t file, struct l
     }
     enum berth_status status = BERTH_OK;
     for (;;) {
-        want(&stream->reader, file);
-        status = fetch(&stream->reader, &loaded->file, &loaded->instances, error);
+        request_file(&stream->reader, file);
+        status = await_file(&stream->reader, &loaded->file, &loaded->instances, error);
         if (loaded->file == file) {
             break;
         }
@@ -362,9 +363,10 @@ static enum berth_status load(struct shard_stream *stream, size_t file, struct l
     return BERTH_OK;
 }
 
-static enum berth_status make_room(struct shard_stream *stream, struct berth_error *error) {
+static enum berth_status reserve_visit(struct shard_stream *stream, struct berth_error *error) {
     size_t needed = stream->visit_count + 1;
-    struct visit *visits = memory_grow(stream->visits, &stream->visit_room, needed, sizeof *visits);
+    struct visit *visits =
+        memory_grow(stream->visits, &stream->visit_capacity, needed, sizeof *visits);
     if (visits == NULL) {
         return error_no_memory(error, needed * sizeof *visits, "the stream of shards");
     }
@@ -376,14 +378,15 @@ static enum berth_status add_visit(struct shard_stream *stream, int64_t number, 
                                    struct berth_error *error) {
     size_t file = shard_stream_file(stream, number);
     struct loaded *loaded = find_loaded(stream, file);
-    TRY(make_room(stream, error));
+    TRY(reserve_visit(stream, error));
     if (loaded == NULL) {
         double begin = clock_now();
         TRY(load(stream, file, &loaded, error));
         *waited += clock_now() - begin;
     }
     size_t count = loaded->instances.count;
-    struct visit visit = {.number = number, .loaded = loaded, .count = count_of(stream, number)};
+    struct visit visit = {
+        .number = number, .loaded = loaded, .count = sequence_count(stream, number)};
     visit.order = memory_array(count + 1, sizeof *visit.order);
     if (visit.order == NULL) {
         return error_no_memory(error, count * sizeof *visit.order, "a shard's order");
@@ -397,23 +400,23 @@ static enum berth_status add_visit(struct shard_stream *stream, int64_t number, 
 static void read_ahead(struct shard_stream *stream, int64_t visit) {
     size_t file = shard_stream_file(stream, visit);
     if (find_loaded(stream, file) == NULL) {
-        want(&stream->reader, file);
+        request_file(&stream->reader, file);
     }
 }
 
 // Loads visits [first, last], and releases all others.
 static enum berth_status move_to(struct shard_stream *stream, int64_t first, int64_t last,
                                  double *waited, struct berth_error *error) {
-    size_t behind = 0;
+    size_t passed = 0;
     int follows = stream->visit_count > 0 && stream->visits[0].number <= first &&
                   stream->visits[stream->visit_count - 1].number >= first - 1;
-    while (behind < stream->visit_count && (!follows || stream->visits[behind].number < first)) {
-        behind++;
+    while (passed < stream->visit_count && (!follows || stream->visits[passed].number < first)) {
+        passed++;
     }
-    drop_visits(stream, 0, behind);
-    stream->visit_count -= behind;
-    if (behind > 0) {
-        memmove(stream->visits, stream->visits + behind,
+    drop_visits(stream, 0, passed);
+    stream->visit_count -= passed;
+    if (passed > 0) {
+        memmove(stream->visits, stream->visits + passed,
                 stream->visit_count * sizeof *stream->visits);
     }
     drop_unused(stream);
@@ -438,7 +441,7 @@ static struct packer_sequence get(const void *data, size_t index) {
 
 static enum berth_status reserve_picks(struct shard_stream *stream, size_t count,
                                        struct berth_error *error) {
-    if (count <= stream->pick_room) {
+    if (count <= stream->pick_capacity) {
         return BERTH_OK;
     }
     struct pick *picks = memory_resize(stream->picks, count, sizeof *picks);
@@ -448,10 +451,10 @@ static enum berth_status reserve_picks(struct shard_stream *stream, size_t count
     if (picks == NULL || identity == NULL) {
         return error_no_memory(error, count * sizeof *picks, "the sequences of an update");
     }
-    for (size_t i = stream->pick_room; i < count; i++) {
+    for (size_t i = stream->pick_capacity; i < count; i++) {
         identity[i] = (uint32_t)i;
     }
-    stream->pick_room = count;
+    stream->pick_capacity = count;
     return BERTH_OK;
 }
 
@@ -489,7 +492,7 @@ uint64_t shard_stream_bytes(const struct shard_list *list, int64_t sequences) {
         int64_t own = list->items[i].sequences;
         largest = own > largest ? own : largest;
     }
-    // An update may begin and end within files, and the next file is read ahead.
+    // An update may begin and end in the middle of a file, and the next file is read ahead.
     int64_t at_once = sequences + 3 * largest;
     int64_t held = at_once < list->sequences + largest ? at_once : list->sequences + largest;
     return (uint64_t)held * row + (uint64_t)at_once * sizeof(uint32_t) +

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sequences of shards as one endless stream, epoch after epoch. The order of the files depends
-// on seed and epoch only, that of the sequences in a file also on the file. So n alone determines
-// sequence n of the stream.
+// only on the seed and the epoch, the order of the sequences in a file also on the file. So n alone
+// determines sequence n of the stream.
 //
 // With `by_rank` each rank has a stream of its own, of the files that NVIDIA's run_pretraining
 // assigns to it: in pass p through the files, Python's random.Random(seed + p) shuffles them, and
-// in round f of a pass, which has as many rounds as there are files, rank r of K reads file f * K +
-// r, counted in a circle; with more ranks than files, f * (K mod files) further. The order within a
-// file depends on seed + r and the visit.
+// in round f of a pass, which has as many rounds as there are files, rank r of K reads file (f * K
+// + r) mod files; with more ranks than files, the index is shifted by another f * (K mod files).
+// The order within a file depends on seed + r and the visit.
 //
-// A thread reads the next file while the current ones are in use. Memory holds the files of the
-// last call, each once, and that file.
+// A thread reads the next file while the current ones are in use. Memory holds that file and the
+// files of the last call, each once.
 #ifndef BERTH_DATA_SHARD_STREAM_H
 #define BERTH_DATA_SHARD_STREAM_H
 
@@ -25,19 +25,20 @@ struct shard_stream_settings {
     uint64_t seed;
     int32_t vocab_size;
     int max_seq_length;  // as pretraining_read
-    int max_predictions; // only this many masked tokens of a sequence count
+    int max_predictions; // further masked tokens of a sequence are ignored
     int by_rank, rank, ranks;
-    // Not 0: what exceeds a multiple of it is left out, of each epoch; with by_rank of each file.
+    // > 0: each epoch (with by_rank: each file) is cut to a multiple of this number of sequences.
     int64_t batch;
 };
 
-// The sequences that a pass through all files has by these settings.
+// The number of sequences in a pass through all files with these settings.
 int64_t shard_stream_sequences(const struct shard_list *list,
                                const struct shard_stream_settings *settings);
 
 struct shard_stream;
 
-// `list` is borrowed, and has sequences by the settings. shard_stream_close frees; NULL is allowed.
+// Borrows `list`, which has at least one sequence with these settings. Free with
+// shard_stream_close, which accepts NULL.
 enum berth_status shard_stream_open(const struct shard_list *list,
                                     const struct shard_stream_settings *settings,
                                     struct shard_stream **stream, struct berth_error *error);
@@ -54,18 +55,18 @@ struct shard_taken {
 enum berth_status shard_stream_take(struct shard_stream *stream, int64_t first, size_t count,
                                     struct shard_taken *taken, struct berth_error *error);
 
-// The origin of sequence `index` of the stream.
-struct shard_place {
-    int64_t epoch; // with by_rank the pass
-    size_t visit;  // index of the file in the epoch's order, or the round
+// Where sequence `index` of the stream comes from.
+struct shard_position {
+    int64_t epoch; // with by_rank: the pass
+    size_t visit;  // index of the file in the order of the epoch; with by_rank: the round
     size_t file;   // index of the file in the list
     int64_t row;   // index of the sequence in the file
 };
-struct shard_place shard_stream_place(struct shard_stream *stream, int64_t index);
-// The file, as its index in the list, of a visit, counted over all epochs.
+struct shard_position shard_stream_locate(struct shard_stream *stream, int64_t index);
+// The index in the list of the file of visit `visit`, counted over all epochs.
 size_t shard_stream_file(struct shard_stream *stream, int64_t visit);
 
-// The maximum memory in bytes of a stream whose calls request `sequences` sequences.
+// The maximum memory in bytes of a stream whose calls take `sequences` sequences.
 uint64_t shard_stream_bytes(const struct shard_list *list, int64_t sequences);
 
 #endif

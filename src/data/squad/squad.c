@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads SQuAD files: JSON or JSON lines, the limit, and ownership. squad_records.c interprets the
+// Reads SQuAD files, JSON or JSON lines, and owns their data. squad_records.c interprets the
 // values.
 #include "data/squad/squad.h"
 
@@ -30,7 +30,8 @@ static int is_blank(const char *bytes, size_t length) {
     return i == length;
 }
 
-// Whether there are several values, the first of which is an object that ends with its line.
+// Whether the text is several values, the first of which is an object that ends at the end of a
+// line.
 static int is_json_lines(const char *bytes, size_t length) {
     size_t begin = 0;
     while (begin < length && is_blank(bytes + begin, 1)) {
@@ -47,17 +48,17 @@ static int is_json_lines(const char *bytes, size_t length) {
 
 static enum berth_status read_line(struct squad_reader *reader, const char *bytes, size_t length,
                                    size_t number, json *lines) {
-    char place[SQUAD_PLACE];
+    char location[SQUAD_LOCATION_SIZE];
     json *value = NULL;
-    snprintf(place, sizeof place, "line %zu", number);
+    snprintf(location, sizeof location, "line %zu", number);
     enum berth_status status = json_read_memory("JSON lines", bytes, length, &value, reader->error);
     if (status != BERTH_OK) {
-        return error_prefix(reader->error, status, "%s: %s", reader->name, place);
+        return error_prefix(reader->error, status, "%s: %s", reader->name, location);
     }
     if (json_append(lines, value) != 0) {
         return error_no_memory(reader->error, length, "JSON lines");
     }
-    return squad_reader_record(reader, value, place);
+    return squad_reader_record(reader, value, location);
 }
 
 static enum berth_status read_lines(struct squad_reader *reader, const char *bytes, size_t length,
@@ -112,7 +113,8 @@ static enum berth_status read_bytes(struct squad_reader *reader, const char *byt
     return status;
 }
 
-// Moves the reader's arrays to the data set; answers are in one pool, in the order of the examples.
+// Moves the reader's arrays to the data set. The answers are one pool, in the order of the
+// examples.
 static void publish(struct squad_reader *reader, struct storage *storage,
                     struct squad_dataset *dataset) {
     size_t first = 0;
@@ -123,7 +125,7 @@ static void publish(struct squad_reader *reader, struct storage *storage,
         }
     }
     storage->answers = reader->answers;
-    storage->ids = reader->made;
+    storage->ids = reader->number_ids;
     storage->first_misplaced = reader->first_misplaced;
     *dataset = (struct squad_dataset){.examples = reader->examples,
                                       .count = reader->count,
@@ -147,7 +149,7 @@ static enum berth_status read_memory(struct squad_reader *reader, const char *by
                                    : read_bytes(reader, bytes, length, &storage->root);
     if (status != BERTH_OK) {
         json_free(storage->root);
-        json_free(reader->made);
+        json_free(reader->number_ids);
         memory_free(storage->name);
         memory_free(storage);
         memory_free(reader->examples);
@@ -209,8 +211,8 @@ int squad_has_references(const struct squad_dataset *dataset) {
     return i < dataset->count;
 }
 
-enum berth_status squad_check_placed(const struct squad_dataset *dataset,
-                                     struct berth_error *error) {
+enum berth_status squad_refuse_misplaced(const struct squad_dataset *dataset,
+                                         struct berth_error *error) {
     const struct storage *storage = dataset->storage;
     return dataset->misplaced == 0
                ? BERTH_OK

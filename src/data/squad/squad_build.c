@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-static void note(struct squad_failure *failure, size_t index, enum berth_status status,
-                 const struct berth_error *error) {
+static void record_failure(struct squad_failure *failure, size_t index, enum berth_status status,
+                           const struct berth_error *error) {
 #pragma omp critical(squad_features_failure)
     if (failure->status == BERTH_OK || index < failure->index) {
         *failure = (struct squad_failure){index, status, *error};
@@ -23,7 +23,7 @@ void squad_work_run(const struct squad_work *work, int threads, struct squad_fai
             struct berth_error error = {0};
             enum berth_status status = work->one(work->builder, i, &list, &error);
             if (status != BERTH_OK) {
-                note(failure, i, status, &error);
+                record_failure(failure, i, status, &error);
             }
         }
         token_list_done(&list);
@@ -38,13 +38,14 @@ enum berth_status squad_failure_status(const struct squad_failure *failure,
     return failure->status;
 }
 
-const char *squad_place_of(const struct squad_build *args, const struct squad_example *example,
-                           char place[SQUAD_PLACE]) {
+const char *squad_name_question(const struct squad_build *args, const struct squad_example *example,
+                                char name[SQUAD_QUESTION_SIZE]) {
     if (args->dataset->name == NULL) {
         return "the question";
     }
-    snprintf(place, SQUAD_PLACE, "%s: question \"%.*s\"", args->name, UTF8_SHOWN(example->id, 60));
-    return place;
+    snprintf(name, SQUAD_QUESTION_SIZE, "%s: question \"%.*s\"", args->name,
+             UTF8_SHOWN(example->id, 60));
+    return name;
 }
 
 enum berth_status squad_set_reserve(struct squad_feature_set *set, uint64_t features,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by the builders of both rule sets: the failure to report, and the pools of a set.
+// Shared by the builders of both rule sets: parallel work and its failures, and the pools of a set.
 #ifndef BERTH_DATA_SQUAD_BUILD_H
 #define BERTH_DATA_SQUAD_BUILD_H
 
@@ -11,8 +11,8 @@ struct squad_failure {
     enum berth_status status;
     struct berth_error error;
 };
-// Runs `one` on threads for each index below `count`, with a token list per thread. Failures go to
-// *failure.
+// Calls `one` for each index below `count`, on several threads with a token list each. Failures go
+// to *failure.
 struct squad_work {
     void *builder;
     size_t count;
@@ -20,11 +20,11 @@ struct squad_work {
                              struct berth_error *error);
 };
 void squad_work_run(const struct squad_work *work, int threads, struct squad_failure *failure);
-// The failure's status; fills the error.
+// Copies the failure, if there is one, to *error; returns its status.
 enum berth_status squad_failure_status(const struct squad_failure *failure,
                                        struct berth_error *error);
 
-// Allocates the features and the pools of tokens, and sets the counts.
+// Allocates the features and the pools of tokens, and sets their counts.
 enum berth_status squad_set_reserve(struct squad_feature_set *set, uint64_t features,
                                     uint64_t tokens, struct berth_error *error);
 
@@ -38,11 +38,11 @@ struct squad_build {
     const struct berth_log *log;
     struct squad_feature_set *set; // empty except example_words; the caller frees it
 };
-// Where an example is, for messages: `FILE: question "ID"`, or "the question" of a set that the
+// Names an example in messages: `FILE: question "ID"`, or "the question" in a data set that the
 // caller built.
-#define SQUAD_PLACE 1024
-const char *squad_place_of(const struct squad_build *args, const struct squad_example *example,
-                           char place[SQUAD_PLACE]);
+#define SQUAD_QUESTION_SIZE 1024
+const char *squad_name_question(const struct squad_build *args, const struct squad_example *example,
+                                char name[SQUAD_QUESTION_SIZE]);
 // By Keras's rules.
 enum berth_status squad_keras_build(const struct squad_build *args, struct berth_error *error);
 

@@ -6,12 +6,13 @@
 //   features   8 i32 each: example, length, document_begin, document_length, document_start, start,
 //              end, answer
 //   ids        u16 each where the vocabulary has at most 65,536 tokens, else u32
-//   without labels only: the document rows' words (u32 each) and max_context (u8 each), the words'
-//              begins and ends (u32 each), each question's first word (u32)
+//   only without labels: words (u32 each) and max_context (u8 each) of the document rows, begins
+//   and
+//              ends of the words (u32 each), first word of each question (u32)
 //   footer     u32 CRC-32C of all bytes before it
 //
-// Type ids, the places of the features, unique ids and the contents outside the document rows
-// follow from the rest. squad_cache_read.c is the reader.
+// Type ids, the offsets of the features, unique ids and everything outside the document rows follow
+// from the rest. squad_cache_read.c is the reader.
 #include "data/squad/squad_cache.h"
 
 #include "core/buffer.h"
@@ -42,26 +43,25 @@ static enum berth_status digest_vocabulary(const struct tokenizer *tokenizer,
     return status;
 }
 
-enum berth_status squad_cache_key_of(const void *bytes, size_t size, int64_t limit,
-                                     const struct tokenizer *tokenizer,
-                                     const struct squad_feature_options *options,
+enum berth_status squad_cache_key_of(const struct squad_cache_inputs *inputs,
                                      struct squad_cache_key *key, struct berth_error *error) {
-    const struct tokenizer_options *rules = tokenizer_rules_of(tokenizer);
+    const struct squad_feature_options *options = inputs->options;
+    const struct tokenizer_options *rules = tokenizer_rules_of(inputs->tokenizer);
     char data[DIGEST_HEX_SIZE], vocabulary[DIGEST_HEX_SIZE], text[768];
-    TRY(digest_memory(DIGEST_SHA256, bytes, size, data, error));
-    TRY(digest_vocabulary(tokenizer, vocabulary, error));
+    TRY(digest_memory(DIGEST_SHA256, inputs->bytes, inputs->length, data, error));
+    TRY(digest_vocabulary(inputs->tokenizer, vocabulary, error));
     int length = snprintf(
         text, sizeof text,
         "berth %s features %d\ndata %s\nlimit %" PRId64
         "\nvocabulary %s\ntokenizer %d %d %d %d %d %d\n"
         "lengths %" PRId64 " %" PRId64 " %" PRId64 "\nlabels %d\nrules %d %d %d %d\n",
-        BERTH_VERSION, CACHE_VERSION, data, limit, vocabulary, (int)rules->rules, rules->lower_case,
-        rules->max_word_length, rules->split_special, (int)rules->accents, rules->whole_ideographs,
-        options->max_seq_length, options->doc_stride, options->max_query_length,
-        options->training != 0, (int)options->rules, options->filter_by_words != 0,
-        options->all_answers != 0, options->end_exclusive != 0);
+        BERTH_VERSION, CACHE_VERSION, data, inputs->limit, vocabulary, (int)rules->rules,
+        rules->lower_case, rules->max_word_length, rules->split_special, (int)rules->accents,
+        rules->whole_ideographs, options->max_seq_length, options->doc_stride,
+        options->max_query_length, options->training != 0, (int)options->rules,
+        options->filter_by_words != 0, options->all_answers != 0, options->end_exclusive != 0);
     key->options = *options;
-    key->vocabulary = (int64_t)tokenizer_size(tokenizer);
+    key->vocabulary = (int64_t)tokenizer_size(inputs->tokenizer);
     return digest_memory(DIGEST_SHA256, text, (size_t)length, key->hex, error);
 }
 
@@ -76,27 +76,27 @@ char *squad_cache_path(const char *folder, const char *data_path,
 
 // --- writing ------------------------------------------------------------------------------------
 
-// Buffers bytes for the file and its checksum.
+// Buffered output to the file and its checksum.
 struct output {
     struct file_writer file;
     uint32_t crc;
-    size_t gathered;
+    size_t used;
     unsigned char bytes[1 << 14];
 };
 
 static void flush(struct output *out) {
-    out->crc = crc32c(out->crc, out->bytes, out->gathered);
-    (void)file_writer_put(&out->file, out->bytes, out->gathered,
+    out->crc = crc32c(out->crc, out->bytes, out->used);
+    (void)file_writer_put(&out->file, out->bytes, out->used,
                           NULL); // the commit reports a failure
-    out->gathered = 0;
+    out->used = 0;
 }
 
 static void put_number(struct output *out, uint64_t number, size_t size) {
-    if (out->gathered + size > sizeof out->bytes) {
+    if (out->used + size > sizeof out->bytes) {
         flush(out);
     }
-    little_endian_put(out->bytes + out->gathered, number, size);
-    out->gathered += size;
+    little_endian_put(out->bytes + out->used, number, size);
+    out->used += size;
 }
 
 static void put(struct output *out, const void *bytes, size_t length) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Features in a cache file, so that the next run on the same data need not build them.
+// A cache file of features, so that the next run on the same data need not build them.
 //
-// A file belongs to one key: the SHA-256 of everything that the features depend on. So it is never
-// stale: other data, another vocabulary or other settings have another key. A damaged, truncated or
-// foreign file is an error of squad_cache_read, after which the caller builds the features.
+// A file belongs to one key, the SHA-256 of everything that the features depend on. It is never
+// stale: other data, another vocabulary or other settings have another key. squad_cache_read
+// refuses a damaged, truncated or foreign file; the caller then builds the features.
 #ifndef BERTH_DATA_SQUAD_CACHE_H
 #define BERTH_DATA_SQUAD_CACHE_H
 
@@ -15,17 +15,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The key that a file must have.
+// The key of a file, and what it stands for.
 struct squad_cache_key {
     char hex[DIGEST_HEX_SIZE];
     struct squad_feature_options options;
-    int64_t vocabulary; // tokens in it
+    int64_t vocabulary; // number of tokens in it
 };
 
-// The key of the features of a file with these bytes and a limit of `limit` questions (0: all).
-enum berth_status squad_cache_key_of(const void *bytes, size_t length, int64_t limit,
-                                     const struct tokenizer *tokenizer,
-                                     const struct squad_feature_options *options,
+// What features depend on.
+struct squad_cache_inputs {
+    const void *bytes; // the data set
+    size_t length;
+    int64_t limit; // of questions; 0: all
+    const struct tokenizer *tokenizer;
+    const struct squad_feature_options *options;
+};
+enum berth_status squad_cache_key_of(const struct squad_cache_inputs *inputs,
                                      struct squad_cache_key *key, struct berth_error *error);
 
 // The path of a key's file in `folder`, newly allocated; NULL when out of memory.
@@ -40,8 +45,13 @@ enum berth_status squad_cache_read(const char *path, const struct squad_cache_ke
                                    const struct squad_dataset *dataset,
                                    struct squad_feature_set *set, int64_t *examples,
                                    struct berth_error *error);
-// The same for bytes in memory; messages call them `name`.
-enum berth_status squad_cache_parse(const char *name, const void *bytes, size_t length,
+// The same for a file in memory; messages call it `name`.
+struct squad_cache_file {
+    const char *name;
+    const void *bytes;
+    size_t length;
+};
+enum berth_status squad_cache_parse(const struct squad_cache_file *file,
                                     const struct squad_cache_key *key,
                                     const struct squad_dataset *dataset,
                                     struct squad_feature_set *set, int64_t *examples,

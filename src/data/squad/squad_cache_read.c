@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the cache file (squad_cache.c describes its layout). Every number is checked before use: a
-// malicious file can contain wrong features, but none that lead outside an array.
+// Reads the cache file, whose layout squad_cache.c describes. Every number is checked before use: a
+// malicious file can contain wrong features, but none that index past an array.
 #include "core/file.h"
 #include "core/little_endian.h"
 #include "core/memory.h"
@@ -20,8 +20,8 @@ struct input {
     const struct squad_dataset *dataset;
     struct squad_feature_set *set;
     uint64_t examples, features, tokens, words, rows; // rows: of documents
-    const unsigned char *feature_part, *id_part, *word_part, *context_part, *begin_part, *end_part,
-        *example_part;
+    const unsigned char *feature_section, *id_section, *word_section, *context_section,
+        *begin_section, *end_section, *example_section;
     struct berth_error *error;
 };
 
@@ -30,8 +30,8 @@ static enum berth_status refuse(const struct input *in, const char *why) {
 }
 
 static enum berth_status read_header(struct input *in) {
-    unsigned char wanted[32];
-    cache_key_bytes(in->key, wanted);
+    unsigned char expected[32];
+    cache_key_bytes(in->key, expected);
     if (in->length < CACHE_HEADER_BYTES + CACHE_FOOTER_BYTES) {
         return refuse(in, "too short for a feature cache");
     }
@@ -45,7 +45,7 @@ static enum berth_status read_header(struct input *in) {
     if (crc32c(0, in->bytes, body) != little_endian_u32(in->bytes + body)) {
         return refuse(in, "wrong checksum: the file is damaged or truncated");
     }
-    if (memcmp(in->bytes + 16, wanted, sizeof wanted) != 0 ||
+    if (memcmp(in->bytes + 16, expected, sizeof expected) != 0 ||
         (little_endian_u32(in->bytes + 12) & CACHE_WITH_LABELS) !=
             (in->key->options.training != 0)) {
         return refuse(in, "the cache of other data or settings");
@@ -63,11 +63,11 @@ static enum berth_status read_header(struct input *in) {
     return BERTH_OK;
 }
 
-// Counts the document rows, which only the features contain; each feature is checked first.
+// Counts the document rows, whose number only the features tell.
 static enum berth_status count_rows(struct input *in) {
     for (uint64_t i = 0; i < in->features; i++) {
         int32_t length =
-            (int32_t)little_endian_u32(in->feature_part + i * CACHE_FEATURE_BYTES + 12);
+            (int32_t)little_endian_u32(in->feature_section + i * CACHE_FEATURE_BYTES + 12);
         if (length < 0) {
             return refuse(in, "a document has a negative length");
         }
@@ -76,41 +76,42 @@ static enum berth_status count_rows(struct input *in) {
     return BERTH_OK;
 }
 
-// Finds the parts, whose sizes must add up to the file's.
-static enum berth_status find_parts(struct input *in) {
+// Finds the sections; their sizes must add up to the size of the file.
+static enum berth_status find_sections(struct input *in) {
     uint64_t left = in->length - CACHE_HEADER_BYTES - CACHE_FOOTER_BYTES;
     if (in->features > left / CACHE_FEATURE_BYTES || in->tokens > left / cache_id_bytes(in->key) ||
         in->words > left / 8 || in->examples > INT32_MAX || in->tokens > UINT32_MAX) {
         return refuse(in, "its counts do not match its size");
     }
-    in->feature_part = in->bytes + CACHE_HEADER_BYTES;
+    in->feature_section = in->bytes + CACHE_HEADER_BYTES;
     TRY(count_rows(in));
-    uint64_t wanted = in->features * CACHE_FEATURE_BYTES + in->tokens * cache_id_bytes(in->key);
+    uint64_t expected = in->features * CACHE_FEATURE_BYTES + in->tokens * cache_id_bytes(in->key);
     if (!in->key->options.training) {
         if (in->rows > left || in->examples > left) {
             return refuse(in, "its counts do not match its size");
         }
-        wanted += in->rows * 5 + in->words * 8 + in->examples * 4;
+        expected += in->rows * 5 + in->words * 8 + in->examples * 4;
     }
-    if (wanted != left) {
+    if (expected != left) {
         return refuse(in, "its counts do not match its size");
     }
-    in->id_part = in->feature_part + in->features * CACHE_FEATURE_BYTES;
-    in->word_part = in->id_part + in->tokens * cache_id_bytes(in->key);
-    in->context_part = in->word_part + in->rows * 4;
-    in->begin_part = in->context_part + in->rows;
-    in->end_part = in->begin_part + in->words * 4;
-    in->example_part = in->end_part + in->words * 4;
+    in->id_section = in->feature_section + in->features * CACHE_FEATURE_BYTES;
+    in->word_section = in->id_section + in->tokens * cache_id_bytes(in->key);
+    in->context_section = in->word_section + in->rows * 4;
+    in->begin_section = in->context_section + in->rows;
+    in->end_section = in->begin_section + in->words * 4;
+    in->example_section = in->end_section + in->words * 4;
     return BERTH_OK;
 }
 
-static int is_sound(const struct input *in, const struct squad_feature *feature, int32_t before) {
+static int is_consistent(const struct input *in, const struct squad_feature *feature,
+                         int32_t before) {
     int keras = in->key->options.rules == SQUAD_RULES_KERAS;
     int64_t length = feature->length, document = feature->document_length;
     int64_t begin = feature->document_begin;
-    int shaped =
+    int has_layout =
         keras ? begin == 1 && document + 3 <= length : begin >= 2 && begin + document + 1 == length;
-    return shaped && document >= 0 && length <= in->key->options.max_seq_length &&
+    return has_layout && document >= 0 && length <= in->key->options.max_seq_length &&
            feature->example >= before && (uint64_t)feature->example < in->examples &&
            feature->document_start >= 0 && feature->start >= 0 && feature->start <= length &&
            feature->end >= 0 && feature->end <= length && feature->answer >= 0;
@@ -123,7 +124,7 @@ static enum berth_status read_features(struct input *in) {
         int32_t numbers[8];
         for (size_t k = 0; k < 8; k++) {
             numbers[k] =
-                (int32_t)little_endian_u32(in->feature_part + i * CACHE_FEATURE_BYTES + 4 * k);
+                (int32_t)little_endian_u32(in->feature_section + i * CACHE_FEATURE_BYTES + 4 * k);
         }
         struct squad_feature *feature = &in->set->features[i];
         *feature = (struct squad_feature){.unique_id = SQUAD_FIRST_UNIQUE_ID + (int64_t)i,
@@ -136,7 +137,7 @@ static enum berth_status read_features(struct input *in) {
                                           .start = numbers[5],
                                           .end = numbers[6],
                                           .answer = numbers[7]};
-        if (!is_sound(in, feature, before)) {
+        if (!is_consistent(in, feature, before)) {
             return refuse(in, "an inconsistent feature");
         }
         before = feature->example;
@@ -151,7 +152,7 @@ static enum berth_status read_ids(struct input *in) {
     size_t size = cache_id_bytes(in->key);
     uint32_t largest = 0;
     for (uint64_t i = 0; i < in->tokens; i++) {
-        const unsigned char *at = in->id_part + i * size;
+        const unsigned char *at = in->id_section + i * size;
         uint32_t id = (uint32_t)little_endian(at, size);
         largest = id > largest ? id : largest;
         in->set->ids[i] = (int32_t)id;
@@ -161,7 +162,8 @@ static enum berth_status read_ids(struct input *in) {
                : refuse(in, "a token id outside the vocabulary");
 }
 
-// Sets the types. Rows of type 0 come first: Google's question, Keras's context and its [SEP].
+// Sets the type ids. The rows of type 0 come first: the question by Google's rules, the context and
+// its [SEP] by Keras's.
 static void set_types(struct input *in) {
     int keras = in->key->options.rules == SQUAD_RULES_KERAS;
     for (size_t i = 0; i < in->set->count; i++) {
@@ -173,14 +175,14 @@ static void set_types(struct input *in) {
     }
 }
 
-// Whether the words [first, last] of an example's document are in order and within its context.
+// Whether the words [first, last] are in order and within the context of the feature's example.
 static int words_follow(const struct input *in, const struct squad_feature *feature, size_t first,
                         size_t last) {
     const uint32_t *begin = in->set->word_begin, *end = in->set->word_end;
     int keras = in->key->options.rules == SQUAD_RULES_KERAS;
     for (size_t w = first; w <= last; w++) {
-        // Google's words have white space between them; Keras's "words" are tokens, and several may
-        // come from one character.
+        // Google's words are separated by white space; Keras's "words" are tokens, several of which
+        // may come from one character.
         int follows = w == first || (keras ? begin[w] >= begin[w - 1] && end[w] >= end[w - 1]
                                            : begin[w] > end[w - 1]);
         if (begin[w] >= end[w] || !follows) {
@@ -202,8 +204,8 @@ static enum berth_status read_document(struct input *in, const struct squad_feat
     }
     uint64_t base = set->example_words[feature->example], before = 0;
     for (size_t i = 0; i < count; i++) {
-        uint32_t word = little_endian_u32(in->word_part + (row + i) * 4);
-        uint8_t flag = in->context_part[row + i];
+        uint32_t word = little_endian_u32(in->word_section + (row + i) * 4);
+        uint8_t flag = in->context_section[row + i];
         if (base + word >= in->words || word > INT32_MAX || (i > 0 && word < before) || flag > 1) {
             return refuse(in, "the word of a token is not in its document");
         }
@@ -229,11 +231,11 @@ static enum berth_status read_words(struct input *in) {
         return error_no_memory(in->error, in->words * 8, "the words of the documents");
     }
     for (uint64_t i = 0; i < in->words; i++) {
-        set->word_begin[i] = little_endian_u32(in->begin_part + i * 4);
-        set->word_end[i] = little_endian_u32(in->end_part + i * 4);
+        set->word_begin[i] = little_endian_u32(in->begin_section + i * 4);
+        set->word_end[i] = little_endian_u32(in->end_section + i * 4);
     }
     for (uint64_t i = 0; i < in->examples; i++) {
-        set->example_words[i] = little_endian_u32(in->example_part + i * 4);
+        set->example_words[i] = little_endian_u32(in->example_section + i * 4);
     }
     uint64_t row = 0;
     for (size_t i = 0; i < set->count; i++) {
@@ -262,7 +264,7 @@ static enum berth_status reserve(struct input *in) {
 
 static enum berth_status parse(struct input *in) {
     TRY(read_header(in));
-    TRY(find_parts(in));
+    TRY(find_sections(in));
     if (in->dataset != NULL && in->dataset->count != in->examples) {
         return refuse(in, "its number of questions differs from the data set's");
     }
@@ -273,14 +275,14 @@ static enum berth_status parse(struct input *in) {
     return in->key->options.training ? BERTH_OK : read_words(in);
 }
 
-enum berth_status squad_cache_parse(const char *name, const void *bytes, size_t length,
+enum berth_status squad_cache_parse(const struct squad_cache_file *file,
                                     const struct squad_cache_key *key,
                                     const struct squad_dataset *dataset,
                                     struct squad_feature_set *set, int64_t *examples,
                                     struct berth_error *error) {
-    struct input in = {.name = name,
-                       .bytes = bytes,
-                       .length = length,
+    struct input in = {.name = file->name,
+                       .bytes = file->bytes,
+                       .length = file->length,
                        .key = key,
                        .dataset = dataset,
                        .set = set,
@@ -298,12 +300,12 @@ enum berth_status squad_cache_read(const char *path, const struct squad_cache_ke
                                    const struct squad_dataset *dataset,
                                    struct squad_feature_set *set, int64_t *examples,
                                    struct berth_error *error) {
+    struct squad_cache_file file = {.name = path};
     char *bytes;
-    size_t length;
     *set = (struct squad_feature_set){0};
-    TRY(file_read(path, FILE_LIMIT, &bytes, &length, error));
-    enum berth_status status =
-        squad_cache_parse(path, bytes, length, key, dataset, set, examples, error);
+    TRY(file_read(path, FILE_LIMIT, &bytes, &file.length, error));
+    file.bytes = bytes;
+    enum berth_status status = squad_cache_parse(&file, key, dataset, set, examples, error);
     memory_free(bytes);
     return status;
 }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Google's sliding windows over SQuAD documents (run_squad.py).
 //
-// A document is tokenized once for all its questions. A plan per question (its tokens, the answer's
-// position, the number of windows) gives every window its place in the pools; then the windows are
-// filled in any order. Both passes run on all threads; the result does not depend on their number.
+// A document is tokenized once for all its questions. The first pass makes a plan for each
+// question: its tokens, the position of the answer, the number of windows. The plans give every
+// window its offset in the pools; the second pass fills the windows in any order. Both passes run
+// on all threads; the result does not depend on their number.
 //
 // The windows of a document of n tokens with room for r begin at 0, s, 2s, ... where s = min(r,
 // stride), and the last one reaches the end of the document.
 //
-// filter_by_words is BingBertSquad's test: a training window is kept when the indices of the
-// answer's first and last WORD are between those of the window's first and last TOKEN in the
-// document. The labels are the rows that the answer's tokens would have, whatever those rows
-// contain; rows before 0 become 0, and rows past the window's are no labels. (The original has
-// padding in some of these rows; Berth has none.)
+// filter_by_words is BingBertSquad's test: a training window is kept if the indices of the answer's
+// first and last WORD lie between the indices of the window's first and last TOKEN in the document.
+// The labels are the rows that the answer's tokens would have, whatever those rows contain; rows
+// before 0 become 0, and rows past the end of the window are no labels. (In the original some of
+// these rows are padding, which Berth does not have.)
 //
-// Keras's rules are in squad_keras.c.
+// squad_keras.c has Keras's rules.
 #include "data/squad/squad_features.h"
 
 #include "core/memory.h"
@@ -25,24 +26,24 @@
 
 #include <string.h>
 
-#define SKIPPED_NAMED 5
-#define FEATURES_LONGEST (1 << 24) // maximum of any length option: keeps every sum within int64
+#define SKIPPED_SHOWN 5
+#define LENGTH_MAX (1 << 24) // maximum of any length option: keeps every sum within int64
 
 struct builder {
     const struct squad_build *args;
     struct squad_document *documents;
     size_t document_count;
     struct squad_plan *plans;
-    struct squad_failure failure; // of an example or a document
+    struct squad_failure failure; // of a document or an example
 };
 
 static enum berth_status check_option(const char *name, int64_t value, int64_t least,
                                       struct berth_error *error) {
-    if (value >= least && value <= FEATURES_LONGEST) {
+    if (value >= least && value <= LENGTH_MAX) {
         return BERTH_OK;
     }
     return error_set(error, BERTH_USAGE, "%s: expected %lld to %d, found %lld", name,
-                     (long long)least, FEATURES_LONGEST, (long long)value);
+                     (long long)least, LENGTH_MAX, (long long)value);
 }
 
 static enum berth_status check_options(const struct squad_feature_options *options,
@@ -67,8 +68,7 @@ static enum berth_status check_options(const struct squad_feature_options *optio
 
 // --- documents ----------------------------------------------------------------------------------
 
-// Splits a text into words: maximal runs of anything but white space. With NULL arrays it only
-// counts.
+// Splits a text into words, maximal runs without white space. With NULL arrays it only counts them.
 static size_t split_words(const char *text, size_t length, uint32_t *begin, uint32_t *end) {
     size_t count = 0, at = 0;
     while (at < length) {
@@ -98,10 +98,10 @@ static enum berth_status list_documents(struct builder *builder, struct berth_er
         const struct squad_example *example = &dataset->examples[i];
         if (i == 0 || example->context != dataset->examples[i - 1].context) {
             if (example->context_length > UINT32_MAX / 2) {
-                char place[SQUAD_PLACE];
+                char name[SQUAD_QUESTION_SIZE];
                 return error_set(error, BERTH_BAD_DATA,
                                  "%s: the context has %zu bytes; at most %u fit",
-                                 squad_place_of(builder->args, example, place),
+                                 squad_name_question(builder->args, example, name),
                                  example->context_length, UINT32_MAX / 2);
             }
             struct squad_document *document = &builder->documents[builder->document_count++];
@@ -123,8 +123,8 @@ static enum berth_status list_documents(struct builder *builder, struct berth_er
     return BERTH_OK;
 }
 
-// Google tokenizes word by word; the pieces of the whole text are the same, since all white space
-// of the word split also separates words in the tokenizer.
+// Google tokenizes word by word. Tokenizing the whole text gives the same pieces, because white
+// space that splits words here also separates words in the tokenizer.
 static enum berth_status tokenize_document(void *context, size_t index, struct token_list *list,
                                            struct berth_error *error) {
     const struct builder *builder = context;
@@ -162,8 +162,8 @@ static void tokenize_documents(struct builder *builder, int threads) {
 
 // --- the answer's position -----------------------------------------------------------------------
 
-// The word that contains a byte of the context; white space belongs to the word before it, -1 if
-// there is none.
+// The word that contains the byte of the context; white space belongs to the word before it. -1:
+// there is no such word.
 static int64_t word_at(const struct builder *builder, const struct squad_document *document,
                        size_t byte) {
     const uint32_t *begin = builder->args->set->word_begin + document->first_word;
@@ -193,15 +193,15 @@ static int64_t token_of_word(const struct squad_document *document, int64_t word
     return low;
 }
 
-// Google's test: whether the answer, with its white space squeezed, is within the words joined by
-// blanks.
-static enum berth_status words_hold(const struct builder *builder,
-                                    const struct squad_document *document, int64_t first,
-                                    int64_t last, const char *answer, int *holds,
-                                    struct berth_error *error) {
+// Google's test: whether the words, joined by single blanks, contain the answer with its white
+// space squeezed.
+static enum berth_status words_contain(const struct builder *builder, const struct squad_plan *plan,
+                                       const char *answer, int *contains,
+                                       struct berth_error *error) {
+    const struct squad_document *document = plan->document;
     const uint32_t *begin = builder->args->set->word_begin + document->first_word;
     const uint32_t *end = builder->args->set->word_end + document->first_word;
-    const size_t bytes = end[last] - begin[first];
+    const size_t first_byte = begin[plan->first_word], bytes = end[plan->last_word] - first_byte;
     size_t length = strlen(answer);
     char *clean = memory_string(answer);
     char *joined = memory_new(bytes + 1);
@@ -211,8 +211,8 @@ static enum berth_status words_hold(const struct builder *builder,
         return error_no_memory(error, length + bytes, "an answer");
     }
     length = white_space_squeeze(clean, length);
-    const size_t joined_length = white_space_join(document->context + begin[first], bytes, joined);
-    *holds = memmem(joined, joined_length, clean, length) != NULL;
+    const size_t joined_length = white_space_join(document->context + first_byte, bytes, joined);
+    *contains = memmem(joined, joined_length, clean, length) != NULL;
     memory_free(clean);
     memory_free(joined);
     return BERTH_OK;
@@ -228,14 +228,14 @@ static int answer_begins_at(const struct squad_document *document, int64_t token
     return 1;
 }
 
-// Narrows [start, end] to the tokens of the answer itself: "(1895-1943)" to "1895". Of several
-// places the one at `byte` of the context, else the first, which is Google's choice.
-static void improve_span(struct squad_plan *plan, const struct token_list *answer, size_t byte) {
+// Narrows [start, end] to the tokens of the answer itself: "(1895-1943)" to "1895". If they occur
+// several times, prefers the occurrence at `byte` of the context, then the first, as Google does.
+static void narrow_span(struct squad_plan *plan, const struct token_list *answer, size_t byte) {
     const int64_t count = (int64_t)answer->count;
     int64_t found = -1;
     for (int64_t start = plan->start; count > 0 && start + count - 1 <= plan->end; start++) {
-        const int is_there = plan->document->begins[start] == byte;
-        if ((is_there || found < 0) && answer_begins_at(plan->document, start, answer)) {
+        const int is_at_byte = plan->document->begins[start] == byte;
+        if ((is_at_byte || found < 0) && answer_begins_at(plan->document, start, answer)) {
             found = start;
         }
     }
@@ -273,29 +273,28 @@ static enum berth_status locate_answer(const struct builder *builder,
     size_t text_length = strlen(answer->text), length = document->context_length;
     size_t first_byte =
         answer->start < 0 ? SIZE_MAX : utf8_skip(document->context, length, answer->start);
-    int holds = 0;
-    int64_t first = -1, last = -1;
+    int contains = 0;
+    plan->first_word = plan->last_word = -1;
     if (first_byte < length) {
         size_t rest = utf8_skip(document->context + first_byte, length - first_byte,
                                 utf8_count(answer->text, text_length) - 1);
-        first = word_at(builder, document, first_byte);
-        last = word_at(builder, document, rest < length - first_byte ? first_byte + rest : length);
+        plan->first_word = word_at(builder, document, first_byte);
+        plan->last_word =
+            word_at(builder, document, rest < length - first_byte ? first_byte + rest : length);
     }
-    if (first >= 0) {
-        TRY(words_hold(builder, document, first, last, answer->text, &holds, error));
+    if (plan->first_word >= 0) {
+        TRY(words_contain(builder, plan, answer->text, &contains, error));
     }
-    if (!holds) {
+    if (!contains) {
         plan->skipped = 1;
         return BERTH_OK;
     }
-    plan->first_word = first;
-    plan->last_word = last;
-    plan->start = token_of_word(document, first);
-    plan->end = token_of_word(document, last + 1) - 1;
+    plan->start = token_of_word(document, plan->first_word);
+    plan->end = token_of_word(document, plan->last_word + 1) - 1;
     list->count = 0;
     TRY(tokenizer_encode(builder->args->tokenizer, answer->text, text_length, list, error));
     const int google = tokenizer_rules_of(builder->args->tokenizer)->rules == TOKENIZER_GOOGLE;
-    improve_span(plan, list, google ? SIZE_MAX : first_byte);
+    narrow_span(plan, list, google ? SIZE_MAX : first_byte);
     return BERTH_OK;
 }
 
@@ -320,12 +319,12 @@ static enum berth_status tokenize_query(const struct builder *builder,
     plan->query_length = (int64_t)count;
     plan->room = builder->args->options->max_seq_length - plan->query_length - 3;
     if (plan->room < 1) {
-        char place[SQUAD_PLACE];
+        char name[SQUAD_QUESTION_SIZE];
         return error_set(
             error, BERTH_USAGE,
             "%s: its %zu tokens and 3 special ones leave no room for the "
             "document in max_seq_length %lld; raise it or lower max_query_length (%lld)",
-            squad_place_of(builder->args, example, place), count,
+            squad_name_question(builder->args, example, name), count,
             (long long)builder->args->options->max_seq_length,
             (long long)builder->args->options->max_query_length);
     }
@@ -381,8 +380,8 @@ static void fill_examples(const struct builder *builder, int threads) {
 
 // --- all features --------------------------------------------------------------------------------
 
-// Assigns every window its place and allocates the pools.
-static enum berth_status place_windows(struct builder *builder, struct berth_error *error) {
+// Gives every window its offset and allocates the pools.
+static enum berth_status lay_out_windows(struct builder *builder, struct berth_error *error) {
     struct squad_feature_set *set = builder->args->set;
     uint64_t tokens = 0, features = 0;
     for (size_t i = 0; i < builder->args->dataset->count; i++) {
@@ -403,7 +402,7 @@ static enum berth_status place_windows(struct builder *builder, struct berth_err
     return squad_set_reserve(set, features, tokens, error);
 }
 
-// Reports the number of skipped questions, then the first few by name.
+// Reports the number of skipped questions, then the first few by id.
 static void report_skipped(const struct builder *builder, const struct berth_log *log) {
     size_t left = builder->args->set->skipped_examples;
     if (left == 0) {
@@ -411,7 +410,7 @@ static void report_skipped(const struct builder *builder, const struct berth_log
     }
     log_warning(log, "%s: skipping %zu of %zu questions; --strict_answers refuses such a file",
                 builder->args->name, left, builder->args->dataset->count);
-    left = left < SKIPPED_NAMED ? left : SKIPPED_NAMED;
+    left = left < SKIPPED_SHOWN ? left : SKIPPED_SHOWN;
     for (size_t i = 0; left > 0; i++) {
         const struct squad_example *example = &builder->args->dataset->examples[i];
         if (builder->plans[i].skipped) {
@@ -433,7 +432,7 @@ static enum berth_status build(struct builder *builder, int threads, const struc
     TRY(squad_failure_status(&builder->failure, error));
     plan_examples(builder, threads);
     TRY(squad_failure_status(&builder->failure, error));
-    TRY(place_windows(builder, error));
+    TRY(lay_out_windows(builder, error));
     fill_examples(builder, threads);
     report_skipped(builder, log);
     for (size_t i = 0; builder->args->options->training && i < builder->args->set->count; i++) {
@@ -471,7 +470,7 @@ static enum berth_status google_build(const struct squad_build *args, struct ber
 
 enum berth_status squad_features_build(const struct squad_dataset *dataset,
                                        const struct tokenizer *tokenizer,
-                                       const struct squad_feature_options *options, int threads,
+                                       const struct squad_feature_options *options,
                                        const struct berth_log *log, struct squad_feature_set *set,
                                        struct berth_error *error) {
     *set = (struct squad_feature_set){0};
@@ -484,7 +483,7 @@ enum berth_status squad_features_build(const struct squad_dataset *dataset,
                                      .tokenizer = tokenizer,
                                      .options = options,
                                      .name = dataset->name != NULL ? dataset->name : "the data set",
-                                     .threads = threads < 1 ? 1 : threads,
+                                     .threads = options->threads < 1 ? 1 : options->threads,
                                      .log = log,
                                      .set = set};
     enum berth_status status = options->rules == SQUAD_RULES_KERAS ? squad_keras_build(&args, error)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts SQuAD examples to model inputs, by one of two rule sets.
+// Converts SQuAD examples to model inputs by one of two rule sets.
 //
-// Google's windows: [CLS] question [SEP] document window [SEP], stride,
-// improved answer span, max-context test, (0,0) labels for windows without the answer. Keras's
-// recipe: [CLS] context [SEP] question [SEP], one sequence per entry; entries that do not fit are
-// skipped.
+//   Google  [CLS] question [SEP] window [SEP]: sliding windows over the document, improved answer
+//           spans, the max-context test, labels (0, 0) for windows without the answer
+//   Keras   [CLS] context [SEP] question [SEP]: one sequence per entry; entries that do not fit are
+//           skipped
 #ifndef BERTH_DATA_SQUAD_FEATURES_H
 #define BERTH_DATA_SQUAD_FEATURES_H
 
@@ -29,9 +29,10 @@ struct squad_feature_options {
     int filter_by_words; // Google's rules, training: drop windows as BingBertSquad does
     int all_answers;     // Keras's rules, training: every answer is an entry, not only the first
     int end_exclusive;   // Keras's rules: the end is the row after the answer's last token
+    int threads;         // that build the features, at least 1; does not change them
 };
 
-// One window. Its tokens are in the set's pools: ids[first .. first + length). The question has
+// One window. Its tokens are ids[first .. first + length) in the pools of the set. The question has
 // length - document_length - 3 tokens.
 struct squad_feature {
     int64_t unique_id;
@@ -41,9 +42,9 @@ struct squad_feature {
     int32_t document_begin; // first row of the document part
     int32_t document_length;
     int32_t document_start; // index of the window's first token in the document
-    int32_t start, end; // labels, rows of the window; 0, 0: not in this window; `length` or more:
-                        // no label (windows chosen by words)
-    int32_t answer;     // index of the example's answer for the labels
+    int32_t start, end; // labels, as rows of the window; 0, 0: the answer is elsewhere; `length`
+                        // or more: no label (windows filtered by words)
+    int32_t answer;     // index of the answer that the labels are for
 };
 
 struct squad_feature_set {
@@ -52,7 +53,7 @@ struct squad_feature_set {
     int32_t *ids;            // pool
     int8_t *type_ids;        // pool
     int32_t *words;          // pool: index of the document word, -1 outside the document part
-    uint8_t *max_context;    // pool: 1 where this window is the token's best
+    uint8_t *max_context;    // pool: 1 if this is the token's best window
     size_t token_count;      // length of the pools
     size_t cls_labelled;     // features labelled (0, 0)
     size_t skipped_examples; // answers that were not found (with a warning); by Keras's rules,
@@ -66,14 +67,14 @@ struct squad_feature_set {
     size_t *example_words; // [examples] index of the first word of each example's document
 };
 
-// Builds the features of a data set (which the caller may have built itself: count examples,
-// storage NULL) on `threads` threads; order and ids are those of one thread. An example without a
-// document token has no features. Free with squad_feature_set_done. Errors: by Google's rules a
-// training question without exactly one answer, and a question that leaves no room for the document
-// within max_seq_length; by Keras's rules a training question without an answer.
+// Builds the features of a data set, which the caller may have built itself (storage NULL). The
+// result does not depend on options->threads. An example whose document has no token has no
+// features. Free with squad_feature_set_done. Errors: by Google's rules a training question without
+// exactly one answer, and a question that leaves no room for the document within max_seq_length; by
+// Keras's rules a training question without an answer.
 enum berth_status squad_features_build(const struct squad_dataset *dataset,
                                        const struct tokenizer *tokenizer,
-                                       const struct squad_feature_options *options, int threads,
+                                       const struct squad_feature_options *options,
                                        const struct berth_log *log, struct squad_feature_set *set,
                                        struct berth_error *error);
 void squad_feature_set_done(struct squad_feature_set *set);

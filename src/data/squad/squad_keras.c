@@ -3,13 +3,13 @@
 //
 //   [CLS] context [SEP] question [SEP]      types 0 to the first [SEP], then 1
 //
-// White space of context, question and answer is squeezed first; answer_start stays as in the file.
-// A training entry is skipped when its answer reaches the context's last character or beyond, when
-// no token overlaps it, or when it is longer than max_seq_length; a prediction entry when it is too
-// long or has no context token. There are no windows, and nothing is truncated.
+// White space in context, question and answer is squeezed first; answer_start stays as in the file.
+// A training entry is skipped if its answer reaches the last character of the context or beyond, if
+// no token overlaps the answer, or if it is longer than max_seq_length; a prediction entry, if it
+// is too long or its context has no token. There are no windows, and nothing is truncated.
 //
-// Documents are tokenized once for all their questions, and entries are then planned and filled in
-// any order, so the result does not depend on the number of threads.
+// A document is tokenized once for all its questions. Entries are planned and filled in any order;
+// the result does not depend on the number of threads.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "data/squad/squad_build.h"
@@ -17,7 +17,8 @@
 
 #include <string.h>
 
-// A context, and the positions of its tokens in it (bytes) and in its squeezed form (characters).
+// A context, and the offsets of its tokens: byte_begin and byte_end in the context, begin and end
+// in characters of its squeezed form.
 struct document {
     const char *context;
     size_t length;
@@ -28,7 +29,7 @@ struct document {
     size_t first_word; // in the set's pools
 };
 
-enum fate { KEPT, MISPLACED, AT_THE_END, NO_TOKEN, TOO_LONG, FATES };
+enum fate { KEPT, MISPLACED, AT_CONTEXT_END, NO_TOKEN, TOO_LONG, FATES };
 
 struct entry {
     const struct document *document;
@@ -55,9 +56,9 @@ static enum berth_status check_example(const struct builder *builder,
                                        const struct squad_example *example,
                                        struct berth_error *error) {
     if (example->context_length > UINT32_MAX / 2) {
-        char place[SQUAD_PLACE];
+        char name[SQUAD_QUESTION_SIZE];
         return error_set(error, BERTH_BAD_DATA, "%s: the context has %zu bytes; at most %u fit",
-                         squad_place_of(builder->args, example, place), example->context_length,
+                         squad_name_question(builder->args, example, name), example->context_length,
                          UINT32_MAX / 2);
     }
     if (!builder->args->options->training) {
@@ -77,7 +78,7 @@ static enum berth_status check_example(const struct builder *builder,
     return BERTH_OK;
 }
 
-static size_t entries_of(const struct builder *builder, const struct squad_example *example) {
+static size_t count_of_entries(const struct builder *builder, const struct squad_example *example) {
     int all = builder->args->options->training && builder->args->options->all_answers;
     return all ? example->answer_count : 1;
 }
@@ -86,7 +87,7 @@ static enum berth_status count_entries(struct builder *builder, struct berth_err
     size_t count = 0;
     for (size_t i = 0; i < builder->args->dataset->count; i++) {
         TRY(check_example(builder, &builder->args->dataset->examples[i], error));
-        count += entries_of(builder, &builder->args->dataset->examples[i]);
+        count += count_of_entries(builder, &builder->args->dataset->examples[i]);
     }
     builder->entries = memory_array_zeroed(count + 1, sizeof *builder->entries);
     return builder->entries != NULL
@@ -102,7 +103,7 @@ static void list_entries(struct builder *builder) {
             builder->documents[builder->document_count++] =
                 (struct document){.context = example->context, .length = example->context_length};
         }
-        size_t count = entries_of(builder, example);
+        size_t count = count_of_entries(builder, example);
         for (size_t answer = 0; answer < count; answer++) {
             builder->entries[builder->entry_count++] =
                 (struct entry){.document = &builder->documents[builder->document_count - 1],
@@ -118,15 +119,15 @@ static void list_entries(struct builder *builder) {
 
 static enum berth_status reserve_tokens(struct document *document, size_t count,
                                         struct berth_error *error) {
-    uint32_t *places = memory_array(count + 1, 4 * sizeof *places);
+    uint32_t *offsets = memory_array(count + 1, 4 * sizeof *offsets);
     document->ids = memory_array(count + 1, sizeof *document->ids);
-    document->byte_begin = places;
-    if (places == NULL || document->ids == NULL) {
-        return error_no_memory(error, count * 5 * sizeof *places, "the tokens of a document");
+    document->byte_begin = offsets;
+    if (offsets == NULL || document->ids == NULL) {
+        return error_no_memory(error, count * 5 * sizeof *offsets, "the tokens of a document");
     }
-    document->byte_end = places + count;
-    document->begin = places + 2 * count;
-    document->end = places + 3 * count;
+    document->byte_end = offsets + count;
+    document->begin = offsets + 2 * count;
+    document->end = offsets + 3 * count;
     document->count = count;
     return BERTH_OK;
 }
@@ -166,7 +167,7 @@ static void tokenize_documents(struct builder *builder, int threads) {
     squad_work_run(&work, threads, &builder->failure);
 }
 
-// Makes the positions of the tokens the set's words.
+// By Keras's rules every token is a word of the set.
 static enum berth_status list_words(struct builder *builder, struct berth_error *error) {
     struct squad_feature_set *set = builder->args->set;
     size_t words = 0;
@@ -210,7 +211,7 @@ static enum berth_status locate_answer(const struct builder *builder, struct ent
     int64_t past = answer->start + utf8_count(clean, white_space_squeeze(clean, strlen(clean)));
     memory_free(clean);
     if (past >= document->characters) {
-        entry->fate = AT_THE_END;
+        entry->fate = AT_CONTEXT_END;
         return BERTH_OK;
     }
     for (size_t i = 0; i < document->count; i++) {
@@ -219,7 +220,7 @@ static enum berth_status locate_answer(const struct builder *builder, struct ent
             entry->end = (int32_t)i;
         }
     }
-    // An empty answer overlaps nothing, wherever it is.
+    // An empty answer overlaps no token.
     if (entry->start < 0 || past == answer->start) {
         entry->fate = NO_TOKEN;
     }
@@ -272,7 +273,7 @@ static void plan_entries(struct builder *builder, int threads) {
     squad_work_run(&work, threads, &builder->failure);
 }
 
-static enum berth_status place_entries(struct builder *builder, struct berth_error *error) {
+static enum berth_status lay_out_entries(struct builder *builder, struct berth_error *error) {
     uint64_t tokens = 0, features = 0;
     for (size_t i = 0; i < builder->entry_count; i++) {
         struct entry *entry = &builder->entries[i];
@@ -337,7 +338,7 @@ static void fill_entries(const struct builder *builder, int threads) {
 
 // --- all features --------------------------------------------------------------------------------
 
-static void report_left_out(const struct builder *builder, const struct berth_log *log) {
+static void report_skipped(const struct builder *builder, const struct berth_log *log) {
     size_t counts[FATES] = {0};
     for (size_t i = 0; i < builder->entry_count; i++) {
         counts[builder->entries[i].fate]++;
@@ -364,7 +365,7 @@ static void report_left_out(const struct builder *builder, const struct berth_lo
              "%s: skipping %zu of %zu entries: %zu with the answer at the end of the context, %zu "
              "without a token of the answer, %zu longer than max_seq_length %lld",
              builder->args->name, builder->args->set->skipped_examples, builder->entry_count,
-             counts[AT_THE_END], counts[NO_TOKEN], counts[TOO_LONG],
+             counts[AT_CONTEXT_END], counts[NO_TOKEN], counts[TOO_LONG],
              (long long)builder->args->options->max_seq_length);
 }
 
@@ -377,9 +378,9 @@ static enum berth_status build(struct builder *builder, int threads, const struc
     TRY(list_words(builder, error));
     plan_entries(builder, threads);
     TRY(squad_failure_status(&builder->failure, error));
-    TRY(place_entries(builder, error));
+    TRY(lay_out_entries(builder, error));
     fill_entries(builder, threads);
-    report_left_out(builder, log);
+    report_skipped(builder, log);
     return BERTH_OK;
 }
 

@@ -6,7 +6,7 @@
 //   flat    {id, title, context, question, answers: {text: [...], answer_start: [...]}} in an array
 //           or under "data"
 //
-// Strings are borrowed from the JSON values. Leaves out plausible_answers.
+// Strings are borrowed from the JSON values. plausible_answers are ignored.
 #include "data/squad/squad_records.h"
 
 #include "core/memory.h"
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// The paragraph or record being read.
+// The paragraph or flat record that is being read.
 struct squad_passage {
     const char *title, *context;
     size_t context_length;
@@ -38,43 +38,43 @@ static const char *type_name(const json *value) {
                                          : "null";
 }
 
-static enum berth_status wrong_type(struct squad_reader *reader, const char *place, const char *key,
-                                    const char *expected, const json *found) {
+static enum berth_status wrong_type(struct squad_reader *reader, const char *location,
+                                    const char *key, const char *expected, const json *found) {
     return error_set(reader->error, BERTH_BAD_DATA, "%s: %s: key \"%s\": expected %s, found %s",
-                     reader->name, place, key, expected, type_name(found));
+                     reader->name, location, key, expected, type_name(found));
 }
 
-// Reads a string member. Refuses U+0000, because strings are NUL-terminated.
+// Reads a string member; refuses U+0000, because strings are NUL-terminated.
 static enum berth_status get_text(struct squad_reader *reader, const json *object,
-                                  const char *place, const char *key, const char **text) {
+                                  const char *location, const char *key, const char **text) {
     const json *value = json_member(object, key);
     if (!json_is_text(value)) {
-        return wrong_type(reader, place, key, "a string", value);
+        return wrong_type(reader, location, key, "a string", value);
     }
     *text = json_text(value);
     if (strlen(*text) != json_text_length(value)) {
         return error_set(reader->error, BERTH_BAD_DATA,
                          "%s: %s: key \"%s\": the string contains U+0000; remove it", reader->name,
-                         place, key);
+                         location, key);
     }
     return BERTH_OK;
 }
 
 static enum berth_status get_array(struct squad_reader *reader, const json *object,
-                                   const char *place, const char *key, const json **array) {
+                                   const char *location, const char *key, const json **array) {
     *array = json_member(object, key);
     return json_is_array_value(*array) ? BERTH_OK
-                                       : wrong_type(reader, place, key, "an array", *array);
+                                       : wrong_type(reader, location, key, "an array", *array);
 }
 
 int squad_shown(const char *text, size_t length) {
     return (int)utf8_cut(text, length, SQUAD_SHOWN);
 }
 
-// Whether the context has the text at byte `at`; white space in the text matches any, or no, white
-// space in the context.
-static int stands_at(const char *context, size_t length, size_t at, const char *text,
-                     size_t text_length) {
+// Whether the context has the text at byte `at`. White space in the text matches any white space in
+// the context, or none.
+static int matches_at(const char *context, size_t length, size_t at, const char *text,
+                      size_t text_length) {
     size_t i = 0, white;
     while (i < text_length) {
         white = white_space_bytes(text + i, text_length - i);
@@ -93,9 +93,10 @@ static int stands_at(const char *context, size_t length, size_t at, const char *
     return 1;
 }
 
-// Fills the error for the first misplaced answer.
-static void complain(struct squad_reader *reader, const char *place, const char *id,
-                     const struct squad_passage *passage, const struct squad_answer *answer) {
+// Sets the error for the first misplaced answer.
+static void describe_misplaced(struct squad_reader *reader, const char *location, const char *id,
+                               const struct squad_passage *passage,
+                               const struct squad_answer *answer) {
     const char *context = passage->context;
     size_t length = passage->context_length;
     size_t at = answer->start < 0 ? SIZE_MAX : utf8_skip(context, length, answer->start);
@@ -121,28 +122,28 @@ static void complain(struct squad_reader *reader, const char *place, const char 
     (void)error_set(&reader->first_misplaced, BERTH_BAD_DATA,
                     "%s: %s: question \"%.*s\": the answer \"%.*s\" is not in its context at "
                     "character %lld: %s; %s",
-                    reader->name, place, squad_shown(id, strlen(id)), id,
+                    reader->name, location, squad_shown(id, strlen(id)), id,
                     squad_shown(answer->text, text_length), answer->text, (long long)answer->start,
                     found, remedy);
 }
 
-// Whether the context has the answer at its place. Accepts different white space, which the rules
-// of the feature builder handle.
-static int is_placed(const struct squad_passage *passage, const struct squad_answer *answer) {
+// Whether the context has the answer at answer_start. Different white space is accepted; the
+// feature builder handles it.
+static int is_in_place(const struct squad_passage *passage, const struct squad_answer *answer) {
     size_t at = answer->start < 0
                     ? SIZE_MAX
                     : utf8_skip(passage->context, passage->context_length, answer->start);
-    return at != SIZE_MAX && stands_at(passage->context, passage->context_length, at, answer->text,
-                                       strlen(answer->text));
+    return at != SIZE_MAX && matches_at(passage->context, passage->context_length, at, answer->text,
+                                        strlen(answer->text));
 }
 
-static enum berth_status add_answer(struct squad_reader *reader, const char *place,
+static enum berth_status add_answer(struct squad_reader *reader, const char *location,
                                     struct squad_example *example,
                                     const struct squad_passage *passage,
                                     struct squad_answer answer) {
-    answer.misplaced = reader->check_answers && !is_placed(passage, &answer);
+    answer.misplaced = reader->check_answers && !is_in_place(passage, &answer);
     if (answer.misplaced && reader->misplaced++ == 0) {
-        complain(reader, place, example->id, passage, &answer);
+        describe_misplaced(reader, location, example->id, passage, &answer);
     }
     size_t needed = reader->answer_count + 1;
     struct squad_answer *grown =
@@ -157,13 +158,13 @@ static enum berth_status add_answer(struct squad_reader *reader, const char *pla
 }
 
 static enum berth_status get_start(struct squad_reader *reader, const json *value,
-                                   const char *place, int64_t *start) {
+                                   const char *location, int64_t *start) {
     if (!reader->check_answers) {
         *start = 0;
         return BERTH_OK;
     }
     if (!json_is_integer_value(value)) {
-        return wrong_type(reader, place, "answer_start", "an integer", value);
+        return wrong_type(reader, location, "answer_start", "an integer", value);
     }
     *start = json_as_integer(value);
     return BERTH_OK;
@@ -171,13 +172,13 @@ static enum berth_status get_start(struct squad_reader *reader, const json *valu
 
 // [{"text": ..., "answer_start": ...}, ...]
 static enum berth_status read_answer_list(struct squad_reader *reader, const json *list,
-                                          const char *place, struct squad_example *example,
+                                          const char *location, struct squad_example *example,
                                           const struct squad_passage *passage) {
     size_t count = json_length(list);
     for (size_t i = 0; i < count; i++) {
-        char here[SQUAD_PLACE + 32];
+        char here[SQUAD_LOCATION_SIZE + 32];
         struct squad_answer answer;
-        snprintf(here, sizeof here, "%s.answers[%zu]", place, i);
+        snprintf(here, sizeof here, "%s.answers[%zu]", location, i);
         TRY(get_text(reader, json_at(list, i), here, "text", &answer.text));
         TRY(get_start(reader, json_member(json_at(list, i), "answer_start"), here, &answer.start));
         TRY(add_answer(reader, here, example, passage, answer));
@@ -187,11 +188,11 @@ static enum berth_status read_answer_list(struct squad_reader *reader, const jso
 
 // {"text": [...], "answer_start": [...]}
 static enum berth_status read_answer_columns(struct squad_reader *reader, const json *columns,
-                                             const char *place, struct squad_example *example,
+                                             const char *location, struct squad_example *example,
                                              const struct squad_passage *passage) {
-    char here[SQUAD_PLACE + 32];
+    char here[SQUAD_LOCATION_SIZE + 32];
     const json *texts, *starts = NULL;
-    snprintf(here, sizeof here, "%s.answers", place);
+    snprintf(here, sizeof here, "%s.answers", location);
     TRY(get_array(reader, columns, here, "text", &texts));
     size_t count = json_length(texts);
     if (reader->check_answers) {
@@ -214,9 +215,9 @@ static enum berth_status read_answer_columns(struct squad_reader *reader, const 
     return BERTH_OK;
 }
 
-// Answers may be missing: prediction files have none.
+// Answers may be missing, as in files to predict.
 static enum berth_status read_answers(struct squad_reader *reader, const json *question,
-                                      const char *place, struct squad_example *example,
+                                      const char *location, struct squad_example *example,
                                       const struct squad_passage *passage) {
     const json *answers = json_member(question, "answers");
     if (answers == NULL || json_is_null_value(answers)) {
@@ -226,20 +227,20 @@ static enum berth_status read_answers(struct squad_reader *reader, const json *q
         reader->has_empty |= json_length(answers) == 0;
         example->impossible |= reader->is_declared_2 && json_length(answers) == 0 &&
                                json_member(question, "is_impossible") == NULL;
-        return read_answer_list(reader, answers, place, example, passage);
+        return read_answer_list(reader, answers, location, example, passage);
     }
     if (!json_is_object_value(answers)) {
-        return wrong_type(reader, place, "answers", "an array or an object of arrays", answers);
+        return wrong_type(reader, location, "answers", "an array or an object of arrays", answers);
     }
-    TRY(read_answer_columns(reader, answers, place, example, passage));
-    if (example->answer_count == 0) { // an impossible question in the flat layout
+    TRY(read_answer_columns(reader, answers, location, example, passage));
+    if (example->answer_count == 0) { // an impossible question, in the flat layout
         example->impossible = 1;
         reader->version_2 = 1;
     }
     return BERTH_OK;
 }
 
-static enum berth_status reader_reserve(struct squad_reader *reader) {
+static enum berth_status reserve_example(struct squad_reader *reader) {
     size_t needed = reader->count + 1;
     struct squad_example *grown =
         memory_grow(reader->examples, &reader->capacity, needed, sizeof *grown);
@@ -250,51 +251,51 @@ static enum berth_status reader_reserve(struct squad_reader *reader) {
     return BERTH_OK;
 }
 
-// An id that is an integer becomes its text.
+// Reads the id; an integer is converted to text.
 static enum berth_status get_id(struct squad_reader *reader, const json *question,
-                                const char *place, const char **id) {
+                                const char *location, const char **id) {
     const json *value = json_member(question, "id");
     if (json_is_text(value)) {
-        return get_text(reader, question, place, "id", id);
+        return get_text(reader, question, location, "id", id);
     }
     if (json_is_real_value(value) || !json_is_integer_value(value)) {
-        return wrong_type(reader, place, "id", "a string or an integer", value);
+        return wrong_type(reader, location, "id", "a string or an integer", value);
     }
-    reader->made = reader->made != NULL ? reader->made : json_new_array();
+    reader->number_ids = reader->number_ids != NULL ? reader->number_ids : json_new_array();
     char *number = json_write(value, JSON_COMPACT);
     json *text = number != NULL ? json_new_text(number) : NULL;
     memory_free(number);
     *id = json_text(text);
-    return json_append(reader->made, text) == 0
+    return json_append(reader->number_ids, text) == 0
                ? BERTH_OK
                : error_no_memory(reader->error, reader->count, "the ids");
 }
 
 static enum berth_status read_question(struct squad_reader *reader, const json *question,
-                                       const char *place, const struct squad_passage *passage) {
+                                       const char *location, const struct squad_passage *passage) {
     struct squad_example example = {.title = passage->title,
                                     .context = passage->context,
                                     .context_length = passage->context_length};
-    TRY(get_id(reader, question, place, &example.id));
-    TRY(get_text(reader, question, place, "question", &example.question));
+    TRY(get_id(reader, question, location, &example.id));
+    TRY(get_text(reader, question, location, "question", &example.question));
     const json *impossible = json_member(question, "is_impossible");
     if (impossible != NULL) {
         if (!json_is_boolean(impossible)) {
-            return wrong_type(reader, place, "is_impossible", "true or false", impossible);
+            return wrong_type(reader, location, "is_impossible", "true or false", impossible);
         }
         example.impossible = json_truth(impossible);
         reader->version_2 = 1;
     }
-    TRY(read_answers(reader, question, place, &example, passage));
-    TRY(reader_reserve(reader));
+    TRY(read_answers(reader, question, location, &example, passage));
+    TRY(reserve_example(reader));
     reader->examples[reader->count++] = example;
     return BERTH_OK;
 }
 
 static enum berth_status read_context(struct squad_reader *reader, const json *object,
-                                      const char *place, struct squad_passage *passage) {
+                                      const char *location, struct squad_passage *passage) {
     const char *previous = reader->count > 0 ? reader->examples[reader->count - 1].context : NULL;
-    TRY(get_text(reader, object, place, "context", &passage->context));
+    TRY(get_text(reader, object, location, "context", &passage->context));
     passage->context_length = strlen(passage->context);
     // Flat records repeat the context with every question; sharing it saves tokenizing it again.
     if (previous != NULL && strcmp(previous, passage->context) == 0) {
@@ -304,57 +305,57 @@ static enum berth_status read_context(struct squad_reader *reader, const json *o
 }
 
 static enum berth_status read_title(struct squad_reader *reader, const json *object,
-                                    const char *place, struct squad_passage *passage) {
+                                    const char *location, struct squad_passage *passage) {
     passage->title = "";
     const json *title = json_member(object, "title");
     return title == NULL || json_is_null_value(title)
                ? BERTH_OK
-               : get_text(reader, object, place, "title", &passage->title);
+               : get_text(reader, object, location, "title", &passage->title);
 }
 
 static enum berth_status read_article(struct squad_reader *reader, const json *article,
-                                      const char *place) {
+                                      const char *location) {
     struct squad_passage passage;
     const json *paragraphs, *questions;
-    TRY(read_title(reader, article, place, &passage));
-    TRY(get_array(reader, article, place, "paragraphs", &paragraphs));
+    TRY(read_title(reader, article, location, &passage));
+    TRY(get_array(reader, article, location, "paragraphs", &paragraphs));
     for (size_t p = 0; p < json_length(paragraphs); p++) {
-        char here[SQUAD_PLACE];
+        char here[SQUAD_LOCATION_SIZE];
         const json *paragraph = json_at(paragraphs, p);
-        snprintf(here, sizeof here, "%.60s.paragraphs[%zu]", place, p);
+        snprintf(here, sizeof here, "%.60s.paragraphs[%zu]", location, p);
         TRY(read_context(reader, paragraph, here, &passage));
         TRY(get_array(reader, paragraph, here, "qas", &questions));
         for (size_t q = 0; q < json_length(questions) && !squad_reader_is_full(reader); q++) {
-            char question_place[SQUAD_PLACE];
-            snprintf(question_place, sizeof question_place, "%.90s.qas[%zu]", here, q);
-            TRY(read_question(reader, json_at(questions, q), question_place, &passage));
+            char question_location[SQUAD_LOCATION_SIZE];
+            snprintf(question_location, sizeof question_location, "%.90s.qas[%zu]", here, q);
+            TRY(read_question(reader, json_at(questions, q), question_location, &passage));
         }
     }
     return BERTH_OK;
 }
 
 enum berth_status squad_reader_record(struct squad_reader *reader, const json *record,
-                                      const char *place) {
+                                      const char *location) {
     struct squad_passage passage;
     if (!json_is_object_value(record)) {
         return error_set(reader->error, BERTH_BAD_DATA,
                          "%s: %s: expected an article or a question (an object), found %s",
-                         reader->name, place, type_name(record));
+                         reader->name, location, type_name(record));
     }
     if (json_member(record, "paragraphs") != NULL) {
-        return read_article(reader, record, place);
+        return read_article(reader, record, location);
     }
-    TRY(read_title(reader, record, place, &passage));
-    TRY(read_context(reader, record, place, &passage));
-    return read_question(reader, record, place, &passage);
+    TRY(read_title(reader, record, location, &passage));
+    TRY(read_context(reader, record, location, &passage));
+    return read_question(reader, record, location, &passage);
 }
 
 static enum berth_status read_records(struct squad_reader *reader, const json *records,
                                       const char *format) {
     for (size_t i = 0; i < json_length(records) && !squad_reader_is_full(reader); i++) {
-        char place[SQUAD_PLACE];
-        snprintf(place, sizeof place, "%s[%zu]", format, i);
-        TRY(squad_reader_record(reader, json_at(records, i), place));
+        char location[SQUAD_LOCATION_SIZE];
+        snprintf(location, sizeof location, "%s[%zu]", format, i);
+        TRY(squad_reader_record(reader, json_at(records, i), location));
     }
     return BERTH_OK;
 }

@@ -6,8 +6,8 @@
 #include "data/squad/squad.h"
 #include "format/json/json.h"
 
-#define SQUAD_PLACE 128 // bytes of a place such as data[3].paragraphs[0].qas[2]
-#define SQUAD_SHOWN 60  // maximum bytes of a quotation in a message
+#define SQUAD_LOCATION_SIZE 128 // bytes of a location such as data[3].paragraphs[0].qas[2]
+#define SQUAD_SHOWN 60          // maximum bytes of a quotation in a message
 
 // The state of reading; the reader owns the arrays.
 struct squad_reader {
@@ -19,24 +19,24 @@ struct squad_reader {
     size_t count, capacity;
     struct squad_answer *answers;
     size_t answer_count, answer_capacity;
-    int is_declared_2;                  // the file's version says 2.0
-    int version_2;                      // it does, or a question has is_impossible
-    int has_empty;                      // a question's array of answers is empty
-    json *made;                         // texts of ids that are numbers; NULL: none
-    size_t misplaced;                   // answers
+    int is_declared_2;                  // the version of the file is 2.0
+    int version_2;                      // it is, or a question has is_impossible
+    int has_empty;                      // some question has an empty array of answers
+    json *number_ids;                   // texts of ids that are integers; NULL: none
+    size_t misplaced;                   // number of misplaced answers
     struct berth_error first_misplaced; // the error for the first of them
 };
 
 // Whether the limit has been reached.
 int squad_reader_is_full(const struct squad_reader *reader);
 
-// squad_reader_root reads the value of a whole file; squad_reader_record one record or article,
-// which messages place at `place`.
+// squad_reader_root reads the value of a whole file, squad_reader_record one flat record or
+// article; messages say that it is at `location`.
 enum berth_status squad_reader_root(struct squad_reader *reader, const json *root);
 enum berth_status squad_reader_record(struct squad_reader *reader, const json *record,
-                                      const char *place);
+                                      const char *location);
 
-// The length of the prefix of `text` that a message quotes, at a character boundary.
+// The length of the prefix of `text` that messages quote; ends at a character boundary.
 int squad_shown(const char *text, size_t length);
 
 #endif

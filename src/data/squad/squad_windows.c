@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows over documents: squad_features.c says where they begin.
+// Fills windows over documents; squad_features.c says where they begin.
 //
 // A token's best window (max context) is the one with the largest min(tokens to its left, tokens to
-// its right) + 0.01 * length; among equals the first.
+// its right) + 0.01 * length; of equals, the first.
 #include "data/squad/squad_windows.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ static void fill_tokens(const struct squad_feature_set *set, const struct squad_
     best[begin + length] = 0;
 }
 
-// The row of document token `token`, clamped to between 0 and the window's length, which is no
+// The row of document token `token`, clamped to 0 and to the length of the window, which is no
 // label.
 static int32_t label_of(const struct squad_feature *feature, int64_t token) {
     int64_t row = token - feature->document_start + feature->document_begin;

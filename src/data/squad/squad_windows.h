@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows over a tokenized document: their offsets, the best window of a token, and filling them
-// into a feature set.
+// Windows over a tokenized document: which are kept, their lengths, and how they are written into a
+// feature set.
 #ifndef BERTH_DATA_SQUAD_WINDOWS_H
 #define BERTH_DATA_SQUAD_WINDOWS_H
 
@@ -14,18 +14,18 @@ struct squad_document {
     size_t word_count;
     int32_t *ids;
     int32_t *words;   // of each token
-    uint32_t *begins; // the byte of the context where each token begins
+    uint32_t *begins; // offset in the context where each token begins
     int64_t token_count;
 };
 
-// The plan of an example, made before its windows have a place.
+// The plan of an example, made before the offsets of its windows are known.
 struct squad_plan {
     const struct squad_document *document;
     int32_t *query;
     int64_t query_length;
     int64_t start, end;            // the answer's first and last token in the document; -1: none
-    int64_t first_word, last_word; // the answer's, in the document
-    int by_words;                  // windows are filtered by the answer's words
+    int64_t first_word, last_word; // of the answer, in the document
+    int by_words;                  // windows are filtered by the words of the answer
     int64_t room, step, windows;
     int64_t kept, kept_tokens; // windows that are kept, and their tokens, special ones included
     size_t first_feature, first_token;

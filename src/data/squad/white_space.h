@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The white space of SQuAD's word split, and Python's, in well-formed UTF-8.
+// White space as SQuAD's word split defines it, and as Python does, in well-formed UTF-8.
 #ifndef BERTH_DATA_WHITE_SPACE_H
 #define BERTH_DATA_WHITE_SPACE_H
 
@@ -21,8 +21,8 @@ static inline size_t white_space_bytes(const char *text, size_t length) {
     return 0;
 }
 
-// Writes the words of a text, as white_space_bytes separates them, with single blanks between them
-// to `to`, which has room for `length` bytes and may be `text`; returns the new length.
+// Writes the words of a text, as separated by white_space_bytes, to `to` with single blanks between
+// them; returns the new length. `to` has room for `length` bytes and may be `text`.
 static inline size_t white_space_join(const char *text, size_t length, char *to) {
     size_t out = 0;
     int blank = 0;
@@ -43,8 +43,8 @@ static inline size_t white_space_join(const char *text, size_t length, char *to)
 }
 
 // Python's " ".join(text.split()), from `text` to `to`, which may be the same; returns the new
-// length. origin[i] (NULL: not wanted) is the offset in `text` of byte i; for a blank that of the
-// last byte of the white space.
+// length. If `origin` is not NULL, origin[i] becomes the offset in `text` of byte i; for a blank,
+// that of the last byte of the white space.
 static inline size_t white_space_squeeze_to(const char *text, size_t length, char *to,
                                             uint32_t *origin) {
     size_t out = 0, size;

@@ -17,10 +17,10 @@
 #include <string.h>
 
 #define SHARD_BYTES_MAX ((size_t)4 << 30)
-enum { TEXT_PARTS = 4 }; // parts of a shard's work: tokens and instances; the rest is the file
+enum { TEXT_FRACTION = 4 }; // 1/4 of the progress is tokens and instances, the rest the file
 
 struct job {
-    struct instance_stage *asked;
+    struct instance_stage *request;
     struct stage stage;
     struct stage_work work;
     const char **names; // of the shards to make, borrowed from `shards`
@@ -46,45 +46,45 @@ enum berth_status instance_stage_check(const struct instance_stage *stage,
     return instance_options_check(&options, error);
 }
 
-static enum berth_status take_vocabulary(struct job *job, struct berth_error *error) {
-    struct instance_stage *asked = job->asked;
-    struct tokenizer_special special = tokenizer_special_ids(asked->tokenizer);
-    size_t size = tokenizer_size(asked->tokenizer);
-    TRY(instance_stage_check(asked, error));
+static enum berth_status set_vocabulary(struct job *job, struct berth_error *error) {
+    struct instance_stage *request = job->request;
+    struct tokenizer_special special = tokenizer_special_ids(request->tokenizer);
+    size_t size = tokenizer_size(request->tokenizer);
+    TRY(instance_stage_check(request, error));
     job->continues = memory_array_zeroed(size, 1);
     if (job->continues == NULL) {
         return error_no_memory(error, size, "the vocabulary");
     }
     for (size_t i = 0; i < size; i++) {
-        job->continues[i] = strncmp(tokenizer_piece(asked->tokenizer, (int32_t)i), "##", 2) == 0;
+        job->continues[i] = strncmp(tokenizer_piece(request->tokenizer, (int32_t)i), "##", 2) == 0;
     }
-    asked->options.cls = special.cls;
-    asked->options.sep = special.sep;
-    asked->options.mask = special.mask;
-    asked->options.vocab_size = (int32_t)size;
-    asked->options.continues = job->continues;
+    request->options.cls = special.cls;
+    request->options.sep = special.sep;
+    request->options.mask = special.mask;
+    request->options.vocab_size = (int32_t)size;
+    request->options.continues = job->continues;
     return BERTH_OK;
 }
 
 // --- a shard ------------------------------------------------------------------------------------
 
-// Google's program reads any bytes and drops those that are no text.
-static enum berth_status check_text(const struct instance_stage *asked, const char *path,
+// By Google's rules any bytes are accepted; those that are no text are dropped.
+static enum berth_status check_text(const struct instance_stage *request, const char *path,
                                     const char *text, size_t length, struct berth_error *error) {
     TRY(compressed_refuse(path, text, length, error));
-    return tokenizer_rules_of(asked->tokenizer)->rules == TOKENIZER_GOOGLE
+    return tokenizer_rules_of(request->tokenizer)->rules == TOKENIZER_GOOGLE
                ? BERTH_OK
                : corpus_check_text(path, 0, text, length, error);
 }
 
-static enum berth_status read_text(const struct instance_stage *asked, const char *path,
+static enum berth_status read_text(const struct instance_stage *request, const char *path,
                                    struct documents *documents, struct berth_error *error) {
     char *text;
     size_t length;
     TRY(file_read(path, SHARD_BYTES_MAX, &text, &length, error));
-    enum berth_status status = check_text(asked, path, text, length, error);
+    enum berth_status status = check_text(request, path, text, length, error);
     if (status == BERTH_OK) {
-        status = documents_put_text(documents, asked->tokenizer, text, length, error);
+        status = documents_add_text(documents, request->tokenizer, text, length, error);
     }
     memory_free(text);
     return status;
@@ -92,11 +92,11 @@ static enum berth_status read_text(const struct instance_stage *asked, const cha
 
 static enum berth_status read_documents(struct job *job, const char *name,
                                         struct documents *documents, struct berth_error *error) {
-    char *path = path_join(job->asked->shards, name);
+    char *path = path_join(job->request->shards, name);
     if (path == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status = read_text(job->asked, path, documents, error);
+    enum berth_status status = read_text(job->request, path, documents, error);
     memory_free(path);
     return status;
 }
@@ -112,16 +112,16 @@ static enum berth_status make_instances(struct job *job, struct shard *shard,
     struct documents documents = {0};
     enum berth_status status = read_documents(job, shard->name, &documents, error);
     if (status == BERTH_OK) {
-        status = instances_make(&documents, &job->asked->options, &shard->instances, error);
+        status = instances_make(&documents, &job->request->options, &shard->instances, error);
     }
     shard->texts = instance_texts_of(&documents, &shard->instances);
     documents_done(&documents);
     return status;
 }
 
-// The file name for a shard, with another ending; newly allocated.
+// The name of the shard's instance file; newly allocated.
 static char *file_name(const struct job *job, const char *shard) {
-    const char *ending = job->asked->tfrecord ? ".tfrecord" : ".hdf5";
+    const char *ending = job->request->tfrecord ? ".tfrecord" : ".hdf5";
     size_t stem = strlen(shard) - strlen(".txt"), size = stem + strlen(ending) + 1;
     char *name = memory_new(size);
     if (name != NULL) {
@@ -134,14 +134,14 @@ static char *file_name(const struct job *job, const char *shard) {
 static enum berth_status write_file(const struct job *job, const char *name,
                                     const struct instances *instances, int64_t *bytes,
                                     struct berth_error *error) {
-    const struct instance_options *options = &job->asked->options;
+    const struct instance_options *options = &job->request->options;
     struct file_reader file;
-    char *path = path_join(job->asked->folder, name);
+    char *path = path_join(job->request->folder, name);
     if (path == NULL) {
         return file_no_path(error);
     }
     enum berth_status status =
-        (job->asked->tfrecord ? pretraining_write_tfrecord : pretraining_write_hdf5)(
+        (job->request->tfrecord ? pretraining_write_tfrecord : pretraining_write_hdf5)(
             path, instances, options->max_seq_length, options->max_predictions, error);
     if (status == BERTH_OK) {
         status = file_reader_open(&file, path, error);
@@ -154,23 +154,23 @@ static enum berth_status write_file(const struct job *job, const char *name,
     return status;
 }
 
-static enum berth_status enter(struct job *job, const char *name, const struct shard *shard,
-                               int64_t bytes, struct berth_error *error) {
-    struct pretraining_statistics *own = memory_array_zeroed(1, sizeof *own);
-    json *facts = NULL;
-    if (own != NULL) {
-        pretraining_statistics_add(own, &shard->instances);
-        facts = pretraining_statistics_to_json(own, job->asked->options.max_seq_length);
+static enum berth_status add_entry(struct job *job, const char *name, const struct shard *shard,
+                                   int64_t bytes, struct berth_error *error) {
+    struct pretraining_statistics *statistics = memory_array_zeroed(1, sizeof *statistics);
+    json *entry = NULL;
+    if (statistics != NULL) {
+        pretraining_statistics_add(statistics, &shard->instances);
+        entry = pretraining_statistics_to_json(statistics, job->request->options.max_seq_length);
     }
-    memory_free(own);
+    memory_free(statistics);
     json *size = bytes < 0 ? json_new_real(NAN) : json_new_integer(bytes); // null: no file
-    const int failed = json_set(facts, "bytes", size) |
-                       json_set(facts, "text", instance_texts_to_json(&shard->texts));
+    const int failed = json_set(entry, "bytes", size) |
+                       json_set(entry, "text", instance_texts_to_json(&shard->texts));
     if (failed != 0) {
-        json_free(facts);
+        json_free(entry);
         return error_no_memory(error, 0, "a manifest");
     }
-    TRY(stage_put(&job->stage, name, facts, error));
+    TRY(stage_put(&job->stage, name, entry, error));
     return stage_save_some(&job->stage, error);
 }
 
@@ -186,7 +186,7 @@ static enum berth_status finish_shard(struct job *job, const struct shard *shard
         status = write_file(job, name, &shard->instances, &bytes, error);
     }
     if (status == BERTH_OK) {
-        status = enter(job, name, shard, bytes, error);
+        status = add_entry(job, name, shard, bytes, error);
     }
     memory_free(name);
     return status;
@@ -200,15 +200,15 @@ static int64_t bytes_of(const struct job *job, const char *shard) {
 static enum berth_status make_shard(void *context, size_t item, struct berth_error *error) {
     struct job *job = context;
     struct shard shard = {.name = job->names[item]};
-    int64_t bytes = bytes_of(job, shard.name), first = bytes / TEXT_PARTS;
+    int64_t bytes = bytes_of(job, shard.name), first = bytes / TEXT_FRACTION;
     enum berth_status status = make_instances(job, &shard, error);
-    if (status == BERTH_INTERRUPTED && stage_must_end(&job->work)) {
+    if (status == BERTH_INTERRUPTED && stage_should_stop(&job->work)) {
         status = stage_outcome(&job->work, error);
     }
     if (status == BERTH_OK) {
         stage_advance(&job->work, first);
-        status = stage_must_end(&job->work) ? stage_outcome(&job->work, error)
-                                            : finish_shard(job, &shard, error);
+        status = stage_should_stop(&job->work) ? stage_outcome(&job->work, error)
+                                               : finish_shard(job, &shard, error);
     }
     if (status == BERTH_OK) {
         stage_advance(&job->work, bytes - first);
@@ -232,7 +232,7 @@ static enum berth_status find_missing(struct job *job, struct berth_error *error
             strchr(walk.key, '/') != NULL) {
             return error_set(error, BERTH_CONFIG,
                              "%s/%s: expected the name of a shard, found \"%s\"",
-                             job->asked->shards, SHARD_MANIFEST, walk.key);
+                             job->request->shards, SHARD_MANIFEST, walk.key);
         }
         char *name = file_name(job, walk.key);
         if (name == NULL) {
@@ -240,44 +240,44 @@ static enum berth_status find_missing(struct job *job, struct berth_error *error
         }
         if (stage_find(&job->stage, name) == NULL) {
             job->names[job->count++] = walk.key;
-            job->asked->text_bytes += bytes_of(job, walk.key);
+            job->request->text_bytes += bytes_of(job, walk.key);
         }
         memory_free(name);
     }
-    job->work.total = job->asked->text_bytes;
+    job->work.total = job->request->text_bytes;
     return BERTH_OK;
 }
 
 static enum berth_status make_missing(struct job *job, struct berth_error *error) {
-    TRY(stage_settle(job->asked->comm, find_missing(job, error), error));
+    TRY(stage_settle(job->request->comm, find_missing(job, error), error));
     const struct stage_items items = {
-        .count = job->count, .threads = job->asked->threads, .make = make_shard, .context = job};
+        .count = job->count, .threads = job->request->threads, .make = make_shard, .context = job};
     return stage_make(&job->work, &items, error);
 }
 
 static enum berth_status sum_up(struct job *job, struct berth_error *error) {
-    struct instance_stage *asked = job->asked;
+    struct instance_stage *request = job->request;
     struct json_walk walk = {.object = job->stage.files};
-    *asked->statistics = (struct pretraining_statistics){0};
+    *request->statistics = (struct pretraining_statistics){0};
     while (json_walk_next(&walk)) {
-        pretraining_statistics_add_json(asked->statistics, walk.value);
-        instance_texts_add(&asked->texts, walk.key, json_member(walk.value, "text"));
+        pretraining_statistics_add_json(request->statistics, walk.value);
+        instance_texts_add(&request->texts, walk.key, json_member(walk.value, "text"));
         int is_empty = json_is_null_value(json_member(walk.value, "bytes"));
-        asked->empty += is_empty;
-        asked->files += !is_empty;
+        request->empty += is_empty;
+        request->files += !is_empty;
     }
-    char *path = path_join(asked->folder, "statistics.json");
+    char *path = path_join(request->folder, "statistics.json");
     if (path == NULL) {
         return file_no_path(error);
     }
-    enum berth_status status =
-        pretraining_statistics_write(asked->statistics, asked->options.max_seq_length, path, error);
+    enum berth_status status = pretraining_statistics_write(
+        request->statistics, request->options.max_seq_length, path, error);
     memory_free(path);
     return status;
 }
 
-static void set_options(struct stage_settings *settings, const struct instance_stage *asked) {
-    const struct instance_options *options = &asked->options;
+static void set_options(struct stage_settings *settings, const struct instance_stage *request) {
+    const struct instance_options *options = &request->options;
     stage_set_integer(settings, "max_seq_length", (uint64_t)options->max_seq_length);
     stage_set_integer(settings, "max_predictions_per_seq", (uint64_t)options->max_predictions);
     stage_set_integer(settings, "dupe_factor", (uint64_t)options->dupe_factor);
@@ -287,15 +287,15 @@ static void set_options(struct stage_settings *settings, const struct instance_s
     // "fast" without a number began each shard with the same numbers.
     stage_set_text(settings, "rng", options->python ? "python" : "fast-2");
     stage_set_text(settings, "whole_word_mask", options->whole_word ? "true" : "false");
-    stage_set_text(settings, "format", asked->tfrecord ? "tfrecord" : "hdf5");
+    stage_set_text(settings, "format", request->tfrecord ? "tfrecord" : "hdf5");
 }
 
 static int is_text(const char *name) {
     return name_has_ending(name, ".txt");
 }
 
-static enum berth_status measure(const char *path, uint64_t *size, char digest[DIGEST_HEX_SIZE],
-                                 struct berth_error *error) {
+static enum berth_status measure_file(const char *path, uint64_t *size,
+                                      char digest[DIGEST_HEX_SIZE], struct berth_error *error) {
     struct file_reader file;
     TRY(file_reader_open(&file, path, error));
     *size = file.size;
@@ -303,32 +303,32 @@ static enum berth_status measure(const char *path, uint64_t *size, char digest[D
     return digest_file(DIGEST_SHA256, path, digest, error);
 }
 
-// The entry of a shard of another program, and its part of the digest. No manifest tells when such
-// a shard was made again, so its whole content counts.
+// Adds the entry of another program's shard, and its line of the digest. Such shards have no
+// manifest that would show a change, so the digest covers their whole content.
 static enum berth_status describe_shard(struct job *job, json *files, const char *name,
                                         struct buffer *lines, struct berth_error *error) {
-    char *path = path_join(job->asked->shards, name), digest[DIGEST_HEX_SIZE];
+    char *path = path_join(job->request->shards, name), digest[DIGEST_HEX_SIZE];
     uint64_t size = 0;
     const enum berth_status status =
-        path != NULL ? measure(path, &size, digest, error) : file_no_path(error);
+        path != NULL ? measure_file(path, &size, digest, error) : file_no_path(error);
     memory_free(path);
     TRY(status);
     buffer_put_text(lines, name);
     buffer_put_byte(lines, ' ');
     buffer_put_text(lines, digest);
     buffer_put_byte(lines, '\n');
-    json *facts = json_new_object();
+    json *entry = json_new_object();
     const int failed =
-        json_set(facts, "bytes", json_new_integer((int64_t)size)) | json_set(files, name, facts);
+        json_set(entry, "bytes", json_new_integer((int64_t)size)) | json_set(files, name, entry);
     return failed == 0 ? BERTH_OK : error_no_memory(error, 0, "a list of shards");
 }
 
-// Lists the shards of another program as their manifest would.
+// Lists another program's shards in the form of a manifest.
 static enum berth_status list_shards(struct job *job, char text[DIGEST_HEX_SIZE],
                                      struct berth_error *error) {
     char **names;
     struct buffer lines = {0};
-    TRY(dir_list(job->asked->shards, &names, error));
+    TRY(dir_list(job->request->shards, &names, error));
     json *files = json_new_object();
     job->shards = json_new_object();
     int failed = json_set(job->shards, "files", files);
@@ -363,11 +363,11 @@ static int has_only_shards(const char *folder, const char *manifest) {
 
 static enum berth_status open_shards(struct job *job, struct stage_settings *settings,
                                      struct berth_error *error) {
-    char digest[DIGEST_HEX_SIZE], *path = path_join(job->asked->shards, SHARD_MANIFEST);
+    char digest[DIGEST_HEX_SIZE], *path = path_join(job->request->shards, SHARD_MANIFEST);
     if (path == NULL) {
         return file_no_path(error);
     }
-    const int is_foreign = has_only_shards(job->asked->shards, path);
+    const int is_foreign = has_only_shards(job->request->shards, path);
     enum berth_status status =
         is_foreign ? list_shards(job, digest, error)
                    : stage_read_complete(path, "run the stage \"shards\" first, to its end",
@@ -382,25 +382,25 @@ static enum berth_status open_shards(struct job *job, struct stage_settings *set
     return status;
 }
 
-// All that a rank does alone.
-static enum berth_status begin(struct job *job, struct stage_settings *settings, char **manifest,
-                               struct berth_error *error) {
-    TRY(take_vocabulary(job, error));
+// What each rank does on its own.
+static enum berth_status prepare(struct job *job, struct stage_settings *settings, char **manifest,
+                                 struct berth_error *error) {
+    TRY(set_vocabulary(job, error));
     TRY(open_shards(job, settings, error));
-    set_options(settings, job->asked);
-    *manifest = path_join(job->asked->folder, INSTANCE_MANIFEST);
+    set_options(settings, job->request);
+    *manifest = path_join(job->request->folder, INSTANCE_MANIFEST);
     return *manifest != NULL ? BERTH_OK : file_no_path(error);
 }
 
 static enum berth_status run(struct job *job, struct stage_settings *settings,
                              struct berth_error *error) {
-    struct comm *comm = job->asked->comm;
+    struct comm *comm = job->request->comm;
     char *manifest = NULL;
     enum berth_status status =
-        stage_settle_input(comm, begin(job, settings, &manifest, error), error);
+        stage_settle_input(comm, prepare(job, settings, &manifest, error), error);
     if (status == BERTH_OK) {
-        const struct stage_place place = {job->asked->folder, manifest, comm};
-        status = stage_open(&job->stage, &place, settings, error);
+        const struct stage_location location = {job->request->folder, manifest, comm};
+        status = stage_open(&job->stage, &location, settings, error);
     }
     memory_free(manifest);
     if (status == BERTH_OK && !job->stage.complete) {
@@ -415,7 +415,7 @@ static enum berth_status run(struct job *job, struct stage_settings *settings,
 
 enum berth_status instance_stage_run(struct instance_stage *stage, const struct berth_log *log,
                                      const volatile int *stop, struct berth_error *error) {
-    struct job job = {.asked = stage, .stage.lock.descriptor = -1};
+    struct job job = {.request = stage, .stage.lock.descriptor = -1};
     struct stage_settings settings = stage->settings;
     job.work = (struct stage_work){
         .log = log, .stop = stop, .comm = stage->comm, .phase = "instances", .in_bytes = 1};
@@ -431,16 +431,16 @@ enum berth_status instance_stage_run(struct instance_stage *stage, const struct 
 
 // --- files of texts -----------------------------------------------------------------------------
 
-static enum berth_status read_input(const struct instance_stage *asked, const char *path,
+static enum berth_status read_input(const struct instance_stage *request, const char *path,
                                     char **outputs, struct documents *documents,
                                     struct berth_error *error) {
     for (size_t i = 0; outputs[i] != NULL; i++) {
         TRY(file_check_output(outputs[i], path, error));
     }
-    return read_text(asked, path, documents, error);
+    return read_text(request, path, documents, error);
 }
 
-static enum berth_status read_folder(const struct instance_stage *asked, const char *folder,
+static enum berth_status read_folder(const struct instance_stage *request, const char *folder,
                                      char **outputs, struct documents *documents,
                                      struct berth_error *error) {
     char **names;
@@ -449,7 +449,7 @@ static enum berth_status read_folder(const struct instance_stage *asked, const c
     for (size_t i = 0; names[i] != NULL && status == BERTH_OK; i++) {
         char *path = is_text(names[i]) ? path_join(folder, names[i]) : NULL;
         if (is_text(names[i])) {
-            status = path != NULL ? read_input(asked, path, outputs, documents, error)
+            status = path != NULL ? read_input(request, path, outputs, documents, error)
                                   : file_no_path(error);
         }
         memory_free(path);
@@ -458,7 +458,7 @@ static enum berth_status read_folder(const struct instance_stage *asked, const c
     return status;
 }
 
-static enum berth_status read_texts(const struct instance_stage *asked, const char *texts,
+static enum berth_status read_texts(const struct instance_stage *request, const char *texts,
                                     char **outputs, struct documents *documents,
                                     struct berth_error *error) {
     char **paths;
@@ -468,7 +468,7 @@ static enum berth_status read_texts(const struct instance_stage *asked, const ch
             ? BERTH_OK
             : error_set(error, BERTH_NO_INPUT, "%s: no file matches this pattern", texts);
     for (size_t i = 0; paths[i] != NULL && status == BERTH_OK; i++) {
-        status = (dir_exists(paths[i]) ? read_folder : read_input)(asked, paths[i], outputs,
+        status = (dir_exists(paths[i]) ? read_folder : read_input)(request, paths[i], outputs,
                                                                    documents, error);
     }
     memory_free(paths);
@@ -480,31 +480,31 @@ static int is_tfrecord(const struct instance_stage *stage, const char *path) {
     return stage->tfrecord || (stage->follows_name && is_named);
 }
 
-// One of `files` files: every such instance from `first` on, as the original program deals them
-// out.
-static enum berth_status write_share(const struct instance_stage *stage,
-                                     const struct instances *all, size_t first, size_t files,
-                                     const char *path, struct berth_error *error) {
+// Writes one of `files` files with every `files`-th instance from `first` on, as the original
+// program distributes them.
+static enum berth_status write_output(const struct instance_stage *stage,
+                                      const struct instances *all, size_t first, size_t files,
+                                      const char *path, struct berth_error *error) {
     const size_t room = all->count / files + 1;
-    struct instances share = *all; // which has the numbers
-    share.items = memory_array(room, sizeof *share.items);
-    share.count = 0;
-    if (share.items == NULL) {
-        return error_no_memory(error, room * sizeof *share.items, "the instances of a file");
+    struct instances dealt = *all; // borrows its arrays
+    dealt.items = memory_array(room, sizeof *dealt.items);
+    dealt.count = 0;
+    if (dealt.items == NULL) {
+        return error_no_memory(error, room * sizeof *dealt.items, "the instances of a file");
     }
     for (size_t i = first; i < all->count; i += files) {
-        share.items[share.count++] = all->items[i];
+        dealt.items[dealt.count++] = all->items[i];
     }
     enum berth_status status =
         (is_tfrecord(stage, path) ? pretraining_write_tfrecord : pretraining_write_hdf5)(
-            path, &share, stage->options.max_seq_length, stage->options.max_predictions, error);
-    memory_free(share.items);
+            path, &dealt, stage->options.max_seq_length, stage->options.max_predictions, error);
+    memory_free(dealt.items);
     return status;
 }
 
-static enum berth_status write_shares(const struct instance_stage *stage,
-                                      const struct instances *instances, char **outputs,
-                                      struct berth_error *error) {
+static enum berth_status write_outputs(const struct instance_stage *stage,
+                                       const struct instances *instances, char **outputs,
+                                       struct berth_error *error) {
     size_t files = 0;
     while (outputs[files] != NULL) {
         files++;
@@ -515,31 +515,31 @@ static enum berth_status write_shares(const struct instance_stage *stage,
                          files, instances->count);
     }
     for (size_t i = 0; i < files; i++) {
-        TRY(write_share(stage, instances, i, files, outputs[i], error));
+        TRY(write_output(stage, instances, i, files, outputs[i], error));
     }
     return BERTH_OK;
 }
 
 enum berth_status instance_stage_make_files(struct instance_stage *stage, const char *texts,
                                             char **outputs, struct berth_error *error) {
-    struct job job = {.asked = stage};
+    struct job job = {.request = stage};
     struct documents documents = {0};
     struct instances instances = {0};
     enum berth_status status;
-    TRY_DONE(take_vocabulary(&job, error));
+    TRY_DONE(set_vocabulary(&job, error));
     TRY_DONE(read_texts(stage, texts, outputs, &documents, error));
     TRY_DONE(instances_make(&documents, &stage->options, &instances, error));
     if (instances.count == 0) {
         status = error_set(error, BERTH_BAD_DATA,
-                           "%s: no instance; expected text with one sentence a line and an empty "
-                           "line after each document",
+                           "%s: no instances can be made; expected text with one sentence per line "
+                           "and an empty line after each document",
                            texts);
         goto done;
     }
     pretraining_statistics_add(stage->statistics, &instances);
     stage->texts = instance_texts_of(&documents, &instances);
     instance_texts_name(&stage->texts, outputs[0]);
-    TRY_DONE(write_shares(stage, &instances, outputs, error));
+    TRY_DONE(write_outputs(stage, &instances, outputs, error));
 done:
     instances_done(&instances);
     documents_done(&documents);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage that turns text shards into files of pre-training instances, one file per shard. Each
-// worker takes one shard; the contents of a file depend on its shard and the settings only.
+// The stage that turns text shards into files of pre-training instances, one file per shard. A
+// worker processes one shard at a time; a file depends only on its shard and the settings.
 #ifndef BERTH_DATA_INSTANCE_STAGE_H
 #define BERTH_DATA_INSTANCE_STAGE_H
 
@@ -13,14 +13,14 @@
 #include <stdint.h>
 
 struct instance_stage {
-    const char *shards; // folder of the complete text shards; without a manifest they are another
-                        // program's
+    const char *shards; // folder of the finished text shards; those without a manifest come from
+                        // another program
     const char *folder; // of the files: NAME_training_0.hdf5 from NAME_training_0.txt
     const struct tokenizer *tokenizer;
     struct instance_options options; // the stage fills in the vocabulary's ids
-    struct stage_settings settings;  // the tokenizer's, by name; the stage adds the others
+    struct stage_settings settings;  // the tokenizer's; the stage adds the others
     int tfrecord;                    // instead of HDF5
-    int follows_name;                // also for an output named *.tfrecord
+    int follows_name;                // an output named *.tfrecord becomes TFRecord in any case
     int threads;
     struct comm *comm; // the ranks, all of which call it; NULL: this process alone
     // After the run, in the first rank:
@@ -32,8 +32,8 @@ struct instance_stage {
 
 #define INSTANCE_MANIFEST "instances.json"
 
-// Checks what is known before the earlier stages have run: options out of range, and a vocabulary
-// without [CLS], [SEP] or [MASK], are BERTH_BAD_DATA. The stage also checks this.
+// Checks in advance, before the earlier stages run. BERTH_BAD_DATA: an option is out of range, or
+// the vocabulary has no [CLS], [SEP] or [MASK]. The stage checks the same again.
 enum berth_status instance_stage_check(const struct instance_stage *stage,
                                        struct berth_error *error);
 // Also writes the manifest and statistics.json to the folder. A shard without an instance gets no
@@ -42,10 +42,10 @@ enum berth_status instance_stage_check(const struct instance_stage *stage,
 enum berth_status instance_stage_run(struct instance_stage *stage, const struct berth_log *log,
                                      const volatile int *stop, struct berth_error *error);
 
-// Makes the instances of all documents of `texts`, which are files, folders of files *.txt and
-// patterns, separated by commas, and deals them out to the files `outputs` (to a NULL), which it
-// replaces. The end of a text ends a document. BERTH_BAD_DATA if there are fewer instances than
-// files, and as above; BERTH_CANT_CREATE if an output is one of the texts.
+// Makes the instances of all documents of `texts`, a comma-separated list of files, folders of
+// *.txt files and patterns, and distributes them over the files `outputs` (NULL-terminated), which
+// are replaced. The end of a text ends a document. BERTH_BAD_DATA: there are fewer instances than
+// files, or as above. BERTH_CANT_CREATE: an output is one of the texts.
 enum berth_status instance_stage_make_files(struct instance_stage *stage, const char *texts,
                                             char **outputs, struct berth_error *error);
 

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
-// The shares above which a text is unlike what the rules of instances expect.
-#define RANDOM_MOST 0.75 // of the instances
-#define CUT_MOST 0.5
-#define UNKNOWN_MOST 0.05 // of the tokens
+// Above these fractions a text is not what the rules of instances expect.
+#define RANDOM_MAX 0.75 // of the instances
+#define CUT_MAX 0.5
+#define UNKNOWN_MAX 0.05 // of the tokens
 
 struct instance_texts instance_texts_of(const struct documents *documents,
                                         const struct instances *instances) {
@@ -71,19 +71,19 @@ void instance_texts_warn(const struct instance_texts *texts,
                     "there is no other document; expected an empty line after each article",
                     texts->single, texts->single_name);
     }
-    if (random > RANDOM_MOST) {
+    if (random > RANDOM_MAX) {
         log_warning(log,
                     "%.0f %% of the instances have a random second segment, expected about half: "
                     "most articles or lines stand alone; expected one sentence per line",
                     100 * random);
     }
-    if (cut > CUT_MOST) {
+    if (cut > CUT_MAX) {
         log_warning(log,
                     "%.0f %% of the instances have lost more than half of their tokens because "
                     "their lines are longer than max_seq_length; expected one sentence per line",
                     100 * cut);
     }
-    if (unknown > UNKNOWN_MOST) {
+    if (unknown > UNKNOWN_MAX) {
         log_note(log,
                  "%.1f %% of the text's tokens are [UNK], words that the vocabulary lacks: "
                  "expected a vocabulary of the text's language",
@@ -91,8 +91,7 @@ void instance_texts_warn(const struct instance_texts *texts,
     }
     if (texts->ill_formed > 0) {
         log_note(log,
-                 "sequences of bytes that are not UTF-8 and were dropped, as Google's tokenizer "
-                 "does: %" PRId64,
+                 "dropped byte sequences that are not UTF-8, as Google's tokenizer does: %" PRId64,
                  texts->ill_formed);
     }
 }

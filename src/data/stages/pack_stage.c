@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Packs window after window. Each window has an entry in the manifest besides those of its files,
+// so that a resumed run knows the number of its files and its statistics without packing it again.
 #include "data/stages/pack_stage.h"
 
 #include "core/buffer.h"
@@ -20,12 +22,13 @@ struct input {
 
 // Consecutive inputs that are packed together.
 struct window {
-    size_t number, first, count; // of the inputs
-    int64_t part, parts;         // index of its first file, number of its files
+    size_t number;                  // of the window
+    size_t first, count;            // inputs
+    int64_t first_part, part_count; // output files
 };
 
 struct job {
-    struct pack_stage *asked;
+    struct pack_stage *request;
     struct stage stage;
     struct stage_work work;
     struct input *inputs;
@@ -34,7 +37,7 @@ struct job {
     struct packing *total;
     struct window *windows;
     size_t window_count;
-    size_t round; // the first of the windows that the ranks pack at a time
+    size_t round; // first of the windows that the ranks are packing
     // Of the window that this rank packs:
     struct instances instances;
     struct packing packing;
@@ -51,7 +54,7 @@ static enum berth_status add_input(struct job *job, const char *name, struct buf
     struct input *input = &job->inputs[job->input_count];
     struct file_reader file;
     char size[NUMBER_TEXT_SIZE];
-    input->path = path_join(job->asked->input, name);
+    input->path = path_join(job->request->input, name);
     if (input->path == NULL) {
         return file_no_path(error);
     }
@@ -84,12 +87,12 @@ static enum berth_status check_inputs(const struct job *job, struct berth_error 
         return error_set(error, BERTH_NO_INPUT,
                          "%s: expected HDF5 or TFRecord files with \"training\" in their name, "
                          "found none",
-                         job->asked->input);
+                         job->request->input);
     }
     return sequences > 0 ? BERTH_OK
                          : error_set(error, BERTH_BAD_DATA,
-                                     "%s: nothing to pack: its %zu files have no sequence",
-                                     job->asked->input, job->input_count);
+                                     "%s: nothing to pack: its %zu files contain no sequences",
+                                     job->request->input, job->input_count);
 }
 
 static enum berth_status add_inputs(struct job *job, char **names, char digest[DIGEST_HEX_SIZE],
@@ -121,20 +124,20 @@ static enum berth_status add_inputs(struct job *job, char **names, char digest[D
 }
 
 static enum berth_status check_length(const struct job *job, struct berth_error *error) {
-    const int wanted = job->asked->length;
+    const int wanted = job->request->length;
     return wanted == 0 || wanted == job->max_seq_length
                ? BERTH_OK
                : error_set(
                      error, BERTH_CONFIG,
                      "%s: max_seq_length is %d, but the rows have %d tokens; leave it out, or "
                      "make instances of that length",
-                     job->asked->input, wanted, job->max_seq_length);
+                     job->request->input, wanted, job->max_seq_length);
 }
 
 static enum berth_status find_inputs(struct job *job, char digest[DIGEST_HEX_SIZE],
                                      struct berth_error *error) {
     char **names;
-    TRY(dir_list(job->asked->input, &names, error));
+    TRY(dir_list(job->request->input, &names, error));
     enum berth_status status = add_inputs(job, names, digest, error);
     memory_free(names);
     job->max_seq_length = job->inputs != NULL ? (int)job->inputs->size.length : 0;
@@ -142,7 +145,7 @@ static enum berth_status find_inputs(struct job *job, char digest[DIGEST_HEX_SIZ
     return status == BERTH_OK ? check_length(job, error) : status;
 }
 
-// --- the facts of a window ----------------------------------------------------------------------
+// --- the entry of a window ----------------------------------------------------------------------
 
 static void part_name(char *name, size_t size, int64_t part) {
     number_format(name, size, "mixed_strategies_part_%" PRId64 ".hdf5", part);
@@ -152,24 +155,24 @@ static void window_name(char *name, size_t size, const struct window *window) {
     number_format(name, size, "window %zu", window->number);
 }
 
-// NULL: it was not packed; some of its files may still be missing.
-static const json *facts_of(const struct job *job, const struct window *window) {
+// NULL: the window was not packed. If it was, some of its files may still be missing.
+static const json *entry_of(const struct job *job, const struct window *window) {
     char name[64];
     window_name(name, sizeof name, window);
     return stage_find(&job->stage, name);
 }
 
-static int has_files(const struct job *job, const struct window *window) {
+static int has_all_files(const struct job *job, const struct window *window) {
     char name[64];
-    int whole = 1;
-    for (int64_t i = 0; i < window->parts && whole; i++) {
-        part_name(name, sizeof name, window->part + i);
-        whole = stage_find(&job->stage, name) != NULL;
+    int complete = 1;
+    for (int64_t i = 0; i < window->part_count && complete; i++) {
+        part_name(name, sizeof name, window->first_part + i);
+        complete = stage_find(&job->stage, name) != NULL;
     }
-    return whole;
+    return complete;
 }
 
-// Pairs of a strategy's index and its rows.
+// A flat list of pairs: the index of a strategy, the number of its rows.
 static json *counts_to_json(const struct packing *packing) {
     json *list = json_new_array();
     int failed = list == NULL;
@@ -182,33 +185,33 @@ static json *counts_to_json(const struct packing *packing) {
     return json_if_whole(list, failed);
 }
 
-static enum berth_status enter_window(struct job *job, const struct window *window,
-                                      struct berth_error *error) {
+static enum berth_status add_window_entry(struct job *job, const struct window *window,
+                                          struct berth_error *error) {
     const struct packing *packing = &job->packing;
     char name[64];
-    json *facts = json_new_object();
+    json *entry = json_new_object();
     window_name(name, sizeof name, window);
-    int failed = json_set(facts, "bytes", json_new_real(NAN)); // null: not a file
-    failed |= json_set(facts, "parts", json_new_integer(window->parts));
-    failed |= json_set(facts, "rows", json_new_integer((int64_t)packing->count));
-    failed |= json_set(facts, "sequences", json_new_integer((int64_t)packing->sequences));
-    failed |= json_set(facts, "tokens", json_new_integer((int64_t)packing->tokens));
-    failed |= json_set(facts, "strategies", counts_to_json(packing));
+    int failed = json_set(entry, "bytes", json_new_real(NAN)); // null: not a file
+    failed |= json_set(entry, "parts", json_new_integer(window->part_count));
+    failed |= json_set(entry, "rows", json_new_integer((int64_t)packing->count));
+    failed |= json_set(entry, "sequences", json_new_integer((int64_t)packing->sequences));
+    failed |= json_set(entry, "tokens", json_new_integer((int64_t)packing->tokens));
+    failed |= json_set(entry, "strategies", counts_to_json(packing));
     if (failed) {
-        json_free(facts);
+        json_free(entry);
         return error_no_memory(error, 0, "a manifest");
     }
-    TRY(stage_put(&job->stage, name, facts, error));
+    TRY(stage_put(&job->stage, name, entry, error));
     return stage_save(&job->stage, error);
 }
 
-static void add_up(struct job *job, const json *facts) {
+static void add_to_total(struct job *job, const json *entry) {
     struct packing *total = job->total;
-    const json *strategies = json_member(facts, "strategies");
-    total->count += (size_t)json_as_integer(json_member(facts, "rows"));
-    total->sequences += (uint64_t)json_as_integer(json_member(facts, "sequences"));
-    total->tokens += (uint64_t)json_as_integer(json_member(facts, "tokens"));
-    job->asked->files += json_as_integer(json_member(facts, "parts"));
+    const json *strategies = json_member(entry, "strategies");
+    total->count += (size_t)json_as_integer(json_member(entry, "rows"));
+    total->sequences += (uint64_t)json_as_integer(json_member(entry, "sequences"));
+    total->tokens += (uint64_t)json_as_integer(json_member(entry, "tokens"));
+    job->request->files += json_as_integer(json_member(entry, "parts"));
     for (size_t i = 0; i + 1 < json_length(strategies); i += 2) {
         int64_t number = json_as_integer(json_at(strategies, i));
         if (number >= 0 && (size_t)number < total->strategy_count) {
@@ -225,7 +228,7 @@ static enum berth_status read_window(struct job *job, const struct window *windo
         TRY(pretraining_read(job->inputs[i].path, INT32_MAX, job->max_seq_length, &job->instances,
                              error));
         stage_advance(&job->work, (int64_t)job->inputs[i].bytes / 4);
-        if (stage_must_end(&job->work)) {
+        if (stage_should_stop(&job->work)) {
             return stage_outcome(&job->work, error);
         }
     }
@@ -238,24 +241,25 @@ static enum berth_status write_part(struct job *job, const struct window *window
     char name[64];
     struct file_reader file;
     size_t first = (size_t)part * PACK_ROWS, left = packing->count - first;
-    part_name(name, sizeof name, window->part + part);
-    char *path = path_join(job->asked->folder, name);
+    const struct pretraining_packs packs = {packing->packs + first,
+                                            left < PACK_ROWS ? left : PACK_ROWS};
+    part_name(name, sizeof name, window->first_part + part);
+    char *path = path_join(job->request->folder, name);
     if (path == NULL) {
         return file_no_path(error);
     }
     enum berth_status status = pretraining_write_packed(
-        path, &job->instances, packing->packs + first, left < PACK_ROWS ? left : PACK_ROWS,
-        job->max_seq_length, job->max_predictions, error);
+        path, &job->instances, packs, job->max_seq_length, job->max_predictions, error);
     if (status == BERTH_OK) {
         status = file_reader_open(&file, path, error);
     }
     if (status == BERTH_OK) {
-        json *facts = json_new_object();
-        if (json_set(facts, "bytes", json_new_integer((int64_t)file.size)) != 0) {
-            json_free(facts);
-            facts = NULL;
+        json *entry = json_new_object();
+        if (json_set(entry, "bytes", json_new_integer((int64_t)file.size)) != 0) {
+            json_free(entry);
+            entry = NULL;
         }
-        status = stage_put(&job->stage, name, facts, error);
+        status = stage_put(&job->stage, name, entry, error);
         file_reader_close(&file);
     }
     memory_free(path);
@@ -264,16 +268,16 @@ static enum berth_status write_part(struct job *job, const struct window *window
 
 static enum berth_status write_parts(struct job *job, const struct window *window,
                                      struct berth_error *error) {
-    const int64_t parts = window->parts;
+    const int64_t parts = window->part_count;
     int64_t bytes = 0;
     for (size_t i = window->first; i < window->first + window->count; i++) {
         bytes += (int64_t)job->inputs[i].bytes - (int64_t)job->inputs[i].bytes / 4;
     }
     const int64_t each = parts > 0 ? bytes / parts : 0; // files may have no sequence
-#pragma omp parallel for schedule(dynamic, 1) num_threads(job->asked->threads)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(job->request->threads)
     for (int64_t part = 0; part < parts; part++) {
         struct berth_error own;
-        if (stage_must_end(&job->work)) {
+        if (stage_should_stop(&job->work)) {
             continue;
         }
         enum berth_status status = write_part(job, window, part, &own);
@@ -285,7 +289,7 @@ static enum berth_status write_parts(struct job *job, const struct window *windo
     }
     TRY(stage_outcome(&job->work, error));
     stage_advance(&job->work, bytes - each * parts);
-    return enter_window(job, window, error);
+    return add_window_entry(job, window, error);
 }
 
 static void drop_window(struct job *job) {
@@ -299,31 +303,32 @@ static enum berth_status assign_rows(struct job *job, struct window *window,
                                      struct berth_error *error) {
     drop_window(job);
     TRY(read_window(job, window, error));
-    TRY(packing_make(&job->instances, job->max_seq_length, job->asked->seed, &job->packing, error));
-    window->parts = (int64_t)((job->packing.count + PACK_ROWS - 1) / PACK_ROWS);
+    TRY(packing_make(&job->instances, job->max_seq_length, job->request->seed, &job->packing,
+                     error));
+    window->part_count = (int64_t)((job->packing.count + PACK_ROWS - 1) / PACK_ROWS);
     return BERTH_OK;
 }
 
-// The files of a window that was packed before, some of which may be missing, have their numbers
-// from its facts.
-static enum berth_status find_parts(void *context, size_t item, struct berth_error *error) {
+// A window that was packed before has the number of its files in its entry, even if some of the
+// files are missing.
+static enum berth_status assign_window(void *context, size_t item, struct berth_error *error) {
     struct job *job = context;
     struct window *window = &job->windows[job->round + item];
-    const json *facts = facts_of(job, window);
-    window->parts = json_as_integer(json_member(facts, "parts"));
-    return facts != NULL ? BERTH_OK : assign_rows(job, window, error);
+    const json *entry = entry_of(job, window);
+    window->part_count = json_as_integer(json_member(entry, "parts"));
+    return entry != NULL ? BERTH_OK : assign_rows(job, window, error);
 }
 
 static enum berth_status make_files(void *context, size_t item, struct berth_error *error) {
     struct job *job = context;
     struct window *window = &job->windows[job->round + item];
-    if (facts_of(job, window) != NULL && has_files(job, window)) {
+    if (entry_of(job, window) != NULL && has_all_files(job, window)) {
         for (size_t i = window->first; i < window->first + window->count; i++) {
             stage_advance(&job->work, (int64_t)job->inputs[i].bytes);
         }
         return BERTH_OK;
     }
-    if (facts_of(job, window) != NULL) {
+    if (entry_of(job, window) != NULL) {
         TRY(assign_rows(job, window, error));
     }
     return write_parts(job, window, error);
@@ -331,7 +336,7 @@ static enum berth_status make_files(void *context, size_t item, struct berth_err
 
 // --- what is known before there are instances ---------------------------------------------------
 
-static int row_holds(const struct instance_options *options) {
+static int row_has_room(const struct instance_options *options) {
     return packing_predictions(options) <= options->max_predictions + PRETRAINING_PACK_MAX;
 }
 
@@ -343,11 +348,11 @@ enum berth_status pack_stage_check(const struct instance_options *options,
                          "writes, found %d",
                          PACKING_LENGTH_MAX, options->max_seq_length);
     }
-    struct instance_options enough = *options;
-    while (!row_holds(&enough)) {
-        enough.max_predictions++;
+    struct instance_options sufficient = *options;
+    while (!row_has_room(&sufficient)) {
+        sufficient.max_predictions++;
     }
-    return enough.max_predictions == options->max_predictions
+    return sufficient.max_predictions == options->max_predictions
                ? BERTH_OK
                : error_set(
                      error, BERTH_BAD_DATA,
@@ -355,7 +360,7 @@ enum berth_status pack_stage_check(const struct instance_options *options,
                      "%d: three instances in a row of %d tokens can have %d masked positions, "
                      "but the row has room for max_predictions_per_seq + %d; raise it, or "
                      "lower masked_lm_prob",
-                     enough.max_predictions, options->max_predictions, options->max_seq_length,
+                     sufficient.max_predictions, options->max_predictions, options->max_seq_length,
                      packing_predictions(options), PRETRAINING_PACK_MAX);
 }
 
@@ -363,7 +368,7 @@ enum berth_status pack_stage_check(const struct instance_options *options,
 
 // The number of inputs from `first` that make a window.
 static size_t window_count(const struct job *job, size_t first) {
-    int64_t most = job->asked->window > 0 ? job->asked->window : PACK_WINDOW, tokens = 0;
+    int64_t most = job->request->window > 0 ? job->request->window : PACK_WINDOW, tokens = 0;
     size_t i = first;
     for (; i < job->input_count; i++) {
         tokens += job->inputs[i].size.sequences * job->max_seq_length;
@@ -391,16 +396,16 @@ static enum berth_status find_windows(struct job *job, struct berth_error *error
 // Numbers the files of the windows [first, first + count), each of which one rank has packed.
 static enum berth_status number_files(struct job *job, size_t first, size_t count,
                                       struct berth_error *error) {
-    struct comm *comm = job->asked->comm;
+    struct comm *comm = job->request->comm;
     for (size_t i = first; i < first + count; i++) {
         struct window *window = &job->windows[i];
-        double parts = i - first == (size_t)stage_rank(comm) ? (double)window->parts : 0;
+        double parts = i - first == (size_t)stage_rank(comm) ? (double)window->part_count : 0;
         if (comm != NULL) {
             comm->sum(comm, &parts, 1);
             TRY(comm->status(comm, error));
         }
-        window->parts = (int64_t)parts;
-        window->part = i > 0 ? window[-1].part + window[-1].parts : 0;
+        window->part_count = (int64_t)parts;
+        window->first_part = i > 0 ? window[-1].first_part + window[-1].part_count : 0;
     }
     return BERTH_OK;
 }
@@ -412,9 +417,9 @@ static enum berth_status pack_all(struct job *job, struct berth_error *error) {
     }
     for (; job->round < job->window_count; job->round += items.count) {
         const size_t left = job->window_count - job->round;
-        const size_t ranks = (size_t)stage_ranks(job->asked->comm);
+        const size_t ranks = (size_t)stage_ranks(job->request->comm);
         items.count = left < ranks ? left : ranks;
-        items.make = find_parts;
+        items.make = assign_window;
         TRY(stage_make(&job->work, &items, error));
         TRY(number_files(job, job->round, items.count, error));
         items.make = make_files;
@@ -424,17 +429,17 @@ static enum berth_status pack_all(struct job *job, struct berth_error *error) {
     return stage_gather(&job->stage, error);
 }
 
-static char *beside(const struct job *job, const char *ending) {
-    const size_t length = path_length(job->asked->folder), size = length + strlen(ending) + 1;
+static char *path_beside(const struct job *job, const char *ending) {
+    const size_t length = path_length(job->request->folder), size = length + strlen(ending) + 1;
     char *path = memory_new(size);
     if (path != NULL) {
-        snprintf(path, size, "%.*s%s", (int)length, job->asked->folder, ending);
+        snprintf(path, size, "%.*s%s", (int)length, job->request->folder, ending);
     }
     return path;
 }
 
 static enum berth_status write_metadata(struct job *job, struct berth_error *error) {
-    char *path = beside(job, "_metadata.json");
+    char *path = path_beside(job, "_metadata.json");
     if (path == NULL) {
         return file_no_path(error);
     }
@@ -447,7 +452,7 @@ static enum berth_status write_metadata(struct job *job, struct berth_error *err
 }
 
 static enum berth_status open_total(struct job *job, struct berth_error *error) {
-    job->total = &job->asked->packing;
+    job->total = &job->request->packing;
     *job->total = (struct packing){.length = job->max_seq_length,
                                    .strategy_count = packing_strategies(job->max_seq_length)};
     job->total->counts =
@@ -457,48 +462,48 @@ static enum berth_status open_total(struct job *job, struct berth_error *error) 
                : error_no_memory(error, job->total->strategy_count * 8, "packing");
 }
 
-// All that a rank does alone.
-static enum berth_status begin(struct job *job, struct stage_settings *settings, char **manifest,
-                               struct berth_error *error) {
+// What each rank does on its own.
+static enum berth_status prepare(struct job *job, struct stage_settings *settings, char **manifest,
+                                 struct berth_error *error) {
     char digest[DIGEST_HEX_SIZE];
     TRY(find_inputs(job, digest, error));
     TRY(find_windows(job, error));
     TRY(open_total(job, error));
     stage_set_text(settings, "input_sha256", digest);
-    stage_set_integer(settings, "seed", job->asked->seed);
+    stage_set_integer(settings, "seed", job->request->seed);
     stage_set_integer(settings, "window",
-                      (uint64_t)(job->asked->window > 0 ? job->asked->window : PACK_WINDOW));
-    *manifest = beside(job, "_pack.json");
+                      (uint64_t)(job->request->window > 0 ? job->request->window : PACK_WINDOW));
+    *manifest = path_beside(job, "_pack.json");
     return *manifest != NULL ? BERTH_OK : file_no_path(error);
 }
 
-// In the first rank, which has the facts of all windows.
-static enum berth_status conclude(struct job *job, struct berth_error *error) {
+// Runs on rank 0, which has the entries of all windows.
+static enum berth_status finish(struct job *job, struct berth_error *error) {
     for (size_t i = 0; i < job->window_count; i++) {
-        add_up(job, facts_of(job, &job->windows[i]));
+        add_to_total(job, entry_of(job, &job->windows[i]));
     }
     return write_metadata(job, error);
 }
 
 static enum berth_status run(struct job *job, struct stage_settings *settings,
                              struct berth_error *error) {
-    struct comm *comm = job->asked->comm;
+    struct comm *comm = job->request->comm;
     char *manifest = NULL;
-    enum berth_status status = stage_settle(comm, begin(job, settings, &manifest, error), error);
+    enum berth_status status = stage_settle(comm, prepare(job, settings, &manifest, error), error);
     if (status == BERTH_OK) {
-        const struct stage_place place = {job->asked->folder, manifest, comm};
-        status = stage_open(&job->stage, &place, settings, error);
+        const struct stage_location location = {job->request->folder, manifest, comm};
+        status = stage_open(&job->stage, &location, settings, error);
     }
     memory_free(manifest);
     TRY(status);
     TRY(pack_all(job, error));
-    TRY(stage_settle(comm, stage_rank(comm) == 0 ? conclude(job, error) : BERTH_OK, error));
+    TRY(stage_settle(comm, stage_rank(comm) == 0 ? finish(job, error) : BERTH_OK, error));
     return job->stage.complete ? BERTH_OK : stage_finish(&job->stage, error);
 }
 
 enum berth_status pack_stage_run(struct pack_stage *stage, const struct berth_log *log,
                                  const volatile int *stop, struct berth_error *error) {
-    struct job job = {.asked = stage, .stage.lock.descriptor = -1};
+    struct job job = {.request = stage, .stage.lock.descriptor = -1};
     struct stage_settings settings = {.count = 0};
     job.work = (struct stage_work){
         .log = log, .stop = stop, .comm = stage->comm, .phase = "packing", .in_bytes = 1};

@@ -3,9 +3,10 @@
 // sequences (packing.h), PACK_ROWS per file.
 //
 // Consecutive input files of up to PACK_WINDOW tokens form a window, and each window is packed
-// separately, so that memory holds one. First the lengths are read, then the rows are assigned and
-// written in parallel. Only the last file of a window is smaller; no row is dropped. Ranks pack as
-// many windows at a time as there are ranks, and number the files when all have assigned the rows.
+// separately, so that memory holds one. The lengths are read first; then the rows are
+// assigned and written in parallel. Only the last file of a window is smaller; no row is dropped.
+// Each rank packs one window at a time; the files are numbered once all ranks have assigned their
+// rows.
 #ifndef BERTH_DATA_PACK_STAGE_H
 #define BERTH_DATA_PACK_STAGE_H
 
@@ -19,9 +20,9 @@ enum { PACK_ROWS = 4480 };
 #define PACK_WINDOW ((int64_t)96 << 20) // 384 MiB of ids
 
 struct pack_stage {
-    const char *input;  // folder; its files with "training" in their names are packed
-    const char *folder; // mixed_strategies_part_0.hdf5, ... and no other files
-    int length;         // tokens that a row of the input must have; 0: any number
+    const char *input;  // folder; files with "training" in their names are packed
+    const char *folder; // gets mixed_strategies_part_0.hdf5, ... and no other files
+    int length;         // tokens that the rows of the input must have; 0: any number
     uint64_t seed;
     int64_t window; // tokens; 0: PACK_WINDOW
     int threads;
@@ -32,8 +33,8 @@ struct pack_stage {
     int64_t files;
 };
 
-// Checks instances that are still to be made, with `options`: rows longer than PACKING_LENGTH_MAX,
-// and rows that could not hold the masked positions of three instances, are BERTH_BAD_DATA.
+// Checks in advance whether instances made with `options` can be packed. BERTH_BAD_DATA: they are
+// longer than PACKING_LENGTH_MAX, or a row could not hold the masked positions of three of them.
 enum berth_status pack_stage_check(const struct instance_options *options,
                                    struct berth_error *error);
 // Also writes FOLDER_metadata.json, which Habana's trainer reads, and the manifest,

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reads the corpora once to count sentences and once more per group of shards, rather than keep all
+// articles in memory.
 #include "data/stages/shard_stage.h"
 
 #include "core/buffer.h"
@@ -16,13 +18,13 @@ enum { GROUPS = 16, GROUP_MAX = 64, POLL_ARTICLES = 64, LONG_LINE_WORDS = 100000
 #define HEAD_BYTES ((size_t)4096) // of each file, for the digest of the corpora
 
 struct job {
-    struct shard_stage *asked;
+    struct shard_stage *request;
     struct shard_plan plan; // the plan that the articles can fill
-    struct shard_places places;
+    struct shard_assignment assignment;
     struct stage stage;
     struct stage_work work;
     uint64_t bytes;        // of the corpora
-    int threads;           // of all ranks
+    int threads;           // on all ranks
     struct tally *tallies; // [threads]
     struct group *groups;
 };
@@ -30,7 +32,7 @@ struct job {
 // --- reading the corpora ------------------------------------------------------------------------
 
 struct articles {
-    const struct shard_stage *asked;
+    const struct shard_stage *request;
     struct corpus *corpus;
     size_t next; // source
     uint64_t before;
@@ -41,10 +43,10 @@ static enum berth_status next_article(struct articles *articles, const char **te
     *length = 0;
     while (*length == 0) {
         if (articles->corpus == NULL) {
-            if (articles->next == articles->asked->source_count) {
+            if (articles->next == articles->request->source_count) {
                 return BERTH_OK;
             }
-            const struct corpus_source *source = &articles->asked->sources[articles->next++];
+            const struct corpus_source *source = &articles->request->sources[articles->next++];
             TRY(corpus_open(source->form, source->paths, source->count, &articles->corpus, error));
         }
         TRY(corpus_next(articles->corpus, text, length, error));
@@ -96,12 +98,12 @@ static enum berth_status describe_source(struct job *job, const struct corpus_so
 }
 
 // Computes a digest that changes with the corpora, and their size in bytes.
-static enum berth_status describe(struct job *job, char digest[DIGEST_HEX_SIZE],
-                                  struct berth_error *error) {
+static enum berth_status digest_corpora(struct job *job, char digest[DIGEST_HEX_SIZE],
+                                        struct berth_error *error) {
     struct buffer all = {0};
     enum berth_status status = BERTH_OK;
-    for (size_t i = 0; i < job->asked->source_count && status == BERTH_OK; i++) {
-        status = describe_source(job, &job->asked->sources[i], &all, error);
+    for (size_t i = 0; i < job->request->source_count && status == BERTH_OK; i++) {
+        status = describe_source(job, &job->request->sources[i], &all, error);
     }
     if (status == BERTH_OK && all.failed) {
         status = error_no_memory(error, all.length, "the corpora's files");
@@ -113,21 +115,22 @@ static enum berth_status describe(struct job *job, char digest[DIGEST_HEX_SIZE],
     return status;
 }
 
-// --- the articles' places -----------------------------------------------------------------------
+// --- assigning articles -----------------------------------------------------------------------
 
-// The sentence counts of one thread's articles: every n-th article for n threads of all ranks.
+// The sentence counts of one worker's articles: every n-th article, for n threads on all ranks.
 struct tally {
     uint32_t *sentences;
     size_t count, capacity;
     struct {
         uint64_t articles; // of all threads
         uint64_t long_lines, most_words;
-        char path[256]; // of the line with the most words, if it is long
+        char path[256]; // file of the line with the most words, if that is long
     } found;
 };
 
-// Counts the words of long lines, of which there are few.
-static void look_at_lines(struct tally *tally, const char *text, size_t length, const char *path) {
+// Counts the words of long lines only; there are few.
+static void find_long_lines(struct tally *tally, const char *text, size_t length,
+                            const char *path) {
     const char *end = text + length, *next;
     for (const char *line = text; line < end; line = next) {
         const char *newline = memchr(line, '\n', (size_t)(end - line));
@@ -169,24 +172,24 @@ static enum berth_status tally_put(struct tally *tally, const char *text, size_t
     return BERTH_OK;
 }
 
-static enum berth_status count_part(void *context, size_t part, struct berth_error *error) {
+static enum berth_status tally_every_nth(void *context, size_t worker, struct berth_error *error) {
     struct job *job = context;
-    struct tally *tally = &job->tallies[part];
-    const uint64_t parts = (uint64_t)job->threads;
-    struct articles articles = {.asked = job->asked};
-    uint64_t said = 0;
+    struct tally *tally = &job->tallies[worker];
+    const uint64_t workers = (uint64_t)job->threads;
+    struct articles articles = {.request = job->request};
+    uint64_t reported = 0;
     const char *text;
     size_t length;
     enum berth_status status = next_article(&articles, &text, &length, error);
     while (status == BERTH_OK && length > 0) {
-        if (tally->found.articles % parts == part) {
+        if (tally->found.articles % workers == worker) {
             status = tally_put(tally, text, length, error);
-            look_at_lines(tally, text, length, corpus_path(articles.corpus));
+            find_long_lines(tally, text, length, corpus_path(articles.corpus));
         }
         if (++tally->found.articles % POLL_ARTICLES == 0) {
-            stage_advance(&job->work, (int64_t)(position(&articles) - said));
-            said = position(&articles);
-            status = status == BERTH_OK && stage_must_end(&job->work)
+            stage_advance(&job->work, (int64_t)(position(&articles) - reported));
+            reported = position(&articles);
+            status = status == BERTH_OK && stage_should_stop(&job->work)
                          ? stage_outcome(&job->work, error)
                          : status;
         }
@@ -198,19 +201,19 @@ static enum berth_status count_part(void *context, size_t part, struct berth_err
     return status;
 }
 
-static enum berth_status count_parts(struct job *job, struct berth_error *error) {
+static enum berth_status tally_articles(struct job *job, struct berth_error *error) {
     const struct stage_items items = {.count = (size_t)job->threads,
-                                      .threads = job->asked->threads,
-                                      .make = count_part,
+                                      .threads = job->request->threads,
+                                      .make = tally_every_nth,
                                       .context = job};
     job->work.phase = "counting sentences";
     job->work.total = (int64_t)job->bytes * job->threads;
     return stage_make(&job->work, &items, error);
 }
 
-// Every rank gets the tally of the rank `root`.
-static enum berth_status share_tally(struct comm *comm, struct tally *tally, int root,
-                                     struct berth_error *error) {
+// Copies the tally of rank `root` to all ranks.
+static enum berth_status broadcast_tally(struct comm *comm, struct tally *tally, int root,
+                                         struct berth_error *error) {
     uint64_t count = tally->count;
     enum berth_status status = BERTH_OK;
     comm->broadcast(comm, &count, sizeof count, root);
@@ -229,64 +232,66 @@ static enum berth_status share_tally(struct comm *comm, struct tally *tally, int
     return comm->status(comm, error);
 }
 
-static enum berth_status share_tallies(struct job *job, struct berth_error *error) {
-    const int ranks = stage_ranks(job->asked->comm);
+static enum berth_status broadcast_tallies(struct job *job, struct berth_error *error) {
+    const int ranks = stage_ranks(job->request->comm);
     for (int i = 0; i < job->threads && ranks > 1; i++) {
-        TRY(share_tally(job->asked->comm, &job->tallies[i], i % ranks, error));
+        TRY(broadcast_tally(job->request->comm, &job->tallies[i], i % ranks, error));
     }
     return BERTH_OK;
 }
 
-static enum berth_status place(struct job *job, struct berth_error *error) {
+static enum berth_status make_assignment(struct job *job, struct berth_error *error) {
     const struct tally *tallies = job->tallies;
-    const uint64_t parts = (uint64_t)job->threads;
+    const uint64_t workers = (uint64_t)job->threads;
     uint64_t count = tallies[0].found.articles;
     if (count == 0) {
         return error_set(error, BERTH_BAD_DATA,
                          "%s: no articles found, so there is nothing to shard",
-                         job->asked->sources[0].paths[0]);
+                         job->request->sources[0].paths[0]);
     }
     uint32_t *sentences = memory_array((size_t)count + 1, sizeof *sentences);
     if (sentences == NULL) {
         return error_no_memory(error, (size_t)count * sizeof *sentences, "the articles' lengths");
     }
     for (uint64_t i = 0; i < count; i++) {
-        sentences[i] = tallies[i % parts].sentences[i / parts];
+        sentences[i] = tallies[i % workers].sentences[i / workers];
     }
-    enum berth_status status = shard_places_make(&job->plan, sentences, count, &job->places, error);
+    enum berth_status status =
+        shard_assignment_make(&job->plan, sentences, count, &job->assignment, error);
     memory_free(sentences);
     if (status == BERTH_BAD_DATA) {
-        (void)error_prefix(error, status, "%s: nothing to shard", job->asked->sources[0].paths[0]);
+        (void)error_prefix(error, status, "%s: nothing to shard",
+                           job->request->sources[0].paths[0]);
     }
     return status;
 }
 
 static enum berth_status check_shards(const struct job *job, struct berth_error *error) {
-    const struct shard_plan *asked = &job->asked->plan, *plan = &job->plan;
-    const int fewer_training = plan->training != asked->training;
-    const int fewer_test = plan->test != asked->test;
-    if ((fewer_training && job->asked->training_is_named) ||
-        (fewer_test && job->asked->test_is_named)) {
+    const struct shard_plan *request = &job->request->plan, *plan = &job->plan;
+    const int fewer_training = plan->training != request->training;
+    const int fewer_test = plan->test != request->test;
+    if ((fewer_training && job->request->training_is_named) ||
+        (fewer_test && job->request->test_is_named)) {
         return error_set(error, BERTH_CONFIG,
                          "%" PRIu64
                          " article%s %s too few for %u training and %u test shards (two articles "
                          "each): set shards to at most %u and test_shards to at most %u",
-                         job->places.count, number_ending((int64_t)job->places.count),
-                         job->places.count == 1 ? "is" : "are", asked->training, asked->test,
-                         plan->training, plan->test);
+                         job->assignment.count, number_ending((int64_t)job->assignment.count),
+                         job->assignment.count == 1 ? "is" : "are", request->training,
+                         request->test, plan->training, plan->test);
     }
     if (fewer_training || fewer_test) {
         log_note(
             job->work.log,
             "making %u shard%s for training and %u for testing, not %u and %u: a shard needs two "
             "articles, and the text has %" PRIu64,
-            plan->training, number_ending(plan->training), plan->test, asked->training, asked->test,
-            job->places.count);
+            plan->training, number_ending(plan->training), plan->test, request->training,
+            request->test, job->assignment.count);
     }
     return BERTH_OK;
 }
 
-static void warn_of_long_lines(const struct job *job) {
+static void warn_about_long_lines(const struct job *job) {
     const struct tally *worst = &job->tallies[0];
     uint64_t lines = 0;
     for (int i = 0; i < job->threads; i++) {
@@ -296,18 +301,16 @@ static void warn_of_long_lines(const struct job *job) {
     }
     if (lines > 0) {
         log_warning(job->work.log,
-                    "lines of more than %d words: %" PRIu64 ", one in %s of %" PRIu64
-                    "; each counts as part of one article, and of each of its sentences an "
-                    "instance keeps at most max_seq_length tokens: the rest is lost; expected one "
+                    "lines of more than %d words: %" PRIu64 ", such as one of %" PRIu64
+                    " in %s; each is part of a single article, and an instance keeps at most "
+                    "max_seq_length tokens of a sentence, so the rest is lost; expected one "
                     "sentence or paragraph per line, and an empty line after each article",
-                    LONG_LINE_WORDS, lines, worst->found.path, worst->found.most_words);
+                    LONG_LINE_WORDS, lines, worst->found.most_words, worst->found.path);
     }
 }
 
-// Reads everything once here and once more for the groups, instead of keeping all articles in
-// memory.
-static enum berth_status find_places(struct job *job, struct berth_error *error) {
-    struct comm *comm = job->asked->comm;
+static enum berth_status assign_articles(struct job *job, struct berth_error *error) {
+    struct comm *comm = job->request->comm;
     job->tallies = memory_array_zeroed((size_t)job->threads, sizeof *job->tallies);
     TRY(stage_settle(comm,
                      job->tallies != NULL
@@ -315,17 +318,17 @@ static enum berth_status find_places(struct job *job, struct berth_error *error)
                          : error_no_memory(error, (size_t)job->threads * sizeof *job->tallies,
                                            "the articles' lengths"),
                      error));
-    TRY(count_parts(job, error));
-    TRY(share_tallies(job, error));
-    TRY(stage_settle(comm, place(job, error), error));
-    warn_of_long_lines(job);
+    TRY(tally_articles(job, error));
+    TRY(broadcast_tallies(job, error));
+    TRY(stage_settle(comm, make_assignment(job, error), error));
+    warn_about_long_lines(job);
     return stage_settle(comm, check_shards(job, error), error);
 }
 
-// The threads of all ranks.
+// Sums the threads of all ranks.
 static enum berth_status count_threads(struct job *job, struct berth_error *error) {
-    struct comm *comm = job->asked->comm;
-    double threads = job->asked->threads > 0 ? job->asked->threads : 1;
+    struct comm *comm = job->request->comm;
+    double threads = job->request->threads > 0 ? job->request->threads : 1;
     if (comm != NULL) {
         comm->sum(comm, &threads, 1);
         TRY(comm->status(comm, error));
@@ -340,7 +343,7 @@ static enum berth_status put_articles(struct job *job, struct shard_writer *writ
                                       struct articles *articles, struct berth_error *error) {
     const char *text;
     size_t length;
-    uint64_t said = 0;
+    uint64_t reported = 0;
     do {
         TRY(next_article(articles, &text, &length, error));
         if (length > 0) {
@@ -348,9 +351,9 @@ static enum berth_status put_articles(struct job *job, struct shard_writer *writ
         }
         if (length == 0 || writer->articles % POLL_ARTICLES == 0) {
             uint64_t at = position(articles);
-            stage_advance(&job->work, (int64_t)(at - said));
-            said = at;
-            if (stage_must_end(&job->work)) {
+            stage_advance(&job->work, (int64_t)(at - reported));
+            reported = at;
+            if (stage_should_stop(&job->work)) {
                 return stage_outcome(&job->work, error);
             }
         }
@@ -358,18 +361,18 @@ static enum berth_status put_articles(struct job *job, struct shard_writer *writ
     return BERTH_OK;
 }
 
-static enum berth_status enter(struct job *job, const struct shard_writer *writer, size_t i,
-                               struct berth_error *error) {
+static enum berth_status add_entry(struct job *job, const struct shard_writer *writer, size_t i,
+                                   struct berth_error *error) {
     const struct shard_counts *counts = &writer->counts[i];
     char *name = shard_file_name(&job->plan, writer->target.first + i, writer->target.name);
-    json *facts = name != NULL ? json_new_object() : NULL;
-    int failed = json_set(facts, "bytes", json_new_integer((int64_t)counts->bytes));
-    failed |= json_set(facts, "articles", json_new_integer((int64_t)counts->articles));
-    failed |= json_set(facts, "sentences", json_new_integer((int64_t)counts->sentences));
+    json *entry = name != NULL ? json_new_object() : NULL;
+    int failed = json_set(entry, "bytes", json_new_integer((int64_t)counts->bytes));
+    failed |= json_set(entry, "articles", json_new_integer((int64_t)counts->articles));
+    failed |= json_set(entry, "sentences", json_new_integer((int64_t)counts->sentences));
     enum berth_status status = failed || name == NULL ? error_no_memory(error, 0, "a manifest")
-                                                      : stage_put(&job->stage, name, facts, error);
+                                                      : stage_put(&job->stage, name, entry, error);
     if (failed) {
-        json_free(facts);
+        json_free(entry);
     }
     memory_free(name);
     return status;
@@ -383,10 +386,10 @@ struct group {
 static enum berth_status make_group(void *context, size_t item, struct berth_error *error) {
     struct job *job = context;
     const size_t first = job->groups[item].first, count = job->groups[item].count;
-    const struct shard_target target = {job->asked->folder, job->asked->name, first, count};
+    const struct shard_target target = {job->request->folder, job->request->name, first, count};
     struct shard_writer writer;
-    struct articles articles = {.asked = job->asked};
-    TRY(shard_writer_open(&writer, &job->plan, &job->places, &target, error));
+    struct articles articles = {.request = job->request};
+    TRY(shard_writer_open(&writer, &job->plan, &job->assignment, &target, error));
     enum berth_status status = put_articles(job, &writer, &articles, error);
     corpus_close(articles.corpus);
     if (status == BERTH_OK) {
@@ -395,7 +398,7 @@ static enum berth_status make_group(void *context, size_t item, struct berth_err
         shard_writer_abort(&writer);
     }
     for (size_t i = 0; i < count && status == BERTH_OK; i++) {
-        status = enter(job, &writer, i, error);
+        status = add_entry(job, &writer, i, error);
     }
     shard_writer_done(&writer);
     return status == BERTH_OK ? stage_save(&job->stage, error) : status;
@@ -405,7 +408,7 @@ static enum berth_status make_group(void *context, size_t item, struct berth_err
 
 static enum berth_status is_missing(const struct job *job, size_t i, int *missing,
                                     struct berth_error *error) {
-    char *name = shard_file_name(&job->plan, i, job->asked->name);
+    char *name = shard_file_name(&job->plan, i, job->request->name);
     if (name == NULL) {
         return file_no_path(error);
     }
@@ -439,8 +442,9 @@ static enum berth_status find_groups(struct job *job, size_t *count, struct bert
 }
 
 static enum berth_status make_missing(struct job *job, struct berth_error *error) {
-    struct stage_items items = {.threads = job->asked->threads, .make = make_group, .context = job};
-    TRY(stage_settle(job->asked->comm, find_groups(job, &items.count, error), error));
+    struct stage_items items = {
+        .threads = job->request->threads, .make = make_group, .context = job};
+    TRY(stage_settle(job->request->comm, find_groups(job, &items.count, error), error));
     job->work.phase = "shards";
     job->work.done = 0;
     job->work.total = (int64_t)(job->bytes * items.count);
@@ -450,60 +454,60 @@ static enum berth_status make_missing(struct job *job, struct berth_error *error
 
 static void sum_up(struct job *job) {
     struct json_walk walk = {.object = job->stage.files};
-    struct shard_stage *asked = job->asked;
-    asked->articles = asked->sentences = asked->text_bytes = 0;
-    asked->training = asked->test = 0;
+    struct shard_stage *request = job->request;
+    request->articles = request->sentences = request->text_bytes = 0;
+    request->training = request->test = 0;
     while (json_walk_next(&walk)) {
-        asked->articles += json_as_integer(json_member(walk.value, "articles"));
-        asked->sentences += json_as_integer(json_member(walk.value, "sentences"));
-        asked->text_bytes += json_as_integer(json_member(walk.value, "bytes"));
+        request->articles += json_as_integer(json_member(walk.value, "articles"));
+        request->sentences += json_as_integer(json_member(walk.value, "sentences"));
+        request->text_bytes += json_as_integer(json_member(walk.value, "bytes"));
         int is_test = strstr(walk.key, "_test_") != NULL; // names of corpora do not contain it
-        asked->test += (uint32_t)is_test;
-        asked->training += (uint32_t)!is_test;
+        request->test += (uint32_t)is_test;
+        request->training += (uint32_t)!is_test;
     }
 }
 
-// All that a rank does alone.
-static enum berth_status begin(struct job *job, struct stage_settings *settings, char **manifest,
-                               struct berth_error *error) {
-    const struct shard_plan *plan = &job->asked->plan;
+// What each rank does on its own.
+static enum berth_status prepare(struct job *job, struct stage_settings *settings, char **manifest,
+                                 struct berth_error *error) {
+    const struct shard_plan *plan = &job->request->plan;
     char digest[DIGEST_HEX_SIZE];
-    TRY(describe(job, digest, error));
+    TRY(digest_corpora(job, digest, error));
     stage_set_text(settings, "articles_sha256", digest);
     stage_set_integer(settings, "shards", plan->training);
     stage_set_integer(settings, "test_shards", plan->test);
     stage_set_real(settings, "fraction_test_set", plan->test_fraction);
     stage_set_integer(settings, "seed", plan->seed);
-    *manifest = path_join(job->asked->folder, SHARD_MANIFEST);
+    *manifest = path_join(job->request->folder, SHARD_MANIFEST);
     return *manifest != NULL ? BERTH_OK : file_no_path(error);
 }
 
 static enum berth_status run(struct job *job, struct stage_settings *settings,
                              struct berth_error *error) {
-    struct comm *comm = job->asked->comm;
+    struct comm *comm = job->request->comm;
     char *manifest = NULL;
-    enum berth_status status = stage_settle(comm, begin(job, settings, &manifest, error), error);
+    enum berth_status status = stage_settle(comm, prepare(job, settings, &manifest, error), error);
     if (status == BERTH_OK) {
-        const struct stage_place at = {job->asked->folder, manifest, comm};
-        status = stage_open(&job->stage, &at, settings, error);
+        const struct stage_location location = {job->request->folder, manifest, comm};
+        status = stage_open(&job->stage, &location, settings, error);
     }
     memory_free(manifest);
     TRY(status);
     TRY(count_threads(job, error));
     sum_up(job);
-    int64_t before = job->asked->text_bytes;
+    int64_t before = job->request->text_bytes;
     if (!job->stage.complete) {
-        TRY(find_places(job, error));
+        TRY(assign_articles(job, error));
         TRY(make_missing(job, error));
         sum_up(job);
     }
-    job->asked->written_bytes = job->asked->text_bytes - before;
+    job->request->written_bytes = job->request->text_bytes - before;
     return BERTH_OK;
 }
 
 enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_log *log,
                                   const volatile int *stop, struct berth_error *error) {
-    struct job job = {.asked = stage, .plan = stage->plan, .stage.lock.descriptor = -1};
+    struct job job = {.request = stage, .plan = stage->plan, .stage.lock.descriptor = -1};
     struct stage_settings settings = {.count = 0};
     job.work = (struct stage_work){.log = log, .stop = stop, .comm = stage->comm, .in_bytes = 1};
     enum berth_status status = run(&job, &settings, error);
@@ -513,6 +517,6 @@ enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_
     }
     memory_free(job.tallies);
     memory_free(job.groups);
-    shard_places_done(&job.places);
+    shard_assignment_done(&job.assignment);
     return status;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stage that makes text shards (text_shards.h) from corpora.
 //
-// First it counts the sentences of every article, which determines the article's shard
-// (shard_places.h). Then it makes groups of shards in parallel: each worker reads all corpora and
+// First it counts the sentences of every article, which determine the article's shard
+// (shard_assignment.h). Then it makes groups of shards in parallel: a worker reads all corpora and
 // writes the shards of its group. Finished groups are kept. The grouping does not affect the
-// shards' contents.
+// contents of the shards.
 #ifndef BERTH_DATA_SHARD_STAGE_H
 #define BERTH_DATA_SHARD_STAGE_H
 
@@ -24,11 +24,11 @@ struct corpus_source {
 enum { CORPUS_SOURCES_MAX = 3 };
 
 struct shard_stage {
-    struct corpus_source sources[CORPUS_SOURCES_MAX]; // articles are in this order
+    struct corpus_source sources[CORPUS_SOURCES_MAX]; // in the order of their articles
     size_t source_count;
     const char *folder, *name;            // FOLDER/NAME_training_0.txt
     struct shard_plan plan;               // as requested
-    int training_is_named, test_is_named; // the number was given by the user: fewer are an error
+    int training_is_named, test_is_named; // the user gave this number: fewer shards are an error
     int threads;
     struct comm *comm; // the ranks, all of which call it; NULL: this process alone
     // After the run, in the first rank:
@@ -39,9 +39,9 @@ struct shard_stage {
 
 #define SHARD_MANIFEST "shards.json"
 
-// Too few articles give fewer shards, with a note, or BERTH_CONFIG if the user gave the number;
-// then no file is made. BERTH_BAD_DATA: no article at all. Warns of lines with so many words that
-// they must be a whole corpus.
+// With too few articles it makes fewer shards and says so in a note. BERTH_CONFIG: the user gave
+// the number of shards and there are too few articles; no file is made. BERTH_BAD_DATA: there is no
+// article. Warns about lines with so many words that they must be a whole corpus.
 enum berth_status shard_stage_run(struct shard_stage *stage, const struct berth_log *log,
                                   const volatile int *stop, struct berth_error *error);
 

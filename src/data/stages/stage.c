@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The manifest of a stage: settings, entries, locking, resuming, and the lists of other ranks.
 #include "data/stages/stage.h"
 
 #include "core/memory.h"
@@ -40,10 +41,10 @@ static int put_settings(json *object, const struct stage_settings *settings) {
     return failed;
 }
 
-// A setting that the manifest and this run do not share. One that is not there has its default:
-// some settings are written only where they differ from it.
+// A setting that differs between the manifest and this run. A missing setting has its default: some
+// are written only if they differ from it.
 struct difference {
-    const char *name; // NULL: there is none
+    const char *name; // NULL: no difference
     const char *saved, *now;
 };
 
@@ -78,7 +79,7 @@ static struct difference find_difference(const struct stage_settings *settings,
     return (struct difference){NULL, NULL, NULL};
 }
 
-// The settings that are digests, and what another digest says; NULL: no digest.
+// For a setting that is a digest: what a different digest means. NULL: the setting is not a digest.
 static const char *changed_input(const char *name) {
     static const struct {
         const char *name, *says;
@@ -93,8 +94,8 @@ static const char *changed_input(const char *name) {
     return says;
 }
 
-static enum berth_status same_settings(const struct stage *stage, const json *object,
-                                       struct berth_error *error) {
+static enum berth_status check_settings(const struct stage *stage, const json *object,
+                                        struct berth_error *error) {
     const struct difference found = find_difference(stage->settings, object);
     if (found.name == NULL) {
         return BERTH_OK;
@@ -113,10 +114,11 @@ static enum berth_status same_settings(const struct stage *stage, const json *ob
 
 // --- the folder ---------------------------------------------------------------------------------
 
-// Removes half-written files whose names begin with `prefix`, left by killed runs; *others: whether
-// the folder has other files, except the manifest.
-static enum berth_status tidy(const struct stage *stage, const char *folder, const char *prefix,
-                              int *others, struct berth_error *error) {
+// Removes half-written files of killed runs whose names begin with `prefix`. *others: whether the
+// folder has other files besides the manifest.
+static enum berth_status remove_temporary(const struct stage *stage, const char *folder,
+                                          const char *prefix, int *others,
+                                          struct berth_error *error) {
     char **names = NULL;
     TRY(dir_list(folder, &names, error));
     enum berth_status status = BERTH_OK;
@@ -134,11 +136,11 @@ static enum berth_status tidy(const struct stage *stage, const char *folder, con
     return status;
 }
 
-static enum berth_status check_whole(const char *folder, const char *name, const json *entry,
+static enum berth_status check_entry(const char *folder, const char *name, const json *entry,
                                      struct berth_error *error) {
     const json *bytes = json_member(entry, "bytes");
     if (json_is_null_value(bytes)) {
-        return BERTH_OK; // no result: no file
+        return BERTH_OK; // there is no such file
     }
     char *path = path_join(folder, name);
     const enum berth_status status =
@@ -150,18 +152,18 @@ static enum berth_status check_whole(const char *folder, const char *name, const
 
 // --- the manifest -------------------------------------------------------------------------------
 
-// The limit of a count: no file has more, and sums over all files stay within 64 bits.
+// The largest count: no file has more, and sums over all files fit into 64 bits.
 #define COUNT_MOST ((int64_t)1 << 40)
 
-static int has_only_counts(const json *facts) {
-    struct json_walk walk = {.object = facts};
-    int good = !json_is_integer_value(facts) ||
-               (json_as_integer(facts) >= 0 && json_as_integer(facts) <= COUNT_MOST);
-    if (json_is_array_value(facts)) {
-        for (size_t i = 0; i < json_length(facts) && good; i++) {
-            good = has_only_counts(json_at(facts, i));
+static int has_only_counts(const json *entry) {
+    struct json_walk walk = {.object = entry};
+    int good = !json_is_integer_value(entry) ||
+               (json_as_integer(entry) >= 0 && json_as_integer(entry) <= COUNT_MOST);
+    if (json_is_array_value(entry)) {
+        for (size_t i = 0; i < json_length(entry) && good; i++) {
+            good = has_only_counts(json_at(entry, i));
         }
-    } else if (json_is_object_value(facts)) {
+    } else if (json_is_object_value(entry)) {
         while (good && json_walk_next(&walk)) {
             good = has_only_counts(walk.value);
         }
@@ -172,7 +174,7 @@ static int has_only_counts(const json *facts) {
 static enum berth_status check_files(const json *files, const char *path,
                                      struct berth_error *error) {
     struct json_walk walk = {.object = files};
-    // The stage "text" has an array, which its own reader checks (data/wikipedia).
+    // The stage "text" has an array instead, which its own reader checks (data/wikipedia).
     while (json_is_object_value(files) && json_walk_next(&walk)) {
         if (!has_only_counts(walk.value)) {
             return error_set(error, BERTH_CONFIG,
@@ -184,8 +186,8 @@ static enum berth_status check_files(const json *files, const char *path,
     return BERTH_OK;
 }
 
-static enum berth_status take_files(struct stage *stage, const json *object,
-                                    struct berth_error *error) {
+static enum berth_status load_entries(struct stage *stage, const json *object,
+                                      struct berth_error *error) {
     struct json_walk walk = {.object = json_member(object, "files")};
     if (!json_is_object_value(walk.object)) {
         return error_set(error, BERTH_CONFIG, "%s: key \"files\": expected an object", stage->path);
@@ -194,7 +196,7 @@ static enum berth_status take_files(struct stage *stage, const json *object,
     TRY(json_get_boolean(object, stage->path, "complete", &stage->complete, error));
     int failed = 0;
     while (json_walk_next(&walk)) {
-        if (check_whole(stage->folder, walk.key, walk.value, NULL) == BERTH_OK) {
+        if (check_entry(stage->folder, walk.key, walk.value, NULL) == BERTH_OK) {
             failed |= json_set(stage->files, walk.key, json_copy_deep(walk.value));
         } else {
             stage->complete = 0;
@@ -215,10 +217,10 @@ static enum berth_status load(struct stage *stage, struct berth_error *error) {
                       stage->path, (long long)format, FORMAT, stage->folder);
     }
     if (status == BERTH_OK) {
-        status = same_settings(stage, object, error);
+        status = check_settings(stage, object, error);
     }
     if (status == BERTH_OK) {
-        status = take_files(stage, object, error);
+        status = load_entries(stage, object, error);
     }
     json_free(object);
     return status;
@@ -236,13 +238,13 @@ static enum berth_status lock(struct stage *stage, struct berth_error *error) {
         status = file_lock_take(&stage->lock, folder, error);
     }
     if (status == BERTH_OK) {
-        status = tidy(stage, folder, path_name(stage->folder), &others, error);
+        status = remove_temporary(stage, folder, path_name(stage->folder), &others, error);
     }
     memory_free(folder);
     return status;
 }
 
-// NULL when out of memory: a manifest with a missing member would be trusted.
+// NULL when out of memory: an incomplete manifest would be trusted.
 static json *to_json(const struct stage *stage) {
     json *object = json_new_object(), *settings = json_new_object();
     int failed = put_settings(settings, stage->settings);
@@ -253,9 +255,10 @@ static json *to_json(const struct stage *stage) {
     return json_if_whole(object, failed);
 }
 
-// --- the ranks' lists ---------------------------------------------------------------------------
+// --- the lists of other ranks
+// ---------------------------------------------------------------------------
 
-// ".rank-3" after the manifest's name.
+// A list has the name of the manifest and ".rank-3".
 static const char list_mark[] = ".rank-";
 
 static char *list_path(const struct stage *stage, int rank) {
@@ -274,17 +277,17 @@ static enum berth_status read_list(const struct stage *stage, const char *path, 
     TRY(json_is_object_value(files)
             ? BERTH_OK
             : error_set(error, BERTH_CONFIG, "%s: key \"files\": expected an object", path));
-    TRY(same_settings(stage, *object, error));
+    TRY(check_settings(stage, *object, error));
     return check_files(files, path, error);
 }
 
-// `all`: an entry whose file is not whole is an error; else it is left out.
-static enum berth_status take_entries(struct stage *stage, const json *files, int all,
-                                      struct berth_error *error) {
+// `all`: an entry whose file is missing or has another size is an error; otherwise it is skipped.
+static enum berth_status add_entries(struct stage *stage, const json *files, int all,
+                                     struct berth_error *error) {
     struct json_walk walk = {.object = files};
     while (json_walk_next(&walk)) {
         const enum berth_status status =
-            check_whole(stage->folder, walk.key, walk.value, all ? error : NULL);
+            check_entry(stage->folder, walk.key, walk.value, all ? error : NULL);
         if (status != BERTH_OK && all) {
             return status;
         }
@@ -296,36 +299,37 @@ static enum berth_status take_entries(struct stage *stage, const json *files, in
     return BERTH_OK;
 }
 
-// The list of a rank of this run: without one of its entries the manifest would lack a file.
+// Adds the list of a rank of this run: every entry must be right, or the manifest would lack a
+// file.
 static enum berth_status absorb_all(struct stage *stage, const char *path,
                                     struct berth_error *error) {
     json *object = NULL;
     enum berth_status status = read_list(stage, path, &object, error);
     if (status == BERTH_OK) {
-        status = take_entries(stage, json_member(object, "files"), 1, error);
+        status = add_entries(stage, json_member(object, "files"), 1, error);
     }
     json_free(object);
     return status;
 }
 
-// The list of an earlier run: its entries whose files are whole. A list that is damaged, or of
-// other settings, has none: its files are made again.
+// Adds the list of an earlier run, except entries whose files are missing or have another size. A
+// list that is damaged or has other settings is ignored: its files are made again.
 static enum berth_status absorb_whole(struct stage *stage, const char *path,
                                       struct berth_error *error) {
     json *object = NULL;
     enum berth_status status = BERTH_OK;
     if (read_list(stage, path, &object, NULL) == BERTH_OK) {
-        status = take_entries(stage, json_member(object, "files"), 0, error);
+        status = add_entries(stage, json_member(object, "files"), 0, error);
     }
     json_free(object);
     return status;
 }
 
-typedef enum berth_status take_list(struct stage *stage, const char *path,
-                                    struct berth_error *error);
+typedef enum berth_status list_function(struct stage *stage, const char *path,
+                                        struct berth_error *error);
 
-// Calls `take` for each list beside the manifest, and counts them.
-static enum berth_status each_list(struct stage *stage, size_t *count, take_list *take,
+// Calls `function` for each list beside the manifest, and counts the lists.
+static enum berth_status each_list(struct stage *stage, size_t *count, list_function *function,
                                    struct berth_error *error) {
     const char *base = path_name(stage->path);
     const size_t length = strlen(base);
@@ -337,7 +341,7 @@ static enum berth_status each_list(struct stage *stage, size_t *count, take_list
         if (strncmp(names[i], base, length) == 0 &&
             strncmp(names[i] + length, list_mark, strlen(list_mark)) == 0) {
             char *path = path_join(folder, names[i]);
-            status = path != NULL ? take(stage, path, error) : file_no_path(error);
+            status = path != NULL ? function(stage, path, error) : file_no_path(error);
             ++*count;
             memory_free(path);
         }
@@ -353,8 +357,8 @@ static enum berth_status remove_list(struct stage *stage, const char *path,
     return file_remove(path, error);
 }
 
-// Saves before it removes what it has taken the entries of.
-static enum berth_status absorb_lists(struct stage *stage, take_list *absorb,
+// Saves the manifest before it removes the lists.
+static enum berth_status absorb_lists(struct stage *stage, list_function *absorb,
                                       struct berth_error *error) {
     size_t count;
     TRY(each_list(stage, &count, absorb, error));
@@ -372,7 +376,7 @@ static enum berth_status open_first(struct stage *stage, struct berth_error *err
     stage->existing = dir_existing(stage->folder);
     TRY(dir_make(stage->folder, error));
     TRY(lock(stage, error));
-    TRY(tidy(stage, stage->folder, "", &others, error));
+    TRY(remove_temporary(stage, stage->folder, "", &others, error));
     if (file_exists(stage->path)) {
         TRY(load(stage, error));
         return absorb_lists(stage, absorb_whole, error);
@@ -387,7 +391,7 @@ static enum berth_status open_first(struct stage *stage, struct berth_error *err
     return stage_save(stage, error);
 }
 
-// Every rank gets the first one's text, newly allocated.
+// Copies the text of rank 0 to all ranks, newly allocated.
 static enum berth_status broadcast_text(struct comm *comm, char **text, struct berth_error *error) {
     uint64_t size = *text != NULL ? strlen(*text) + 1 : 0;
     comm->broadcast(comm, &size, sizeof size, 0);
@@ -402,8 +406,8 @@ static enum berth_status broadcast_text(struct comm *comm, char **text, struct b
     return comm->status(comm, error);
 }
 
-static enum berth_status same_as_first(const struct stage *stage, const json *object,
-                                       struct berth_error *error) {
+static enum berth_status compare_with_rank_0(const struct stage *stage, const json *object,
+                                             struct berth_error *error) {
     const struct difference found = find_difference(stage->settings, object);
     return found.name == NULL
                ? BERTH_OK
@@ -421,7 +425,7 @@ static enum berth_status take_from_first(struct stage *stage, const char *text,
     stage->path = list;
     TRY(list != NULL ? BERTH_OK : file_no_path(error));
     TRY(json_read_memory("the manifest of rank 0", text, strlen(text), &object, error));
-    enum berth_status status = same_as_first(stage, object, error);
+    enum berth_status status = compare_with_rank_0(stage, object, error);
     json_free(stage->files);
     stage->files = json_copy_deep(json_member(object, "files"));
     stage->complete = json_truth(json_member(object, "complete"));
@@ -429,7 +433,7 @@ static enum berth_status take_from_first(struct stage *stage, const char *text,
     return status == BERTH_OK && stage->files == NULL ? error_no_memory(error, 0, list) : status;
 }
 
-static enum berth_status share(struct stage *stage, struct berth_error *error) {
+static enum berth_status share_manifest(struct stage *stage, struct berth_error *error) {
     struct comm *comm = stage->comm;
     char *text = NULL;
     if (comm->rank == 0) {
@@ -446,36 +450,36 @@ static enum berth_status share(struct stage *stage, struct berth_error *error) {
     return status;
 }
 
-enum berth_status stage_open(struct stage *stage, const struct stage_place *place,
+enum berth_status stage_open(struct stage *stage, const struct stage_location *location,
                              const struct stage_settings *settings, struct berth_error *error) {
-    const size_t length = path_length(place->folder);
-    *stage = (struct stage){.comm = place->comm,
-                            .folder = memory_string_of(place->folder, length),
-                            .path = memory_string(place->manifest),
+    const size_t length = path_length(location->folder);
+    *stage = (struct stage){.comm = location->comm,
+                            .folder = memory_string_of(location->folder, length),
+                            .path = memory_string(location->manifest),
                             .lock.descriptor = -1,
                             .settings = settings,
                             .existing = length, // until open_first has looked
                             .files = json_new_object()};
     enum berth_status status = BERTH_OK;
     if (stage->folder == NULL || stage->path == NULL || stage->files == NULL) {
-        status = error_no_memory(error, length + strlen(place->manifest), place->folder);
+        status = error_no_memory(error, length + strlen(location->manifest), location->folder);
     } else if (stage_rank(stage->comm) == 0) {
         status = open_first(stage, error);
     }
     TRY(stage_settle(stage->comm, status, error));
-    return stage_ranks(stage->comm) > 1 ? share(stage, error) : BERTH_OK;
+    return stage_ranks(stage->comm) > 1 ? share_manifest(stage, error) : BERTH_OK;
 }
 
 const json *stage_find(const struct stage *stage, const char *name) {
     return json_member(stage->files, name);
 }
 
-enum berth_status stage_put(struct stage *stage, const char *name, json *facts,
+enum berth_status stage_put(struct stage *stage, const char *name, json *entry,
                             struct berth_error *error) {
-    int failed = facts == NULL;
+    int failed = entry == NULL;
 #pragma omp critical(stage_files)
     {
-        failed = json_set(stage->files, name, facts) != 0 || failed;
+        failed = json_set(stage->files, name, entry) != 0 || failed;
         stage->put++;
     }
     return failed ? error_no_memory(error, strlen(name), stage->path) : BERTH_OK;
@@ -497,17 +501,17 @@ enum berth_status stage_save(struct stage *stage, struct berth_error *error) {
 }
 
 enum berth_status stage_save_some(struct stage *stage, struct berth_error *error) {
-    enum { SHARE = 16 };
+    enum { SAVE_FRACTION = 16 };
     int is_due;
 #pragma omp critical(stage_files)
     {
         stage->unsaved++;
-        is_due = stage->unsaved * SHARE >= json_length(stage->files);
+        is_due = stage->unsaved * SAVE_FRACTION >= json_length(stage->files);
     }
     return is_due || stage_ranks(stage->comm) > 1 ? stage_save(stage, error) : BERTH_OK;
 }
 
-// Whether the first rank sees the list of each rank that has one.
+// Checks that rank 0 sees the list of every rank that has one.
 static enum berth_status check_lists(const struct stage *stage, const double *put,
                                      struct berth_error *error) {
     enum berth_status status = BERTH_OK;
@@ -565,31 +569,31 @@ enum berth_status stage_finish(struct stage *stage, struct berth_error *error) {
                         stage_rank(stage->comm) == 0 ? stage_save(stage, error) : BERTH_OK, error);
 }
 
-static int is_begun(const struct stage *stage) {
+static int has_entries(const struct stage *stage) {
     struct json_walk walk = {.object = stage->files};
     return stage->complete || json_walk_next(&walk);
 }
 
-// The manifest stays if there are files without an entry: without it the folder would not belong to
-// the stage.
+// The manifest stays if there are files without an entry: without it the next run would refuse the
+// folder.
 static void remove_manifest(const struct stage *stage) {
     int others;
     if (stage->is_new && file_lock_check(&stage->lock, NULL) == BERTH_OK &&
-        tidy(stage, stage->folder, "", &others, NULL) == BERTH_OK && !others) {
+        remove_temporary(stage, stage->folder, "", &others, NULL) == BERTH_OK && !others) {
         (void)file_remove(stage->path, NULL);
     }
 }
 
-// The ranks have met since they wrote.
+// All ranks have synchronised since they last wrote.
 void stage_close(struct stage *stage) {
     const int owns = stage->folder != NULL && stage_rank(stage->comm) == 0;
     if (owns && stage->unsaved > 0) {
-        (void)stage_save(stage, NULL); // else these files are made again
+        (void)stage_save(stage, NULL); // if it fails, these files are made again
     }
     if (owns && stage_ranks(stage->comm) > 1 && stage->lock.descriptor >= 0) {
-        (void)absorb_lists(stage, absorb_whole, NULL); // else the next run does
+        (void)absorb_lists(stage, absorb_whole, NULL); // if it fails, the next run does it
     }
-    const int leaves_nothing = owns && !is_begun(stage);
+    const int leaves_nothing = owns && !has_entries(stage);
     if (leaves_nothing) {
         remove_manifest(stage);
     }
@@ -603,9 +607,9 @@ void stage_close(struct stage *stage) {
     *stage = (struct stage){.lock.descriptor = -1};
 }
 
-// All files of a manifest in their folder.
-static enum berth_status check_all_whole(const char *manifest, const json *files,
-                                         const char *remedy, struct berth_error *error) {
+// Checks that all files of a manifest are in its folder.
+static enum berth_status check_entries(const char *manifest, const json *files, const char *remedy,
+                                       struct berth_error *error) {
     struct json_walk walk = {.object = files};
     struct berth_error own = {.message = ""};
     enum berth_status status = BERTH_OK;
@@ -614,7 +618,7 @@ static enum berth_status check_all_whole(const char *manifest, const json *files
         return file_no_path(error);
     }
     while (status == BERTH_OK && json_is_object_value(files) && json_walk_next(&walk)) {
-        status = check_whole(folder, walk.key, walk.value, &own);
+        status = check_entry(folder, walk.key, walk.value, &own);
     }
     memory_free(folder);
     return status == BERTH_OK ? BERTH_OK : error_set(error, status, "%s: %s", own.message, remedy);
@@ -636,7 +640,7 @@ enum berth_status stage_read_complete(const char *manifest, const char *remedy, 
         status = check_files(json_member(*value, "files"), manifest, error);
     }
     if (status == BERTH_OK) {
-        status = check_all_whole(manifest, json_member(*value, "files"), remedy, error);
+        status = check_entries(manifest, json_member(*value, "files"), remedy, error);
     }
     if (status != BERTH_OK) {
         json_free(*value);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stage of data preparation: a folder of files and a JSON manifest with their settings and the
-// list of finished files. After a stopped or killed run the next one makes the rest.
+// A stage of data preparation: a folder of files, and a JSON manifest with their settings and a
+// list of the finished files. If a run is stopped or killed, the next one makes the rest.
 //
 //   {"format": 1, "complete": false, "settings": {"shards": "256", ...},
 //    "files": {"wikicorpus_en_training_0.txt": {"bytes": 81, ...}, ...}}
 //
-// A file gets its final name before its entry, so a file without an entry is made again, and no
-// entry is wrong.
+// A file gets its final name before its entry is written, so no entry is wrong, and a file without
+// an entry is made again.
 //
-// Ranks of a job share the folder. The first one has the lock and the manifest. The others list
-// what they finish in files of their own beside it, NAME.rank-3, which the first one adds to the
-// manifest and removes: when all are done, or when a run of any number of ranks resumes a killed
-// one.
+// The ranks of a job share the folder. Rank 0 holds the lock and writes the manifest. The others
+// list what they finish in files of their own beside it, NAME.rank-3. Rank 0 merges these lists
+// into the manifest and removes them when all ranks are done, or when a later run, with any number
+// of ranks, resumes a killed one.
 #ifndef BERTH_DATA_STAGE_H
 #define BERTH_DATA_STAGE_H
 
@@ -37,8 +37,8 @@ void stage_set_text(struct stage_settings *settings, const char *name, const cha
 void stage_set_integer(struct stage_settings *settings, const char *name, uint64_t value);
 void stage_set_real(struct stage_settings *settings, const char *name, double value);
 
-// Where a stage's files and its manifest are, and who makes them.
-struct stage_place {
+// Where the files and the manifest of a stage are, and which ranks make them.
+struct stage_location {
     const char *folder, *manifest;
     struct comm *comm; // NULL: this process alone
 };
@@ -46,15 +46,15 @@ struct stage_place {
 struct stage {
     struct comm *comm;
     char *folder; // folder of the files
-    char *path;   // of the manifest, or of a rank's own list
+    char *path;   // of the manifest; on other ranks of the rank's list
     struct file_lock lock;
     const struct stage_settings *settings;
     json *files;    // entries by name
-    size_t put;     // entries that this rank has added since they were gathered
-    size_t unsaved; // entries that stage_save_some has left to a later call
+    size_t put;     // entries added by this rank since the last stage_gather
+    size_t unsaved; // entries that stage_save_some has not written yet
     int complete;
     int is_new;      // this run created the manifest
-    size_t existing; // dir_existing(folder), before this run: what was there stays
+    size_t existing; // dir_existing(folder) before this run; what existed stays
 };
 
 // Creates the folder, locks the manifest's folder, reads or creates the manifest, and removes
@@ -63,25 +63,25 @@ struct stage {
 // files without a manifest are BERTH_CANT_CREATE. Drops entries whose file is missing or has
 // another size. Close it, also after a failure: a run that finished no file leaves nothing.
 //
-// All ranks open a stage, and get the entries that the first one found. Ranks with other settings
-// than its are BERTH_CONFIG.
-enum berth_status stage_open(struct stage *stage, const struct stage_place *place,
+// Collective: all ranks get the entries that rank 0 found. BERTH_CONFIG: a rank has other settings
+// than rank 0.
+enum berth_status stage_open(struct stage *stage, const struct stage_location *location,
                              const struct stage_settings *settings, struct berth_error *error);
-// The facts of a finished file; NULL: still to be made. Do not call it while other threads call
-// stage_put.
+// The entry of a finished file; NULL: the file is still to be made. Do not call it while other
+// threads call stage_put.
 const json *stage_find(const struct stage *stage, const char *name);
-// Records a finished file with its `facts` (takes ownership), to which it adds "bytes".
-// Thread-safe. stage_save writes the manifest.
-enum berth_status stage_put(struct stage *stage, const char *name, json *facts,
+// Adds the entry of a finished file; takes ownership. Its member "bytes" is the size of the file,
+// or null if there is no file. Thread-safe. stage_save writes the manifest.
+enum berth_status stage_put(struct stage *stage, const char *name, json *entry,
                             struct berth_error *error);
 enum berth_status stage_save(struct stage *stage, struct berth_error *error);
-// After stage_put of one file of many: writes the manifest where a sixteenth of its entries is new,
-// so that all calls together write a few times what the last one does. stage_finish and stage_close
-// write the rest; a killed process loses at most that share. Several ranks write each time, because
-// their lists are read by another.
+// For stages of many files, after stage_put: writes the manifest only once a sixteenth of its
+// entries is new, so that all calls together write only a few times the size of the last manifest.
+// stage_finish and stage_close write the rest; a killed process loses at most a sixteenth. Jobs of
+// several ranks write every time, because rank 0 reads their lists.
 enum berth_status stage_save_some(struct stage *stage, struct berth_error *error);
-// All ranks call these two. The first one gets the entries of all, and marks the stage as complete.
-// BERTH_CANT_CREATE: it does not see what another rank has written.
+// Collective. Rank 0 gets the entries of all ranks; stage_finish also marks the stage as complete.
+// BERTH_CANT_CREATE: rank 0 does not see what another rank has written.
 enum berth_status stage_gather(struct stage *stage, struct berth_error *error);
 enum berth_status stage_finish(struct stage *stage, struct berth_error *error);
 void stage_close(struct stage *stage);
@@ -89,7 +89,7 @@ void stage_close(struct stage *stage);
 // Reads the manifest of an earlier stage, which must be complete, from the folder of its files;
 // free with json_free. BERTH_NO_INPUT when it is missing or not complete, or a file is missing;
 // BERTH_BAD_DATA when a file has another size. The message ends with `remedy`. The stage "text"
-// lists its files otherwise: wikipedia_state_check checks them.
+// lists its files in another form, which wikipedia_state_check checks.
 enum berth_status stage_read_complete(const char *manifest, const char *remedy, json **value,
                                       struct berth_error *error);
 

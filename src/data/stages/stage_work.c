@@ -49,7 +49,7 @@ void stage_advance(struct stage_work *work, int64_t more) {
     }
 }
 
-static void keep(struct stage_work *work, enum berth_status status, const char *message) {
+static void record_failure(struct stage_work *work, enum berth_status status, const char *message) {
 #pragma omp critical(stage_work)
     if (work->status == BERTH_OK) {
         work->status = error_set(&work->error, status, "%s", message);
@@ -58,35 +58,35 @@ static void keep(struct stage_work *work, enum berth_status status, const char *
 
 void stage_fail(struct stage_work *work, enum berth_status status,
                 const struct berth_error *error) {
-    keep(work, status, error->message);
+    record_failure(work, status, error->message);
 }
 
-static int asks_to_stop(const struct stage_work *work) {
+static int is_stop_requested(const struct stage_work *work) {
     return work->stop != NULL && *work->stop != 0;
 }
 
-int stage_must_end(struct stage_work *work) {
-    int ends, others_end;
+int stage_should_stop(struct stage_work *work) {
+    int should_stop, others_stopped;
 #pragma omp critical(stage_work)
-    others_end = work->others_end;
-    if (asks_to_stop(work) || others_end) {
-        keep(work, BERTH_INTERRUPTED, stopped);
+    others_stopped = work->others_stopped;
+    if (is_stop_requested(work) || others_stopped) {
+        record_failure(work, BERTH_INTERRUPTED, stopped);
     }
 #pragma omp critical(stage_work)
-    ends = work->status != BERTH_OK;
-    return ends;
+    should_stop = work->status != BERTH_OK;
+    return should_stop;
 }
 
 enum berth_status stage_outcome(const struct stage_work *work, struct berth_error *error) {
     return work->status == BERTH_OK ? BERTH_OK : error_copy(error, &work->error);
 }
 
-static void make_own(struct stage_work *work, const struct stage_items *items) {
+static void make_own_items(struct stage_work *work, const struct stage_items *items) {
     const size_t first = (size_t)stage_rank(work->comm), step = (size_t)stage_ranks(work->comm);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(items->threads)
     for (size_t i = first; i < items->count; i += step) {
         struct berth_error own;
-        if (stage_must_end(work)) {
+        if (stage_should_stop(work)) {
             continue;
         }
         const enum berth_status status = items->make(items->context, i, &own);
@@ -101,8 +101,8 @@ static void make_own(struct stage_work *work, const struct stage_items *items) {
 struct together {
     struct stage_work *work;
     const struct stage_items *items;
-    double own_done; // as this rank told last
-    int interrupted; // some rank was
+    double own_done; // as this rank last reported
+    int interrupted; // a rank was asked to stop
 };
 
 enum { DONE, FAILED, INTERRUPTED, COUNTS };
@@ -114,7 +114,8 @@ static void tell(void *context, int is_done, double *own) {
     {
         own[DONE] = (double)work->done;
         own[FAILED] = work->status != BERTH_OK && work->status != BERTH_INTERRUPTED;
-        own[INTERRUPTED] = work->status == BERTH_INTERRUPTED || (!is_done && asks_to_stop(work));
+        own[INTERRUPTED] =
+            work->status == BERTH_INTERRUPTED || (!is_done && is_stop_requested(work));
     }
     together->own_done = own[DONE];
 }
@@ -126,7 +127,7 @@ static void hear(void *context, const double *sums) {
 #pragma omp critical(stage_work)
     {
         work->done_elsewhere = (int64_t)(sums[DONE] - together->own_done);
-        work->others_end = sums[FAILED] > 0 || sums[INTERRUPTED] > 0;
+        work->others_stopped = sums[FAILED] > 0 || sums[INTERRUPTED] > 0;
         report(work);
     }
 }
@@ -135,9 +136,9 @@ static void fail(void *context, enum berth_status status, const struct berth_err
     stage_fail(((struct together *)context)->work, status, error);
 }
 
-static void work_on(void *context) {
+static void make_in_background(void *context) {
     const struct together *together = context;
-    make_own(together->work, together->items);
+    make_own_items(together->work, together->items);
 }
 
 static enum berth_status settle(const struct together *together, struct berth_error *error) {
@@ -157,7 +158,7 @@ static enum berth_status make_together(struct stage_work *work, const struct sta
                                         .fail = fail,
                                         .context = &together};
     struct berth_error own;
-    const enum berth_status status = meeting_work(&rules, work_on, &own);
+    const enum berth_status status = meeting_work(&rules, make_in_background, &own);
     if (status != BERTH_OK) {
         stage_fail(work, status, &own);
     }
@@ -170,6 +171,6 @@ enum berth_status stage_make(struct stage_work *work, const struct stage_items *
     if (stage_ranks(work->comm) > 1) {
         return make_together(work, items, error);
     }
-    make_own(work, items);
+    make_own_items(work, items);
     return stage_outcome(work, error);
 }

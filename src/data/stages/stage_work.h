@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work of a stage: items that threads, and the ranks of a job, make independently.
+// The work of a stage: independent items, made by threads and by the ranks of a job.
 #ifndef BERTH_DATA_STAGE_WORK_H
 #define BERTH_DATA_STAGE_WORK_H
 
@@ -13,13 +13,13 @@
 // The rank of this process and their number; 0 and 1 without a communicator.
 int stage_rank(const struct comm *comm);
 int stage_ranks(const struct comm *comm);
-// comm_settle; without a communicator `own`.
+// As comm_settle; without a communicator, returns `own`.
 enum berth_status stage_settle(struct comm *comm, enum berth_status own, struct berth_error *error);
-// The same for a look at the files of the stage before, which ranks of other hosts may not see.
+// The same after reading the files of the previous stage, which ranks on other hosts may not see.
 enum berth_status stage_settle_input(struct comm *comm, enum berth_status own,
                                      struct berth_error *error);
 
-// The progress of a phase and its first failure; all functions are thread-safe.
+// The progress of a phase and its first failure. All functions are thread-safe.
 struct stage_work {
     const struct berth_log *log;
     const volatile int *stop; // NULL: never
@@ -29,16 +29,16 @@ struct stage_work {
     int in_bytes;
     enum berth_status status;
     struct berth_error error;
-    int64_t done_elsewhere; // by the other ranks, as they said last
-    int others_end;         // another rank failed or was asked to stop
+    int64_t done_elsewhere; // by the other ranks, as last reported
+    int others_stopped;     // another rank has failed or was asked to stop
 };
 // Adds to the progress and reports it.
 void stage_advance(struct stage_work *work, int64_t more);
-// Records the failure, if it is the first.
+// Records the failure if it is the first.
 void stage_fail(struct stage_work *work, enum berth_status status, const struct berth_error *error);
-// Whether workers should end: after a failure, or after a stop request, which becomes
-// BERTH_INTERRUPTED; in any rank.
-int stage_must_end(struct stage_work *work);
+// Whether workers should stop, because a rank has failed or was asked to stop; a stop request is
+// recorded as BERTH_INTERRUPTED.
+int stage_should_stop(struct stage_work *work);
 // The first failure of this rank, or BERTH_OK.
 enum berth_status stage_outcome(const struct stage_work *work, struct berth_error *error);
 
@@ -48,9 +48,9 @@ struct stage_items {
     enum berth_status (*make)(void *context, size_t item, struct berth_error *error);
     void *context;
 };
-// Makes all items: rank r of n those whose number modulo n is r, on `threads` threads. The ranks
-// tell each other of progress, failures and stop requests while they work, however long that takes,
-// and all return the same status.
+// Makes all items on `threads` threads per rank; rank r of n makes the items i with i mod n = r.
+// While they work, the ranks exchange progress, failures and stop requests. All return the same
+// status.
 enum berth_status stage_make(struct stage_work *work, const struct stage_items *items,
                              struct berth_error *error);
 

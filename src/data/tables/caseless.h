@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares names ignoring the case of ASCII letters, in every locale: in a Turkish one tolower and
-// strcasecmp do not map I to i.
+// Compares names ignoring the case of ASCII letters, whatever the locale: in a Turkish locale
+// tolower and strcasecmp do not map I to i.
 #ifndef BERTH_DATA_CASELESS_H
 #define BERTH_DATA_CASELESS_H
 

@@ -91,7 +91,7 @@ enum label_match label_names_match(const struct label_names *classes,
     return by_number ? LABELS_BY_NUMBER : LABELS_BY_ORDER;
 }
 
-int label_names_are_in_place(const struct label_names *classes, const struct label_names *labels,
+int label_names_are_identity(const struct label_names *classes, const struct label_names *labels,
                              const int32_t *numbers) {
     size_t i = 0;
     while (i < labels->count && numbers[i] == (int32_t)i) {

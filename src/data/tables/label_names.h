@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of labels: their order, and which class of a model each of them is.
+// Label names: their order, and which class of a model each of them is.
 #ifndef BERTH_DATA_LABEL_NAMES_H
 #define BERTH_DATA_LABEL_NAMES_H
 
@@ -11,38 +11,38 @@ struct label_names {
     size_t count;
 };
 
-// The order of labels, for qsort and bsearch: ascending as numbers if all are integers, else by
-// their bytes.
+// The comparison function of labels for qsort and bsearch: as numbers if all are integers,
+// otherwise by their bytes.
 typedef int (*label_order)(const void *, const void *);
 label_order label_order_of(const struct label_names *labels);
 
-// Whether the names are Hugging Face's placeholders LABEL_0, LABEL_1, ..., each with its own index.
-// They say nothing about the classes.
+// Whether the names are Hugging Face's placeholders LABEL_0, LABEL_1, ..., in order. These say
+// nothing about the classes.
 int label_names_are_placeholders(const struct label_names *names);
 
-// What tells which class a label is.
+// How labels are matched with classes.
 enum label_match {
-    LABELS_BY_NAME,   // the class of the same name
-    LABELS_BY_NUMBER, // placeholders, integers: the class of that number
-    LABELS_BY_ORDER   // placeholders, as many other labels as classes: in the order of the labels
+    LABELS_BY_NAME,   // label and class have the same name
+    LABELS_BY_NUMBER, // placeholders, and integer labels: the label is the index of the class
+    LABELS_BY_ORDER   // placeholders, and as many other labels as classes: by sorted order
 };
 
-// Sets numbers[i] to the class of label i, -1 for none. Labels are matched by name as soon as one
-// of them has the name of a class, so that no label depends on which others occur. Names are
+// Sets numbers[i] to the class of label i, -1 for none. If any label has the name of a class,
+// all are matched by name, so that no match depends on which other labels occur. Names are
 // compared exactly, then, with `in_any_case`, ignoring the case of ASCII letters.
 enum label_match label_names_match(const struct label_names *classes,
                                    const struct label_names *labels, int in_any_case,
                                    int32_t *numbers);
 
-// Whether label i is class i, and every class has a label.
-int label_names_are_in_place(const struct label_names *classes, const struct label_names *labels,
+// Whether label i is class i for all labels, and every class has a label.
+int label_names_are_identity(const struct label_names *classes, const struct label_names *labels,
                              const int32_t *numbers);
 
-// What a message says was expected, after "the model has no label ...; expected ".
+// Writes what follows "the model has no label ...; expected " in a message.
 void label_names_expected(const struct label_names *classes, enum label_match match, char *text,
                           size_t size);
 
-// Lists "a", "b", ... as far as they fit.
+// Writes a list "a", "b", ..., as far as it fits.
 void label_names_list(const struct label_names *names, char *text, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads tables: the checks for all formats, ownership, and look-ups. table_delimited.c and
-// table_json.c find the rows of their formats.
+// Reads tables: checks common to all formats, ownership, and look-ups. table_delimited.c and
+// table_json.c parse their formats.
 #include "data/tables/table.h"
 
 #include "core/encoding.h"
@@ -27,7 +27,7 @@ struct storage {
 
 // --- checks of the bytes ------------------------------------------------------------------------
 
-// The error for the byte at `offset` of the text.
+// Sets the error for the byte at `offset` of the text.
 static enum berth_status byte_error(const struct table_reader *reader, size_t offset,
                                     const char *problem) {
     size_t line = 1, begin = 0;
@@ -40,10 +40,10 @@ static enum berth_status byte_error(const struct table_reader *reader, size_t of
     return error_set(reader->error, BERTH_BAD_DATA, "%s: line %zu, column %lld (byte %zu): %s",
                      reader->name, line,
                      (long long)utf8_count(reader->text + begin, offset - begin) + 1,
-                     offset + reader->skipped, problem);
+                     offset + reader->mark_bytes, problem);
 }
 
-// Refuses lines that no table has.
+// Refuses lines that are too long for any table.
 static enum berth_status check_lines(const struct table_reader *reader) {
     const char *end = reader->text + reader->length, *next;
     for (const char *line = reader->text; line < end; line = next) {
@@ -101,8 +101,8 @@ static enum berth_status read_rows(struct table_reader *reader) {
     if (reader->row_count == 0) {
         return error_set(reader->error, BERTH_BAD_DATA,
                          "%s: the table has no rows%s; expected one row per line", reader->name,
-                         reader->left_out > 0 ? " with as many fields as columns"
-                                              : " after its header");
+                         reader->skipped_rows > 0 ? " with as many fields as columns"
+                                                  : " after its header");
     }
     return BERTH_OK;
 }
@@ -118,16 +118,16 @@ static void storage_free(struct storage *storage) {
     }
 }
 
-// Converts the reader's text to UTF-8 without a byte order mark; *bytes may become another block.
+// Converts the text to UTF-8 without a byte order mark; may replace the block *bytes.
 static enum berth_status normalise(struct table_reader *reader, char **bytes) {
     char *text;
     TRY(encoding_normalise_owned(reader->name, bytes, &text, &reader->length, reader->error));
     reader->text = text;
-    reader->skipped = (size_t)(text - *bytes);
+    reader->mark_bytes = (size_t)(text - *bytes);
     return BERTH_OK;
 }
 
-// Takes ownership of `bytes` (NUL-terminated), also on failure.
+// Takes ownership of `bytes` (NUL-terminated), even on failure.
 static enum berth_status read_owned(const char *name, char *bytes, size_t length,
                                     const struct table_options *options, struct table *table,
                                     struct berth_error *error) {
@@ -155,8 +155,8 @@ static enum berth_status read_owned(const char *name, char *bytes, size_t length
                             .columns = reader.columns.items,
                             .column_count = reader.columns.count,
                             .row_count = reader.row_count,
-                            .left_out = reader.left_out,
-                            .left_out_line = reader.left_out_line,
+                            .skipped_rows = reader.skipped_rows,
+                            .skipped_line = reader.skipped_line,
                             .lines = reader.lines,
                             .cells = reader.cells.items,
                             .json_rows = reader.json_rows,
@@ -199,15 +199,15 @@ void table_done(struct table *table) {
 enum berth_status table_format_of(const char *path, enum table_format *format,
                                   struct berth_error *error) {
     static const struct {
-        const char *ending;
+        const char *extension;
         enum table_format format;
-    } endings[] = {{".tsv", TABLE_TSV},           {".txt", TABLE_TSV},
-                   {".csv", TABLE_CSV},           {".jsonl", TABLE_JSON_LINES},
-                   {".ndjson", TABLE_JSON_LINES}, {".json", TABLE_JSON_LINES}};
+    } extensions[] = {{".tsv", TABLE_TSV},           {".txt", TABLE_TSV},
+                      {".csv", TABLE_CSV},           {".jsonl", TABLE_JSON_LINES},
+                      {".ndjson", TABLE_JSON_LINES}, {".json", TABLE_JSON_LINES}};
     const char *dot = strrchr(path, '.');
-    for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof *endings; i++) {
-        if (caseless_equal(dot, endings[i].ending)) {
-            *format = endings[i].format;
+    for (size_t i = 0; dot != NULL && i < sizeof extensions / sizeof *extensions; i++) {
+        if (caseless_equal(dot, extensions[i].extension)) {
+            *format = extensions[i].format;
             return BERTH_OK;
         }
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads tables from text files: rows of named columns.
+// Reads tables, rows of named columns, from text files.
 //
-//   TSV         fields separated by tabs, one row per line; quotes are ordinary characters, no
-//               escapes (as in GLUE). A CR before the LF belongs to the line end.
+//   TSV         fields separated by tabs, one row per line; quotes are ordinary characters and
+//               there are no escapes (as in GLUE). A CR before the LF belongs to the line end.
 //   CSV         RFC 4180: fields separated by commas, in quotes if they contain a comma, a quote
 //               (doubled) or a line break; lines end in LF or CR LF.
-//   JSON lines  one object per line, or one array of objects over any lines; a column for each key,
-//               in order of first appearance.
+//   JSON lines  one object per line, or one array of objects that may span lines; a column for each
+//               key, in order of first appearance.
 //
 // The first line of TSV and CSV names the columns unless the options do. A byte order mark and
-// empty lines are skipped; but in TSV and CSV with a single column an empty line is a row with an
-// empty field. Leaves out comments, types (every cell is a string) and nested values.
+// empty lines are skipped, except that in TSV and CSV with a single column an empty line is a row
+// with an empty field. Not supported: comments, types (every cell is a string), nested values.
 #ifndef BERTH_DATA_TABLE_H
 #define BERTH_DATA_TABLE_H
 
@@ -33,16 +33,16 @@ struct table {
     const char **columns;
     size_t column_count;
     size_t row_count;
-    size_t left_out;       // ragged rows that were skipped
-    size_t left_out_line;  // the line of the first of them
+    size_t skipped_rows;   // ragged rows that were skipped
+    size_t skipped_line;   // line of the first of them
     const size_t *lines;   // [row_count] first line of each row, from 1
     const char **cells;    // [row_count][column_count]; NULL for JSON lines
     const json *json_rows; // JSON lines: an array of objects
     void *storage;         // owns everything
 };
 
-// The format by the ending of the file's name: .tsv and .txt, .csv, .jsonl, .ndjson and .json, in
-// any case. BERTH_USAGE for other names.
+// The format by the file's extension: .tsv and .txt, .csv, .jsonl, .ndjson and .json, in upper or
+// lower case. BERTH_USAGE: another extension.
 enum berth_status table_format_of(const char *path, enum table_format *format,
                                   struct berth_error *error);
 
@@ -58,10 +58,10 @@ enum berth_status table_read_memory(const char *name, const char *bytes, size_t 
                                     struct berth_error *error);
 void table_done(struct table *table);
 
-// The index of a column; SIZE_MAX when there is none of that name.
+// The index of a column; SIZE_MAX if there is no such column.
 size_t table_find(const struct table *table, const char *column);
-// The same; a missing column is BERTH_BAD_DATA, with `setting` (such as "text_column"), the nearest
-// column and all columns in the message.
+// The same, but BERTH_BAD_DATA if there is no such column; the message names `setting` (such as
+// "text_column"), the nearest column and all columns.
 enum berth_status table_column(const struct table *table, const char *setting, const char *column,
                                size_t *index, struct berth_error *error);
 
@@ -73,7 +73,7 @@ enum berth_status table_text(const struct table *table, size_t row, size_t colum
 // Whether a cell has no content: an empty text, null or a missing key.
 int table_is_empty(const struct table *table, size_t row, size_t column);
 
-// The array of strings in a cell of JSON lines, borrowed; NULL if the cell is not an array.
+// The array of strings in a cell, borrowed; NULL if the cell is not a JSON array.
 const json *table_list(const struct table *table, size_t row, size_t column);
 
 // Fills `error` with "FILE: line L, column "C": " and a formatted message; returns BERTH_BAD_DATA.

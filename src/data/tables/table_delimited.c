@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads TSV and CSV: one pass splits the text into fields in place; a NUL replaces each delimiter.
+// Reads TSV and CSV. One pass splits the text into fields in place: a NUL replaces each delimiter.
 #include "core/memory.h"
 #include "core/number.h"
 #include "core/utf8.h"
@@ -10,11 +10,11 @@
 struct cursor {
     char *at, *end;      // *end is a NUL
     size_t line;         // from 1
-    const char *counted; // up to this byte the line has
-    int64_t characters;  // this many characters (before quotes are removed)
+    const char *counted; // the line up to here has ...
+    int64_t characters;  // ... so many characters, before quotes are removed
 };
 
-enum ending { ENDS_FIELD, ENDS_ROW };
+enum delimiter { ENDS_FIELD, ENDS_ROW };
 
 static void next_line(struct cursor *cursor) {
     cursor->line++;
@@ -28,7 +28,7 @@ static int64_t characters_before(const struct cursor *cursor, const char *at) {
 
 // --- TSV ----------------------------------------------------------------------------------------
 
-static enum ending cut_tsv_field(struct cursor *cursor) {
+static enum delimiter cut_tsv_field(struct cursor *cursor) {
     char *stop = cursor->at + strcspn(cursor->at, "\t\n");
     char found = *stop;
     *stop = '\0';
@@ -52,8 +52,8 @@ static enum berth_status csv_error(const struct table_reader *reader, const stru
                      cursor->line, (long long)characters_before(cursor, at) + 1, problem);
 }
 
-// The length of the line end at `at`: LF, CR LF, or the end of the text (*ends: 1); 0 with *ends 0:
-// none.
+// The length of the line end at `at`: LF, CR LF, or the end of the text, which has length 0. *ends:
+// whether there is one.
 static size_t line_end(const struct cursor *cursor, const char *at, int *ends) {
     *ends = 1;
     if (at == cursor->end) {
@@ -102,8 +102,8 @@ static enum berth_status find_plain_end(struct table_reader *reader, struct curs
     return BERTH_OK;
 }
 
-// Removes the quotes of the field from its opening quote to its closing one.
-static void take_quotes_off(char *open, const char *close) {
+// Removes the surrounding quotes of a field and undoubles the others.
+static void remove_quotes(char *open, const char *close) {
     char *to = open;
     for (const char *from = open + 1; from < close; from++) {
         from += *from == '"';
@@ -113,7 +113,7 @@ static void take_quotes_off(char *open, const char *close) {
 }
 
 static enum berth_status cut_csv_field(struct table_reader *reader, struct cursor *cursor,
-                                       enum ending *ending) {
+                                       enum delimiter *delimiter) {
     char *begin = cursor->at, *stop = begin;
     int quoted = *begin == '"', ends;
     TRY(quoted ? find_closing_quote(reader, cursor, &stop) : find_plain_end(reader, cursor, &stop));
@@ -125,7 +125,7 @@ static enum berth_status cut_csv_field(struct table_reader *reader, struct curso
                 ? "a CR without LF; lines end in LF or CR LF"
                 : "text after the closing quote; expected a comma or the end of the line");
     }
-    *ending = ends ? ENDS_ROW : ENDS_FIELD;
+    *delimiter = ends ? ENDS_ROW : ENDS_FIELD;
     cursor->at += ends ? bytes : 1;
     cursor->characters = characters_before(cursor, cursor->at);
     cursor->counted = cursor->at;
@@ -133,7 +133,7 @@ static enum berth_status cut_csv_field(struct table_reader *reader, struct curso
         next_line(cursor);
     }
     if (quoted) {
-        take_quotes_off(begin, stop);
+        remove_quotes(begin, stop);
     } else {
         *stop = '\0';
     }
@@ -144,13 +144,13 @@ static enum berth_status cut_csv_field(struct table_reader *reader, struct curso
 
 // Appends the cells of the row at the cursor.
 static enum berth_status cut_row(struct table_reader *reader, struct cursor *cursor) {
-    enum ending ending = ENDS_FIELD;
-    while (ending == ENDS_FIELD) {
+    enum delimiter delimiter = ENDS_FIELD;
+    while (delimiter == ENDS_FIELD) {
         TRY(table_reader_add(reader, &reader->cells, cursor->at));
         if (reader->options->format == TABLE_TSV) {
-            ending = cut_tsv_field(cursor);
+            delimiter = cut_tsv_field(cursor);
         } else {
-            TRY(cut_csv_field(reader, cursor, &ending));
+            TRY(cut_csv_field(reader, cursor, &delimiter));
         }
     }
     return BERTH_OK;
@@ -185,18 +185,18 @@ static enum berth_status take_row(struct table_reader *reader, struct cursor *cu
     TRY(cut_row(reader, cursor));
     size_t fields = reader->cells.count - before;
     if (fields == reader->columns.count) {
-        return table_reader_row(reader, line);
+        return table_reader_add_row(reader, line);
     }
     reader->cells.count = before;
     if (!reader->options->ragged) {
         return count_error(reader, line, fields);
     }
-    reader->left_out_line = reader->left_out == 0 ? line : reader->left_out_line;
-    reader->left_out++;
+    reader->skipped_line = reader->skipped_rows == 0 ? line : reader->skipped_line;
+    reader->skipped_rows++;
     return BERTH_OK;
 }
 
-// Skips an empty line that is not a row.
+// Skips an empty line, unless it is a row.
 static int skip_empty_line(const struct table_reader *reader, struct cursor *cursor) {
     int ends;
     size_t bytes = line_end(cursor, cursor->at, &ends);

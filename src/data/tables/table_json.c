@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads JSON lines, one object per line, or one array of objects over any lines. Numbers are
-// converted to text on reading, so that cells can be borrowed.
+// Reads JSON lines, one object per line, or one array of objects that may span lines. Numbers are
+// converted to text while reading, so that cells can be borrowed.
 #include "core/memory.h"
 #include "core/utf8.h"
 #include "data/tables/table_reader.h"
@@ -12,7 +12,7 @@
 
 static json *cell_of(const json *value);
 
-// The stored form of an array: the cells of its entries; empty if one of them is nested.
+// The stored form of an array: the stored forms of its entries; empty if one of them is nested.
 static json *list_of(const json *value) {
     json *list = json_new_array();
     for (size_t i = 0; i < json_length(value); i++) {
@@ -48,7 +48,7 @@ static enum berth_status no_memory(const struct table_reader *reader) {
     return error_no_memory(reader->error, reader->length, "a table of JSON lines");
 }
 
-// Adds a new key as a column; the set of keys owns its text.
+// Adds a column for a new key; json_columns owns its name.
 static enum berth_status add_column(struct table_reader *reader, const char *key) {
     if (json_member(reader->json_columns, key) != NULL) {
         return BERTH_OK;
@@ -64,7 +64,7 @@ static int text_has_nul(const json *value) {
     return json_is_text(value) && strlen(json_text(value)) != json_text_length(value);
 }
 
-// In a string or in one of an array, which is all that is stored.
+// Whether the string, or a string of the array, has a NUL; nothing deeper is stored.
 static int has_nul(const json *value) {
     int found = text_has_nul(value);
     for (size_t i = 0; json_is_array_value(value) && i < json_length(value); i++) {
@@ -100,7 +100,7 @@ static enum berth_status take_object(struct table_reader *reader, const json *ob
         return no_memory(reader);
     }
     TRY(copy_row(reader, object, row, line));
-    return table_reader_row(reader, line);
+    return table_reader_add_row(reader, line);
 }
 
 // Takes the object that begins in `line`.
@@ -145,75 +145,75 @@ static enum berth_status read_lines(struct table_reader *reader) {
 
 // --- an array of objects ------------------------------------------------------------------------
 
-// A place in the text and its line.
-struct place {
+// A position in the text and its line.
+struct cursor {
     const char *at;
     size_t line;
 };
 
-static void move(struct place *place, size_t bytes) {
-    for (const char *end = place->at + bytes; place->at < end; place->at++) {
-        place->line += *place->at == '\n';
+static void advance(struct cursor *cursor, size_t bytes) {
+    for (const char *end = cursor->at + bytes; cursor->at < end; cursor->at++) {
+        cursor->line += *cursor->at == '\n';
     }
 }
 
-static void skip_blanks(struct place *place) {
-    move(place, strspn(place->at, " \t\r\n"));
+static void skip_blanks(struct cursor *cursor) {
+    advance(cursor, strspn(cursor->at, " \t\r\n"));
 }
 
-static enum berth_status array_error(const struct table_reader *reader, const struct place *place,
+static enum berth_status array_error(const struct table_reader *reader, const struct cursor *cursor,
                                      const char *expected) {
-    const int ends = *place->at == '\0';
-    const size_t character = ends ? 0 : utf8_skip(place->at, strnlen(place->at, 4), 1);
+    const int ends = *cursor->at == '\0';
+    const size_t character = ends ? 0 : utf8_skip(cursor->at, strnlen(cursor->at, 4), 1);
     return error_set(reader->error, BERTH_BAD_DATA,
                      "%s: line %zu: expected %s in the array of rows, found %s%.*s%s", reader->name,
-                     place->line, expected, ends ? "the end of the file" : "\"", (int)character,
-                     place->at, ends ? "" : "\"");
+                     cursor->line, expected, ends ? "the end of the file" : "\"", (int)character,
+                     cursor->at, ends ? "" : "\"");
 }
 
-// Takes the object at the place, and the comma or bracket after it: *is_last.
-static enum berth_status take_entry(struct table_reader *reader, struct place *place,
+// Takes the object at the cursor, and the comma or bracket after it; *is_last: it was a bracket.
+static enum berth_status take_entry(struct table_reader *reader, struct cursor *cursor,
                                     int *is_last) {
-    skip_blanks(place);
-    if (*place->at != '{') {
-        return array_error(reader, place, "an object such as {\"text\": \"...\"}");
+    skip_blanks(cursor);
+    if (*cursor->at != '{') {
+        return array_error(reader, cursor, "an object such as {\"text\": \"...\"}");
     }
     const char *end = reader->text + reader->length;
-    const size_t length = json_first_end(place->at, (size_t)(end - place->at));
-    TRY(take_text(reader, place->at, length, place->line));
-    move(place, length);
-    skip_blanks(place);
-    *is_last = *place->at == ']';
-    if (*place->at != ',' && !*is_last) {
-        return array_error(reader, place, "a comma or ]");
+    const size_t length = json_first_end(cursor->at, (size_t)(end - cursor->at));
+    TRY(take_text(reader, cursor->at, length, cursor->line));
+    advance(cursor, length);
+    skip_blanks(cursor);
+    *is_last = *cursor->at == ']';
+    if (*cursor->at != ',' && !*is_last) {
+        return array_error(reader, cursor, "a comma or ]");
     }
-    move(place, 1);
+    advance(cursor, 1);
     return BERTH_OK;
 }
 
-static enum berth_status read_array(struct table_reader *reader, struct place *place) {
+static enum berth_status read_array(struct table_reader *reader, struct cursor *cursor) {
     int is_last = 0;
     while (!is_last) {
-        TRY(take_entry(reader, place, &is_last));
+        TRY(take_entry(reader, cursor, &is_last));
     }
-    skip_blanks(place);
-    return *place->at == '\0'
-               ? BERTH_OK
-               : error_set(reader->error, BERTH_BAD_DATA,
-                           "%s: line %zu: text after the array of rows", reader->name, place->line);
+    skip_blanks(cursor);
+    return *cursor->at == '\0' ? BERTH_OK
+                               : error_set(reader->error, BERTH_BAD_DATA,
+                                           "%s: line %zu: text after the array of rows",
+                                           reader->name, cursor->line);
 }
 
 enum berth_status table_read_json_lines(struct table_reader *reader) {
-    struct place place = {.at = reader->text, .line = 1};
+    struct cursor cursor = {.at = reader->text, .line = 1};
     reader->json_rows = json_new_array();
     reader->json_columns = json_new_object();
     if (reader->json_rows == NULL || reader->json_columns == NULL) {
         return no_memory(reader);
     }
-    skip_blanks(&place);
-    if (*place.at != '[') {
+    skip_blanks(&cursor);
+    if (*cursor.at != '[') {
         return read_lines(reader);
     }
-    move(&place, 1);
-    return read_array(reader, &place);
+    advance(&cursor, 1);
+    return read_array(reader, &cursor);
 }

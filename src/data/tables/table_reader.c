@@ -18,7 +18,7 @@ enum berth_status table_reader_add(struct table_reader *reader, struct table_tex
     return BERTH_OK;
 }
 
-enum berth_status table_reader_row(struct table_reader *reader, size_t line) {
+enum berth_status table_reader_add_row(struct table_reader *reader, size_t line) {
     size_t needed = reader->row_count + 1;
     size_t *lines = memory_grow(reader->lines, &reader->row_capacity, needed, sizeof *lines);
     if (lines == NULL) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state that the parts of the table reader share.
+// The state shared by the files of the table reader.
 #ifndef BERTH_DATA_TABLE_READER_H
 #define BERTH_DATA_TABLE_READER_H
 
@@ -17,29 +17,29 @@ struct table_texts {
 struct table_reader {
     const char *name;
     const struct table_options *options;
-    char *text;     // the file after its byte order mark, NUL-terminated; changed in place
-    size_t length;  // of the text in bytes
-    size_t skipped; // bytes of the byte order mark
+    char *text;        // the file after its byte order mark, NUL-terminated; changed in place
+    size_t length;     // of the text in bytes
+    size_t mark_bytes; // bytes of the byte order mark
     struct berth_error *error;
     // The results so far.
     struct table_texts columns, cells;
     size_t *lines;
     size_t row_count, row_capacity;
-    size_t left_out, left_out_line;
-    json *json_rows, *json_columns; // the rows, and the set of keys
+    size_t skipped_rows, skipped_line;
+    json *json_rows, *json_columns; // the rows, and the keys
 };
 
 // Adds a string to a list of the reader.
 enum berth_status table_reader_add(struct table_reader *reader, struct table_texts *texts,
                                    const char *text);
 // Records a row that begins in `line`; the caller adds its cells.
-enum berth_status table_reader_row(struct table_reader *reader, size_t line);
+enum berth_status table_reader_add_row(struct table_reader *reader, size_t line);
 
 // Read the text into columns, cells (or json_rows) and lines.
 enum berth_status table_read_delimited(struct table_reader *reader);
 enum berth_status table_read_json_lines(struct table_reader *reader);
 
-// The length of the prefix of `text` that a message quotes, at a character boundary.
+// The length of the prefix of `text` that messages quote; ends at a character boundary.
 int table_shown(const char *text);
 
 #endif

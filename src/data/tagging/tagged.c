@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data set and the numbers of its tags. tagged_columns.c and tagged_json.c find words and tags,
+// Reads a data set and numbers its tags. tagged_columns.c and tagged_json.c find words and tags,
 // tagged_reader.c collects them.
 #include "data/tagging/tagged.h"
 
@@ -29,7 +29,7 @@ static void apply_numbers(struct tagged_dataset *dataset, const int32_t *numbers
     }
 }
 
-// Numbers the tags in the order of labels.
+// Numbers the tags in sorted order.
 static enum berth_status sort_tags(struct tagged_reader *reader) {
     struct tagged_storage *storage = reader->storage;
     const struct string_index *names = &storage->names;
@@ -55,7 +55,7 @@ static enum berth_status sort_tags(struct tagged_reader *reader) {
     return BERTH_OK;
 }
 
-// The error for the first word whose tag has no number; `expected` ends its message.
+// Sets the error for the first word whose tag has no number; the message ends with `expected`.
 static enum berth_status unknown_tag(const struct tagged_dataset *dataset, const int32_t *numbers,
                                      const char *expected, struct berth_error *error) {
     for (size_t s = 0; s < dataset->count; s++) {
@@ -81,7 +81,7 @@ static enum berth_status renumber(struct tagged_dataset *dataset, const struct l
     label_names_expected(classes, match, expected, sizeof expected);
     TRY(unknown_tag(dataset, numbers, expected, error));
     dataset->tags_in_order = match == LABELS_BY_ORDER;
-    if (match == LABELS_BY_NAME || !label_names_are_in_place(classes, &tags, numbers)) {
+    if (match == LABELS_BY_NAME || !label_names_are_identity(classes, &tags, numbers)) {
         apply_numbers(dataset, numbers);
         dataset->tag_names = classes->list;
         dataset->tag_count = classes->count;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads sentences of words with a tag each (named entities, parts of speech): CoNLL's columns, or
-// JSON lines with an array of words and one of tags.
+// Reads sentences whose words have a tag each (named entities, parts of speech): CoNLL's columns,
+// or JSON lines with an array of words and an array of tags.
 //
 //   columns     one word per line, columns separated by blanks or tabs, an empty line after each
 //               sentence; lines whose word is -DOCSTART- are skipped
 //   JSON lines  one sentence per line: {"tokens": ["EU", "rejects"], "ner_tags": ["B-ORG", "O"]}
 //
-// The file's name gives its format: .json, .jsonl and .ndjson are JSON lines, all others columns.
-// Leaves out comments and multi-word tokens (CoNLL-U), nested tags and the schemes of tags
-// (metrics/entities.h).
+// The extension gives the format: .json, .jsonl and .ndjson are JSON lines, all others columns.
+// Comments and multi-word tokens (CoNLL-U) and nested tags are not supported; metrics/entities.h
+// interprets tag schemes.
 #ifndef BERTH_DATA_TAGGED_H
 #define BERTH_DATA_TAGGED_H
 
@@ -18,14 +18,14 @@
 #include <stdint.h>
 
 struct tagged_settings {
-    // Columns by name in JSON lines, by number from 1 in a file of columns. NULL: "tokens" or
-    // "words", column 1.
+    // In JSON lines the name of a column, otherwise its number from 1. NULL: "tokens" or "words";
+    // column 1.
     const char *word_column;
-    // NULL: "ner_tags", "tags" or "labels", the last column. "0": none.
+    // The same for tags. NULL: "ner_tags", "tags" or "labels"; the last column. "0": no tags.
     const char *tag_column;
-    // 1: the file may have no tags, or a column in which every array of tags is empty or null.
+    // 1: the file may have no tags, or only empty or null arrays of tags.
     int tag_optional;
-    int64_t sentences; // > 0: reads only so many, from the first
+    int64_t sentences; // > 0: reads only the first so many
 };
 
 struct tagged_dataset {
@@ -36,8 +36,8 @@ struct tagged_dataset {
     size_t *lines;                // [count] line of each sentence's first word
     int word_lines;               // 1: each word has a line of its own
     const char *const *tag_names; // ascending: as numbers if all are integers, else by their bytes
-    int tags_in_order;            // tagged_renumber: classes without names were taken in order
-    const char *empty_tag_column; // that has no tag, and was not read; NULL: none
+    int tags_in_order;            // tagged_renumber matched unnamed classes by order
+    const char *empty_tag_column; // a column without any tag, not read; NULL: none
     size_t word_count, count;     // words, sentences
     size_t tag_count;
     void *storage; // owns every text
@@ -53,10 +53,10 @@ void tagged_done(struct tagged_dataset *dataset);
 // The line of a word of a sentence.
 size_t tagged_line(const struct tagged_dataset *dataset, size_t sentence, size_t word);
 
-// Renumbers the tags in the order of `names`, which must outlive the data set, as label_names_match
-// says, with names compared exactly. Tags that stand for the classes of placeholders in order keep
-// their own names. A tag without a class is BERTH_BAD_DATA with its line and what was expected; the
-// data set is then unchanged. Does nothing without tags.
+// Renumbers the tags in the order of `names`, which must outlive the data set. label_names_match
+// decides which tag is which class; names are compared exactly. Tags that are matched with
+// placeholders by order keep their own names. A tag without a class is BERTH_BAD_DATA, with its
+// line and what was expected; the data set is then unchanged. Does nothing without tags.
 enum berth_status tagged_renumber(struct tagged_dataset *dataset, const char *const *names,
                                   size_t count, struct berth_error *error);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads CoNLL's columns. The text is cut in place; words borrow from it.
+// Reads CoNLL's columns. The text is split in place; words borrow from it.
 #include "core/encoding.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -22,8 +22,8 @@ struct fields {
 
 struct columns {
     struct tagged_reader *reader;
-    size_t word, tag; // numbers from 0; `tag` of a file without tags is not used
-    size_t count;     // of the first word's line; 0: none was read
+    size_t word, tag; // from 0; `tag` is unused in a file without tags
+    size_t count;     // columns of the first line; 0: none was read yet
     size_t line;
     int in_sentence;
 };
@@ -47,7 +47,7 @@ static enum berth_status missing_column(const struct columns *columns, const cha
                      columns->count);
 }
 
-// Takes the numbers of the columns from the settings and the first word's line.
+// Determines the columns from the settings and the first line.
 static enum berth_status find_columns(struct columns *columns, const struct fields *fields) {
     struct tagged_reader *reader = columns->reader;
     const struct tagged_settings *settings = reader->settings;
@@ -78,8 +78,8 @@ static enum berth_status find_columns(struct columns *columns, const struct fiel
                            reader->dataset->name, columns->line, word);
 }
 
-static enum berth_status cut_fields(const struct columns *columns, char *line,
-                                    struct fields *fields) {
+static enum berth_status split_fields(const struct columns *columns, char *line,
+                                      struct fields *fields) {
     fields->count = 0;
     for (char *at = line + strspn(line, " \t\r"); *at != '\0';) {
         char *end = at + strcspn(at, " \t\r");
@@ -115,26 +115,26 @@ static enum berth_status take_line(struct columns *columns, const struct fields 
                          reader->dataset->name, columns->line, columns->count, fields->count);
     }
     if (!columns->in_sentence) {
-        TRY(tagged_reader_sentence(reader, columns->line));
+        TRY(tagged_reader_begin_sentence(reader, columns->line));
         columns->in_sentence = 1;
     }
-    return tagged_reader_word(reader, fields->items[columns->word],
-                              reader->has_tags ? fields->items[columns->tag] : NULL);
+    return tagged_reader_add_word(reader, fields->items[columns->word],
+                                  reader->has_tags ? fields->items[columns->tag] : NULL);
 }
 
-static int ends_reading(const struct columns *columns) {
+static int is_done(const struct columns *columns) {
     return !columns->in_sentence && tagged_reader_is_full(columns->reader);
 }
 
 static enum berth_status take_lines(struct tagged_reader *reader, char *text, size_t length) {
     struct columns columns = {.reader = reader};
     struct fields fields;
-    for (char *at = text, *end = text + length; at < end && !ends_reading(&columns);) {
+    for (char *at = text, *end = text + length; at < end && !is_done(&columns);) {
         char *newline = memchr(at, '\n', (size_t)(end - at));
         char *stop = newline != NULL ? newline : end;
         columns.line++;
         *stop = '\0';
-        TRY(cut_fields(&columns, at, &fields));
+        TRY(split_fields(&columns, at, &fields));
         TRY(take_line(&columns, &fields));
         at = stop + 1;
     }

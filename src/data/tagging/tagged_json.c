@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads JSON lines. Words borrow from the table.
+// Reads words and tags from JSON lines. Words borrow from the table.
 #include "data/tagging/tagged_reader.h"
 
 #include <string.h>
 
 #define NO_COLUMN SIZE_MAX
 
-static size_t usual_column(const struct table *table, const char *const usual[3]) {
+static size_t default_column(const struct table *table, const char *const defaults[3]) {
     size_t column = NO_COLUMN;
     for (size_t i = 0; i < 3 && column == NO_COLUMN; i++) {
-        column = table_find(table, usual[i]);
+        column = table_find(table, defaults[i]);
     }
     return column;
 }
 
-// The column that was named, or the first of the usual ones.
+// The column `name`; if that is NULL, the first of the default columns.
 static enum berth_status find_column(const struct tagged_reader *reader, const char *setting,
-                                     const char *name, const char *const usual[3], size_t *column) {
+                                     const char *name, const char *const defaults[3],
+                                     size_t *column) {
     const struct table *table = &reader->storage->table;
-    *column = name == NULL ? usual_column(table, usual) : NO_COLUMN;
+    *column = name == NULL ? default_column(table, defaults) : NO_COLUMN;
     return *column != NO_COLUMN ? BERTH_OK
-                                : table_column(table, setting, name != NULL ? name : usual[0],
+                                : table_column(table, setting, name != NULL ? name : defaults[0],
                                                column, reader->error);
 }
 
@@ -35,14 +36,14 @@ static enum berth_status find_columns(struct tagged_reader *reader, size_t *word
         return BERTH_OK;
     }
     if (tag == NULL && settings->tag_optional) {
-        *tags = usual_column(&reader->storage->table, tag_names);
+        *tags = default_column(&reader->storage->table, tag_names);
         return BERTH_OK;
     }
     return find_column(reader, "label_column", tag, tag_names, tags);
 }
 
-// In a file to predict, a column without any tag is none.
-static void leave_empty_tags_out(struct tagged_reader *reader, size_t *tags) {
+// In a file to predict, a column without any tag counts as missing.
+static void ignore_empty_tags(struct tagged_reader *reader, size_t *tags) {
     const struct table *table = &reader->storage->table;
     size_t row = 0;
     while (row < table->row_count && (table_is_empty(table, row, *tags) ||
@@ -89,13 +90,13 @@ static enum berth_status take_row(struct tagged_reader *reader, size_t row, size
                                json_length(words));
         }
     }
-    TRY(tagged_reader_sentence(reader, table->lines[row]));
+    TRY(tagged_reader_begin_sentence(reader, table->lines[row]));
     for (size_t i = 0; i < json_length(words); i++) {
         TRY(text_at(reader, row, word_column, json_at(words, i), &word));
         if (reader->has_tags) {
             TRY(text_at(reader, row, tag_column, json_at(tags, i), &tag));
         }
-        TRY(tagged_reader_word(reader, word, tag));
+        TRY(tagged_reader_add_word(reader, word, tag));
     }
     return BERTH_OK;
 }
@@ -107,7 +108,7 @@ enum berth_status tagged_read_json(struct tagged_reader *reader, const char *pat
     TRY(table_read(path, &options, table, reader->error));
     TRY(find_columns(reader, &words, &tags));
     if (reader->settings->tag_optional && tags != NO_COLUMN) {
-        leave_empty_tags_out(reader, &tags);
+        ignore_empty_tags(reader, &tags);
     }
     reader->has_tags = tags != NO_COLUMN;
     for (size_t row = 0; row < table->row_count && !tagged_reader_is_full(reader); row++) {

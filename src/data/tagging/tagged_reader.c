@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data set as it grows.
+// Adds words, tags and sentences to the data set.
 #include "data/tagging/tagged_reader.h"
 
 #include "core/memory.h"
@@ -26,8 +26,8 @@ static enum berth_status put_tag(struct tagged_reader *reader, const char *tag) 
     return BERTH_OK;
 }
 
-enum berth_status tagged_reader_word(struct tagged_reader *reader, const char *word,
-                                     const char *tag) {
+enum berth_status tagged_reader_add_word(struct tagged_reader *reader, const char *word,
+                                         const char *tag) {
     struct tagged_dataset *dataset = reader->dataset;
     if (reader->has_tags) {
         TRY(put_tag(reader, tag));
@@ -43,7 +43,7 @@ enum berth_status tagged_reader_word(struct tagged_reader *reader, const char *w
     return BERTH_OK;
 }
 
-enum berth_status tagged_reader_sentence(struct tagged_reader *reader, size_t line) {
+enum berth_status tagged_reader_begin_sentence(struct tagged_reader *reader, size_t line) {
     struct tagged_dataset *dataset = reader->dataset;
     size_t *starts =
         memory_grow(dataset->starts, &reader->start_capacity, dataset->count + 2, sizeof *starts);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state that the readers of the two formats share.
+// The state shared by the readers of the two formats.
 #ifndef BERTH_DATA_TAGGED_READER_H
 #define BERTH_DATA_TAGGED_READER_H
 
@@ -23,13 +23,13 @@ struct tagged_reader {
     struct berth_error *error;
 };
 
-// Adds a word to the sentence that has begun; `tag` is read only where the file has tags. Both are
-// borrowed, the word for as long as the data set lives.
-enum berth_status tagged_reader_word(struct tagged_reader *reader, const char *word,
-                                     const char *tag);
+// Adds a word to the current sentence; `tag` is read only if the file has tags. The word is
+// borrowed for as long as the data set lives, the tag is copied.
+enum berth_status tagged_reader_add_word(struct tagged_reader *reader, const char *word,
+                                         const char *tag);
 // Begins a sentence whose first word is in `line`.
-enum berth_status tagged_reader_sentence(struct tagged_reader *reader, size_t line);
-// Whether as many sentences as wanted were read.
+enum berth_status tagged_reader_begin_sentence(struct tagged_reader *reader, size_t line);
+// Whether the requested number of sentences has been read.
 int tagged_reader_is_full(const struct tagged_reader *reader);
 
 enum berth_status tagged_read_columns(struct tagged_reader *reader, const char *path);

@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-// The words [first, end) of a sentence, with their tokens' places [begin, stop) when words follow
-// each other without special tokens.
+// A window: the words [first_word, end_word) of a sentence, which are its tokens [first_token,
+// end_token) without special tokens.
 struct span {
-    size_t first, end;
-    size_t begin, stop;
+    size_t first_word, end_word;
+    size_t first_token, end_token;
 };
 
 struct sentence {
@@ -25,42 +25,43 @@ static size_t length_of(const struct sentence *sentence, size_t word) {
     return length < sentence->room ? length : sentence->room;
 }
 
-// The window that begins with a word, whose tokens begin at `begin`.
+// The window that begins with word `first`, whose tokens begin at `begin`.
 static struct span span_from(const struct sentence *sentence, size_t first, size_t begin) {
-    struct span span = {.first = first, .end = first, .begin = begin, .stop = begin};
-    while (span.end < sentence->pieces->count &&
-           span.stop + length_of(sentence, span.end) - begin <= sentence->room) {
-        span.stop += length_of(sentence, span.end++);
+    struct span span = {
+        .first_word = first, .end_word = first, .first_token = begin, .end_token = begin};
+    while (span.end_word < sentence->pieces->count &&
+           span.end_token + length_of(sentence, span.end_word) - begin <= sentence->room) {
+        span.end_token += length_of(sentence, span.end_word++);
     }
     return span;
 }
 
 static int is_last(const struct sentence *sentence, const struct span *span) {
-    return span->end == sentence->pieces->count;
+    return span->end_word == sentence->pieces->count;
 }
 
 static struct span next_span(const struct sentence *sentence, const struct span *span) {
-    size_t first = span->first, begin = span->begin;
+    size_t first = span->first_word, begin = span->first_token;
     do {
         begin += length_of(sentence, first++);
-    } while (begin < span->begin + (size_t)sentence->rule->stride && first < span->end);
+    } while (begin < span->first_token + (size_t)sentence->rule->stride && first < span->end_word);
     return span_from(sentence, first, begin);
 }
 
-// The next window that has a word more at its end; one that has not is no better for any word.
-static struct span following(const struct sentence *sentence, const struct span *span) {
+// The next window with a further word at its end; a window without one is no better for any word.
+static struct span next_longer_span(const struct sentence *sentence, const struct span *span) {
     struct span next = next_span(sentence, span);
-    while (next.end == span->end) {
+    while (next.end_word == span->end_word) {
         next = next_span(sentence, &next);
     }
     return next;
 }
 
-// The smaller of a word's distances to the ends of a window that has it.
+// The smaller of the distances of a word to both ends of a window.
 static size_t context_of(const struct sentence *sentence, const struct span *span, size_t word,
                          size_t begin) {
-    const size_t left = begin - span->begin;
-    const size_t right = span->stop - begin - length_of(sentence, word);
+    const size_t left = begin - span->first_token;
+    const size_t right = span->end_token - begin - length_of(sentence, word);
     return left < right ? left : right;
 }
 
@@ -114,17 +115,18 @@ static void put_special(struct word_window_set *set, int32_t id) {
     set->windows[set->count].length++;
 }
 
-// Adds the window of a span, which labels the words [from, to). One without labels is left out.
+// Adds the window of a span, which labels the words [owned[0], owned[1]). A window without labels
+// is dropped.
 static enum berth_status put_span(const struct sentence *sentence, const struct span *span,
                                   const size_t owned[2], struct berth_error *error) {
     struct word_window_set *set = sentence->set;
     const size_t tokens = set->token_count;
-    if (!reserve(set, span->stop - span->begin + 2, owned[1] - owned[0])) {
+    if (!reserve(set, span->end_token - span->first_token + 2, owned[1] - owned[0])) {
         return no_memory(error, set);
     }
     set->windows[set->count] = (struct word_window){.first = tokens, .labels = set->label_count};
     put_special(set, sentence->rule->special.cls);
-    for (size_t word = span->first; word < span->end; word++) {
+    for (size_t word = span->first_word; word < span->end_word; word++) {
         put_word(sentence, word, word >= owned[0] && word < owned[1]);
     }
     put_special(set, sentence->rule->special.sep);
@@ -136,11 +138,12 @@ static enum berth_status put_span(const struct sentence *sentence, const struct 
     return BERTH_OK;
 }
 
-// The first word that belongs to `next` rather than to `span`, from the words that both have.
-static size_t owner_change(const struct sentence *sentence, const struct span *span,
-                           const struct span *next) {
-    size_t word = next->first, begin = next->begin;
-    while (word < span->end &&
+// The first word of both windows that has more context in `next`; the end of `span` if there is
+// none.
+static size_t first_owned_by_next(const struct sentence *sentence, const struct span *span,
+                                  const struct span *next) {
+    size_t word = next->first_word, begin = next->first_token;
+    while (word < span->end_word &&
            context_of(sentence, span, word, begin) >= context_of(sentence, next, word, begin)) {
         begin += length_of(sentence, word++);
     }
@@ -154,12 +157,12 @@ enum berth_status word_windows_add(struct word_window_set *set, const struct wor
     struct span span = span_from(&sentence, 0, 0);
     size_t owned[2] = {0};
     for (size_t i = 0; i < pieces->count; i++) {
-        set->cut += pieces->starts[i + 1] - pieces->starts[i] > sentence.room;
+        set->truncated += pieces->starts[i + 1] - pieces->starts[i] > sentence.room;
     }
-    set->divided += !is_last(&sentence, &span);
+    set->split_sentences += !is_last(&sentence, &span);
     while (!is_last(&sentence, &span)) {
-        const struct span next = following(&sentence, &span);
-        owned[1] = owner_change(&sentence, &span, &next);
+        const struct span next = next_longer_span(&sentence, &span);
+        owned[1] = first_owned_by_next(&sentence, &span, &next);
         TRY(put_span(&sentence, &span, owned, error));
         owned[0] = owned[1];
         span = next;
@@ -170,7 +173,7 @@ enum berth_status word_windows_add(struct word_window_set *set, const struct wor
 
 // --- a data set ---------------------------------------------------------------------------------
 
-// The pieces of one sentence's words, used again for the next one.
+// The pieces of a sentence's words; reused for the next sentence.
 struct encoded {
     struct token_list list;
     int32_t *ids;

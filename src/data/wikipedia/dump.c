@@ -4,32 +4,33 @@
 #include "core/memory.h"
 #include "format/archive/compressed.h"
 
-#define READ_SIZE ((size_t)1 << 20) // for a plain dump
+#define READ_SIZE ((size_t)1 << 20) // of a plain dump
 
-const struct dump_readers dump_one_reader = {1, NULL, 1};
+const struct dump_readers dump_single_reader = {1, NULL, 1};
 
 static enum berth_status dump_open_at(struct dump *dump, const char *path,
                                       const struct dump_readers *readers,
-                                      const struct wikipedia_place *place,
+                                      const struct wikipedia_position *position,
                                       struct berth_error *error) {
-    *dump = (struct dump){.file.descriptor = -1, .read = place->block, .at = place->block};
+    *dump =
+        (struct dump){.file.descriptor = -1, .read = position->block, .offset = position->block};
     int is_compressed;
     TRY(bzip2_is(path, &is_compressed, error));
     if (is_compressed) {
-        TRY(bzip2_open(path, place->bit, readers->threads, &dump->bzip2, error));
+        TRY(bzip2_open(path, position->bit, readers->threads, &dump->bzip2, error));
         dump->is_divided = readers->comm != NULL;
         return dump->is_divided
                    ? bzip2_divide(dump->bzip2, readers->comm, readers->all_threads, error)
                    : BERTH_OK;
     }
-    dump->piece = memory_new(READ_SIZE);
-    if (dump->piece == NULL) {
+    dump->chunk = memory_new(READ_SIZE);
+    if (dump->chunk == NULL) {
         return error_no_memory(error, READ_SIZE, path);
     }
     return file_reader_open(&dump->file, path, error);
 }
 
-// The next piece in the dump's encoding; a *length of 0 is the end.
+// The next chunk in the encoding of the dump; *length is 0 at the end.
 static enum berth_status dump_next_raw(struct dump *dump, const char **bytes, size_t *length,
                                        struct berth_error *error) {
     if (dump->bzip2 != NULL) {
@@ -37,8 +38,8 @@ static enum berth_status dump_next_raw(struct dump *dump, const char **bytes, si
     }
     uint64_t left = dump->file.size - dump->read;
     *length = left < READ_SIZE ? (size_t)left : READ_SIZE;
-    *bytes = dump->piece;
-    TRY(file_reader_at(&dump->file, dump->read, dump->piece, *length, error));
+    *bytes = dump->chunk;
+    TRY(file_reader_at(&dump->file, dump->read, dump->chunk, *length, error));
     dump->read += *length;
     return BERTH_OK;
 }
@@ -46,17 +47,17 @@ static enum berth_status dump_next_raw(struct dump *dump, const char **bytes, si
 void dump_close(struct dump *dump) {
     bzip2_close(dump->bzip2);
     file_reader_close(&dump->file);
-    memory_free(dump->piece);
+    memory_free(dump->chunk);
     buffer_done(&dump->text);
 }
 
 static enum berth_status dump_encoding(const char *path, enum encoding *encoding, size_t *mark,
                                        struct berth_error *error) {
-    const struct wikipedia_place begin = {0, 0, 0};
+    const struct wikipedia_position begin = {0, 0, 0};
     struct dump dump;
     const char *bytes;
     size_t length;
-    enum berth_status status = dump_open_at(&dump, path, &dump_one_reader, &begin, error);
+    enum berth_status status = dump_open_at(&dump, path, &dump_single_reader, &begin, error);
     if (status == BERTH_OK) {
         status = dump_next_raw(&dump, &bytes, &length, error);
     }
@@ -71,8 +72,8 @@ static enum berth_status dump_encoding(const char *path, enum encoding *encoding
 }
 
 enum berth_status dump_open(struct dump *dump, const char *path, const struct dump_readers *readers,
-                            const struct wikipedia_place *place, struct berth_error *error) {
-    static const struct wikipedia_place begin = {0, 0, 0};
+                            const struct wikipedia_position *position, struct berth_error *error) {
+    static const struct wikipedia_position begin = {0, 0, 0};
     enum encoding encoding = ENCODING_UTF8;
     size_t mark = 0;
     *dump = (struct dump){.file.descriptor = -1};
@@ -81,15 +82,15 @@ enum berth_status dump_open(struct dump *dump, const char *path, const struct du
         return error_set(error, BERTH_BAD_DATA, "%s: the dump is UTF-32; convert it to UTF-8",
                          path);
     }
-    TRY(dump_open_at(dump, path, readers, encoding == ENCODING_UTF8 ? place : &begin, error));
+    TRY(dump_open_at(dump, path, readers, encoding == ENCODING_UTF8 ? position : &begin, error));
     dump->decoder.encoding = encoding;
-    dump->mark = encoding == ENCODING_UTF8 ? 0 : mark; // expat skips UTF-8's itself
+    dump->mark = encoding == ENCODING_UTF8 ? 0 : mark; // expat skips that of UTF-8 itself
     return BERTH_OK;
 }
 
 enum berth_status dump_next(struct dump *dump, const char **bytes, size_t *length,
                             struct berth_error *error) {
-    dump->block = dump->at;
+    dump->block = dump->offset;
     TRY(dump_next_raw(dump, bytes, length, error));
     if (dump->decoder.encoding != ENCODING_UTF8) {
         int at_end = *length == 0;
@@ -104,9 +105,9 @@ enum berth_status dump_next(struct dump *dump, const char **bytes, size_t *lengt
         }
         *bytes = dump->text.bytes;
         *length = dump->text.length;
-        TRY(dump->text.failed ? error_no_memory(error, *length, "a piece of the dump") : BERTH_OK);
+        TRY(dump->text.failed ? error_no_memory(error, *length, "a chunk of the dump") : BERTH_OK);
     }
-    dump->at += *length;
+    dump->offset += *length;
     return BERTH_OK;
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts a dump. The path of a page: block of the dump -> XML -> batch -> cleaned by any thread
+// Converts a dump. A page goes this way: block of the dump -> XML -> batch -> cleaned by any thread
 // -> file, in order.
 //
 // A batch of pages is collected, then cleaned by all threads, then written. So memory holds one
-// batch, the blocks being decompressed, and the page being read. With several ranks the batch is as
-// many times larger; each rank holds the text of its own part, and the first one the titles of all.
+// batch, the blocks being decompressed, and the page being read. With several ranks the batch is
+// that many times larger; each rank holds the text of its own part, and rank 0 also the titles of
+// all parts.
 #include "data/wikipedia/wikipedia.h"
 
 #include "core/buffer.h"
@@ -30,17 +31,17 @@ struct article {
     size_t title, text, length; // offsets in the batch; the title is NUL-terminated
     const char *plain;
     size_t plain_length;
-    struct wikipedia_place end;     // after the page
+    struct wikipedia_position end;  // after the page
     struct wikipedia_counts counts; // including the page
 };
 
-// The state of a cleaning thread; its texts stay until they are written.
+// The state of a cleaning thread. Its texts stay until they are written.
 struct cleaner {
     struct wikitext wikitext;
     struct buffer plain;
 };
 
-// What earlier runs have left.
+// What earlier runs have finished.
 struct found {
     int complete;
     size_t count;               // of files
@@ -52,24 +53,24 @@ struct job {
     const struct berth_log *log;
     struct wikipedia_counts *counts;
     struct dump dump;
-    struct mediawiki_reader *reader, *head; // head: reads the site when resuming
-    char *url;                              // up to "?curid="
+    struct mediawiki_reader *reader,
+        *site_reader; // site_reader: for the head of the dump, when resuming
+    char *url;        // up to "?curid="
 
     struct buffer batch;      // titles and wikitext
-    struct article *articles; // of this rank; in the first one of all ranks, in the order of their
-                              // owners
+    struct article *articles; // of this rank; on rank 0 of all ranks, in the order of their owners
     size_t article_count, article_capacity;
     size_t own_count, own_length; // of the articles, and of the batch, that this rank cleans
-    uint64_t batch_bytes;         // of all ranks' parts of the batch
-    uint64_t share_bytes;         // of a rank's part
+    uint64_t batch_bytes;         // of the whole batch, over all ranks
+    uint64_t bytes_per_rank;      // of the batch
     struct cleaner *cleaners;     // [threads]
-    struct buffer passed; // what one rank passes on: its articles' ids and lengths, the text
+    struct buffer passed; // from one rank to the others: ids and lengths of articles, then text
 
-    struct wikipedia_files files; // of the first rank
-    struct found found;           // by the first rank
+    struct wikipedia_files files; // on rank 0
+    struct found found;           // by rank 0
     int all_threads;              // of all ranks
-    int all_failed;               // ranks that read the dump together have returned an error
-    uint64_t from;                // offset in the XML of the first page to read
+    int all_failed;               // reading the dump together failed, on all ranks alike
+    uint64_t start_offset;        // offset in the XML of the first page to read
 };
 
 static int rank_of(const struct job *job) {
@@ -87,29 +88,29 @@ static enum berth_status settle(const struct job *job, enum berth_status own,
 
 // --- pages in -----------------------------------------------------------------------------------
 
-// Counts the page; 1 when it is an article to clean.
+// Counts the page; returns 1 if it is an article to be cleaned.
 static int count_page(struct wikipedia_counts *counts, const struct mediawiki_page *page) {
     counts->pages++;
     counts->xml_bytes = (int64_t)page->end;
-    int64_t *why = page->is_damaged    ? &counts->damaged
-                   : page->ns != 0     ? &counts->other_namespaces
-                   : page->is_redirect ? &counts->redirects
-                   : page->is_oversize ? &counts->oversize
-                                       : NULL;
-    if (why != NULL) {
-        ++*why;
+    int64_t *skipped = page->is_damaged    ? &counts->damaged
+                       : page->ns != 0     ? &counts->other_namespaces
+                       : page->is_redirect ? &counts->redirects
+                       : page->is_oversize ? &counts->oversize
+                                           : NULL;
+    if (skipped != NULL) {
+        ++*skipped;
     }
-    return why == NULL;
+    return skipped == NULL;
 }
 
-// Consecutive articles of the batch, about as much text for each rank.
+// Ranks get consecutive articles of the batch, with about equally much text.
 static int owner_of(const struct job *job) {
-    const uint64_t owner = job->batch_bytes / job->share_bytes;
+    const uint64_t owner = job->batch_bytes / job->bytes_per_rank;
     return owner < (uint64_t)rank_count(job) ? (int)owner : rank_count(job) - 1;
 }
 
-static enum berth_status take_page(void *context, const struct mediawiki_page *page,
-                                   struct berth_error *error) {
+static enum berth_status add_page(void *context, const struct mediawiki_page *page,
+                                  struct berth_error *error) {
     struct job *job = context;
     if (!count_page(job->counts, page)) {
         return BERTH_OK;
@@ -129,7 +130,7 @@ static enum berth_status take_page(void *context, const struct mediawiki_page *p
     struct article *article = &job->articles[job->article_count++];
     *article = (struct article){
         .id = page->id, .owner = owner, .counts = *job->counts, .length = page->text_length};
-    article->end = (struct wikipedia_place){page->end, job->dump.block, job->dump.bit};
+    article->end = (struct wikipedia_position){page->end, job->dump.block, job->dump.bit};
     article->title = job->batch.length;
     buffer_put(&job->batch, page->title, strlen(page->title) + 1);
     article->text = job->batch.length;
@@ -144,7 +145,8 @@ static enum berth_status take_page(void *context, const struct mediawiki_page *p
 
 // --- cleaning -----------------------------------------------------------------------------------
 
-// Cleans into the cleaner's buffer, which may move: article->plain is set after all articles.
+// Appends to the buffer of the cleaner, which may move; so article->plain is set after all
+// articles.
 static enum berth_status clean_one(const struct job *job, struct cleaner *cleaner,
                                    struct article *article, struct berth_error *error) {
     const char *plain;
@@ -157,12 +159,12 @@ static enum berth_status clean_one(const struct job *job, struct cleaner *cleane
                                  : BERTH_OK;
 }
 
-// Each thread cleans a run of consecutive articles, so that its texts are in order.
+// Cleans one thread's run of consecutive articles, so that its texts are in order.
 static void clean_run(struct job *job, int thread, int threads, enum berth_status *status,
                       struct berth_error *error) {
     struct cleaner *cleaner = &job->cleaners[thread];
     const struct mediawiki_site *site =
-        mediawiki_get_site(job->head != NULL ? job->head : job->reader);
+        mediawiki_get_site(job->site_reader != NULL ? job->site_reader : job->reader);
     cleaner->wikitext.namespaces = site->namespaces;
     cleaner->wikitext.namespace_count = site->namespace_count;
     buffer_clear(&cleaner->plain);
@@ -220,7 +222,7 @@ static enum berth_status write_articles(struct job *job, size_t first, size_t co
 
 // --- from rank to rank ---------------------------------------------------------------------------
 
-// What a rank says of each article that it passes on.
+// What a rank passes on about each article, besides the text.
 struct passed {
     int64_t id;
     uint64_t length;
@@ -232,16 +234,16 @@ static enum berth_status pack_cleaned(struct job *job, struct berth_error *error
         const struct passed entry = {job->articles[i].id, job->articles[i].plain_length};
         buffer_put(&job->passed, (const char *)&entry, sizeof entry);
     }
-    for (int i = 0; i < job->settings->threads; i++) { // each has consecutive articles
+    for (int i = 0; i < job->settings->threads; i++) { // each thread has consecutive articles
         buffer_put(&job->passed, job->cleaners[i].plain.bytes, job->cleaners[i].plain.length);
     }
     return job->passed.failed ? error_no_memory(error, job->passed.length, "cleaned text")
                               : BERTH_OK;
 }
 
-// Every rank gets the cleaned text of the rank `root`, of *count articles.
-static enum berth_status pass_on(struct job *job, int root, size_t *count,
-                                 struct berth_error *error) {
+// Copies the cleaned text of rank `root`, of *count articles, to all ranks.
+static enum berth_status broadcast_cleaned(struct job *job, int root, size_t *count,
+                                           struct berth_error *error) {
     struct comm *comm = job->settings->comm;
     uint64_t sizes[2] = {job->own_count, job->passed.length};
     comm->broadcast(comm, sizes, sizeof sizes, root);
@@ -258,7 +260,7 @@ static enum berth_status pass_on(struct job *job, int root, size_t *count,
     return comm->status(comm, error);
 }
 
-// The articles [first, first + count) are those that another rank has passed on.
+// Assigns the text that rank `owner` has passed on to the articles [first, first + count).
 static enum berth_status take_cleaned(struct job *job, int owner, size_t first, size_t count,
                                       struct berth_error *error) {
     const char *plain = job->passed.bytes + count * sizeof(struct passed);
@@ -274,7 +276,7 @@ static enum berth_status take_cleaned(struct job *job, int owner, size_t first, 
     }
     return same ? BERTH_OK
                 : error_set(error, BERTH_BAD_DATA,
-                            "rank %d has read other pages than rank 0: %s is not the same on all "
+                            "rank %d read different pages than rank 0: %s is not the same on all "
                             "hosts",
                             owner, job->settings->dump);
 }
@@ -284,7 +286,7 @@ static enum berth_status write_others(struct job *job, struct berth_error *error
     TRY(settle(job, rank_of(job) > 0 ? pack_cleaned(job, error) : BERTH_OK, error));
     for (int owner = 1; owner < rank_count(job); owner++, first += count) {
         enum berth_status status = BERTH_OK;
-        TRY(pass_on(job, owner, &count, error));
+        TRY(broadcast_cleaned(job, owner, &count, error));
         if (rank_of(job) == 0) {
             status = take_cleaned(job, owner, first, count, error);
             if (status == BERTH_OK) {
@@ -312,7 +314,8 @@ static enum berth_status write_batch(struct job *job, struct berth_error *error)
 
 // "https://en.wikipedia.org/wiki" of ".../wiki/Main_Page".
 static enum berth_status make_url(struct job *job, struct berth_error *error) {
-    const char *base = mediawiki_get_site(job->head != NULL ? job->head : job->reader)->base;
+    const char *base =
+        mediawiki_get_site(job->site_reader != NULL ? job->site_reader : job->reader)->base;
     if (job->url != NULL) {
         return BERTH_OK;
     }
@@ -322,39 +325,39 @@ static enum berth_status make_url(struct job *job, struct berth_error *error) {
     return job->url != NULL ? BERTH_OK : error_no_memory(error, 1, "the wiki's address");
 }
 
-static enum berth_status prepare_batch(struct job *job, struct berth_error *error) {
+static enum berth_status clean_pages(struct job *job, struct berth_error *error) {
     TRY(make_url(job, error));
     return clean_batch(job, error);
 }
 
 static enum berth_status finish_batch(struct job *job, struct berth_error *error) {
-    TRY(settle(job, prepare_batch(job, error), error));
+    TRY(settle(job, clean_pages(job, error), error));
     return write_batch(job, error);
 }
 
-static enum berth_status one_page_is_enough(void *context, const struct mediawiki_page *page,
+static enum berth_status stop_at_first_page(void *context, const struct mediawiki_page *page,
                                             struct berth_error *error) {
     *(int *)context = 1;
     return error_set(error, BERTH_INTERRUPTED, "the head has been read");
 }
 
-// Reads the dump's head again for the facts about the wiki when the run resumes in the middle.
+// When a run resumes in the middle of a dump, reads the head again for the description of the wiki.
 static enum berth_status read_site(struct job *job, struct berth_error *error) {
-    const struct wikipedia_place begin = {0, 0, 0};
+    const struct wikipedia_position begin = {0, 0, 0};
     struct dump dump;
     const char *bytes;
     size_t length = 1;
     int done = 0;
     enum berth_status status =
-        dump_open(&dump, job->settings->dump, &dump_one_reader, &begin, error);
+        dump_open(&dump, job->settings->dump, &dump_single_reader, &begin, error);
     if (status == BERTH_OK) {
-        status =
-            mediawiki_open(job->settings->dump, 0, one_page_is_enough, &done, &job->head, error);
+        status = mediawiki_open(job->settings->dump, 0, stop_at_first_page, &done,
+                                &job->site_reader, error);
     }
     while (status == BERTH_OK && length > 0) {
         status = dump_next(&dump, &bytes, &length, error);
         if (status == BERTH_OK) {
-            status = mediawiki_feed(job->head, bytes, length, error);
+            status = mediawiki_feed(job->site_reader, bytes, length, error);
         }
     }
     dump_close(&dump);
@@ -362,8 +365,8 @@ static enum berth_status read_site(struct job *job, struct berth_error *error) {
 }
 
 // Opens the dump where the finished files end.
-static enum berth_status start(struct job *job, struct berth_error *error) {
-    const struct wikipedia_place place = job->found.last.next;
+static enum berth_status open_dump(struct job *job, struct berth_error *error) {
+    const struct wikipedia_position position = job->found.last.next;
     if (job->found.count > 0) {
         *job->counts = job->found.last.counts;
         log_note(job->log, "found %zu finished text files; resuming after page %" PRId64,
@@ -372,28 +375,28 @@ static enum berth_status start(struct job *job, struct berth_error *error) {
     }
     const struct dump_readers readers = {
         job->settings->threads, rank_count(job) > 1 ? job->settings->comm : NULL, job->all_threads};
-    TRY(dump_open(&job->dump, job->settings->dump, &readers, &place, error));
-    return mediawiki_open(job->settings->dump, place.page, take_page, job, &job->reader, error);
+    TRY(dump_open(&job->dump, job->settings->dump, &readers, &position, error));
+    return mediawiki_open(job->settings->dump, position.page, add_page, job, &job->reader, error);
 }
 
-// Feeds the bytes after the place where the run begins.
-static enum berth_status feed(struct job *job, const char *bytes, size_t length, uint64_t from,
-                              struct berth_error *error) {
-    uint64_t skip = from > job->dump.block ? from - job->dump.block : 0;
+// Feeds the parser, without the bytes before the first page to read.
+static enum berth_status feed(struct job *job, const char *bytes, size_t length,
+                              uint64_t start_offset, struct berth_error *error) {
+    uint64_t skip = start_offset > job->dump.block ? start_offset - job->dump.block : 0;
     return skip >= length ? BERTH_OK
                           : mediawiki_feed(job->reader, bytes + skip, length - (size_t)skip, error);
 }
 
-static int asks_to_stop(const volatile int *stop) {
+static int is_stop_requested(const volatile int *stop) {
     return stop != NULL && *stop != 0;
 }
 
-// Reads until the batch is full or the dump ends; alone, or until a stop is requested.
+// Reads until the batch is full or the dump ends; a single rank also stops when asked to.
 static enum berth_status read_batch(struct job *job, const volatile int *stop, int *at_end,
                                     struct berth_error *error) {
     const char *bytes;
     size_t length;
-    while (job->batch_bytes < job->share_bytes * (uint64_t)rank_count(job)) {
+    while (job->batch_bytes < job->bytes_per_rank * (uint64_t)rank_count(job)) {
         const enum berth_status status = dump_next(&job->dump, &bytes, &length, error);
         if (status != BERTH_OK) {
             job->all_failed = job->dump.is_divided;
@@ -404,8 +407,8 @@ static enum berth_status read_batch(struct job *job, const volatile int *stop, i
             *at_end = 1;
             return mediawiki_finish(job->reader, error);
         }
-        TRY(feed(job, bytes, length, job->from, error));
-        if (rank_count(job) == 1 && asks_to_stop(stop)) {
+        TRY(feed(job, bytes, length, job->start_offset, error));
+        if (rank_count(job) == 1 && is_stop_requested(stop)) {
             return BERTH_OK;
         }
     }
@@ -416,7 +419,7 @@ static enum berth_status read_batch(struct job *job, const volatile int *stop, i
 static enum berth_status check_stop(const struct job *job, const volatile int *stop,
                                     struct berth_error *error) {
     struct comm *comm = job->settings->comm;
-    double requests = asks_to_stop(stop);
+    double requests = is_stop_requested(stop);
     if (comm != NULL) {
         comm->sum(comm, &requests, 1);
         TRY(comm->status(comm, error));
@@ -430,7 +433,7 @@ static enum berth_status check_stop(const struct job *job, const volatile int *s
 
 static enum berth_status read_dump(struct job *job, const volatile int *stop,
                                    struct berth_error *error) {
-    job->from = job->found.last.next.page;
+    job->start_offset = job->found.last.next.page;
     for (int at_end = 0; !at_end;) {
         const enum berth_status status = read_batch(job, stop, &at_end, error);
         TRY(job->all_failed ? status : settle(job, status, error));
@@ -440,7 +443,7 @@ static enum berth_status read_dump(struct job *job, const volatile int *stop,
     return BERTH_OK;
 }
 
-static enum berth_status conclude(struct job *job, struct berth_error *error) {
+static enum berth_status finish(struct job *job, struct berth_error *error) {
     const struct wikipedia_counts *saved = &job->files.saved;
     if (saved->articles == 0) {
         return error_set(error, BERTH_BAD_DATA,
@@ -454,7 +457,7 @@ static enum berth_status conclude(struct job *job, struct berth_error *error) {
     return wikipedia_files_end(&job->files, job->counts, error);
 }
 
-// The first rank locks the folder and reads what an earlier run has left.
+// Rank 0 locks the folder and finds what earlier runs have finished.
 static enum berth_status open_folder(struct job *job, struct berth_error *error) {
     if (rank_of(job) > 0) {
         return BERTH_OK;
@@ -466,8 +469,8 @@ static enum berth_status open_folder(struct job *job, struct berth_error *error)
     return BERTH_OK;
 }
 
-// What all ranks must know alike.
-static enum berth_status share_found(struct job *job, struct berth_error *error) {
+// Gives all ranks what they must agree on.
+static enum berth_status broadcast_found(struct job *job, struct berth_error *error) {
     struct comm *comm = job->settings->comm;
     double threads = job->settings->threads;
     if (comm != NULL) {
@@ -476,13 +479,13 @@ static enum berth_status share_found(struct job *job, struct berth_error *error)
         TRY(comm->status(comm, error));
     }
     job->all_threads = (int)threads;
-    job->share_bytes = BATCH_BYTES * (uint64_t)job->all_threads / (uint64_t)rank_count(job);
+    job->bytes_per_rank = BATCH_BYTES * (uint64_t)job->all_threads / (uint64_t)rank_count(job);
     return BERTH_OK;
 }
 
 static enum berth_status run(struct job *job, const volatile int *stop, struct berth_error *error) {
     TRY(settle(job, open_folder(job, error), error));
-    TRY(share_found(job, error));
+    TRY(broadcast_found(job, error));
     if (job->found.complete) {
         *job->counts = job->found.last.counts;
         log_note(job->log, "%s: the text is complete (%zu file%s)", job->settings->folder,
@@ -492,16 +495,16 @@ static enum berth_status run(struct job *job, const volatile int *stop, struct b
     job->cleaners = memory_array_zeroed((size_t)job->settings->threads, sizeof *job->cleaners);
     TRY(settle(job,
                job->cleaners != NULL
-                   ? start(job, error)
+                   ? open_dump(job, error)
                    : error_no_memory(error, sizeof *job->cleaners, "the cleaners"),
                error));
     TRY(read_dump(job, stop, error));
-    return settle(job, rank_of(job) == 0 ? conclude(job, error) : BERTH_OK, error);
+    return settle(job, rank_of(job) == 0 ? finish(job, error) : BERTH_OK, error);
 }
 
 static void done(struct job *job) {
     mediawiki_close(job->reader);
-    mediawiki_close(job->head);
+    mediawiki_close(job->site_reader);
     dump_close(&job->dump);
     for (int i = 0; job->cleaners != NULL && i < job->settings->threads; i++) {
         wikitext_done(&job->cleaners[i].wikitext);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts a Wikipedia dump to files of plain text in bounded memory: decompresses, parses, cleans
-// and writes.
+// Converts a Wikipedia dump to files of plain text, in bounded memory.
 //
 // The folder has WikiExtractor's layout: AA/wiki_00 to AA/wiki_99, AB/wiki_00, ..., each with
 //
@@ -10,10 +9,10 @@
 //   </doc>
 //
 // Files are written atomically. text.json in the folder lists the finished files and where in the
-// dump the next one begins; after a stopped or killed run the next one resumes there. The same dump
-// gives the same bytes, whatever the number of threads and ranks and however often runs were
-// stopped. Ranks divide decompression (bzip2.h) and cleaning: every one parses the whole dump and
-// cleans a part of each batch of pages, and the first one gets the text and writes it.
+// dump the next one begins, so that a run can resume a stopped or killed one. The same dump gives
+// the same bytes, whatever the number of threads and ranks and however often runs were stopped.
+// Ranks share decompression (bzip2.h) and cleaning: every rank parses the whole dump and cleans a
+// part of each batch of pages; rank 0 collects the text and writes it.
 #ifndef BERTH_DATA_WIKIPEDIA_H
 #define BERTH_DATA_WIKIPEDIA_H
 
@@ -23,7 +22,7 @@
 
 #include <stdint.h>
 
-// The pages by their treatment; skipped ones are reported and are no error.
+// Pages by what became of them. Skipped pages are reported; they are no error.
 struct wikipedia_counts {
     int64_t pages, articles;
     int64_t redirects, other_namespaces; // left out
@@ -37,16 +36,16 @@ struct wikipedia_counts {
 struct wikipedia_settings {
     const char *dump;   // XML, plain or bzip2
     const char *folder; // created if missing
-    uint64_t file_size; // maximum size of a file; a longer article gets its own file; 0:
-                        // WIKIPEDIA_FILE_SIZE
+    uint64_t file_size; // maximum size of a file; a longer article gets a file of its own;
+                        // 0: WIKIPEDIA_FILE_SIZE
     int threads;        // 0: OpenMP's default
     struct comm *comm;  // the ranks, all of which call it; NULL: this process alone
 };
 #define WIKIPEDIA_FILE_SIZE ((uint64_t)100 << 20) // WikiExtractor's -b 100M
 
-// `stop` (may be NULL) is polled between batches of pages. BERTH_CONFIG: the folder has the text of
-// another dump. BERTH_CANT_CREATE: the folder has other files, or another process uses it. *counts
-// includes the finished files of earlier runs, in the first rank.
+// Polls `stop` (may be NULL) between batches of pages. BERTH_CONFIG: the folder has the text of
+// another dump. BERTH_CANT_CREATE: the folder has other files, or another process uses it. On rank
+// 0 *counts includes the finished files of earlier runs.
 enum berth_status wikipedia_text(const struct wikipedia_settings *settings,
                                  const struct berth_log *log, const volatile int *stop,
                                  struct wikipedia_counts *counts, struct berth_error *error);

@@ -23,12 +23,12 @@ enum berth_status wikipedia_files_open(struct wikipedia_files *files,
 
 // --- an article ---------------------------------------------------------------------------------
 
-// Whether the text looks like the start or end of a document.
-static int is_mark(const char *text, size_t length) {
-    static const char *const marks[] = {"<doc id=", "</doc>"};
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        size_t own = strlen(marks[i]);
-        if (length >= own && memcmp(text, marks[i], own) == 0) {
+// Whether the text would be read as the start or end of a document.
+static int is_document_tag(const char *text, size_t length) {
+    static const char *const tags[] = {"<doc id=", "</doc>"};
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        size_t own = strlen(tags[i]);
+        if (length >= own && memcmp(text, tags[i], own) == 0) {
             return 1;
         }
     }
@@ -38,7 +38,7 @@ static int is_mark(const char *text, size_t length) {
 void wikipedia_put_text(struct buffer *to, const char *text, size_t length) {
     const char *end = text + length, *begin = text;
     for (const char *at = text; (at = memchr(at, '<', (size_t)(end - at))) != NULL; at++) {
-        if (is_mark(at, (size_t)(end - at))) {
+        if (is_document_tag(at, (size_t)(end - at))) {
             buffer_put(to, begin, (size_t)(at - begin));
             buffer_put_text(to, "&lt;");
             begin = at + 1;
@@ -82,7 +82,7 @@ static void put_header(struct wikipedia_files *files, const struct wikipedia_art
 
 // --- a file -------------------------------------------------------------------------------------
 
-static enum berth_status end_file(struct wikipedia_files *files, struct berth_error *error) {
+static enum berth_status finish_file(struct wikipedia_files *files, struct berth_error *error) {
     if (files->written == 0) {
         return BERTH_OK;
     }
@@ -123,7 +123,7 @@ static enum berth_status write_article(struct wikipedia_files *files,
     }
     size_t size = files->header.length + article->length + strlen(footer);
     if (files->written > 0 && files->written + size > files->settings->file_size) {
-        TRY(end_file(files, error));
+        TRY(finish_file(files, error));
     }
     if (files->written == 0) {
         TRY(begin_file(files, error));
@@ -138,7 +138,7 @@ static enum berth_status write_article(struct wikipedia_files *files,
     return BERTH_OK;
 }
 
-// The counts of reading at a page, and those of writing up to it.
+// The counts of pages read, completed by the counts of what is written.
 static struct wikipedia_counts counts_at(const struct wikipedia_files *files,
                                          const struct wikipedia_counts *read) {
     struct wikipedia_counts counts = *read;
@@ -164,15 +164,16 @@ enum berth_status wikipedia_files_end(struct wikipedia_files *files,
                                       struct wikipedia_counts *counts, struct berth_error *error) {
     *counts = counts_at(files, counts);
     files->last.counts = *counts;
-    TRY(end_file(files, error));
+    TRY(finish_file(files, error));
     return wikipedia_state_complete(&files->state, counts, error);
 }
 
 void wikipedia_files_close(struct wikipedia_files *files) {
     file_writer_abort(&files->writer);
     buffer_done(&files->header);
-    files->state.is_new = files->state.is_new &&
-                          file_lock_check(&files->lock, NULL) == BERTH_OK; // else it is another's
+    files->state.is_new =
+        files->state.is_new &&
+        file_lock_check(&files->lock, NULL) == BERTH_OK; // otherwise it belongs to another process
     wikipedia_state_done(&files->state);
     file_lock_release(&files->lock);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads and writes text.json, and removes the half-written files of killed runs.
+// Reads and writes text.json, and removes half-written files of killed runs.
 #include "data/wikipedia/wikipedia_state.h"
 
 #include "core/file.h"
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define FORMAT 2 // version of the file and of the text: increment it when the cleaner changes
+#define FORMAT 2 // of the file and of the text: increment it when the cleaner changes
 #define FILES_PER_FOLDER 100
 #define FILES_MAX ((size_t)26 * 26 * FILES_PER_FOLDER)
 #define HEAD_SIZE ((size_t)1 << 20)
@@ -48,7 +48,7 @@ char *wikipedia_file_path(const char *folder, size_t index) {
 
 // --- writing ------------------------------------------------------------------------------------
 
-// A manifest with a missing member would be trusted.
+// NULL when out of memory: an incomplete manifest would be trusted.
 static json *file_to_json(const struct wikipedia_file *file) {
     json *object = json_new_object();
     int failed = 0;
@@ -124,15 +124,15 @@ static enum berth_status file_from_json(const json *object, const char *name,
     return BERTH_OK;
 }
 
-static enum berth_status same(const struct wikipedia_state *state, const json *object,
-                              struct berth_error *error) {
+static enum berth_status check_same_dump(const struct wikipedia_state *state, const json *object,
+                                         struct berth_error *error) {
     const char *dump = NULL;
     int64_t format = 0, file_size = 0;
     TRY(json_get_integer(object, state->path, "format", &format, error));
     TRY(json_get_integer(object, state->path, "file_size", &file_size, error));
     TRY(json_get_text(object, state->path, "dump", &dump, error));
     if (json_length(json_member(object, "files")) == 0) {
-        return BERTH_OK; // no text
+        return BERTH_OK; // there is no text yet
     }
     static const char remedy[] = "choose another output, or remove the folder";
     if (format != FORMAT) {
@@ -151,8 +151,8 @@ static enum berth_status same(const struct wikipedia_state *state, const json *o
 }
 
 // Checks that the finished file exists and has `bytes` bytes.
-static enum berth_status check_whole(const char *folder, size_t index, uint64_t bytes,
-                                     struct berth_error *error) {
+static enum berth_status check_file(const char *folder, size_t index, uint64_t bytes,
+                                    struct berth_error *error) {
     char *path = wikipedia_file_path(folder, index);
     const enum berth_status status =
         path != NULL ? file_check_size(path, bytes, error) : file_no_path(error);
@@ -160,7 +160,7 @@ static enum berth_status check_whole(const char *folder, size_t index, uint64_t 
     return status;
 }
 
-static enum berth_status take_files(struct wikipedia_state *state, const char *folder,
+static enum berth_status load_files(struct wikipedia_state *state, const char *folder,
                                     const json *object, struct berth_error *error) {
     const json *files = json_member(object, "files");
     size_t count = json_length(files);
@@ -176,7 +176,7 @@ static enum berth_status take_files(struct wikipedia_state *state, const char *f
     for (size_t i = 0; i < count; i++) {
         struct wikipedia_file file;
         TRY(file_from_json(json_at(files, i), state->path, &file, error));
-        if (check_whole(folder, i, file.bytes, NULL) != BERTH_OK) {
+        if (check_file(folder, i, file.bytes, NULL) != BERTH_OK) {
             state->complete = 0;
             break;
         }
@@ -189,9 +189,9 @@ static enum berth_status load(struct wikipedia_state *state, const char *folder,
                               struct berth_error *error) {
     json *object;
     TRY(json_read_file(state->path, &object, error));
-    enum berth_status status = same(state, object, error);
+    enum berth_status status = check_same_dump(state, object, error);
     if (status == BERTH_OK) {
-        status = take_files(state, folder, object, error);
+        status = load_files(state, folder, object, error);
     }
     json_free(object);
     return status;
@@ -204,7 +204,7 @@ enum berth_status wikipedia_state_check(const char *folder, const json *manifest
     enum berth_status status = BERTH_OK;
     for (size_t i = 0; i < json_length(files) && status == BERTH_OK; i++) {
         const json *bytes = json_member(json_at(files, i), "bytes");
-        status = check_whole(folder, i, (uint64_t)json_as_integer(bytes), &own);
+        status = check_file(folder, i, (uint64_t)json_as_integer(bytes), &own);
     }
     return status == BERTH_OK ? BERTH_OK : error_set(error, status, "%s: %s", own.message, remedy);
 }
@@ -252,9 +252,9 @@ enum berth_status wikipedia_state_open(struct wikipedia_state *state,
         return dir_each(settings->folder, remove_temporary, NULL, error);
     }
     char *first = wikipedia_file_path(settings->folder, 0);
-    int taken = first != NULL && file_exists(first);
+    int has_text = first != NULL && file_exists(first);
     memory_free(first);
-    if (taken) {
+    if (has_text) {
         return error_set(
             error, BERTH_CANT_CREATE,
             "%s: the folder has text but no %s that says of which dump; choose another output",

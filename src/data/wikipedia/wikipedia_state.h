@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// text.json: the list of finished text files, and where in the dump the next one begins.
+// text.json: the finished text files, and where in the dump the next one begins.
 #ifndef BERTH_DATA_WIKIPEDIA_STATE_H
 #define BERTH_DATA_WIKIPEDIA_STATE_H
 
@@ -8,8 +8,8 @@
 
 #include <stddef.h>
 
-// A place between two pages.
-struct wikipedia_place {
+// A position between two pages.
+struct wikipedia_position {
     uint64_t page;  // offset in the XML of the next page; 0: the start of the dump
     uint64_t block; // offset in the XML of the bzip2 block that contains it
     uint64_t bit;   // bit offset of that block in the dump
@@ -17,7 +17,7 @@ struct wikipedia_place {
 
 struct wikipedia_file {
     uint64_t bytes;
-    struct wikipedia_place next;    // after its last page
+    struct wikipedia_position next; // after the last page of the file
     struct wikipedia_counts counts; // from the start of the dump up to `next`
 };
 
@@ -31,7 +31,7 @@ struct wikipedia_state {
     size_t count, capacity;
 };
 
-// Reads text.json, or starts a new one when the folder is empty. Drops entries of files that are
+// Reads text.json, or creates it if the folder is empty. Drops entries of files that are
 // missing or have another size, and all entries after them, so that they are made again.
 enum berth_status wikipedia_state_open(struct wikipedia_state *state,
                                        const struct wikipedia_settings *settings,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first pass of cleaning: templates, tables, links, tags and comments, which nest.
 //
-// Everything is copied to the output in order. An open construct is a frame with the start of its
-// output; its end truncates the output to that start, or to what is kept of it. In [[a|b|c]] each
-// bar truncates, so that the last part stays.
+// Everything is copied to the output in order. An open construct is a frame that remembers where
+// its output starts; its end truncates the output to that start, or to what is kept of the
+// construct. In [[a|b|c]] each bar truncates, so that the last part remains.
 #include "data/wikipedia/wikitext.h"
 
 #include "core/memory.h"
@@ -13,11 +13,11 @@
 #include <ctype.h>
 #include <strings.h>
 
-// The number of frames searched for the start of a construct: a limit, so that broken markup is not
+// How many frames are searched for the start of a construct; limited so that broken markup is not
 // slow.
-#define REACH 64
+#define SEARCH_DEPTH 64
 #define TITLE_MAX 512    // bytes; MediaWiki's limit is 255
-#define VARIANT_MAX 2048 // a limit like REACH
+#define VARIANT_MAX 2048 // bytes; limited like SEARCH_DEPTH
 
 enum frame_kind {
     FRAME_TEMPLATE,
@@ -33,14 +33,14 @@ struct wikitext_frame {
     int is_dropped : 8;                            // with all its contents
     int is_labelled : 8;                           // a link whose target has been read
     int tag : 8;                                   // index of the element
-    uint32_t start;                                // start of its output
+    uint32_t start;                                // offset of its output
     const struct wikitext_template *kept_template; // NULL: dropped
 };
 
 struct pass {
     struct wikitext *wikitext;
     struct buffer *out;
-    const char *at, *begin, *end;
+    const char *cursor, *begin, *end;
 };
 
 // --- frames -------------------------------------------------------------------------------------
@@ -63,12 +63,12 @@ static struct wikitext_frame *top(const struct pass *pass) {
     return wikitext->frame_count > 0 ? &wikitext->frames[wikitext->frame_count - 1] : NULL;
 }
 
-// The innermost frame of the kind (and the index, for tags). Skips and removes frames whose kinds
-// are in `through` (bits): their ends are missing. NULL: none.
-static struct wikitext_frame *reach(struct pass *pass, enum frame_kind kind, int tag,
-                                    unsigned through) {
+// The innermost frame of the kind (and, for tags, with the index). Removes frames above it if their
+// kinds are in the bit set `through`: their ends are missing. NULL: none.
+static struct wikitext_frame *find_frame(struct pass *pass, enum frame_kind kind, int tag,
+                                         unsigned through) {
     struct wikitext *wikitext = pass->wikitext;
-    for (size_t i = 0; i < REACH && i < wikitext->frame_count; i++) {
+    for (size_t i = 0; i < SEARCH_DEPTH && i < wikitext->frame_count; i++) {
         size_t index = wikitext->frame_count - 1 - i;
         struct wikitext_frame *frame = &wikitext->frames[index];
         if (frame->kind == kind && (kind != FRAME_TAG || frame->tag == tag)) {
@@ -88,23 +88,23 @@ static void pop(struct pass *pass) {
 
 // --- positions -----------------------------------------------------------------------------------
 
-static int starts(const struct pass *pass, const char *word) {
+static int starts_with(const struct pass *pass, const char *word) {
     size_t length = strlen(word);
-    return (size_t)(pass->end - pass->at) >= length && memcmp(pass->at, word, length) == 0;
+    return (size_t)(pass->end - pass->cursor) >= length && memcmp(pass->cursor, word, length) == 0;
 }
 
-// The number of equal characters from `at`.
+// The number of equal characters from the cursor on.
 static size_t run_length(const struct pass *pass) {
-    const char *to = pass->at;
-    while (to < pass->end && *to == *pass->at) {
+    const char *to = pass->cursor;
+    while (to < pass->end && *to == *pass->cursor) {
         to++;
     }
-    return (size_t)(to - pass->at);
+    return (size_t)(to - pass->cursor);
 }
 
-// Whether only blanks (and indents) precede `at` on its line.
+// Whether only blanks and indentation precede the cursor on its line.
 static int begins_line(const struct pass *pass) {
-    const char *before = pass->at;
+    const char *before = pass->cursor;
     for (int i = 0; i < 32 && before > pass->begin; i++) {
         char byte = before[-1];
         if (byte == '\n') {
@@ -119,61 +119,65 @@ static int begins_line(const struct pass *pass) {
 }
 
 static void skip_comment(struct pass *pass) {
-    const char *close = memmem(pass->at, (size_t)(pass->end - pass->at), "-->", 3);
-    pass->at = close != NULL ? close + 3 : pass->end; // as MediaWiki: to the end of the page
+    const char *close = memmem(pass->cursor, (size_t)(pass->end - pass->cursor), "-->", 3);
+    pass->cursor =
+        close != NULL
+            ? close + 3
+            : pass->end; // an unclosed one extends to the end of the page, as in MediaWiki
 }
 
 // --- templates and tables -----------------------------------------------------------------------
 
 static int follows_hyphen(const struct pass *pass) {
     const struct buffer *out = pass->out;
-    return pass->at > pass->begin && pass->at[-1] == '-' && out->length > 0 &&
+    return pass->cursor > pass->begin && pass->cursor[-1] == '-' && out->length > 0 &&
            out->bytes[out->length - 1] == '-';
 }
 
-// -{ begins the variants of a language.
+// {{ opens a template, {| a table, -{ language variants.
 static void open_braces(struct pass *pass) {
     size_t count = run_length(pass);
     if (count == 1 && follows_hyphen(pass)) {
         push(pass, (struct wikitext_frame){.kind = FRAME_VARIANT});
-        pass->at++;
+        pass->cursor++;
         return;
     }
     if (count == 1) {
-        if (pass->at + 1 < pass->end && pass->at[1] == '|' && begins_line(pass)) {
+        if (pass->cursor + 1 < pass->end && pass->cursor[1] == '|' && begins_line(pass)) {
             push(pass, (struct wikitext_frame){.kind = FRAME_TABLE});
-            pass->at += 2;
+            pass->cursor += 2;
         } else {
-            buffer_put_byte(pass->out, *pass->at++);
+            buffer_put_byte(pass->out, *pass->cursor++);
         }
         return;
     }
-    pass->at += count & 1; // {{{ is a brace and {{
+    pass->cursor += count & 1; // {{{ is read as { and {{
     for (size_t i = 0; i < count / 2; i++) {
-        pass->at += 2;
+        pass->cursor += 2;
         const struct wikitext_template *kept =
-            i + 1 == count / 2 ? wikitext_find_template(pass->at, (size_t)(pass->end - pass->at))
-                               : NULL;
+            i + 1 == count / 2
+                ? wikitext_find_template(pass->cursor, (size_t)(pass->end - pass->cursor))
+                : NULL;
         push(pass, (struct wikitext_frame){.kind = FRAME_TEMPLATE, .kept_template = kept});
     }
 }
 
-// Braces within a word, as in "4-{2-ethyl}-phenol", with text that names no variant.
-static int are_of_word(const struct pass *pass, const struct wikitext_frame *frame) {
+// Whether the braces are within a word, as in "4-{2-ethyl}-phenol", and name no variant.
+static int is_within_word(const struct pass *pass, const struct wikitext_frame *frame) {
     const char *text = pass->out->bytes + frame->start;
     const char before = frame->start > 1 ? text[-2] : ' ';
     return (isalnum((unsigned char)before) || before == ')' || before == ']') &&
            !wikitext_has_variants(text, pass->out->length - frame->start);
 }
 
-// The text that is kept begins at the hyphen before the frame.
+// What is kept overwrites the hyphen before the frame.
 static void close_variant(struct pass *pass) {
     unsigned through = 1u << FRAME_LINK | 1u << FRAME_EXTERNAL | 1u << FRAME_TAG;
-    struct wikitext_frame *frame = reach(pass, FRAME_VARIANT, 0, through);
+    struct wikitext_frame *frame = find_frame(pass, FRAME_VARIANT, 0, through);
     if (frame == NULL) {
         return;
     }
-    if (are_of_word(pass, frame)) {
+    if (is_within_word(pass, frame)) {
         pop(pass); // the text stays, with both hyphens
         return;
     }
@@ -185,22 +189,22 @@ static void close_variant(struct pass *pass) {
         pass->out->length = frame->start - 1 + length;
     }
     pop(pass);
-    pass->at++;
+    pass->cursor++;
 }
 
 static void close_braces(struct pass *pass) {
-    pass->at++;
-    if (pass->at < pass->end && *pass->at == '-') {
+    pass->cursor++;
+    if (pass->cursor < pass->end && *pass->cursor == '-') {
         close_variant(pass);
         return;
     }
-    if (pass->at == pass->end || *pass->at != '}') {
+    if (pass->cursor == pass->end || *pass->cursor != '}') {
         return; // a single brace is ignored
     }
     unsigned through = 1u << FRAME_LINK | 1u << FRAME_EXTERNAL | 1u << FRAME_TAG |
                        1u << FRAME_TABLE | 1u << FRAME_VARIANT;
-    struct wikitext_frame *frame = reach(pass, FRAME_TEMPLATE, 0, through);
-    pass->at++;
+    struct wikitext_frame *frame = find_frame(pass, FRAME_TEMPLATE, 0, through);
+    pass->cursor++;
     if (frame == NULL) {
         return;
     }
@@ -215,25 +219,25 @@ static void close_braces(struct pass *pass) {
 
 // |} at the start of a line ends a table, unless the bar belongs to a template.
 static int close_table(struct pass *pass) {
-    if (pass->at + 1 == pass->end || pass->at[1] != '}' || !begins_line(pass)) {
+    if (pass->cursor + 1 == pass->end || pass->cursor[1] != '}' || !begins_line(pass)) {
         return 0;
     }
     unsigned through =
         1u << FRAME_LINK | 1u << FRAME_EXTERNAL | 1u << FRAME_TAG | 1u << FRAME_VARIANT;
-    struct wikitext_frame *frame = reach(pass, FRAME_TABLE, 0, through);
+    struct wikitext_frame *frame = find_frame(pass, FRAME_TABLE, 0, through);
     if (frame == NULL) {
         return 0;
     }
     pass->out->length = frame->start;
     pop(pass);
-    pass->at += 2;
+    pass->cursor += 2;
     return 1;
 }
 
 // --- links --------------------------------------------------------------------------------------
 
-// The length of the prefix of a target ("File" in "File:x.jpg"), without surrounding blanks; 0:
-// none.
+// The length of the prefix of a target ("File" in "File:x.jpg") without surrounding blanks; moves
+// *text to it. 0: none.
 static size_t target_prefix(const char **text, size_t length) {
     const char *from = *text, *colon = memchr(from, ':', length < 64 ? length : 64);
     if (colon == NULL) {
@@ -250,8 +254,8 @@ static size_t target_prefix(const char **text, size_t length) {
     return prefix;
 }
 
-// Called at the end of the target: the first bar or the end of the link. A leading colon
-// ([[:Category:x]]) makes any target an ordinary link.
+// Called at the end of the target, which is the first bar or the end of the link. A leading colon,
+// as in [[:Category:x]], makes any target an ordinary link.
 static void check_target(struct pass *pass, struct wikitext_frame *frame) {
     size_t length = pass->out->length - frame->start;
     const char *text = pass->out->bytes + frame->start;
@@ -262,7 +266,7 @@ static void check_target(struct pass *pass, struct wikitext_frame *frame) {
     frame->is_dropped = prefix > 0 && wikitext_drops_prefix(pass->wikitext, text, prefix);
 }
 
-// Shows a link without a label: its target, without the parts that only locate it.
+// A link without a label shows its target, without the prefix of another wiki.
 static void show_target(struct pass *pass, struct wikitext_frame *frame) {
     size_t length = pass->out->length - frame->start;
     char *text = pass->out->bytes + frame->start;
@@ -305,8 +309,8 @@ static int scheme_length(const struct pass *pass) {
         "magnet:", "svn://",   "ssh://",    "sftp://", "sip:",    "geo:"};
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
         size_t length = strlen(schemes[i]);
-        if ((size_t)(pass->end - pass->at) > length &&
-            strncasecmp(pass->at + 1, schemes[i], length) == 0) {
+        if ((size_t)(pass->end - pass->cursor) > length &&
+            strncasecmp(pass->cursor + 1, schemes[i], length) == 0) {
             return (int)length;
         }
     }
@@ -315,32 +319,32 @@ static int scheme_length(const struct pass *pass) {
 
 // [http://url label]
 static void open_external(struct pass *pass, int scheme) {
-    const char *to = pass->at + 1 + scheme;
+    const char *to = pass->cursor + 1 + scheme;
     while (to < pass->end && (unsigned char)*to > ' ' && strchr("[]<>\"", *to) == NULL) {
         to += 1;
     }
     if (to == pass->end || *to == '\n') {
-        pass->at++; // not closed: drops the bracket, the rest is text
+        pass->cursor++; // unclosed: drops the bracket, the rest is text
         return;
     }
     push(pass, (struct wikitext_frame){.kind = FRAME_EXTERNAL});
-    pass->at = to;
-    while (pass->at < pass->end && *pass->at == ' ') {
-        pass->at++;
+    pass->cursor = to;
+    while (pass->cursor < pass->end && *pass->cursor == ' ') {
+        pass->cursor++;
     }
 }
 
 static void open_bracket(struct pass *pass) {
-    if (starts(pass, "[[")) {
+    if (starts_with(pass, "[[")) {
         push(pass, (struct wikitext_frame){.kind = FRAME_LINK});
-        pass->at += 2;
+        pass->cursor += 2;
         return;
     }
     int scheme = scheme_length(pass);
     if (scheme > 0) {
         open_external(pass, scheme);
     } else {
-        buffer_put_byte(pass->out, *pass->at++);
+        buffer_put_byte(pass->out, *pass->cursor++);
     }
 }
 
@@ -348,24 +352,24 @@ static void close_bracket(struct pass *pass) {
     struct wikitext_frame *frame = top(pass);
     if (frame != NULL && frame->kind == FRAME_EXTERNAL) {
         pop(pass);
-        pass->at++;
-    } else if (starts(pass, "]]")) {
+        pass->cursor++;
+    } else if (starts_with(pass, "]]")) {
         unsigned through = 1u << FRAME_TAG | 1u << FRAME_EXTERNAL | 1u << FRAME_VARIANT;
-        if (reach(pass, FRAME_LINK, 0, through) != NULL) {
+        if (find_frame(pass, FRAME_LINK, 0, through) != NULL) {
             close_link(pass);
         }
-        pass->at += 2;
+        pass->cursor += 2;
     } else {
-        buffer_put_byte(pass->out, *pass->at++);
+        buffer_put_byte(pass->out, *pass->cursor++);
     }
 }
 
-static void bar(struct pass *pass) {
+static void handle_bar(struct pass *pass) {
     struct wikitext_frame *frame = top(pass);
     if (close_table(pass)) {
         return;
     }
-    pass->at++;
+    pass->cursor++;
     if (frame != NULL && frame->kind == FRAME_LINK) {
         if (!frame->is_labelled) {
             check_target(pass, frame);
@@ -379,7 +383,7 @@ static void bar(struct pass *pass) {
     }
 }
 
-// A link to a page and a variant end on their line; captions of files may have several lines.
+// Links to pages and variants end with the line; captions of files may have several lines.
 static void end_line(struct pass *pass) {
     struct wikitext_frame *frame = top(pass);
     while (frame != NULL && (frame->kind == FRAME_EXTERNAL || frame->kind == FRAME_VARIANT ||
@@ -387,7 +391,7 @@ static void end_line(struct pass *pass) {
         pop(pass);
         frame = top(pass);
     }
-    buffer_put_byte(pass->out, *pass->at++);
+    buffer_put_byte(pass->out, *pass->cursor++);
 }
 
 // --- tags ---------------------------------------------------------------------------------------
@@ -399,9 +403,9 @@ static void put_formula(struct pass *pass) {
 }
 
 // Handles an element whose content is not wikitext.
-static void raw_element(struct pass *pass, const struct wikitext_tag *tag) {
+static void handle_raw_element(struct pass *pass, const struct wikitext_tag *tag) {
     const char *close, *after;
-    pass->at = tag->end;
+    pass->cursor = tag->end;
     if (tag->is_closing || tag->closes_itself ||
         !wikitext_find_closing(pass->wikitext, tag, pass->end, &close, &after)) {
         return;
@@ -411,64 +415,64 @@ static void raw_element(struct pass *pass, const struct wikitext_tag *tag) {
     } else if (tag->kind == TAG_LITERAL) {
         buffer_put(pass->out, tag->end, (size_t)(close - tag->end));
     }
-    pass->at = after;
+    pass->cursor = after;
 }
 
-static void dropped_element(struct pass *pass, const struct wikitext_tag *tag) {
-    pass->at = tag->end;
+static void handle_dropped_element(struct pass *pass, const struct wikitext_tag *tag) {
+    pass->cursor = tag->end;
     if (tag->closes_itself) {
         return;
     }
     if (!tag->is_closing) {
-        push(pass, (struct wikitext_frame){.kind = FRAME_TAG, .tag = tag->number});
+        push(pass, (struct wikitext_frame){.kind = FRAME_TAG, .tag = tag->index});
         return;
     }
     unsigned through = 1u << FRAME_TAG | 1u << FRAME_EXTERNAL | 1u << FRAME_VARIANT;
-    struct wikitext_frame *frame = reach(pass, FRAME_TAG, tag->number, through);
+    struct wikitext_frame *frame = find_frame(pass, FRAME_TAG, tag->index, through);
     if (frame != NULL) {
         pass->out->length = frame->start;
         pop(pass);
     }
 }
 
-static void angle(struct pass *pass) {
+static void handle_angle(struct pass *pass) {
     struct wikitext_tag tag;
-    if (starts(pass, "<!--")) {
+    if (starts_with(pass, "<!--")) {
         skip_comment(pass);
-    } else if (!wikitext_read_tag(pass->at, pass->end, &tag)) {
-        buffer_put_byte(pass->out, *pass->at++);
+    } else if (!wikitext_read_tag(pass->cursor, pass->end, &tag)) {
+        buffer_put_byte(pass->out, *pass->cursor++);
     } else if (tag.kind == TAG_DROP) {
-        dropped_element(pass, &tag);
+        handle_dropped_element(pass, &tag);
     } else if (tag.kind == TAG_RAW || tag.kind == TAG_LITERAL || tag.kind == TAG_FORMULA) {
-        raw_element(pass, &tag);
+        handle_raw_element(pass, &tag);
     } else {
         if (tag.kind != TAG_INLINE) {
             buffer_put_byte(pass->out, tag.kind == TAG_SPACE ? ' ' : '\n');
         }
-        pass->at = tag.end;
+        pass->cursor = tag.end;
     }
 }
 
 // --- the pass -----------------------------------------------------------------------------------
 
-static void plain_run(struct pass *pass) {
+static void copy_plain(struct pass *pass) {
     static const char special[256] = {
         ['{'] = 1, ['}'] = 1, ['['] = 1, [']'] = 1, ['|'] = 1, ['<'] = 1, ['\n'] = 1};
-    const char *to = pass->at + 1;
+    const char *to = pass->cursor + 1;
     while (to < pass->end && !special[(unsigned char)*to]) {
         to++;
     }
-    buffer_put(pass->out, pass->at, (size_t)(to - pass->at));
-    pass->at = to;
+    buffer_put(pass->out, pass->cursor, (size_t)(to - pass->cursor));
+    pass->cursor = to;
 }
 
 static void strip(struct pass *pass) {
-    static void (*const treat[256])(struct pass * pass) = {
+    static void (*const handlers[256])(struct pass * pass) = {
         ['{'] = open_braces, ['}'] = close_braces, ['['] = open_bracket, [']'] = close_bracket,
-        ['|'] = bar,         ['<'] = angle,        ['\n'] = end_line};
-    while (pass->at < pass->end && !pass->wikitext->failed) {
-        void (*function)(struct pass *) = treat[(unsigned char)*pass->at];
-        (function != NULL ? function : plain_run)(pass);
+        ['|'] = handle_bar,  ['<'] = handle_angle, ['\n'] = end_line};
+    while (pass->cursor < pass->end && !pass->wikitext->failed) {
+        void (*handler)(struct pass *) = handlers[(unsigned char)*pass->cursor];
+        (handler != NULL ? handler : copy_plain)(pass);
     }
 }
 
@@ -519,5 +523,6 @@ void wikitext_done(struct wikitext *wikitext) {
     buffer_done(&wikitext->scratch);
     buffer_done(&wikitext->line);
     buffer_done(&wikitext->headings);
+    string_index_done(&wikitext->dropped_prefixes);
     *wikitext = (struct wikitext){.frames = NULL};
 }

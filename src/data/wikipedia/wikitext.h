@@ -6,34 +6,38 @@
 // templates, tables, lists, references, files, categories, galleries, source code, comments and
 // tags; a formula becomes formula_1. doc/pretraining-data.md has all rules.
 //
-// Two passes: the first (wikitext.c) handles nested markup with an explicit stack, so that depth
-// costs memory in proportion to the page and no call stack. A construct is dropped when its end is
-// found, so an unclosed one stays. The second (wikitext_lines.c) handles the remaining lines:
-// headings, lists, quote marks, entities, blanks. Time is linear in the length.
+// There are two passes. The first (wikitext.c) handles nested markup with an explicit stack, so
+// deep nesting needs memory in proportion to the page and no call stack. A construct is dropped
+// when its end is found, so an unclosed one stays. The second (wikitext_lines.c) handles the
+// remaining lines: headings, lists, quote marks, entities, blanks. Time is linear in the length of
+// the page.
 #ifndef BERTH_DATA_WIKITEXT_H
 #define BERTH_DATA_WIKITEXT_H
 
 #include "core/buffer.h"
 #include "core/error.h"
+#include "core/string_index.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 // Zero-initialise; reuse it for all pages of a thread, to save allocations.
 struct wikitext {
-    // Local names of the namespaces ("Datei"); borrowed. The English ones, and those of files and
+    // Local names of the namespaces ("Datei"); borrowed. English names, and those of files and
     // categories in the larger wikis, are always known.
+    // They must not change once a page has been cleaned.
     char *const *namespaces;
     size_t namespace_count;
 
-    struct wikitext_frame *frames; // open markup, outermost first
+    struct string_index dropped_prefixes; // of links; the names that are looked up, in lower case
+    struct wikitext_frame *frames;        // open markup, outermost first
     size_t frame_count, frame_capacity;
     int failed;             // out of memory
-    struct buffer stripped; // of the first pass
-    struct buffer plain;    // of the second
+    struct buffer stripped; // output of the first pass
+    struct buffer plain;    // output of the second pass
     struct buffer scratch, line, headings;
     size_t formulas;
-    const char *no_closing[24]; // per tag: it has no closing tag from this position
+    const char *no_closing[24]; // per tag: there is no closing tag from here on
 };
 
 // Cleans text[0, length). *plain (valid until the next call, not NUL-terminated) has the non-empty

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The second pass of cleaning: lines, quote marks, entities, blanks, and the remains of dropped
-// templates ("(; )"). It enforces the guarantees of wikitext.h on the last bytes written.
+// The second pass of cleaning: lines, quote marks, entities, blanks, and what dropped templates
+// leave behind, such as "(; )". It enforces the guarantees of wikitext.h on every byte that it
+// writes.
 #include "core/utf8.h"
 #include "data/wikipedia/wikitext_entities.h"
 #include "data/wikipedia/wikitext_parts.h"
@@ -15,7 +16,7 @@ struct span {
 
 struct lines {
     struct wikitext *wikitext;
-    struct span headings[LEVELS]; // headings without text so far; in wikitext->headings
+    struct span headings[LEVELS]; // headings not followed by text so far; in wikitext->headings
 };
 
 // --- entities -----------------------------------------------------------------------------------
@@ -61,8 +62,8 @@ static uint32_t numbered_point(const char *digits, size_t length) {
     return point;
 }
 
-// Decodes the entity at text[0, length), "&...;", to UTF-8 in bytes[4]; *used is its length. 0 when
-// it is not an entity.
+// Decodes the entity "&...;" at text[0, length) to UTF-8; returns the number of bytes. *used is the
+// length of the entity. 0: it is not an entity.
 static size_t read_entity(const char *text, size_t length, char bytes[4], size_t *used) {
     size_t most = length < 12 ? length : 12;
     const char *end = memchr(text, ';', most);
@@ -90,8 +91,8 @@ static size_t quote_run(const char *text, size_t length) {
 }
 
 // MediaWiki's rule for lines in which neither bold nor italics are balanced, as in L'''amour'': one
-// of the runs of three is an apostrophe and italics. It is chosen by what precedes it, in this
-// order: a word of one letter, a longer word, a blank. SIZE_MAX: none.
+// of the runs of three is an apostrophe and italics. Which one depends on what precedes it; in
+// order of preference: a word of one letter, a longer word, a blank. SIZE_MAX: none.
 static size_t find_apostrophe(const char *text, size_t length) {
     size_t bold = 0, italics = 0, found[3] = {SIZE_MAX, SIZE_MAX, SIZE_MAX};
     for (size_t i = 0; i < length;) {
@@ -101,8 +102,8 @@ static size_t find_apostrophe(const char *text, size_t length) {
         if (run == 3) {
             int after_blank = i == 0 || text[i - 1] == ' ';
             int after_letter = i == 1 || (i > 1 && text[i - 2] == ' ');
-            size_t *place = &found[after_blank ? 2 : after_letter ? 0 : 1];
-            *place = *place == SIZE_MAX ? i : *place;
+            size_t *slot = &found[after_blank ? 2 : after_letter ? 0 : 1];
+            *slot = *slot == SIZE_MAX ? i : *slot;
         }
         i += run > 0 ? run : 1;
     }
@@ -124,7 +125,7 @@ static size_t switch_length(const char *text, size_t length) {
     return i > 2 && i + 1 < length && text[i] == '_' && text[i + 1] == '_' ? i + 2 : 0;
 }
 
-// Copies to the line buffer without quote marks and switches; entities become characters.
+// Copies the text to the line buffer without quote marks and switches, and decodes entities.
 static void decode(struct buffer *line, const char *text, size_t length) {
     static const char special[256] = {['\''] = 1, ['&'] = 1, ['_'] = 1};
     size_t apostrophe = SIZE_MAX;
@@ -165,7 +166,7 @@ static void decode(struct buffer *line, const char *text, size_t length) {
 struct tidy {
     struct buffer *out;
     size_t start; // start of the line in `out`
-    int blank;    // a blank is due before the next character
+    int blank;    // a blank is pending before the next character
 };
 
 static char last(const struct tidy *tidy) {
@@ -184,7 +185,7 @@ static void put(struct tidy *tidy, const char *bytes, size_t length) {
     buffer_put(tidy->out, bytes, length);
 }
 
-// Whether a blank (1) or an invisible character (2) is at `text`, and its length.
+// 1 if a blank is at `text`, 2 if an invisible character is, otherwise 0; *length is its length.
 static int invisible(const unsigned char *text, size_t left, size_t *length) {
     *length = 1;
     if (text[0] < 0x20 || text[0] == ' ' || text[0] == 0x7F) {
@@ -206,15 +207,15 @@ static int invisible(const unsigned char *text, size_t left, size_t *length) {
     return text[0] == 0xEF && left > 2 && text[1] == 0xBB && text[2] == 0xBF ? 2 : 0;
 }
 
-// Removes commas and the like that dropped text has left at the end.
-static void cut_end(struct tidy *tidy) {
+// Removes the commas and blanks that dropped text has left at the end.
+static void trim_end(struct tidy *tidy) {
     while (last(tidy) != '\0' && strchr(" ,;", last(tidy)) != NULL) {
         tidy->out->length--;
     }
 }
 
 static void close_parenthesis(struct tidy *tidy) {
-    cut_end(tidy);
+    trim_end(tidy);
     tidy->blank = 0;
     if (last(tidy) != '(') {
         put(tidy, ")", 1);
@@ -232,8 +233,8 @@ static int is_word_byte(unsigned char byte) {
            ((byte | 32) >= 'a' && (byte | 32) <= 'z');
 }
 
-// Handles a mark that ends a phrase; `next` is the byte after it, 0 at the end of the line.
-static void mark(struct tidy *tidy, char byte, unsigned char next) {
+// Appends a punctuation mark; `next` is the byte after it, 0 at the end of the line.
+static void put_mark(struct tidy *tidy, char byte, unsigned char next) {
     if (last(tidy) == '(' && byte != '.') {
         return; // the text before it was dropped
     }
@@ -251,7 +252,7 @@ static void mark(struct tidy *tidy, char byte, unsigned char next) {
     put(tidy, &byte, 1);
 }
 
-// Handles a special character at text[0, left); returns the bytes consumed.
+// Handles the special character at text[0, left); returns the number of bytes consumed.
 static size_t tidy_special(struct tidy *tidy, const char *text, size_t left) {
     const unsigned char *bytes = (const unsigned char *)text;
     unsigned char next = left > 1 ? bytes[1] : 0;
@@ -266,7 +267,7 @@ static size_t tidy_special(struct tidy *tidy, const char *text, size_t left) {
     } else if (text[0] == ')') {
         close_parenthesis(tidy);
     } else if (strchr(",.;:", text[0]) != NULL) {
-        mark(tidy, text[0], next);
+        put_mark(tidy, text[0], next);
     } else if (text[0] == ']') {
         tidy->blank = 0;
         if (last(tidy) != ']') {
@@ -291,7 +292,7 @@ static int has_word(const char *text, size_t length) {
     return 0;
 }
 
-// Appends the text of the line buffer to `out` if it has a word. 1 if it does.
+// Appends the line buffer to `out` if it has a word; returns whether it has.
 static int tidy_line(struct buffer *out, const struct buffer *line) {
     static const char special[256] = {
         [' '] = 1, [','] = 1, ['.'] = 1, [':'] = 1, [';'] = 1,  [')'] = 1,  ['['] = 1,  [']'] = 1,
@@ -321,7 +322,7 @@ static int tidy_line(struct buffer *out, const struct buffer *line) {
 
 // --- headings -----------------------------------------------------------------------------------
 
-static size_t count_front(const char *text, size_t length, char byte) {
+static size_t count_leading(const char *text, size_t length, char byte) {
     size_t count = 0;
     while (count < length && text[count] == byte) {
         count++;
@@ -329,7 +330,7 @@ static size_t count_front(const char *text, size_t length, char byte) {
     return count;
 }
 
-static size_t count_back(const char *text, size_t length, char byte) {
+static size_t count_trailing(const char *text, size_t length, char byte) {
     size_t count = 0;
     while (count < length && text[length - 1 - count] == byte) {
         count++;
@@ -337,17 +338,17 @@ static size_t count_back(const char *text, size_t length, char byte) {
     return count;
 }
 
-// Holds "== History ==" until text follows. 1 when the line is a heading.
+// Keeps "== History ==" until text follows. Returns 1 if the line is a heading.
 static int take_heading(struct lines *lines, const char *text, size_t length) {
-    size_t front = count_front(text, length, '='), back = count_back(text, length, '=');
-    size_t level = front < back ? front : back;
-    if (front == length || level < 2) {
-        return front == length;
+    size_t leading = count_leading(text, length, '='), trailing = count_trailing(text, length, '=');
+    size_t level = leading < trailing ? leading : trailing;
+    if (leading == length || level < 2) {
+        return leading == length;
     }
     level = level < LEVELS - 1 ? level : LEVELS - 1;
     struct buffer *store = &lines->wikitext->headings;
     size_t at = store->length;
-    decode(&lines->wikitext->line, text + front, length - front - back);
+    decode(&lines->wikitext->line, text + leading, length - leading - trailing);
     if (tidy_line(store, &lines->wikitext->line)) {
         char end = store->bytes[store->length - 1];
         if (strchr(".!?", end) == NULL) {
@@ -400,7 +401,7 @@ static void take_line(struct lines *lines, const char *text, size_t length) {
         return;
     }
     decode(&wikitext->line, text, length);
-    struct buffer *kept = &wikitext->scratch; // its headings precede it, if it is kept
+    struct buffer *kept = &wikitext->scratch; // if the line is kept, its headings come first
     buffer_clear(kept);
     if (!tidy_line(kept, &wikitext->line)) {
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The prefixes of links that are no part of the text, in the languages of the larger wikis, and the
-// variants of a language, -{zh-hans:...;zh-hant:...}-.
+// Prefixes of links that are not part of the text, in the languages of the larger wikis, and
+// language variants, -{zh-hans:...;zh-hant:...}-.
 #include "core/utf8.h"
 #include "data/wikipedia/wikitext_parts.h"
 #include "text/python.h"
@@ -11,8 +11,8 @@ enum { PREFIX_MAX = 64 }; // bytes
 
 // --- prefixes -----------------------------------------------------------------------------------
 
-// In lower case. A dump names its own namespaces, but neither their older names nor their aliases;
-// here are those of files, images and categories.
+// In lower case. A dump lists its own namespaces, but neither their older names nor their aliases;
+// those of files, images and categories are here.
 static const char *const names[] = {
     // English, with other wikis and namespaces
     "file", "image", "media", "category", "template", "wikipedia", "wp", "help", "portal", "user",
@@ -46,6 +46,7 @@ struct folded {
     size_t count;
 };
 
+// Only the first PREFIX_MAX characters.
 static struct folded fold(const char *text, size_t length) {
     struct folded folded;
     uint32_t points[PREFIX_MAX];
@@ -61,10 +62,26 @@ static struct folded fold(const char *text, size_t length) {
     return folded;
 }
 
-static int is_name(const struct folded *prefix, const char *name) {
-    const struct folded other = fold(name, strlen(name));
-    return prefix->count == other.count &&
-           memcmp(prefix->points, other.points, other.count * sizeof *other.points) == 0;
+static int add_name(struct string_index *prefixes, const char *name) {
+    const struct folded folded = fold(name, strlen(name));
+    return string_index_put(prefixes, (const char *)folded.points,
+                            folded.count * sizeof *folded.points) != STRING_INDEX_NONE;
+}
+
+// Fills wikitext->dropped_prefixes, once for all pages; 0 when out of memory.
+static int fold_names(struct wikitext *wikitext) {
+    struct string_index *prefixes = &wikitext->dropped_prefixes;
+    int ok = 1;
+    for (size_t i = 0; i < sizeof names / sizeof *names && ok; i++) {
+        ok = add_name(prefixes, names[i]);
+    }
+    for (size_t i = 0; i < wikitext->namespace_count && ok; i++) {
+        ok = add_name(prefixes, wikitext->namespaces[i]);
+    }
+    if (!ok) {
+        string_index_done(prefixes);
+    }
+    return ok;
 }
 
 // Two or three lower-case letters, possibly more after a hyphen.
@@ -76,27 +93,23 @@ static int is_language(const char *text, size_t length) {
     return (letters == 2 || letters == 3) && (letters == length || text[letters] == '-');
 }
 
-int wikitext_drops_prefix(const struct wikitext *wikitext, const char *text, size_t length) {
+int wikitext_drops_prefix(struct wikitext *wikitext, const char *text, size_t length) {
     if (length > PREFIX_MAX) {
         return 0;
     }
+    if (wikitext->dropped_prefixes.count == 0 && !fold_names(wikitext)) {
+        wikitext->failed = 1;
+        return 0;
+    }
     const struct folded prefix = fold(text, length);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (is_name(&prefix, names[i])) {
-            return 1;
-        }
-    }
-    for (size_t i = 0; i < wikitext->namespace_count; i++) {
-        if (is_name(&prefix, wikitext->namespaces[i])) {
-            return 1;
-        }
-    }
-    return is_language(text, length);
+    return string_index_find(&wikitext->dropped_prefixes, (const char *)prefix.points,
+                             prefix.count * sizeof *prefix.points) != STRING_INDEX_NONE ||
+           is_language(text, length);
 }
 
 // --- variants -----------------------------------------------------------------------------------
 
-// The length of "zh-hans:" at text[0, length), with blanks around; 0: there is no such code.
+// The length of a code such as "zh-hans:" at text[0, length), with surrounding blanks; 0: none.
 static size_t code_length(const char *text, size_t length) {
     const char *colon = memchr(text, ':', length < PREFIX_MAX ? length : PREFIX_MAX);
     if (colon == NULL) {
@@ -112,7 +125,7 @@ static size_t code_length(const char *text, size_t length) {
     return is_language(begin, (size_t)(end - begin)) ? (size_t)(colon + 1 - text) : 0;
 }
 
-// The end of a branch: a semicolon before another code, or the end. Entities have semicolons, too.
+// A branch ends at a semicolon before another code, or at the end; entities also have semicolons.
 static size_t branch_length(const char *text, size_t length) {
     for (size_t i = 0; i < length; i++) {
         const size_t left = length - i - 1;
@@ -123,7 +136,7 @@ static size_t branch_length(const char *text, size_t length) {
     return length;
 }
 
-// Whether the flags before the bar say that nothing is shown: a rule, a title, a description.
+// Whether the flags before the bar mean that nothing is shown: a rule, a title, a description.
 static int is_hidden(const char *flags, size_t length) {
     for (size_t i = 0; i < length; i++) {
         const int is_alone = (i == 0 || strchr("; ", flags[i - 1]) != NULL) &&

@@ -5,7 +5,7 @@
 
 #include "data/wikipedia/wikitext.h"
 
-// Separates the arguments of a kept template in the output of the first pass.
+// Separates the arguments of a kept template while the first pass collects them.
 #define WIKITEXT_SEPARATOR '\x1F'
 
 // --- templates (wikitext_templates.c) -----------------------------------------------------------
@@ -13,18 +13,19 @@
 struct wikitext_template;
 // The kept template with the name at text[0, length), which ends at '|' or '}'; NULL: dropped.
 const struct wikitext_template *wikitext_find_template(const char *text, size_t length);
-// Replaces the template's name and arguments, in the output from `start`, by its text.
+// Replaces the name and arguments of a template, which are the output from `start` on, with its
+// text.
 void wikitext_expand(struct wikitext *wikitext, const struct wikitext_template *template_,
                      size_t start);
 
 // --- names and variants (wikitext_names.c) ------------------------------------------------------
 
-// Whether a link with the prefix text[0, length) is no part of the text: files, categories, other
-// namespaces and other languages' pages.
-int wikitext_drops_prefix(const struct wikitext *wikitext, const char *text, size_t length);
+// Whether a link with the prefix text[0, length) is dropped: files, categories, other namespaces,
+// pages in other languages.
+int wikitext_drops_prefix(struct wikitext *wikitext, const char *text, size_t length);
 // Whether the content of -{...}-, text[0, length), has flags or names a variant.
 int wikitext_has_variants(const char *text, size_t length);
-// Replaces the content of -{...}-, text[0, length), by its first branch; returns the new length.
+// Replaces the content of -{...}-, text[0, length), with its first branch; returns the new length.
 size_t wikitext_choose_variant(char *text, size_t length);
 
 // --- tags (wikitext_tags.c) ---------------------------------------------------------------------
@@ -41,7 +42,7 @@ enum wikitext_tag_kind {
 
 struct wikitext_tag {
     enum wikitext_tag_kind kind;
-    int number;        // index by name; -1: inline elements
+    int index;         // of the element in the table; -1: an inline element
     int is_closing;    // </x>
     int closes_itself; // <x/>
     const char *name;
@@ -51,7 +52,7 @@ struct wikitext_tag {
 
 // Reads the tag at `text`, which begins with '<'; 0 when it is not a tag.
 int wikitext_read_tag(const char *text, const char *end, struct wikitext_tag *tag);
-// Finds the closing tag of an open one from tag->end: *begin and *after; 0 when there is none.
+// Finds the closing tag [*begin, *after) of an open tag, from tag->end on; 0: there is none.
 int wikitext_find_closing(struct wikitext *wikitext, const struct wikitext_tag *tag,
                           const char *end, const char **begin, const char **after);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTML's and MediaWiki's elements: the treatment of each, and finding their ends.
+// The elements of HTML and MediaWiki: what becomes of each, and where they end.
 #include "core/memory.h"
 #include "data/wikipedia/wikitext_parts.h"
 
@@ -9,7 +9,7 @@ static const struct element {
     const char *name;
     enum wikitext_tag_kind kind;
 } elements[] = {
-    // Content that is not wikitext. These come first: their number must fit wikitext->no_closing.
+    // Content that is not wikitext. These come first: wikitext->no_closing is indexed by them.
     {"ref", TAG_RAW},
     {"references", TAG_RAW},
     {"gallery", TAG_RAW},
@@ -32,7 +32,7 @@ static const struct element {
     {"math", TAG_FORMULA},
     {"chem", TAG_FORMULA},
     {"ce", TAG_FORMULA},
-    // Content that is dropped as wikitext: lists, tables, layout, fine print.
+    // Wikitext that is dropped: lists, tables, layout, fine print.
     {"table", TAG_DROP},
     {"tr", TAG_DROP},
     {"td", TAG_DROP},
@@ -76,12 +76,12 @@ static int is_name_byte(char byte) {
 
 static void look_up(struct wikitext_tag *tag) {
     tag->kind = TAG_INLINE;
-    tag->number = -1;
+    tag->index = -1;
     for (size_t i = 0; i < sizeof elements / sizeof *elements; i++) {
         if (strlen(elements[i].name) == tag->name_length &&
             strncasecmp(elements[i].name, tag->name, tag->name_length) == 0) {
             tag->kind = elements[i].kind;
-            tag->number = (int)i;
+            tag->index = (int)i;
             return;
         }
     }
@@ -111,9 +111,8 @@ int wikitext_read_tag(const char *text, const char *end, struct wikitext_tag *ta
     return 1;
 }
 
-// The end of "name", blanks, ">" at `at`, or NULL.
-static const char *rest_of_closing(const char *at, const char *end,
-                                   const struct wikitext_tag *tag) {
+// The end of the tag name, blanks and ">" at `at`; NULL if they are not there.
+static const char *end_of_closing(const char *at, const char *end, const struct wikitext_tag *tag) {
     if ((size_t)(end - at) <= tag->name_length ||
         strncasecmp(at, tag->name, tag->name_length) != 0) {
         return NULL;
@@ -127,13 +126,13 @@ static const char *rest_of_closing(const char *at, const char *end,
 
 int wikitext_find_closing(struct wikitext *wikitext, const struct wikitext_tag *tag,
                           const char *end, const char **begin, const char **after) {
-    const char **none = &wikitext->no_closing[tag->number];
+    const char **none = &wikitext->no_closing[tag->index];
     if (*none != NULL && tag->end >= *none) {
         return 0;
     }
     const char *at = tag->end;
     while (at < end && (at = memchr(at, '<', (size_t)(end - at))) != NULL) {
-        if (end - at > 2 && at[1] == '/' && (*after = rest_of_closing(at + 2, end, tag)) != NULL) {
+        if (end - at > 2 && at[1] == '/' && (*after = end_of_closing(at + 2, end, tag)) != NULL) {
             *begin = at;
             return 1;
         }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The templates whose arguments are part of the sentence: without them sentences have gaps ("a
-// distance of ."). All others are dropped.
+// Templates whose arguments are part of a sentence: without them sentences have gaps, as in "a
+// distance of .". All others are dropped.
 #include "core/memory.h"
 #include "data/wikipedia/wikitext_parts.h"
 
 #include <stdlib.h>
 #include <strings.h>
 
-// Maximum of one template: longer text is not part of a sentence. Limits the copying of nested
-// ones.
+// The longest template, in bytes: longer ones are not part of a sentence. This also limits how
+// often nested templates are copied.
 #define TEXT_MAX ((size_t)16 << 10)
 #define ARGUMENTS_MAX 24
 
@@ -123,7 +123,7 @@ static void trim(struct argument *argument) {
     }
 }
 
-// The length of "name=" in "name=value"; 0: none. Names are short words.
+// The length of "name=" in "name=value"; 0: the argument has no name. Names are short words.
 static size_t name_length(const struct argument *argument) {
     for (size_t i = 0; i < argument->length && i < 24; i++) {
         char byte = argument->text[i];
@@ -139,8 +139,8 @@ static size_t name_length(const struct argument *argument) {
     return 0;
 }
 
-// The position that a name means: "2=", and "text=" and "quote=" for the first; -1: none.
-static int named_place(const char *name, size_t length) {
+// The position that a name stands for: "2=" is 1, "text=" and "quote=" are 0. -1: none.
+static int named_position(const char *name, size_t length) {
     if (length == 2 && name[0] >= '1' && name[0] <= '9') {
         return name[0] - '1';
     }
@@ -150,9 +150,9 @@ static int named_place(const char *name, size_t length) {
                : -1;
 }
 
-static void place(struct arguments *arguments, struct argument argument) {
+static void add_argument(struct arguments *arguments, struct argument argument) {
     size_t name = name_length(&argument);
-    int at = name > 0 ? named_place(argument.text, name) : (int)arguments->count;
+    int at = name > 0 ? named_position(argument.text, name) : (int)arguments->count;
     argument.text += name;
     argument.length -= name;
     trim(&argument);
@@ -172,7 +172,7 @@ static void split(const char *text, size_t length, struct arguments *arguments) 
         const char *next = memchr(at + 1, WIKITEXT_SEPARATOR, (size_t)(end - at - 1));
         struct argument argument = {at + 1, (size_t)((next != NULL ? next : end) - at - 1)};
         trim(&argument);
-        place(arguments, argument);
+        add_argument(arguments, argument);
         at = next;
     }
 }

@@ -202,8 +202,8 @@ static enum berth_status take_shards(struct feed *feed, const struct batching *b
 
 static json *record_shards(struct feed *feed, const struct batching *batching, int64_t step) {
     const struct shard_list *shards = feed->shards;
-    struct shard_place place =
-        shard_stream_place(feed->stream, step * own_sequences(feed, batching));
+    struct shard_position place =
+        shard_stream_locate(feed->stream, step * own_sequences(feed, batching));
     json *files = json_new_array();
     int failed = 0;
     for (size_t i = 0; i < shards->count; i++) {
@@ -288,8 +288,8 @@ enum berth_status feed_files_of(struct feed *feed, const struct batching *batchi
         return BERTH_OK;
     }
     const size_t count = feed->shards->count;
-    const struct shard_place place =
-        shard_stream_place(feed->stream, step * own_sequences(feed, batching));
+    const struct shard_position place =
+        shard_stream_locate(feed->stream, step * own_sequences(feed, batching));
     files->paths = memory_array(count, sizeof *files->paths);
     if (files->paths == NULL) {
         return error_no_memory(error, count * sizeof *files->paths, "the list of shards");

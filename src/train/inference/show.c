@@ -45,8 +45,8 @@ static enum berth_status list_entries(const struct show_args *args, struct show 
     struct squad_feature_options rules = show->rules;
     struct squad_feature_set set;
     rules.training = all_have_answers(&show->dataset);
-    TRY(squad_features_build(&show->dataset, show->predictor.files.tokenizer, &rules,
-                             machine_threads(&show->config), args->log, &set, error));
+    TRY(squad_features_build(&show->dataset, show->predictor.files.tokenizer, &rules, args->log,
+                             &set, error));
     show->entries = memory_array(set.count + 1, sizeof *show->entries);
     for (size_t i = 0; show->entries != NULL && i < set.count; i++) {
         const struct squad_feature *feature = &set.features[i];
@@ -120,9 +120,10 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
         return error_set(error, BERTH_USAGE, "--predict_file is missing");
     }
     TRY(squad_input_feature_options(config, &show->rules, error));
+    show->rules.threads = machine_threads(config);
     TRY(squad_read(config->predict_file, 0, &show->dataset, error));
     if (config->strict_answers) {
-        TRY(squad_check_placed(&show->dataset, error));
+        TRY(squad_refuse_misplaced(&show->dataset, error));
     }
     show->part = show->dataset;
     show->part.storage = NULL;
@@ -135,8 +136,8 @@ static enum berth_status choose(const struct show_args *args, struct show *show,
 static enum berth_status prepare(const struct show_args *args, struct show *show,
                                  struct berth_error *error) {
     const struct berth_config *config = &show->config;
-    TRY(squad_features_build(&show->part, show->predictor.files.tokenizer, &show->rules,
-                             machine_threads(config), args->log, &show->features, error));
+    TRY(squad_features_build(&show->part, show->predictor.files.tokenizer, &show->rules, args->log,
+                             &show->features, error));
     show->source = squad_input_source(&show->features);
     TRY(infer_find_worst(&show->source, config, &show->extent, error));
     TRY(squad_logits_init(&show->logits, &show->features, error));

@@ -145,11 +145,11 @@ static enum pair_target target_of(const struct task_open *args) {
     const char *type = args->config->problem_type;
     if (args->use != TASK_TRAIN) {
         return args->files->shape.problem == BERT_REGRESSION ? PAIR_REAL
-               : args->files->shape.problem == BERT_LABELS   ? PAIR_LABELS
+               : args->files->shape.problem == BERT_LABELS   ? PAIR_MULTI_LABEL
                                                              : PAIR_CLASS;
     }
     return strcmp(type, "regression") == 0                    ? PAIR_REAL
-           : strcmp(type, "multi_label_classification") == 0  ? PAIR_LABELS
+           : strcmp(type, "multi_label_classification") == 0  ? PAIR_MULTI_LABEL
            : strcmp(type, "single_label_classification") == 0 ? PAIR_CLASS
                                                               : PAIR_AUTO;
 }
@@ -200,10 +200,10 @@ static enum berth_status read_part(const struct classify *own, struct classify_p
     settings.has_class_minus_one = class_names_has(&own->names, "-1");
     TRY(pairs_read(part->path, &settings, &part->dataset, error));
     TRY(check_types(own, &part->dataset, args->files, error));
-    if (part->dataset.left_out > 0) {
+    if (part->dataset.skipped_rows > 0) {
         log_warning(args->log,
                     "%s: %zu rows with a different number of fields are left out (first: line %zu)",
-                    part->path, part->dataset.left_out, part->dataset.left_out_line);
+                    part->path, part->dataset.skipped_rows, part->dataset.skipped_line);
     }
     if (settings.text_column == NULL) {
         const char *pair = part->dataset.text_pair_column, *label = part->dataset.label_column;
@@ -248,8 +248,9 @@ static enum berth_status make_features(struct classify *own, struct task_set *se
         set->examples += (int64_t)part->features.count;
         set->tokens += (int64_t)part->features.token_count;
         log_note(args->log, "%s: %zu examples, %zu tokens, %zu truncated to %lld, in %.2f s",
-                 part->path, part->features.count, part->features.token_count, part->features.cut,
-                 (long long)args->config->max_seq_length, clock_now() - begin);
+                 part->path, part->features.count, part->features.token_count,
+                 part->features.truncated, (long long)args->config->max_seq_length,
+                 clock_now() - begin);
     }
     return BERTH_OK;
 }

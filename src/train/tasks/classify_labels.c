@@ -44,7 +44,7 @@ enum berth_status classify_settle_labels(struct classify *own, struct task_set *
                                          const struct task_open *args, struct berth_error *error) {
     struct classify_part *part = &own->parts[0];
     struct pair_dataset *dataset = &part->dataset;
-    int real = dataset->target == PAIR_REAL, several = dataset->target == PAIR_LABELS;
+    int real = dataset->target == PAIR_REAL, several = dataset->target == PAIR_MULTI_LABEL;
     own->several = several;
     if (!real && !several && dataset->label_count < 2) {
         return error_set(error, BERTH_BAD_DATA,

@@ -14,7 +14,7 @@ static struct results_predictions predictions_of(const struct classify *own,
                                         .count = part->features.count,
                                         .width = own->width,
                                         .labels = own->names.list,
-                                        .several = own->several};
+                                        .multi_label = own->several};
 }
 
 // The labelled examples of a part, as arrays.

@@ -244,8 +244,8 @@ static enum berth_status make_features(struct embed *own, const struct task_open
     set->examples = (int64_t)own->examples.count;
     set->tokens = (int64_t)own->features.token_count;
     log_note(args->log, "%s: %zu texts, %zu tokens, %zu truncated to %lld, in %.2f s",
-             own->texts.name, own->features.count, own->features.token_count, own->features.cut,
-             (long long)args->config->max_seq_length, clock_now() - begin);
+             own->texts.name, own->features.count, own->features.token_count,
+             own->features.truncated, (long long)args->config->max_seq_length, clock_now() - begin);
     return BERTH_OK;
 }
 

@@ -104,7 +104,7 @@ static enum berth_status tokenize(struct mlm *own, const struct task_open *args,
     const size_t tokens = text->starts[text->count];
     log_note(args->log, "%s: lines %zu to %zu, %zu sequence%s, %zu token%s, %zu %s, in %.2f s",
              part->path, first + 1, end, text->count, number_ending((int64_t)text->count), tokens,
-             number_ending((int64_t)tokens), rules.by_line ? text->cut : text->left_out,
+             number_ending((int64_t)tokens), rules.by_line ? text->truncated : text->dropped,
              rules.by_line ? "truncated" : "tokens left out at the ends of 1,000 lines",
              clock_now() - begin);
     return text->count > 0 ? BERTH_OK : refuse_empty(args, part, first, end, error);
@@ -154,7 +154,7 @@ static enum berth_status find_rules(struct mlm *own, const struct task_open *arg
         if (own->continues == NULL) {
             return error_no_memory(error, words, "the pieces of the vocabulary");
         }
-        word_masks_find_pieces(tokenizer, own->continues);
+        word_masks_find_continuations(tokenizer, own->continues);
         rules->continues = own->continues;
     }
     return BERTH_OK;

@@ -132,7 +132,7 @@ static enum berth_status conclude(struct task_set *set, const struct model_files
 }
 
 static void add_part(struct task_score *score, const char *exact, const char *f1,
-                     const struct squad_part *part) {
+                     const struct squad_subset_score *part) {
     if (part->total > 0) {
         task_score_add(score, exact, part->exact);
         task_score_add(score, f1, part->f1);

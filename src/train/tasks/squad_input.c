@@ -131,8 +131,7 @@ struct opening {
 static enum berth_status build(const struct opening *opening, struct berth_error *error) {
     struct squad_input *input = opening->input;
     TRY(squad_features_build(&input->dataset, opening->args->tokenizer, &opening->options,
-                             machine_threads(opening->args->config), opening->args->log,
-                             &input->features, error));
+                             opening->args->log, &input->features, error));
     input->examples = (int64_t)input->dataset.count;
     if (input->features.count == 0) {
         return error_set(error, BERTH_BAD_DATA,
@@ -185,7 +184,7 @@ static void put_into_cache(const struct opening *opening, const struct squad_cac
 
 static enum berth_status check_answers(const struct opening *opening, struct berth_error *error) {
     return opening->args->config->strict_answers
-               ? squad_check_placed(&opening->input->dataset, error)
+               ? squad_refuse_misplaced(&opening->input->dataset, error)
                : BERTH_OK;
 }
 
@@ -202,8 +201,12 @@ static enum berth_status open_with_cache(const struct opening *opening, const ch
                                          size_t length, struct berth_error *error) {
     int early = !opening->options.training || opening->args->config->strict_answers;
     struct squad_cache_key key;
-    TRY(squad_cache_key_of(bytes, length, opening->args->limit, opening->args->tokenizer,
-                           &opening->options, &key, error));
+    const struct squad_cache_inputs inputs = {.bytes = bytes,
+                                              .length = length,
+                                              .limit = opening->args->limit,
+                                              .tokenizer = opening->args->tokenizer,
+                                              .options = &opening->options};
+    TRY(squad_cache_key_of(&inputs, &key, error));
     if (early) {
         TRY(read_questions(opening, bytes, length, error));
     }
@@ -249,6 +252,7 @@ enum berth_status squad_input_open(struct squad_input *input, const struct squad
     struct opening opening = {.input = input, .args = args};
     TRY(squad_input_feature_options(args->config, &opening.options, error));
     opening.options.training = args->training;
+    opening.options.threads = machine_threads(args->config);
     enum berth_status status = open_input(&opening, error);
     if (status != BERTH_OK) {
         squad_input_done(input);

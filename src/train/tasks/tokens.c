@@ -174,11 +174,11 @@ static enum berth_status make_windows(struct tokens *own, const struct task_open
              "%s: %zu sentences, %zu words, %zu tokens, %zu sentences in several windows, in %.2f "
              "s",
              own->dataset.name, own->dataset.count, own->dataset.word_count,
-             own->windows.token_count, own->windows.divided, clock_now() - begin);
-    if (own->windows.cut > 0) {
-        log_warning(args->log,
-                    "%s: %zu words are longer than max_seq_length %lld; their ends are cut",
-                    own->dataset.name, own->windows.cut, (long long)args->config->max_seq_length);
+             own->windows.token_count, own->windows.split_sentences, clock_now() - begin);
+    if (own->windows.truncated > 0) {
+        log_warning(
+            args->log, "%s: %zu words are longer than max_seq_length %lld; their ends are cut",
+            own->dataset.name, own->windows.truncated, (long long)args->config->max_seq_length);
     }
     return BERTH_OK;
 }

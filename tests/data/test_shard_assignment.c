@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The assignment of articles: every article with sentences goes to one shard, shards of a kind are
-// equally long, the test share is met, every shard has two articles if there are enough.
+// The assignment of articles: every article with sentences goes to one shard, training shards
+// are equally long and so are test shards, the test fraction is met, and every shard has two
+// articles if there are enough.
 #include "core/memory.h"
 #include "core/rng.h"
 #include "core/scratch.h"
-#include "data/corpus/shard_places.h"
+#include "data/corpus/shard_assignment.h"
 
 #include <math.h>
 
-enum { MOST = 20011, SHARDS = 256 };
+enum { ARTICLES_MAX = 20011, SHARDS = 256 };
 
 struct tally {
     uint64_t sentences, articles;
 };
 
-struct made {
+struct assigned {
     struct shard_plan plan;
-    struct shard_places places;
+    struct shard_assignment assignment;
     struct tally tallies[2 * SHARDS];
     uint64_t sentences, longest; // of all articles
 };
@@ -25,44 +26,45 @@ struct made {
 static void make_lengths(uint32_t *lengths, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) {
         uint64_t index = i;
-        double drawn = ((double)rng_draw(5, 1, &index) + 1) * 0x1p-32;
-        lengths[i] = i % 29 == 28 ? 0 : (uint32_t)(6 / pow(drawn, 0.7));
+        double random = ((double)rng_draw(5, 1, &index) + 1) * 0x1p-32;
+        lengths[i] = i % 29 == 28 ? 0 : (uint32_t)(6 / pow(random, 0.7));
     }
 }
 
-static void make(struct made *made, const uint32_t *lengths, uint64_t count) {
+static void make(struct assigned *assigned, const uint32_t *lengths, uint64_t count) {
     struct berth_error error;
-    if (shard_places_make(&made->plan, lengths, count, &made->places, &error) != BERTH_OK) {
+    if (shard_assignment_make(&assigned->plan, lengths, count, &assigned->assignment, &error) !=
+        BERTH_OK) {
         fail_msg("%s", error.message);
     }
-    assert_int_equal(made->places.count, count);
+    assert_int_equal(assigned->assignment.count, count);
     for (uint64_t i = 0; i < count; i++) {
-        uint16_t place = made->places.of[i];
-        assert_true((place == SHARD_NONE) == (lengths[i] == 0));
+        uint16_t shard = assigned->assignment.shards[i];
+        assert_true((shard == SHARD_UNASSIGNED) == (lengths[i] == 0));
         if (lengths[i] > 0) {
-            assert_true(place < shard_count(&made->plan));
-            made->tallies[place].sentences += lengths[i];
-            made->tallies[place].articles++;
-            made->sentences += lengths[i];
-            made->longest = lengths[i] > made->longest ? lengths[i] : made->longest;
+            assert_true(shard < shard_count(&assigned->plan));
+            assigned->tallies[shard].sentences += lengths[i];
+            assigned->tallies[shard].articles++;
+            assigned->sentences += lengths[i];
+            assigned->longest = lengths[i] > assigned->longest ? lengths[i] : assigned->longest;
         }
     }
 }
 
 // Longest first, to the lightest shard: the loads differ by less than one article's length, and by
 // little where there are many.
-static uint64_t check_kind(const struct made *made, uint32_t first, uint32_t count,
+static uint64_t check_kind(const struct assigned *assigned, uint32_t first, uint32_t count,
                            uint64_t articles) {
     uint64_t low = UINT64_MAX, high = 0, all = 0;
     for (uint32_t i = first; i < first + count; i++) {
-        const struct tally *tally = &made->tallies[i];
+        const struct tally *tally = &assigned->tallies[i];
         assert_true(tally->articles >= (articles >= 2 * (uint64_t)count ? 2 : 1));
         low = tally->sentences < low ? tally->sentences : low;
         high = tally->sentences > high ? tally->sentences : high;
         all += tally->sentences;
     }
-    assert_true(count == 0 || high - low <= made->longest);
-    if (count > 0 && articles > 60 * (uint64_t)count && made->longest < all / count) {
+    assert_true(count == 0 || high - low <= assigned->longest);
+    if (count > 0 && articles > 60 * (uint64_t)count && assigned->longest < all / count) {
         assert_true((double)(high - low) < 0.01 * (double)all / count);
     }
     return all;
@@ -70,27 +72,29 @@ static uint64_t check_kind(const struct made *made, uint32_t first, uint32_t cou
 
 static void test_balance(void **state) {
     (void)state;
-    static const uint64_t articles[] = {1, 2, 3, 17, 300, 5000, MOST};
+    static const uint64_t articles[] = {1, 2, 3, 17, 300, 5000, ARTICLES_MAX};
     static const uint32_t shards[] = {1, 2, 12, 255, SHARDS};
-    uint32_t *lengths = memory_array(MOST, sizeof *lengths);
-    make_lengths(lengths, MOST);
+    uint32_t *lengths = memory_array(ARTICLES_MAX, sizeof *lengths);
+    make_lengths(lengths, ARTICLES_MAX);
     for (size_t i = 0; i < 7; i++) {
         for (size_t j = 0; j < 5; j++) {
-            struct made made = {.plan = {shards[j], shards[j], 0.1, 12345}};
-            make(&made, lengths, articles[i]);
+            struct assigned assigned = {.plan = {shards[j], shards[j], 0.1, 12345}};
+            make(&assigned, lengths, articles[i]);
             uint64_t tests = 0, rest = 0;
-            for (uint32_t k = 0; k < shard_count(&made.plan); k++) {
-                *(k < made.plan.training ? &rest : &tests) += made.tallies[k].articles;
+            for (uint32_t k = 0; k < shard_count(&assigned.plan); k++) {
+                *(k < assigned.plan.training ? &rest : &tests) += assigned.tallies[k].articles;
             }
-            assert_true(made.plan.training == shards[j] || 2 * shards[j] > rest);
-            assert_true(made.plan.training >= 1 && made.plan.test <= shards[j]);
-            check_kind(&made, 0, made.plan.training, rest);
-            uint64_t held = check_kind(&made, made.plan.training, made.plan.test, tests);
-            assert_true(fabs((double)held - 0.1 * (double)made.sentences) <= (double)made.longest);
+            assert_true(assigned.plan.training == shards[j] || 2 * shards[j] > rest);
+            assert_true(assigned.plan.training >= 1 && assigned.plan.test <= shards[j]);
+            check_kind(&assigned, 0, assigned.plan.training, rest);
+            uint64_t held =
+                check_kind(&assigned, assigned.plan.training, assigned.plan.test, tests);
+            assert_true(fabs((double)held - 0.1 * (double)assigned.sentences) <=
+                        (double)assigned.longest);
             if (articles[i] >= 5000) {
-                assert_true(fabs((double)held / (double)made.sentences - 0.1) < 0.001);
+                assert_true(fabs((double)held / (double)assigned.sentences - 0.1) < 0.001);
             }
-            shard_places_done(&made.places);
+            shard_assignment_done(&assigned.assignment);
         }
     }
     memory_free(lengths);
@@ -100,13 +104,13 @@ static void test_balance(void **state) {
 static void test_a_giant(void **state) {
     (void)state;
     uint32_t lengths[9] = {4, 4, 4, 1000, 4, 4, 4, 4, 4};
-    struct made made = {.plan = {4, 0, 0.1, 1}};
-    make(&made, lengths, 9);
-    assert_int_equal(made.plan.training, 4);
+    struct assigned assigned = {.plan = {4, 0, 0.1, 1}};
+    make(&assigned, lengths, 9);
+    assert_int_equal(assigned.plan.training, 4);
     for (int i = 0; i < 4; i++) {
-        assert_true(made.tallies[i].articles >= 2);
+        assert_true(assigned.tallies[i].articles >= 2);
     }
-    shard_places_done(&made.places);
+    shard_assignment_done(&assigned.assignment);
 }
 
 // An article is held out when that brings the test share closer to its target.
@@ -118,18 +122,19 @@ static void test_the_share_is_rounded(void **state) {
     } cases[] = {{0.24, 20}, {0.26, 30}, {0.34, 30}, {0.36, 40}, {0.04, 0}, {0.06, 10}};
     uint32_t lengths[10] = {10, 10, 10, 10, 10, 10, 10, 10, 10, 10};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct made made = {.plan = {2, 1, cases[i].share, 1}};
-        make(&made, lengths, 10);
-        assert_int_equal(made.plan.test > 0 ? made.tallies[made.plan.training].sentences : 0,
+        struct assigned assigned = {.plan = {2, 1, cases[i].share, 1}};
+        make(&assigned, lengths, 10);
+        assert_int_equal(assigned.plan.test > 0 ? assigned.tallies[assigned.plan.training].sentences
+                                                : 0,
                          cases[i].sentences);
-        shard_places_done(&made.places);
+        shard_assignment_done(&assigned.assignment);
     }
 }
 
-static int count_differences(const struct shard_places *a, const struct shard_places *b) {
+static int count_differences(const struct shard_assignment *a, const struct shard_assignment *b) {
     int differ = 0;
     for (uint64_t i = 0; i < a->count; i++) {
-        differ += a->of[i] != b->of[i];
+        differ += a->shards[i] != b->shards[i];
     }
     return differ;
 }
@@ -139,25 +144,25 @@ static void test_seeds(void **state) {
     (void)state;
     uint32_t lengths[1000];
     make_lengths(lengths, 1000);
-    struct made made[3] = {
+    struct assigned assigned[3] = {
         {.plan = {8, 8, 0.2, 1}}, {.plan = {8, 8, 0.2, 1}}, {.plan = {8, 8, 0.2, 2}}};
     for (int i = 0; i < 3; i++) {
-        make(&made[i], lengths, 1000);
+        make(&assigned[i], lengths, 1000);
     }
-    assert_int_equal(count_differences(&made[0].places, &made[1].places), 0);
-    assert_true(count_differences(&made[0].places, &made[2].places) > 100);
+    assert_int_equal(count_differences(&assigned[0].assignment, &assigned[1].assignment), 0);
+    assert_true(count_differences(&assigned[0].assignment, &assigned[2].assignment) > 100);
     for (int i = 0; i < 3; i++) {
-        shard_places_done(&made[i].places);
+        shard_assignment_done(&assigned[i].assignment);
     }
 }
 
 static void expect_refused(struct shard_plan plan, const uint32_t *lengths, uint64_t count,
                            enum berth_status expected, const char *part) {
-    struct shard_places places;
+    struct shard_assignment assignment;
     struct berth_error error;
-    assert_int_equal(shard_places_make(&plan, lengths, count, &places, &error), expected);
+    assert_int_equal(shard_assignment_make(&plan, lengths, count, &assignment, &error), expected);
     assert_message_has(&error, part);
-    assert_null(places.of);
+    assert_null(assignment.shards);
 }
 
 static void test_refused(void **state) {
@@ -184,12 +189,12 @@ static void test_memory_runs_out(void **state) {
     int failures = 0;
     for (uint64_t at = 1; status != BERTH_OK; at++) {
         struct shard_plan plan = {2, 1, 0.3, 0};
-        struct shard_places places;
+        struct shard_assignment assignment;
         memory_fail_at(at, 0);
-        status = shard_places_make(&plan, lengths, 6, &places, NULL);
+        status = shard_assignment_make(&plan, lengths, 6, &assignment, NULL);
         memory_fail_at(0, 0);
         failures += status == BERTH_NO_MEMORY;
-        shard_places_done(&places);
+        shard_assignment_done(&assignment);
     }
     assert_true(failures >= 4);
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/corpus/shard_places.h"
+// Splits the articles into training and test articles, then assigns each set to its shards, longest
+// article first, with a heap of the shards by their sentences.
+#include "data/corpus/shard_assignment.h"
 
 #include "core/memory.h"
 #include "core/rng.h"
@@ -8,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STREAM_TEST = 11, LEAST_ARTICLES = 2 };
+enum { STREAM_TEST_ARTICLES = 11, ARTICLES_MIN = 2 };
 
-// Articles in an order: the sort key in the upper half, the article's number in the lower.
+// Articles in some order. An item has the sort key in its upper half and the article's index in its
+// lower half.
 struct order {
     uint64_t *items;
     size_t count;
@@ -42,14 +45,14 @@ static enum berth_status check_plan(const struct shard_plan *plan, uint64_t coun
 // --- training or testing ------------------------------------------------------------------------
 
 // All articles with sentences, in a random order.
-static struct order draw(const struct shard_plan *plan, const uint32_t *sentences, uint64_t count,
-                         uint64_t *items) {
+static struct order shuffle_articles(const struct shard_plan *plan, const uint32_t *sentences,
+                                     uint64_t count, uint64_t *items) {
     struct order order = {.items = items};
     for (uint64_t i = 0; i < count; i++) {
         if (sentences[i] > 0) {
             uint64_t index = i;
-            uint64_t drawn = rng_draw(plan->seed, STREAM_TEST, &index);
-            items[order.count++] = drawn << 32 | i;
+            uint64_t random = rng_draw(plan->seed, STREAM_TEST_ARTICLES, &index);
+            items[order.count++] = random << 32 | i;
         }
     }
     qsort(items, order.count, sizeof *items, compare);
@@ -57,26 +60,26 @@ static struct order draw(const struct shard_plan *plan, const uint32_t *sentence
 }
 
 // Moves the test articles to the end of the order; returns their number. An article that would
-// exceed the share by more than half its length is left for training, and so are at least two
-// articles.
-static size_t move_tests(const struct shard_plan *plan, const uint32_t *sentences,
-                         struct order *order) {
+// exceed the quota by more than half its length stays with the training articles, of which at least
+// two remain.
+static size_t move_test_articles(const struct shard_plan *plan, const uint32_t *sentences,
+                                 struct order *order) {
     double all = 0, taken = 0;
     size_t tests = 0, kept = 0;
     for (size_t i = 0; i < order->count; i++) {
         all += sentences[article_of(order->items[i])];
     }
-    double share = plan->test > 0 ? plan->test_fraction * all : 0;
+    double quota = plan->test > 0 ? plan->test_fraction * all : 0;
     while (kept + tests < order->count) {
         uint64_t item = order->items[kept];
-        double own = sentences[article_of(item)];
+        double length = sentences[article_of(item)];
         int is_test =
-            taken + own / 2 <= share && order->count - tests > LEAST_ARTICLES && share > 0;
+            taken + length / 2 <= quota && order->count - tests > ARTICLES_MIN && quota > 0;
         if (is_test) {
             size_t last = order->count - 1 - tests++;
             order->items[kept] = order->items[last];
             order->items[last] = item;
-            taken += own;
+            taken += length;
         } else {
             kept++;
         }
@@ -84,7 +87,8 @@ static size_t move_tests(const struct shard_plan *plan, const uint32_t *sentence
     return tests;
 }
 
-// --- shards of one kind -------------------------------------------------------------------------
+// --- training or test shards
+// -------------------------------------------------------------------------
 
 struct load {
     uint64_t sentences;
@@ -95,8 +99,8 @@ static int is_lighter(const struct load *a, const struct load *b) {
     return a->sentences != b->sentences ? a->sentences < b->sentences : a->shard < b->shard;
 }
 
-// Restores the heap (smallest load first) after the load at `at` has grown.
-static void sink(struct load *heap, size_t count, size_t at) {
+// Restores the heap (lightest shard first) after the load at `at` has grown.
+static void sift_down(struct load *heap, size_t count, size_t at) {
     for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
         child += child + 1 < count && is_lighter(&heap[child + 1], &heap[child]);
         if (is_lighter(&heap[at], &heap[child])) {
@@ -109,20 +113,21 @@ static void sink(struct load *heap, size_t count, size_t at) {
     }
 }
 
-// A shard that still needs articles.
-static size_t find_lacking(const struct load *heap, size_t count) {
+// The first shard that has fewer articles than it needs; the last one if there is none.
+static size_t find_incomplete(const struct load *heap, size_t count) {
     size_t at = 0;
-    while (at + 1 < count && heap[at].articles >= LEAST_ARTICLES) {
+    while (at + 1 < count && heap[at].articles >= ARTICLES_MIN) {
         at++;
     }
     return at;
 }
 
 // Assigns the articles of `order`, in this order, to shards [first, first + count).
-static enum berth_status deal(const struct order *order, const uint32_t *sentences, uint32_t first,
-                              uint32_t count, uint16_t *places, struct berth_error *error) {
+static enum berth_status assign_in_order(const struct order *order, const uint32_t *sentences,
+                                         uint32_t first, uint32_t count, uint16_t *shards,
+                                         struct berth_error *error) {
     struct load *heap = memory_array_zeroed(count + 1, sizeof *heap);
-    uint64_t lacking = (uint64_t)count * LEAST_ARTICLES;
+    uint64_t missing = (uint64_t)count * ARTICLES_MIN;
     if (heap == NULL) {
         return error_no_memory(error, (count + 1) * sizeof *heap, "the shards' loads");
     }
@@ -131,19 +136,19 @@ static enum berth_status deal(const struct order *order, const uint32_t *sentenc
     }
     for (size_t i = 0; i < order->count; i++) {
         // The last articles go to shards that still need some.
-        size_t at = order->count - i <= lacking ? find_lacking(heap, count) : 0;
+        size_t at = order->count - i <= missing ? find_incomplete(heap, count) : 0;
         uint32_t article = article_of(order->items[i]);
-        places[article] = (uint16_t)(first + heap[at].shard);
-        lacking -= heap[at].articles < LEAST_ARTICLES;
+        shards[article] = (uint16_t)(first + heap[at].shard);
+        missing -= heap[at].articles < ARTICLES_MIN;
         heap[at].articles++;
         heap[at].sentences += sentences[article];
-        sink(heap, count, at);
+        sift_down(heap, count, at);
     }
     memory_free(heap);
     return BERTH_OK;
 }
 
-// Longest first; among equals the lower number first.
+// Longest first; of equals, the lower index first.
 static void sort_by_length(struct order *order, const uint32_t *sentences) {
     for (size_t i = 0; i < order->count; i++) {
         uint32_t article = article_of(order->items[i]);
@@ -154,54 +159,57 @@ static void sort_by_length(struct order *order, const uint32_t *sentences) {
 
 // --- all shards ----------------------------------------------------------------------------------
 
-static uint32_t fewer(uint32_t shards, size_t articles) {
-    return articles < (size_t)LEAST_ARTICLES * shards
-               ? (uint32_t)((articles + LEAST_ARTICLES - 1) / LEAST_ARTICLES)
+static uint32_t fillable_shards(uint32_t shards, size_t articles) {
+    return articles < (size_t)ARTICLES_MIN * shards
+               ? (uint32_t)((articles + ARTICLES_MIN - 1) / ARTICLES_MIN)
                : shards;
 }
 
-static enum berth_status place_all(struct shard_plan *plan, const uint32_t *sentences,
-                                   struct order order, uint16_t *places,
-                                   struct berth_error *error) {
-    size_t tests = move_tests(plan, sentences, &order);
-    struct order kinds[2] = {{order.items, order.count - tests},
-                             {order.items + (order.count - tests), tests}};
-    uint32_t training = (uint32_t)(kinds[0].count / LEAST_ARTICLES);
+static enum berth_status assign_all(struct shard_plan *plan, const uint32_t *sentences,
+                                    struct order order, uint16_t *shards,
+                                    struct berth_error *error) {
+    size_t tests = move_test_articles(plan, sentences, &order);
+    struct order sets[2] = {{order.items, order.count - tests},
+                            {order.items + (order.count - tests), tests}};
+    uint32_t training = (uint32_t)(sets[0].count / ARTICLES_MIN);
     plan->training = training < plan->training ? training : plan->training;
     plan->training = plan->training > 0 ? plan->training : 1;
-    plan->test = fewer(plan->test, tests);
-    sort_by_length(&kinds[0], sentences);
-    sort_by_length(&kinds[1], sentences);
-    TRY(deal(&kinds[0], sentences, 0, plan->training, places, error));
-    return tests > 0 ? deal(&kinds[1], sentences, plan->training, plan->test, places, error)
-                     : BERTH_OK;
+    plan->test = fillable_shards(plan->test, tests);
+    sort_by_length(&sets[0], sentences);
+    sort_by_length(&sets[1], sentences);
+    TRY(assign_in_order(&sets[0], sentences, 0, plan->training, shards, error));
+    return tests > 0
+               ? assign_in_order(&sets[1], sentences, plan->training, plan->test, shards, error)
+               : BERTH_OK;
 }
 
-enum berth_status shard_places_make(struct shard_plan *plan, const uint32_t *sentences,
-                                    uint64_t count, struct shard_places *places,
-                                    struct berth_error *error) {
-    *places = (struct shard_places){.count = count};
+enum berth_status shard_assignment_make(struct shard_plan *plan, const uint32_t *sentences,
+                                        uint64_t count, struct shard_assignment *assignment,
+                                        struct berth_error *error) {
+    *assignment = (struct shard_assignment){.count = count};
     TRY(check_plan(plan, count, error));
     uint64_t *items = memory_array((size_t)count + 1, sizeof *items);
-    places->of = memory_array((size_t)count + 1, sizeof *places->of);
+    assignment->shards = memory_array((size_t)count + 1, sizeof *assignment->shards);
     enum berth_status status = BERTH_OK;
-    if (items == NULL || places->of == NULL) {
-        status = error_no_memory(error, (size_t)count * sizeof *items, "the articles' places");
+    if (items == NULL || assignment->shards == NULL) {
+        status =
+            error_no_memory(error, (size_t)count * sizeof *items, "the assignment of articles");
     } else {
-        memset(places->of, 0xff, (size_t)count * sizeof *places->of); // SHARD_NONE
-        struct order order = draw(plan, sentences, count, items);
-        status = order.count > 0 ? place_all(plan, sentences, order, places->of, error)
+        memset(assignment->shards, 0xff,
+               (size_t)count * sizeof *assignment->shards); // SHARD_UNASSIGNED
+        struct order order = shuffle_articles(plan, sentences, count, items);
+        status = order.count > 0 ? assign_all(plan, sentences, order, assignment->shards, error)
                                  : error_set(error, BERTH_BAD_DATA,
                                              "none of %" PRIu64 " articles has a sentence", count);
     }
     memory_free(items);
     if (status != BERTH_OK) {
-        shard_places_done(places);
+        shard_assignment_done(assignment);
     }
     return status;
 }
 
-void shard_places_done(struct shard_places *places) {
-    memory_free(places->of);
-    *places = (struct shard_places){0};
+void shard_assignment_done(struct shard_assignment *assignment) {
+    memory_free(assignment->shards);
+    *assignment = (struct shard_assignment){0};
 }
