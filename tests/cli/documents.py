@@ -177,7 +177,7 @@ def main(berth: str, build: str, source: str) -> int:
     verbs = set(run(sys.executable, "-B", str(root / "dev/fail-calls"), build, "--list").strip().split("\n"))
     problems += incomplete_table(testing, "Fuzzing", "target", targets)
     problems += incomplete_table(testing, "Damaged files", "kind", kinds)
-    problems += incomplete_table(testing, "Every verb, and a call that fails", "verb", verbs)
+    problems += incomplete_table(testing, "Failing allocations and system calls", "verb", verbs)
     design = (root / "doc/design.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\| `((?:data|format|train)/\w+)` \|", design, re.M))
     folders = {f"{path.parent.name}/{path.name}" for room in ("data", "format", "train")
