@@ -23,9 +23,9 @@ HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 <!-- Written by dev/list_original_flags.py; do not edit. -->
 # Flags of the original programs
 
-You have a command line of one of these programs. Put `berth` and the verb in the place of the program and keep the flags; of
-the notes that Berth prints, each says what a flag does not do here. In names `-` and `_` are the same. What is not in these
-tables is an error, and `berth VERB --help all` lists what a verb takes. `tests/seeds` runs whole command lines.
+This page is for those who have a command line of one of these programs. Replace the program by `berth` and the verb, and keep
+the flags. Berth prints a note for each flag that has no effect or another one. In option names `-` and `_` are the same. A flag
+that is not in these tables is an error; `berth VERB --help all` lists the options of a verb. `tests/seeds` runs whole command lines.
 """
 
 
