@@ -27,10 +27,10 @@ struct convert_names {
 struct convert_target {
     const char *name;
     const char *dtypes; // allowed values of `dtype`, separated by spaces; the first is the default
-    int keeps;          // holds every tensor; without `dtype` in its own type. Berth reads the
-                        // folder again, so it gets the modules of sentence-transformers, too
-    int retypes;        // converts all numbers to the first of `dtypes`, if it keeps all tensors
-    int holds_head;     // can hold qa_outputs, or a classifier with its pooler
+    int keeps_all_tensors; // holds every tensor; without `dtype` in its own type. Berth reads the
+                           // folder again, so it gets the modules of sentence-transformers, too
+    int retypes;           // converts all numbers to the first of `dtypes`, if it keeps all tensors
+    int holds_head;        // can hold qa_outputs, or a classifier with its pooler
     struct convert_names names[CONVERT_NAMES_MAX];
     int unties;          // writes tensors that share one block of numbers only once
     int google_config;   // its readers need bert_config.json

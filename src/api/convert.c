@@ -58,14 +58,14 @@ static void add_loss(struct loss *loss, const char *name) {
 // The type that the target gives to a tensor; `param` is NULL if the target has no parameter table.
 static enum tensor_dtype stored_type(const struct conversion *conversion,
                                      const struct weight *weight, const struct param *param) {
-    if (conversion->target->keeps) {
+    if (conversion->target->keeps_all_tensors) {
         return outgoing_type(conversion, weight);
     }
     return export_gguf_is_matrix(param) ? conversion->matrices : TENSOR_F32;
 }
 
 // Whether the wider type represents all numbers of the narrower one.
-static int holds(enum tensor_dtype narrow, enum tensor_dtype wide) {
+static int can_represent(enum tensor_dtype narrow, enum tensor_dtype wide) {
     return narrow == wide ||
            (wide == TENSOR_F32 && (narrow == TENSOR_F16 || narrow == TENSOR_BF16)) ||
            !tensor_is_convertible(narrow);
@@ -86,16 +86,16 @@ static void find_losses(const struct conversion *conversion, struct losses *loss
         if (weight->use == NAME_BUFFER || is_repeated(conversion, weight)) {
             continue;
         }
-        if (param == NULL && !conversion->target->keeps) {
+        if (param == NULL && !conversion->target->keeps_all_tensors) {
             add_loss(&losses->dropped, name);
         } else if (conversion->zero_stage < 1 && // whose shards have the master weights
-                   !holds(weight->entry->dtype, stored_type(conversion, weight, param))) {
+                   !can_represent(weight->entry->dtype, stored_type(conversion, weight, param))) {
             add_loss(&losses->narrowed, name);
         }
     }
 }
 
-static enum berth_status allow_losses(const struct conversion *conversion, int allowed,
+static enum berth_status check_losses(const struct conversion *conversion, int allowed,
                                       struct berth_error *error) {
     struct losses losses;
     find_losses(conversion, &losses);
@@ -211,7 +211,7 @@ static enum berth_status find_head(struct conversion *conversion, struct berth_e
 }
 
 // A target that holds one head has that of words from a pre-training model.
-static enum param_head held_head(const struct conversion *conversion) {
+static enum param_head target_head(const struct conversion *conversion) {
     const enum param_head head = conversion->head;
     return !conversion->target->holds_head  ? PARAM_HEAD_NONE
            : head == PARAM_HEAD_PRETRAINING ? PARAM_HEAD_MASKED
@@ -230,7 +230,7 @@ static int has_nvidia_names(const struct weights *weights) {
 }
 
 // The source's own names if the target has them, else the target's first.
-static const struct convert_names *usual_names(const struct conversion *conversion) {
+static const struct convert_names *default_names(const struct conversion *conversion) {
     const struct convert_names *nvidia = find_names(conversion->target, "nvidia");
     return nvidia != NULL && has_nvidia_names(&conversion->weights) ? nvidia
                                                                     : conversion->target->names;
@@ -246,13 +246,14 @@ static enum berth_status read_source(struct conversion *conversion, struct berth
     conversion->config.pre_layer_norm |= weights_are_pre_layer_norm(&conversion->weights);
     TRY(folder_check_body(&conversion->weights, &conversion->config, error));
     if (conversion->names == NULL) {
-        conversion->names = usual_names(conversion);
+        conversion->names = default_names(conversion);
     }
     note_left_out(conversion);
     TRY(find_head(conversion, error));
-    return conversion->target->keeps ? BERTH_OK
-                                     : param_table_init(&conversion->table, &conversion->config,
-                                                        held_head(conversion), error);
+    return conversion->target->keeps_all_tensors
+               ? BERTH_OK
+               : param_table_init(&conversion->table, &conversion->config, target_head(conversion),
+                                  error);
 }
 
 static void conversion_done(struct conversion *conversion) {
@@ -424,7 +425,7 @@ static enum berth_status write_folder(const struct conversion *conversion,
     TRY(copy_companions(conversion, error));
     TRY(write_vocabulary(conversion, error));
     TRY(write_configs(conversion, error));
-    if (conversion->target->keeps) {
+    if (conversion->target->keeps_all_tensors) {
         TRY(sentence_copy(conversion->input, conversion->folder, error));
     }
     return conversion->target->write(conversion, error);
@@ -487,7 +488,7 @@ static enum berth_status choose_type(struct conversion *conversion, const char *
     for (size_t i = 0; i < sizeof dtype_names / sizeof *dtype_names; i++) {
         if (strcmp(dtype_names[i].name, dtype) == 0 && words_have(allowed, ' ', dtype)) {
             conversion->matrices = dtype_names[i].dtype;
-            conversion->retypes = conversion->target->keeps;
+            conversion->retypes = conversion->target->keeps_all_tensors;
             return BERTH_OK;
         }
     }
@@ -560,7 +561,7 @@ enum berth_status convert_until(const char *input, const char *output_dir,
     enum berth_status status;
     TRY_DONE(read_source(&conversion, error));
     TRY_DONE(convert_check_norms(&conversion, error));
-    TRY_DONE(allow_losses(&conversion, settings->allow_lossy, error));
+    TRY_DONE(check_losses(&conversion, settings->allow_lossy, error));
     TRY_DONE(write_and_publish(&conversion, output_dir, error));
 done:
     conversion_done(&conversion);

@@ -111,7 +111,7 @@ static int decays(const struct run_facts *facts, const char *theirs) {
 }
 
 // Moves those that decay to the front. All rows have the same names in the same order.
-static enum berth_status divide(struct state *state, struct berth_error *error) {
+static enum berth_status put_decaying_first(struct state *state, struct berth_error *error) {
     const struct tensor_out *list = state->rows[DEEPSPEED_MASTER].list;
     const size_t count = state->rows[DEEPSPEED_MASTER].count;
     size_t *order = memory_array(count, sizeof *order), used = 0;
@@ -139,7 +139,7 @@ static enum berth_status divide(struct state *state, struct berth_error *error) 
     return status;
 }
 
-static int compare_places(const void *a, const void *b) {
+static int compare_order(const void *a, const void *b) {
     return module_order_compare(((const struct tensor_out *)a)->name,
                                 ((const struct tensor_out *)b)->name);
 }
@@ -151,9 +151,9 @@ static enum berth_status read_state(const struct conversion *conversion, struct 
     TRY(read_moments(conversion, state, error));
     for (int row = 0; row < DEEPSPEED_ROWS; row++) {
         qsort(state->rows[row].list, state->rows[row].count, sizeof *state->rows[row].list,
-              compare_places);
+              compare_order);
     }
-    return divide(state, error);
+    return put_decaying_first(state, error);
 }
 
 // --- writing ------------------------------------------------------------------------------------

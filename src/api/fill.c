@@ -96,7 +96,7 @@ static enum berth_status make_features(struct pass *pass, const char *const *tex
 static void refuse(const struct pass *pass, size_t text) {
     const char *words = pass->texts.dataset.examples[text].text;
     const char *dots = strlen(words) > 60 ? "..." : "";
-    struct berth_text_status *own = &pass->statuses[pass->texts.places[text]];
+    struct berth_text_status *own = &pass->statuses[pass->texts.indices[text]];
     (void)error_set(&own->error, BERTH_BAD_DATA, "no [MASK] in %s\"%.*s%s\"",
                     own->truncated ? "the first max_seq_length tokens of " : "",
                     UTF8_SHOWN(words, 60), dots);
@@ -193,7 +193,7 @@ static void keep_words(void *context, const float *logits, int64_t words, float 
 static void take(void *context, size_t index, const float *found, int64_t count) {
     struct pass *pass = context;
     const size_t text = pass->masked[index];
-    (void)texts_check_finite(&pass->statuses[pass->texts.places[text]], found, (size_t)count);
+    (void)texts_check_finite(&pass->statuses[pass->texts.indices[text]], found, (size_t)count);
     memcpy(pass->found + pass->firsts[text] * 2 * pass->top_k, found,
            (size_t)count * sizeof *found);
 }
@@ -251,9 +251,9 @@ static enum berth_status make_filled(const struct pass *pass, size_t text,
 static enum berth_status make_all_filled(const struct pass *pass, struct berth_filled *filled,
                                          struct berth_error *error) {
     for (size_t i = 0; i < pass->masked_count; i++) {
-        const size_t text = pass->masked[i], place = pass->texts.places[text];
-        if (pass->statuses[place].error.status == BERTH_OK) {
-            TRY(make_filled(pass, text, &filled[place], error));
+        const size_t text = pass->masked[i], item = pass->texts.indices[text];
+        if (pass->statuses[item].error.status == BERTH_OK) {
+            TRY(make_filled(pass, text, &filled[item], error));
         }
     }
     return BERTH_OK;

@@ -15,7 +15,7 @@ struct inference {
     struct predictor predictor;
     struct batch_extent extent; // of the largest batch
     int threads;                // for the texts of a call
-    pthread_mutex_t *pass;      // held during a pass through the network
+    pthread_mutex_t *pass_lock; // held during a pass through the network
 };
 
 // What a handle of the library is opened with; borrowed until load returns.

@@ -57,7 +57,7 @@ enum berth_status save_formats_check(const char *list, struct berth_error *error
 }
 
 // FOLDER/NAME with the step in the place of %s; newly allocated.
-static char *place(const char *folder, const char *name, const char *step) {
+static char *result_path(const char *folder, const char *name, const char *step) {
     const char *gap = strstr(name, "%s");
     char own[NAME_SIZE];
     const int before = gap != NULL ? (int)(gap - name) : (int)strlen(name);
@@ -69,8 +69,8 @@ static char *place(const char *folder, const char *name, const char *step) {
 static enum berth_status move_files(const struct format *format, const char *from, const char *to,
                                     const char *step, struct berth_error *error) {
     for (size_t i = 0; i < FILES_MAX && format->files[i].from != NULL; i++) {
-        char *made = place(from, format->files[i].from, step);
-        char *path = place(to, format->files[i].to, step);
+        char *made = result_path(from, format->files[i].from, step);
+        char *path = result_path(to, format->files[i].to, step);
         enum berth_status status =
             made != NULL && path != NULL ? file_publish(made, path, error) : file_no_path(error);
         memory_free(made);
@@ -81,8 +81,8 @@ static enum berth_status move_files(const struct format *format, const char *fro
 }
 
 // TensorFlow's programs find their newest checkpoint by this file.
-static enum berth_status name_newest(const char *folder, const char *step,
-                                     struct berth_error *error) {
+static enum berth_status write_newest(const char *folder, const char *step,
+                                      struct berth_error *error) {
     char text[2 * NAME_SIZE], *path = path_join(folder, "checkpoint");
     snprintf(text, sizeof text,
              "model_checkpoint_path: \"model.ckpt-%s\"\nall_model_checkpoint_paths: "
@@ -110,7 +110,7 @@ static enum berth_status save(const struct format *format, const char *output, c
         status = move_files(format, folder, output, step, error);
     }
     if (status == BERTH_OK && strcmp(format->name, "tensorflow") == 0) {
-        status = name_newest(output, step, error);
+        status = write_newest(output, step, error);
     }
     if (folder != NULL) {
         (void)dir_remove(folder, NULL);
@@ -122,7 +122,7 @@ static enum berth_status save(const struct format *format, const char *output, c
 // Whether the last checkpoint was also written in NVIDIA's form: the result must not replace it.
 static enum berth_status has_original(const struct berth_config *config, const char *step, int *has,
                                       struct berth_error *error) {
-    char *path = place(config->output_dir, "ckpt_%s.pt", step);
+    char *path = result_path(config->output_dir, "ckpt_%s.pt", step);
     if (path == NULL) {
         return file_no_path(error);
     }

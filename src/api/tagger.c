@@ -162,7 +162,7 @@ static enum berth_status make_windows(struct pass *pass, struct berth_error *err
 }
 
 // The label's share of the soft-max.
-static double share_of(const float *logits, size_t classes, int32_t best) {
+static double probability_of(const float *logits, size_t classes, int32_t best) {
     return exp(-task_cross_entropy(logits, classes, best));
 }
 
@@ -178,7 +178,7 @@ static void take(void *context, size_t index, const float *logits, int64_t count
         const int32_t best = tokens_best_class(row, classes);
         (void)texts_check_finite(text->status, row, classes);
         word->label = pass->tagger->names.list[best];
-        word->score = share_of(row, classes, best);
+        word->score = probability_of(row, classes, best);
     }
 }
 

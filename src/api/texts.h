@@ -22,8 +22,8 @@ struct texts_args {
 struct texts {
     struct pair_dataset dataset;
     struct pair_feature_set features;
-    size_t *places; // [dataset.count] index of each among the items
-    char *prompted; // texts with the prompt before them; NULL: no prompt
+    size_t *indices; // [dataset.count] index of each among the items
+    char *prompted;  // texts with the prompt before them; NULL: no prompt
 };
 
 // Call texts_done even on failure.
